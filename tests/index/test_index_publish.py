@@ -209,7 +209,7 @@ def test_publishers_and_pulls_that_are_killed(
 
 
 def test_two_publishers_do_not_mix(
-    make_archive: Any, model: ImageTextModel, tmp_path: Path
+    make_archive: Any, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "target"
     folders = [make_archive(tmp_path / f"index{seed}", 120, seed=seed) for seed in range(2)]
@@ -226,10 +226,71 @@ def test_two_publishers_do_not_mix(
     assert current.publication in [one.publication for one in made]
     assert answers(tmp_path / "replica", model) in [answers(folder, model) for folder in folders]
     # One that took the index earlier than what is there does not take its place.
-    later = in_words(datetime.now(UTC) + timedelta(hours=1))
-    noted = {"format": "cxrtext publications", "publication": "0" * 64, "published": later}
-    open_storage(target).commit("current", encoded(noted))
-    assert not published(folders[0], target).is_current
+    other = next(one.publication for one in made if one.publication != current.publication)
+    delete(folders[0], ["s3"])
+    take = publishing.at_one_moment
+
+    def overtaken(*args: Any) -> Any:
+        taken = take(*args)
+        later = datetime.now(UTC) + timedelta(hours=1)
+        publication.write_pointer(open_storage(target), other, later)
+        return taken
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "at_one_moment", overtaken)
+        assert not published(folders[0], target).is_current
+
+
+def test_a_clock_that_was_ahead_holds_nothing_back(
+    small: Path, upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, replica = tmp_path / "target", tmp_path / "replica"
+    published(small, target)
+    upload(small, tmp_path / "uploads", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "now", lambda: publication.now() + timedelta(days=1))
+        ahead = published(small, target)
+    assert pulled(target, replica).publication == ahead.publication
+    delete(small, ["us1"])
+    # As `cxrtext forget` says: what holds them is not to stay for a day.
+    again = published(small, target, keep=1, grace_s=0.0)
+    assert (again.is_current, again.removed) == (True, 2)
+    assert open_storage(target).names("publications/") == [
+        publication.manifest_name(again.publication)
+    ]
+    assert pulled(target, replica).publication == again.publication
+
+
+def test_pieces_stay_when_another_publisher_begins_or_a_list_is_late(
+    small: Path, upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "target"
+    first = published(small, target)
+    storage = open_storage(target)
+    unnamed = [publication.object_name(f"{number:064x}") for number in range(3)]
+    for name in unnamed:
+        storage.commit(name, b"left")
+    remove = type(storage).remove
+
+    def removed(self: Storage, name: str) -> None:
+        remove(self, name)
+        if name in unnamed:
+            self.commit("publishing/other.json", encoded({"begun": in_words(datetime.now(UTC))}))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(storage), "remove", removed)
+        published(small, target)
+    assert len([name for name in unnamed if storage.has(name)]) == 2
+    remove(storage, "publishing/other.json")
+    names = type(storage).names
+
+    def late(self: Storage, prefix: str = "") -> list[str]:
+        return [name for name in names(self, prefix) if first.publication not in name]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(storage), "names", late)
+        published(small, target)
+    assert pulled(target, tmp_path / "replica").publication == first.publication
 
 
 def test_what_is_old_is_removed(small: Path, upload: Upload, tmp_path: Path) -> None:

@@ -40,15 +40,13 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> int:
     if _others_work(storage, own):
         return 0
     current = read_pointer(storage)
-    found = _publications(storage)
+    found = _publications(storage, None if current is None else current.digest)
     digests = [digest for digest, *_ in found]
     out_of_date = now() - timedelta(seconds=grace_s)
     gone = [
         digest
         for place, digest in enumerate(digests)
-        if place >= keep
-        and found[place - 1][2] < out_of_date
-        and (current is None or digest != current.digest)
+        if place >= max(1, keep) and min(time for *_, time in found[:place]) <= out_of_date
     ]
     for digest in gone:
         storage.remove(manifest_name(digest))
@@ -59,9 +57,11 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> int:
         for piece in manifest.objects
     }
     unnamed = [name for name in storage.names(f"{OBJECTS}/") if name not in named]
-    if not _others_work(storage, own):
-        for name in unnamed:
-            storage.remove(name)
+    for name in unnamed:
+        # One that begins while pieces are removed has seen them, and counts on those that are left.
+        if _others_work(storage, own):
+            break
+        storage.remove(name)
     return len(gone)
 
 
@@ -74,10 +74,11 @@ def _others_work(storage: Storage, own: str) -> bool:
     return any(name != own and now() - time <= KILLED for name, time in begun.items())
 
 
-def _publications(storage: Storage) -> list[tuple[str, Manifest, datetime]]:
-    """Digest, content and time of each publication, the newest first."""
-    found = []
-    for name in storage.names(f"{PUBLICATIONS}/"):
-        digest = PurePosixPath(name).stem
-        found.append((digest, *read_manifest(storage, digest)))
-    return sorted(found, key=lambda one: one[2], reverse=True)
+def _publications(storage: Storage, current: str | None) -> list[tuple[str, Manifest, datetime]]:
+    """Digest, content and time of each publication: that which is pulled, then the newest first."""
+    digests = {PurePosixPath(name).stem for name in storage.names(f"{PUBLICATIONS}/")}
+    # A store may list late what was written just now.
+    digests |= set() if current is None else {current}
+    found = [(digest, *read_manifest(storage, digest)) for digest in digests]
+    # By the clock alone one of a clock that was ahead would be the newest forever.
+    return sorted(found, key=lambda one: (one[0] == current, one[2]), reverse=True)

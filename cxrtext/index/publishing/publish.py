@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import CheckpointError, DataError, WorkError
+from cxrtext.errors import CheckpointError, DataError, NotFoundError, WorkError
 from cxrtext.files import scratch_folder
 from cxrtext.files.storage import Storage
 from cxrtext.index.moment import (
@@ -44,7 +44,7 @@ from cxrtext.index.publishing.publication import (
 )
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.replica import INDEX, MODEL, refuse_replica
+from cxrtext.index.store.replica import INDEX, MODEL, Publication, refuse_replica
 
 KEEP = 3
 GRACE_S = 3600.0
@@ -113,6 +113,7 @@ def publish(
         )
     tell("checking the index", 1, 1)
     with _announced(storage) as own:
+        at_first = read_pointer(storage)
         sender = _Sender(storage, tell)
         with _scratch(index) as folder:
             taken, manifest = at_one_moment(index, folder / CATALOGUE, sender.send, wait_s)
@@ -121,7 +122,8 @@ def publish(
         if is_new:
             write_manifest(storage, manifest, taken)
             sender.require_all(manifest)
-            later = before is not None and datetime.fromisoformat(before.published) > taken
+            # What was published before this one began is older, whatever the clocks say.
+            later = before is not None and before != at_first and _time_of(before) > taken
             if not later:
                 write_pointer(storage, manifest.digest, taken)
         is_current = (
@@ -129,7 +131,7 @@ def publish(
         ) is not None and found.digest == manifest.digest
         try:
             removed = collect(storage, keep, grace_s, own)
-        except DataError as error:
+        except (DataError, NotFoundError) as error:
             raise DataError(
                 f"{error} (the index is published; what is old was not removed)"
             ) from None
@@ -144,6 +146,10 @@ def publish(
         is_current,
         removed,
     )
+
+
+def _time_of(publication: Publication) -> datetime:
+    return datetime.fromisoformat(publication.published)
 
 
 @contextmanager
