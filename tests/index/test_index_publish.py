@@ -241,6 +241,33 @@ def test_two_publishers_do_not_mix(
         assert not published(folders[0], target).is_current
 
 
+def test_a_pull_that_was_stopped_just_before_its_end_goes_on(
+    small: Path, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, replica = tmp_path / "target", tmp_path / "replica"
+    published(small, target)
+    rename, opened = Path.rename, Path.open
+
+    def stopped(path: Path, to: Path) -> Path:
+        if path.name.endswith(pull.PARTIAL):
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    def as_no_root(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
+        if "+" in mode and path.exists() and not path.stat().st_mode & 0o200:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, mode, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            pulled(target, replica)
+    monkeypatch.setattr(Path, "open", as_no_root)
+    assert pulled(target, replica).fetched == 0
+    assert answers(replica, model) == answers(small, model)
+    assert {p.stat().st_mode & 0o277 for p in index_at(replica).iterdir()} == {0}
+
+
 def test_a_clock_that_was_ahead_holds_nothing_back(
     small: Path, upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

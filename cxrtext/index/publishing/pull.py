@@ -242,8 +242,11 @@ class _Fetcher:
         if self._link(name, file, target):
             self._tell_done(file.size)
             return
-        if target.exists() and target.stat().st_nlink > 1:
-            target.unlink()  # a stopped run linked it to what is damaged since
+        if target.exists():
+            if target.stat().st_nlink > 1:
+                target.unlink()  # a stopped run linked it to what is damaged since
+            else:
+                target.chmod(0o600)  # a run that was stopped at its end made it read-only
         with target.open("r+b" if target.exists() else "w+b") as handle:
             for digest, offset, size in file.parts():
                 handle.seek(offset)
