@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, WorkError
@@ -24,6 +25,7 @@ from cxrtext.index.moment import (
     checkpoint_of,
     damaged_structure,
     damaged_upload,
+    require_model_of,
     too_short,
 )
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
@@ -188,13 +190,23 @@ def _tell_where(folder: Path, noted: Mapping[str, Any], home: Path) -> None:
     with Catalogue(folder / INDEX / CATALOGUE, write=True) as catalogue:
         with catalogue.transaction(write=True) as database:
             database.execute("DELETE FROM leftovers")  # files of the index that was backed up
-            for name, root in noted["roots"].items():
-                database.execute(
-                    "UPDATE roots SET path = ? WHERE path = ?", (str(home / name), root)
-                )
+            _move_roots(database, {root: str(home / name) for name, root in noted["roots"].items()})
             if noted["model"]:
                 set_meta(database, {"checkpoint": home / MODEL})
         write_summary(folder / INDEX, catalogue)
+
+
+def _move_roots(database: Connection, moved: Mapping[str, str]) -> None:
+    """Let folders lie elsewhere, also where another one that is known lay there before."""
+    known = dict(database.execute("SELECT path, root FROM roots"))
+    for old in moved:
+        database.execute("UPDATE roots SET path = ? WHERE root = ?", (f"\0{old}", known[old]))
+    for old, new in moved.items():
+        if new in known and new not in moved:
+            pair = (known[old], known[new])
+            database.execute("UPDATE images SET root = ? WHERE root = ?", pair)
+            database.execute("DELETE FROM roots WHERE root = ?", (known[new],))
+        database.execute("UPDATE roots SET path = ? WHERE root = ?", (new, known[old]))
 
 
 class _Copy:
@@ -280,8 +292,10 @@ class _Copy:
 
     def take_model(self) -> None:
         """Copy the checkpoint that the index notes."""
-        noted = checkpoint_of(self.moment, "back up without it: --no-model")
-        shutil.copytree(noted, self.folder / MODEL)
+        without = "back up without it: --no-model"
+        shutil.copytree(checkpoint_of(self.moment, without), self.folder / MODEL)
+        # A training may have put another one in its place meanwhile.
+        require_model_of(self.moment, self.folder / MODEL, without)
         self._has_model = True
 
     def note(self) -> dict[str, Any]:

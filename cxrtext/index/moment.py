@@ -15,9 +15,11 @@ from typing import TypeVar
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import file_problems
+from cxrtext.files.digests import read_sums
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, empty_index, sqlite_errors
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, VectorFile, vector_files
 from cxrtext.index.store.writer import writing
+from cxrtext.models.checkpoint import checkpoint_fingerprint
 
 T = TypeVar("T")
 
@@ -144,4 +146,20 @@ def checkpoint_of(moment: Moment, without: str) -> Path:
         )
     if problems := file_problems(noted):
         raise CheckpointError(f"{problems[0]}; a damaged checkpoint is not copied")
+    require_model_of(moment, noted, without, sums=read_sums(noted))
     return noted
+
+
+def require_model_of(
+    moment: Moment, checkpoint: Path, without: str, *, sums: Mapping[str, str] | None = None
+) -> None:
+    """Refuse a checkpoint that is not the index's any more (CheckpointError).
+
+    ``sums`` are the digests of its files, where they are known; else the files are read.
+    """
+    if checkpoint_fingerprint(checkpoint, sums) != moment.meta["model"]:
+        raise CheckpointError(
+            f"{checkpoint}: holds another model than the one that made {moment.index}, which "
+            "could not be searched with it; put that one back, or run 'cxrtext index rebuild "
+            f"{moment.index} --model {checkpoint}'; {without}"
+        )

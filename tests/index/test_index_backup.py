@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.files import file_problems
+from cxrtext.files import file_problems, write_sums
+from cxrtext.files.storage import open_storage
 from cxrtext.index import Query, delete, open_index
 from cxrtext.index.backup import back_up, restore
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.publishing.publish import publish
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel
 
@@ -73,6 +75,55 @@ def test_a_backup_is_one_moment_while_others_write(
             named = {file for (file,) in rows}
         kept = tmp_path / f"backup-{number}" / "uploads"
         assert {path.name for path in kept.iterdir()} == named
+
+
+def test_another_model_in_the_checkpoints_place_is_not_copied(
+    small: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a training was run once more into the same folder."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        shutil.copytree(checkpoint, folder)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config, indent=7))
+    write_sums(other)
+    with Catalogue(small / CATALOGUE, write=True) as catalogue:
+        set_meta(catalogue.database, {"checkpoint": mine})
+    back_up(small, tmp_path / "backup")
+    copytree = shutil.copytree
+
+    def replaced(source: Path, target: Path) -> Path:
+        shutil.rmtree(mine)
+        copytree(other, mine)
+        return copytree(source, target)
+
+    for _ in range(2):  # while it is copied, and before
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "copytree", replaced)
+            with pytest.raises(CheckpointError, match=r"holds another model than .*: --no-model"):
+                back_up(small, tmp_path / "none")
+        assert not (tmp_path / "none").exists()
+    with pytest.raises(CheckpointError, match="mine: holds another model"):
+        publish(small, open_storage(tmp_path / "target"))
+    assert not open_storage(tmp_path / "target").has("current")
+
+
+def test_an_index_that_was_restored_there_before_is_restored_there_again(
+    small: Path, upload: Upload, tmp_path: Path
+) -> None:
+    home, other = tmp_path / "home", tmp_path / "a"
+    first = upload(small, home / "uploads", 1)
+    second = upload(small, other, 2)
+    back_up(small, tmp_path / "backup")
+    shutil.rmtree(home)
+    shutil.rmtree(other)
+    restore(tmp_path / "backup", home)
+    with Catalogue(home / "index" / CATALOGUE) as catalogue:
+        for name, sent in (("u1.png", first), ("u2.png", second)):
+            found = catalogue.image(name)
+            assert found is not None
+            assert Path(found.path).is_relative_to(home)
+            assert Path(found.path).read_bytes() == sent
 
 
 def test_what_is_refused(

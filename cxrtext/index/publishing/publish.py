@@ -16,6 +16,7 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError, WorkError
 from cxrtext.files import scratch_folder
+from cxrtext.files.digests import read_sums
 from cxrtext.files.storage import Storage
 from cxrtext.index.moment import (
     GoneError,
@@ -24,6 +25,7 @@ from cxrtext.index.moment import (
     checkpoint_of,
     damaged_structure,
     damaged_upload,
+    require_model_of,
     too_short,
 )
 from cxrtext.index.publishing.collect import collect
@@ -189,7 +191,8 @@ class _Sender:
         """Send what belongs to a moment of an index; gives when that was, and what it holds."""
         taken = now()
         _make_movable(moment)
-        checkpoint = checkpoint_of(moment, "an index is published with its model")
+        without = "an index is published with its model"
+        checkpoint = checkpoint_of(moment, without)
         model = sorted(path for path in checkpoint.rglob("*") if path.is_file())
         self._done, self._total = 0, _bytes_of(moment, model)
         files: dict[str, File] = {}
@@ -208,6 +211,8 @@ class _Sender:
             wrong = CheckpointError(f"{path}: was changed while it was published; publish again")
             name = f"{MODEL}/{path.relative_to(checkpoint).as_posix()}"
             files[name] = self._file(path, wrong)
+        # A training may have put another one in its place meanwhile.
+        require_model_of(moment, checkpoint, without, sums=read_sums(checkpoint))
         wrong = CheckpointError(f"{moment.catalogue}: was changed; publish again")
         files[f"{INDEX}/{CATALOGUE}"] = self._file(moment.catalogue, wrong)
         with Catalogue(moment.catalogue) as copied:
