@@ -156,6 +156,11 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
     if not result.predictions or not result.predictions.about["labeled"]:
         return
     validated = not given.measured.all()
+    if both := _in_both(given):
+        result.warnings.append(
+            f"{both} {'patients are' if both > 1 else 'patient is'} among the images measured and "
+            "the validation images: thresholds and calibration, chosen on the latter, flatter"
+        )
     if settings.calibrate and not validated:
         result.left_out.append(
             "thresholds and temperatures: they are chosen on validation images, of which there "
@@ -180,6 +185,14 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
     classes, why = measure_classes(given, settings)
     result.multiclass.update(classes)
     result.left_out.extend([why] if why else [])
+
+
+def _in_both(given: Classified) -> int:
+    """How many patients have measured and validation images; a manifest with such is refused."""
+    parts: tuple[set[str], set[str]] = set(), set()
+    for patient, measured in zip(given.images.patients, given.measured.tolist(), strict=True):
+        parts[measured].add(patient)
+    return len(parts[0] & parts[1])
 
 
 def _probe(result: Evaluation, given: Probed, settings: Settings) -> None:

@@ -282,6 +282,19 @@ def test_what_another_model_need_not_say(tmp_path: Path) -> None:
     assert found.settings["uncertain"] == "positive"
 
 
+def test_patients_on_both_sides_are_warned_about(by_the_guide: Path) -> None:
+    assert not any("flatter" in line for line in measure_file(by_the_guide).warnings)
+    table = pq.read_table(by_the_guide)
+    patients = [name.replace("pval", "ptest") for name in table["patient_id"].to_pylist()]
+    place = table.column_names.index("patient_id")
+    pq.write_table(table.set_column(place, "patient_id", pa.array(patients)), by_the_guide)
+    warned = [line for line in measure_file(by_the_guide).warnings if "flatter" in line]
+    assert warned == [
+        "15 patients are among the images measured and the validation images: thresholds and "
+        "calibration, chosen on the latter, flatter"
+    ]
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
