@@ -190,13 +190,17 @@ def test_a_report_and_regions_are_as_viewers_want_them(service: Service, tmp_pat
         assert "NUM" not in [item.ValueType for item in region]
         (outline,) = [item for item in region if item.ValueType == "SCOORD"]
         assert (outline.GraphicType, len(outline.GraphicData)) == ("POLYLINE", 10)
-    # It ends at a segmentation without this item, whatever is in it.
-    assert len(seg.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence) == 1
-    assert "PixelSpacing" not in seg.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0]
-    spaced = effusion(tmp_path / "spaced.dcm", PixelSpacing=["0.2", "0.3"], number=2)
-    (kept,) = make_results(service, spaced, SENTENCE, folder, kinds=["seg"]).results
-    shared = pydicom.dcmread(folder.path / kept.file).SharedFunctionalGroupsSequence[0]
-    assert shared.PixelMeasuresSequence[0].PixelSpacing == [0.2, 0.3]
+    # It ends at a segmentation that does not say the size of pixels.
+    assert "PixelMeasuresSequence" not in seg.SharedFunctionalGroupsSequence[0]
+    known: list[dict[str, Any]] = [
+        {"PixelSpacing": ["0.2", "0.3"], "ImagerPixelSpacing": ["0.4", "0.4"]},
+        {"ImagerPixelSpacing": ["0.2", "0.3"]},
+    ]
+    for number, spacing in enumerate(known, 2):
+        spaced = effusion(tmp_path / f"{number}.dcm", number=number, **spacing)
+        (kept,) = make_results(service, spaced, SENTENCE, folder, kinds=["seg"]).results
+        shared = pydicom.dcmread(folder.path / kept.file).SharedFunctionalGroupsSequence[0]
+        assert shared.PixelMeasuresSequence[0].PixelSpacing == [0.2, 0.3]
 
 
 def percent_of(report: pydicom.Dataset) -> float:

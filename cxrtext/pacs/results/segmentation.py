@@ -69,13 +69,10 @@ def build_segmentation(result: Result) -> "Dataset | None":
         return result.finish("seg", built)
 
 
-def _pixel_measures(header: "Dataset") -> "PixelMeasuresSequence":
-    """The size of pixels where the image says it; OHIF 3.12 ends where the item is missing."""
+def _pixel_measures(header: "Dataset") -> "PixelMeasuresSequence | None":
+    """The size of pixels, where the image says it; OHIF 3.12 ends where a segmentation does not."""
     from highdicom import PixelMeasuresSequence
 
-    measures = PixelMeasuresSequence((1, 1), None)
-    if len(spacing := header.get("PixelSpacing") or ()) == 2:
-        measures[0].PixelSpacing = list(spacing)
-    else:
-        del measures[0].PixelSpacing
-    return measures
+    # At the detector, where no other is known: PS3.3 10.7.1.3 has it so for radiographs.
+    spacing = header.get("PixelSpacing") or header.get("ImagerPixelSpacing") or ()
+    return PixelMeasuresSequence(tuple(spacing), None) if len(spacing) == 2 else None
