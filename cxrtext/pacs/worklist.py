@@ -47,9 +47,9 @@ def moment(text: str) -> datetime:
     """A time as ISO 8601 has it, in UTC where it names no zone (InputError)."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InputError("since: give a time such as 2026-11-23T06:00:00Z, or a date") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def received_since(service: Service, since: datetime) -> Pausing[Worklist]:
@@ -64,7 +64,7 @@ def received_since(service: Service, since: datetime) -> Pausing[Worklist]:
             "no indexed image was received from a hospital system (cxrtext listen, follow); there "
             "is no list to order"
         )
-    where = f"{RECEIVED} >= '{since.strftime('%Y-%m-%dT%H:%M:%S')}'"
+    where = f"{RECEIVED} >= '{since.isoformat()[:19]}'"
     _, total = yield from service.archive.page(0, 1, where)
     first = max(0, total - MAX_IMAGES)
     images, _ = yield from service.archive.page(first, MAX_IMAGES, where)
