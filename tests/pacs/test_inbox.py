@@ -34,6 +34,15 @@ def test_what_is_put_is_there_after_it_was_closed_in_order_and_for_its_owner_alo
         assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
 
 
+def test_a_new_inbox_is_on_disk_with_every_folder_above_that_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(module, "sync", synced.append)
+    Inbox(tmp_path / "a" / "b").close()
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
+
+
 def test_an_entry_that_ended_a_process_comes_alone(tmp_path: Path) -> None:
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         for _ in range(4):

@@ -89,11 +89,13 @@ class Inbox:
         self.folder = Path(folder)
         self._reserve, self._max_waiting = reserve, max_waiting
         self._objects = self.folder / OBJECTS
+        made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         try:
             self._objects.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.chmod(0o700)
             self.database = Database(self.folder / FILE)
-            sync(self.folder)
+            for path in (self.folder, *(path.parent for path in made)):
+                sync(path)
         except OSError as error:
             raise WorkError(
                 f"{error.filename or folder}: {error.strerror}; name a folder that can be written"
