@@ -43,6 +43,14 @@ def test_a_held_object_does_not_take_the_place_of_its_own_correction(
     assert patients == {f"{PLANTED}-HIS:{PLANTED}000001"}
 
 
+def test_a_study_under_two_patients_waits_also_where_both_come_at_once(
+    take: Take, index: Path
+) -> None:
+    both = (instance(1), instance(1, 2, "AP", PatientID="WRONG"))
+    assert [outcome for outcome, _ in take(*both)] == ["added", "held"]
+    assert set(indexed(index)) == {uid(1, 1, 1)}
+
+
 def test_an_object_that_failed_does_not_take_the_place_of_a_later_one(
     take: Take, index: Path, inbox: Inbox
 ) -> None:

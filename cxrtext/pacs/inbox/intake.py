@@ -107,7 +107,8 @@ class Intake:
     def take(self, entries: Sequence[Entry]) -> list[str]:
         """Take objects in; gives the ids of the images that are new or replaced.
 
-        Of two that are the same object, or have the same pixels, the later one is put back.
+        Of two that are the same object, have the same pixels, or are of one study under two
+        patients, the later one is put back: what becomes of it depends on the first.
 
         Raises:
             CxrTextError: The index or a disk cannot be written; nothing is noted, and the entries
@@ -120,7 +121,7 @@ class Intake:
             seen = self._look(entry)
             if not isinstance(seen, _Found):
                 outcomes.append(seen)
-            elif any(one.instance == seen.instance for one in found):
+            elif any(_concerns(one, seen) for one in found):
                 later.append(entry)
             else:
                 found.append(seen)
@@ -403,6 +404,12 @@ class Intake:
             finishing.done(one.entry, "again", SAME)
 
         return note
+
+
+def _concerns(one: _Found, other: _Found) -> bool:
+    """Whether what becomes of an object depends on another of the same batch."""
+    same_study = one.ids.study == other.ids.study
+    return one.instance == other.instance or (same_study and one.ids.patient != other.ids.patient)
 
 
 def digest_of(pixels: Pixels) -> str:
