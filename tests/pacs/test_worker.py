@@ -280,16 +280,22 @@ def test_forgetting_a_patient_empties_the_inbox_and_the_archive_of_them(
             inbox.put("PACS", instance(number))
         with Worker(inbox, settings) as worker:
             worker.drain()
-        inbox.put("PACS", instance(1, 2, "AP"))  # waits
+            with inbox.database.transaction() as database:
+                database.execute("INSERT INTO pictures VALUES (?, '')", (f"3 {uid(1, 1, 1)}",))
+        inbox.put("PACS", instance(1, 2, "AP"))  # waits, and so do reports
+        inbox.put("RIS", oru(1, "Heart of 1 later."), "message")
+        inbox.put("RIS", oru(1, "Heart of 1 elsewhere.").replace(b"A000001", b"B1"), "message")
+        inbox.put("RIS", oru(2, "Heart of 2 is large."), "message")
     forget([folder, index, archive_folder], patient=f"{PLANTED}-HIS:{PLANTED}000001", wait_s=5)
     for path in (*folder.rglob("*"), *index.rglob("*"), *archive_folder.rglob("*")):
         data = path.read_bytes() if path.is_file() else b""
         for text in (uid(1, 1, 1), f"{PLANTED}000001", "Heart of 1"):
             assert text.encode() not in data, (path, text)
     with Inbox(folder, reserve=0) as inbox:
-        (gone,) = inbox.waiting(9)
+        gone, other = inbox.waiting(9)
         with Worker(inbox, settings) as worker:
             worker.drain()
-        assert outcomes(inbox, [gone.number]) == [("left out", LOST)]
+        found = outcomes(inbox, [gone.number, other.number])
+        assert found == [("left out", LOST), ("again", "nothing in it is new")]
     assert set(indexed(index)) == {uid(2, 1, 1)}
     assert report_of(index, 2) == ["Heart of 2 is large."]

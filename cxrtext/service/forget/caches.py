@@ -32,7 +32,7 @@ LONGEST_ROW = 16 * 2**20  # bytes of one image's features, at most
 
 
 @contextmanager
-def _opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     """A SQLite file; where it is written, what is deleted is overwritten, and no journal stays."""
     # What a killed process has begun has to be taken back first, which writes.
     begun = path.with_name(f"{path.name}-journal").exists()
@@ -59,7 +59,7 @@ def tables_of(path: Path) -> set[str]:
         with path.open("rb") as handle:
             if not handle.read(16).startswith(b"SQLite format 3"):
                 return set()
-        with _opened(path) as base:
+        with opened(path) as base:
             return {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
     except (OSError, CxrTextError):
         return set()
@@ -121,7 +121,7 @@ def _is_theirs(path: str, subject: Subject) -> bool:
 
 def learn_squares(folder: Path, subject: Subject) -> int:
     """Count a decoded cache's entries, and note by what features of its squares are known."""
-    with _opened(folder / DECODED) as base:
+    with opened(folder / DECODED) as base:
         squares, paths = _squares(base, folder, subject), _paths(base, subject)
     for square in squares:
         if pixels := square.pixels:
@@ -132,7 +132,7 @@ def learn_squares(folder: Path, subject: Subject) -> int:
 
 def forget_squares(folder: Path, subject: Subject) -> None:
     """Overwrite the squares, and take their entries and the files' paths out of the catalogue."""
-    with only_filler(folder), _opened(folder / DECODED, write=True) as base:
+    with only_filler(folder), opened(folder / DECODED, write=True) as base:
         for square in _squares(base, folder, subject):
             if square.slot is not None and square.file.is_file():
                 _overwrite(square.file, square.slot * square.size**2, square.size**2)
@@ -163,13 +163,13 @@ def _facts(base: sqlite3.Connection, subject: Subject) -> list[str]:
 
 def count_facts(path: Path, subject: Subject) -> int:
     """How many images a check's cache knows."""
-    with _opened(path) as base:
+    with opened(path) as base:
         return len(_facts(base, subject))
 
 
 def forget_facts(path: Path, subject: Subject) -> None:
     """Take them out."""
-    with _opened(path, write=True) as base:
+    with opened(path, write=True) as base:
         rows = [(name,) for name in _facts(base, subject)]
         base.executemany("DELETE FROM facts WHERE path = ?", rows)
 
@@ -192,13 +192,13 @@ def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str,
 
 def count_results(path: Path, subject: Subject) -> int:
     """How many results a folder of them notes."""
-    with _opened(path) as base:
+    with opened(path) as base:
         return len(_results(base, subject))
 
 
 def forget_results(path: Path, subject: Subject) -> None:
     """Remove their files, then take them out."""
-    with _opened(path, write=True) as base:
+    with opened(path, write=True) as base:
         rows = _results(base, subject)
         for _, file, _ in rows:
             if (path.parent / file).resolve().is_relative_to(path.parent.resolve()):
@@ -207,51 +207,6 @@ def forget_results(path: Path, subject: Subject) -> None:
             base.execute("DELETE FROM sent WHERE instance = ?", [instance])
             base.execute("DELETE FROM answered WHERE image = ?", [source])
             base.execute("DELETE FROM results WHERE instance = ?", [instance])
-
-
-# --- inboxes ---
-
-INBOX_TABLES = frozenset({"entries", "objects", "reports", "listeners"})
-"""Tables of an inbox (`cxrtext.pacs.inbox`, which stands above this layer)."""
-_BUSY_INBOX = "is in use: stop 'cxrtext listen', 'hl7 listen', 'follow' and 'inbox work' first"
-
-
-def _of_inbox(base: sqlite3.Connection, subject: Subject) -> dict[str, list[tuple[object]]]:
-    """Keys of the rows about them, by table."""
-    ids = {*subject.patients, *subject.studies}
-
-    def rows(query: str) -> list[tuple[object, ...]]:
-        return [row for row in base.execute(query).fetchall() if ids & set(row[1:])]
-
-    objects = rows("SELECT instance, patient, study, accession FROM objects")
-    numbers = {row[3] for row in objects if row[3]} | ids
-    reports = base.execute("SELECT report, patient, study, joined, accession FROM reports")
-    return {
-        "objects": [(row[0],) for row in objects],
-        "reports": [(row[0],) for row in reports if (ids & set(row[1:4])) or row[4] in numbers],
-        "entries": [(row[0],) for row in rows("SELECT entry, study FROM entries")],
-    }
-
-
-def count_inbox(path: Path, subject: Subject) -> int:
-    """How many rows of an inbox are about them."""
-    with _opened(path) as base:
-        return sum(map(len, _of_inbox(base, subject).values()))
-
-
-def forget_inbox(path: Path, subject: Subject) -> None:
-    """Take them out; who receives or works must be stopped, so that no byte stays in a journal.
-
-    Raises:
-        WorkError: Another process has the inbox open.
-    """
-    keys = {"objects": "instance", "reports": "report", "entries": "entry"}
-    try:
-        with _opened(path, write=True) as base:
-            for table, rows in _of_inbox(base, subject).items():
-                base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
-    except WorkError:
-        raise WorkError(f"{path}: {_BUSY_INBOX}, then run the command again") from None
 
 
 # --- sentence scores, and states of locked encoders ---
@@ -300,7 +255,7 @@ def _states_digest(ids: Sequence[int]) -> bytes:
 
 def count_scores(path: Path, pieces: Pieces) -> int:
     """How many scores a cache has of sentences."""
-    with _opened(path) as base:
+    with opened(path) as base:
         return sum(
             base.execute("SELECT count(*) FROM score WHERE sentence = ?", [digest]).fetchone()[0]
             for digest in pieces.bare
@@ -309,7 +264,7 @@ def count_scores(path: Path, pieces: Pieces) -> int:
 
 def forget_scores(path: Path, pieces: Pieces) -> None:
     """Take them out."""
-    with _opened(path, write=True) as base:
+    with opened(path, write=True) as base:
         rows = [(digest,) for digest in pieces.bare]
         base.executemany("DELETE FROM score WHERE sentence = ?", rows)
 

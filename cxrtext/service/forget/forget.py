@@ -22,7 +22,7 @@ from cxrtext.index.maintain import forget_images, traces
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.writer import NEXT
 from cxrtext.records import Study
-from cxrtext.service.forget import caches, tables
+from cxrtext.service.forget import caches, inboxes, tables
 from cxrtext.service.forget.places import Places, find_places, sweep_below
 from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
 from cxrtext.text import study_sentences
@@ -341,7 +341,7 @@ class _Work:
         for path in places.results:
             add("results", path, caches.count_results(path, subject))
         for path in places.inboxes:
-            add("inbox", path, caches.count_inbox(path, subject))
+            add("inbox", path, inboxes.count_inbox(path, subject))
         for path in places.features:
             entries, why = self._features(path)
             add("features of a locked encoder", path, entries, why)
@@ -431,8 +431,8 @@ class _Work:
             if caches.count_results(path, subject):
                 caches.forget_results(path, subject)
         for path in places.inboxes:
-            if caches.count_inbox(path, subject):
-                caches.forget_inbox(path, subject)
+            if inboxes.count_inbox(path, subject):
+                inboxes.forget_inbox(path, subject)
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
             self._remove_from_index(folder)

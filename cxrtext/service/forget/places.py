@@ -12,7 +12,8 @@ from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
-from cxrtext.service.forget.caches import INBOX_TABLES, RESULTS, tables_of
+from cxrtext.service.forget.caches import RESULTS, tables_of
+from cxrtext.service.forget.inboxes import INBOX_TABLES
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
