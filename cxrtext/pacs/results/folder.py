@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cxrtext.errors import DataError, kind_of, line_of
+from cxrtext.errors import DataError, DiskError, kind_of, line_of
 from cxrtext.files import replacing, sha256
 from cxrtext.pacs.results.identity import uid
 
@@ -116,9 +117,10 @@ class ResultsFolder:
         if not create and not (path / FILE).is_file():
             raise DataError(f"{path}: holds no results ({FILE}); give the --out of cxrtext results")
         if create:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
-            (path / FILE).touch(mode=0o600)
+            with self._disk():
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
+                (path / FILE).touch(mode=0o600)
             with self._database() as database:
                 database.executescript(_TABLES)
 
@@ -132,6 +134,16 @@ class ResultsFolder:
                     yield database
         except sqlite3.Error as error:
             raise kind_of(error)(f"{self.path / FILE}: {line_of(error)}") from None
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DiskError(
+                f"{self.path}: {error.strerror}; make room on the disk, and see that it can be "
+                "written"
+            ) from None
 
     def find(self, instance: str) -> Kept | None:
         """The result of a UID, where it is here and its file is as it was written."""
@@ -151,10 +163,12 @@ class ResultsFolder:
         """
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
-        with self._database() as database:
+        data = BytesIO()  # written to a file, pydicom's errors would be of many lines
+        built.save_as(data, enforce_file_format=True)
+        with self._disk(), self._database() as database:
             database.execute("BEGIN IMMEDIATE")  # one at a time: the row is that of the file
             with replacing(self.path / name) as temporary:
-                built.save_as(temporary, enforce_file_format=True)
+                temporary.write_bytes(data.getbuffer())
                 os.chmod(temporary, 0o600)  # noqa: PTH101
                 digest = sha256(temporary)
             kept = Kept(
