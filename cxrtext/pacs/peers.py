@@ -142,7 +142,7 @@ class Limits(Part):
     requests_per_second: Annotated[float, Field(gt=0, le=1000)] = 10.0
     window: Window | None = None
     timeout_s: Annotated[float, Field(ge=1, le=600)] = 30.0  # without a byte
-    object_mb: Annotated[int, Field(ge=1, le=2048)] = 256  # largest object that is taken
+    object_mb: Annotated[int, Field(ge=1, le=1024)] = 256  # largest object; 1 GiB can be read
 
     @field_validator("window", mode="before")
     @classmethod

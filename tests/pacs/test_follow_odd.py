@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from pydicom import dcmread
 
 from cxrtext.errors import DiskError, WorkError
@@ -98,6 +99,11 @@ def test_an_object_that_is_too_large_is_left_out(
         found, _ = turn(url, tmp_path / "in", object_mb=1 if limit == "the peer's" else 8)
     assert found == "1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
     assert entries(tmp_path / "in") == [uid(1, 2, 1)]
+
+
+def test_no_larger_object_is_allowed_than_can_be_read() -> None:
+    with pytest.raises(ValidationError):
+        peer_at("http://127.0.0.1:9/dicom-web", object_mb=1025)
 
 
 class Sparing(OddPeer):
