@@ -134,6 +134,7 @@ class Associations:
         from pynetdicom import build_role, evt
 
         roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []
+        opened: list[socket.socket] = []
         with quiet():
             association = self.entity().associate(
                 self.where.host,
@@ -143,11 +144,14 @@ class Associations:
                 ext_neg=list(roles),
                 evt_handlers=[
                     (evt.EVT_CONN_OPEN, at_once),
+                    (evt.EVT_CONN_OPEN, lambda event: opened.append(event.assoc.dul.socket.socket)),
                     *(handlers or []),
                 ],
             )
         if association.is_established:
             return association
+        for connection in opened:
+            connection.close()  # pynetdicom leaves open what its peer has closed first
         raise self._why(association)
 
     def _is_open(self) -> bool:

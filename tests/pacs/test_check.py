@@ -1,5 +1,6 @@
 """``peers check``: the layer that fails, and what to do about it, within ten seconds."""
 
+import gc
 import socket
 import subprocess
 import time
@@ -82,6 +83,11 @@ def test_the_layer_that_fails(check: Check, changed: Any, layer: str, says: str)
     found, said = failed(check(**changed))
     assert found == layer
     assert says in said
+
+
+def test_a_rejected_association_leaves_no_connection_open(check: Check) -> None:
+    failed(check(dimse={"aet": "WRONG"}, dicomweb=None))
+    gc.collect()  # one that is found open is a warning, and so an error
 
 
 def test_wrong_ports_and_paths_of_dicomweb(check: Check, orthanc: Orthanc) -> None:
