@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cxrtext.errors import InputError
+from cxrtext.errors import InputError, NotFoundError, WorkError
 from cxrtext.index import Archive, Index, IndexedImage, Query
 from cxrtext.index.search.columns import column_cells
 from cxrtext.index.search.sentences import BACKGROUND, Comparison, background_keys, compared
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 BACKGROUNDS = 2
 """Of sentences that are kept at a time: that of now, and one that is being turned to."""
+
+
+ATTEMPTS = 5
+"""How often images are searched again because one was deleted before it could be told of."""
 
 
 class OtherModel(Exception):  # noqa: N818 - an answer rather than an error
@@ -56,21 +60,28 @@ class Answering:
     def search(self, asked: p.SearchAsked) -> Pausing[p.SearchPart]:
         """Some of the ranked images."""
         archive = self.check(asked)
-        found = yield from archive.search_pausing(
-            query_of(asked.query),
-            asked.take,
-            offset=asked.skip,
-            where=asked.where,
-            min_score=asked.min_score,
-            exclude_patients=asked.exclude_patients,
-            mode=asked.mode,
-        )
-        keys = [_key(archive, hit.image) for hit in found.hits]
+        for attempt in range(1, ATTEMPTS + 1):
+            found = yield from archive.search_pausing(
+                query_of(asked.query),
+                asked.take,
+                offset=asked.skip,
+                where=asked.where,
+                min_score=asked.min_score,
+                exclude_patients=asked.exclude_patients,
+                mode=asked.mode,
+            )
+            try:
+                keys = [_key(archive, hit.image) for hit in found.hits]
+                means = _means(archive, keys) if asked.means else None
+                break
+            except (KeyError, NotFoundError):  # one was deleted since it was found
+                if attempt == ATTEMPTS:
+                    raise WorkError("images change faster than they are read; ask again") from None
         return p.SearchPart(
             model=self._model,
             scores=[hit.score for hit in found.hits],
             rows=[_row(key, hit.image, hit) for key, hit in zip(keys, found.hits, strict=True)],
-            means=_means(archive, keys) if asked.means else None,
+            means=means,
             matching=found.images,
             scored=found.scored,
             exact=found.exact,

@@ -183,7 +183,7 @@ class ShardsArchive(Archive):
             hits,
             sum(part.matching for part in first),
             sum(part.scored for part in first),
-            all(part.exact for part in first) and not self.asking.coverage.missing,
+            search.is_exact and not self.asking.coverage.missing,
         )
 
     def cohort(self, query: Query, **options: Any) -> ShardsCohort:
@@ -254,7 +254,9 @@ class _Search:
         self.parts: dict[int, p.SearchPart] = {}  # the first answer of each shard
         self._now: dict[int, p.SearchPart] = {}  # the last one
         self._taken: dict[int, int] = {}  # hits of it
-        self._skipped: dict[int, int] = {}  # hits of those before
+        self._skipped: dict[int, int] = {}  # hits that it sent, of all its answers
+        self._given: dict[int, set[tuple[int, str]]] = {}  # the images that it gave
+        self.is_exact = True  # whether every shard proves its order, as far as it was asked
 
     def hits(self) -> Pausing[list[ImageHit]]:
         """A page of the merged hits."""
@@ -262,7 +264,9 @@ class _Search:
         self.parts = yield from self._asking.ask_all("search", p.SearchPart, lambda _: asked)
         self._now = dict(self.parts)
         self._taken = dict.fromkeys(self._now, 0)
-        self._skipped = dict.fromkeys(self._now, 0)
+        self._skipped = {place: len(part.rows) for place, part in self._now.items()}
+        self._given = {at: set(map(_name, part.rows)) for at, part in self._now.items()}
+        self.is_exact = all(part.exact for part in self._now.values())
         kept: list[ImageHit] = []
         while wanted := min(p.MOST_HITS, self._offset + self._k - len(kept)):
             some = yield from self._next(wanted)
@@ -301,24 +305,47 @@ class _Search:
 
     def _refill(self) -> Pausing[None]:
         """Take more from the shards whose hits are used up."""
-        empty = {
-            place: part
-            for place, part in self._now.items()
-            if part.more and self._taken[place] == len(part.scores)
-        }
-        if not empty:
-            return
         bodies: dict[int, p.Message] = {}
-        for place, part in empty.items():
-            self._skipped[place] += len(part.scores)
-            more = {"skip": self._skipped[place], "take": p.MOST_HITS}
-            bodies[place] = self._asked.model_copy(update=more)
+        for place, part in self._now.items():
+            if part.more and self._taken[place] == len(part.scores):
+                more = {"skip": self._skipped[place], "take": p.MOST_HITS}
+                bodies[place] = self._asked.model_copy(update=more)
+        if not bodies:
+            return
         found = yield from self._asking.ask_some("search", p.SearchPart, bodies)
-        for place in empty:
+        for place in bodies:
             if place in found:
-                self._now[place], self._taken[place] = found[place], 0
+                self._skipped[place] += len(found[place].rows)
+                self._now[place], self._taken[place] = self._going_on(place, found[place]), 0
             else:  # it went meanwhile, and is noted as missing
                 self._now[place] = self._now[place].model_copy(update={"more": False})
+
+    def _going_on(self, place: int, part: p.SearchPart) -> p.SearchPart:
+        """What a shard gives next, without what it gave before.
+
+        Where it has turned to another publication since, or a replica with another one answers,
+        an image may stand at another rank: none is given twice, and the answer is not exact.
+        """
+        given = self._given[place]
+        new = [at for at, row in enumerate(part.rows) if _name(row) not in given]
+        has_changed = part.matching != self.parts[place].matching or len(new) < len(part.rows)
+        self.is_exact &= part.exact and not has_changed
+        given.update(map(_name, part.rows))
+        if len(new) == len(part.rows):
+            return part
+        return part.model_copy(
+            update={
+                "scores": [part.scores[at] for at in new],
+                "rows": [part.rows[at] for at in new],
+                "means": None if part.means is None else p.Vectors.of(part.means.array()[new]),
+                "more": part.more and bool(new),
+            }
+        )
+
+
+def _name(row: p.Row) -> tuple[int, str]:
+    """An image of a shard, also where another one of its name took its place."""
+    return row.key // p.KEY_PARTS, row.image_id
 
 
 def _share(wanted: int, shards: int) -> int:

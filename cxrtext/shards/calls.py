@@ -207,12 +207,12 @@ class Shard:
             order = self._order()
             if not order:
                 raise last
-            begun = loop.time()
+            begun, asked = loop.time(), list[Replica]()
             try:
                 async with asyncio.timeout_at(deadline):
-                    found = await self._race(order, request, check)
+                    found = await self._race(order, request, check, deadline, asked)
             except TimeoutError:
-                for replica in order:
+                for replica in asked:
                     self._lost(replica, "did not answer in time")
                 raise NoAnswer("did not answer in time") from None
             except NoAnswer as error:
@@ -240,8 +240,13 @@ class Shard:
         order: Sequence[Replica],
         request: Request[T],
         check: Callable[[BaseModel], str | None],
+        deadline: float,
+        asked: list[Replica],
     ) -> T | bytes:
-        """Ask a replica, and the next one where it fails or is late; the first answer counts."""
+        """Ask a replica, and the next one where it fails or is late; the first answer counts.
+
+        Those that were asked are added to ``asked``.
+        """
         waiting = list(order)
         tasks: dict[asyncio.Task[T | bytes], Replica] = {}
         errors: list[NoAnswer] = []
@@ -249,12 +254,13 @@ class Shard:
             while True:
                 if waiting:
                     replica = waiting.pop(0)
+                    asked.append(replica)
                     tasks[asyncio.create_task(replica.ask(request, check))] = replica
                 if not tasks:
                     raise next((error for error in errors if error.busy), errors[-1])
                 done, _ = await asyncio.wait(
                     tasks,
-                    timeout=self._patience() if waiting else None,
+                    timeout=self._patience(deadline, len(waiting)) if waiting else None,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 for task in done:
@@ -273,10 +279,14 @@ class Shard:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _patience(self) -> float:
-        if self._hedge_s is not None:
-            return self._hedge_s
-        return max(MIN_HEDGE_S, HEDGE * (self._seconds or 0.25))
+    def _patience(self, deadline: float, waiting: int) -> float:
+        """How long the replicas that were asked have before the next of those that wait is."""
+        usual = self._hedge_s
+        if usual is None:
+            usual = max(MIN_HEDGE_S, HEDGE * (self._seconds or 0.25))
+        # After slow questions, such as exports, the deadline would come first.
+        left = deadline - asyncio.get_running_loop().time()
+        return max(0.0, min(usual, left / (waiting + 1)))
 
     def _lost(self, replica: Replica, reason: str) -> None:
         if replica.is_up:
@@ -378,10 +388,17 @@ class ShardCalls:
         future = asyncio.run_coroutine_threadsafe(self._ask(requests, seconds), self._loop)
         answers = yield from _waited(future)
         found: dict[int, T | Missing] = {}
+        refused = [at for at in sorted(answers) if isinstance(answers[at], Refused)]
+        if refused:
+            said = str(answers[refused[0]])
+            taken = [at for at, one in answers.items() if not isinstance(one, Refused | Missing)]
+            if taken:  # such as a column that one lacks
+                names = ", ".join(self.names[at] for at in refused)
+                said = f"{said} ({names}; the other shards take it)"
+            raise InputError(said)
         for place in sorted(answers):
             answer = answers[place]
-            if isinstance(answer, Refused):
-                raise InputError(str(answer))
+            assert not isinstance(answer, Refused)  # noqa: S101 - raised above
             assert not isinstance(answer, bytes)  # noqa: S101 - those are of `fetch`
             found[place] = answer
         return found

@@ -112,8 +112,13 @@ class Backgrounds:
             for place in sorted(set(which[first].tolist()))
         }
         regions = yield from asking.ask_some("regions", p.RegionsPart, bodies)
-        given = [part.regions for _, part in sorted(regions.items()) if part.regions is not None]
-        now = _Background(states, p.digest_of(given), given)
+        given = {at: part.regions for at, part in regions.items() if part.regions is not None}
+        for place in bodies.keys() - given.keys():  # it went meanwhile: asked again when it is back
+            states[place] = ""
+        if not given:
+            return _Background(states, None, [])
+        sent = [given[place] for place in sorted(given)]
+        now = _Background(states, p.digest_of(sent), sent)
         with self._lock:
             self._now = now
         return now

@@ -1,5 +1,6 @@
 """Several services searched as one: as one archive of their folders, also without one of them."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -21,13 +22,22 @@ from PIL import Image
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from cxrtext.client.models import ModelInfo
 from cxrtext.errors import ConfigError, InputError, NotFoundError, UnavailableError
-from cxrtext.index import Archive, Query, open_index
+from cxrtext.index import Archive, Query, delete, open_index
+from cxrtext.index.changes import set_attributes
+from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel
-from cxrtext.pausing import finish
+from cxrtext.pausing import Pausing, finish
 from cxrtext.service import Service
-from cxrtext.shards.calls import ShardCalls
+from cxrtext.shards import calls as shard_calls
+from cxrtext.shards import protocol as p
+from cxrtext.shards.answering import Answering
+from cxrtext.shards.archive import _Search
+from cxrtext.shards.asking import Asking
+from cxrtext.shards.calls import Missing, ShardCalls
 from cxrtext.shards.config import ShardAddress, ShardList, read_shards
+from cxrtext.shards.forms import vectors_of
 from cxrtext.shards.service import ShardsService
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key, new_key
@@ -328,6 +338,190 @@ def test_a_replica_stands_in_and_a_slow_one_is_overtaken(
                 assert time.monotonic() - begun < 10
     finally:
         slow.stop()
+
+
+def test_after_slow_questions_a_second_replica_is_still_asked_in_time(
+    served: list[Served], model: ImageTextModel
+) -> None:
+    slow = Served(nonsense("slow"))
+    query = Query(model.embed_sentences(["Left pleural effusion."]))
+    try:
+        for hedge_s in (None, 60.0):
+            pair = (served[0].url, slow.url)  # the second one is the first to be asked
+            with front_of(model, pair, deadline_s=3.0, probe_s=60.0, hedge_s=hedge_s) as front:
+                (shard,) = front.calls.shards
+                shard._seconds = 100.0  # an export
+                asked = front.for_question()
+                assert asked.search(query, 5).hits
+                assert asked.coverage.header == "1/1"
+    finally:
+        slow.stop()
+
+
+def test_a_replica_that_was_never_asked_is_not_taken_for_lost(model: ImageTextModel) -> None:
+    replicas = ("http://127.0.0.1:7", "http://127.0.0.1:8")
+    calls = ShardCalls(
+        ShardList((ShardAddress("a", replicas),), probe_s=3600.0, deadline_s=0.5), model.fingerprint
+    )
+
+    class Silent:
+        is_up, url = True, ""
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        async def ask(self, *_: Any) -> Any:
+            self.asked += 1
+            await asyncio.sleep(3600)
+
+        async def close(self) -> None:
+            pass
+
+    (shard,) = calls.shards
+    silent = [Silent(), Silent()]
+    until(lambda: not shard.is_up)  # probed
+    shard.replicas = silent  # type: ignore[assignment]
+    shard._patience = lambda *_: 3600.0  # type: ignore[method-assign]
+    try:
+        answers = finish(calls.ask({0: shard_calls.Request("/v1/model", ModelInfo)}))
+    finally:
+        calls.close()
+    assert isinstance(answers[0], Missing)
+    assert sorted((one.asked, one.is_up) for one in silent) == [(0, True), (1, False)]
+
+
+class Turning:
+    """Shards of made-up images, of which one turns to another publication while it is asked."""
+
+    names = ("a", "b", "c")
+    shards = names
+
+    def __init__(self, change: Callable[[list[str]], None]) -> None:
+        self._ranked = {
+            place: [f"{name}{i}" for i in range(100)] for place, name in enumerate("abc")
+        }
+        self._change = change
+        self.asked = 0
+
+    def ask(self, wanted: dict[int, Any], _seconds: float | None = None) -> Pausing[dict[int, Any]]:
+        yield
+        self.asked += 1
+        found = {place: self._part(place, one.body) for place, one in wanted.items()}
+        if self.asked == 1:
+            self._change(self._ranked[0])
+        return found
+
+    def _part(self, place: int, asked: p.SearchAsked) -> p.SearchPart:
+        """The first shard's images are all better than those of the others."""
+        ranked = self._ranked[place]
+        names = ranked[asked.skip : asked.skip + asked.take]
+        rows = [
+            p.Row(
+                key=int(name[1:]), image_id=name, study_id=name, patient_id=name, split="test",
+                width=1, height=1, metadata={},
+            )
+            for name in names
+        ]  # fmt: skip
+        scores = [1 - place / 10 - int(name[1:]) / 10_000 for name in names]
+        return p.SearchPart(
+            model="m", scores=scores, rows=rows, matching=len(ranked), scored=len(ranked),
+            exact=True, more=len(rows) == asked.take,
+        )  # fmt: skip
+
+
+def nothing(_: list[str]) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [nothing, lambda ranked: ranked.insert(0, "a999"), lambda ranked: ranked.pop(0)],
+    ids=["nothing", "added", "deleted"],
+)
+def test_a_shard_that_turns_while_hits_are_taken_gives_none_twice(
+    change: Callable[[list[str]], None],
+) -> None:
+    calls = Turning(change)
+    asking = Asking(calls, "m")  # type: ignore[arg-type]
+    search = _Search(asking, Query(torch.zeros(1, 4)), 90)
+    names = [hit.image.image for hit in finish(search.hits())]
+    assert calls.asked == 2
+    assert len(names) == len(set(names)) == 90
+    assert search.is_exact == (change is nothing)
+    if change is nothing:
+        assert names == [f"a{i}" for i in range(90)]
+
+
+def test_an_image_that_is_deleted_before_it_is_told_of_is_left_out(
+    make_archive: Callable[..., Path], model: ImageTextModel, tmp_path: Path
+) -> None:
+    folder = make_archive(tmp_path / "index", 80)
+    service = Service(model, open_index(folder, model))
+    answering = Answering(service)
+    query = vectors_of(Query(model.embed_sentences(["Left pleural effusion."])))
+    asked = p.SearchAsked(model=model.fingerprint, query=query, take=80, means=True)
+    search = service.archive.search_pausing
+
+    def deleting(*args: Any, **options: Any) -> Any:
+        found = yield from search(*args, **options)
+        if len(found.hits) == 80:
+            delete(folder, ["s3"])
+            service.archive.search(Query(model.embed_sentences(["A."])), 1)  # sees it
+        return found
+
+    try:
+        service.archive.search_pausing = deleting  # type: ignore[method-assign]
+        part = finish(answering.search(asked))
+    finally:
+        service.close()
+    assert len(part.rows) == part.matching < 80
+    assert "s3" not in {row.study_id for row in part.rows}
+
+
+def test_images_to_compare_by_are_chosen_anew_when_a_shard_is_back(
+    folders: list[Path], served: list[Served], whole: Archive, model: ImageTextModel
+) -> None:
+    regions = whole.parts[0].regions(3)
+
+    def lifts(archive: Archive) -> dict[str, float | None]:
+        found = archive.search_sentences(3, image=regions)
+        return {hit.sentence: hit.lift for hit in found}
+
+    with front_of(model, *(shard.url for shard in served), deadline_s=60.0) as front:
+        ask = front.calls.ask
+
+        def lost(wanted: dict[int, Any], seconds: float | None = None) -> Any:
+            answers = yield from ask(wanted, seconds)
+            if all(one.path.endswith("/regions") for one in wanted.values()):
+                answers[0] = Missing("did not answer in time")
+            return answers
+
+        front.calls.ask = lost  # type: ignore[assignment, method-assign]
+        asked = front.for_question()
+        assert lifts(asked.archive) != pytest.approx(lifts(whole))
+        front.calls.ask = ask  # type: ignore[method-assign]
+        assert lifts(front.for_question().archive) == pytest.approx(lifts(whole))
+
+
+def test_a_column_that_one_shard_lacks_is_said_with_its_name(
+    served: list[Served], model: ImageTextModel, make_archive: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_archive(tmp_path / "wide", 20, prefix="w")
+    with writing(folder) as catalogue, catalogue.transaction(write=True) as database:
+        set_attributes(database, [(1, {"ward": "east"})])
+    wide = Served(app_of(folder, model))
+    query = Query(model.embed_sentences(["A."]))
+    try:
+        with front_of(model, served[0].url, wide.url) as front:
+            with pytest.raises(
+                InputError, match=r"no such column.*\(a; the other shards take it\)"
+            ):
+                front.for_question().search(query, where="ward = 'east'")
+            with pytest.raises(InputError) as caught:
+                front.for_question().search(query, where="nowhere = 1")
+            assert "other shards" not in str(caught.value)
+    finally:
+        wide.stop()
 
 
 def test_the_api_says_which_shards_an_answer_rests_on(
