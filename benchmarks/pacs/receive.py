@@ -3,12 +3,15 @@
     python benchmarks/pacs/receive.py objects FOLDER --images DATA/images --count 120 --side 2048
     python benchmarks/pacs/receive.py latency FOLDER --port 11112 --index INDEX
     python benchmarks/pacs/receive.py rate FOLDER
+    python benchmarks/pacs/receive.py push FOLDER
 
 ``latency`` sends one object a second to a running ``cxrtext listen --index`` and looks, every 10
 ms, whether the catalogue has it with its labels: from then on the next search of a running server
 finds it.  ``rate`` sends all objects over four associations of DCMTK's storescu to ``cxrtext
 listen`` without an index, to a plain service of pynetdicom that writes files (without waiting for
-the disk), and to the same one with an fsync of each file.
+the disk), and to the same one with an fsync of each file.  ``push`` lets an Orthanc of its own
+(Debian's; a test peer only) push all objects, by its ``/modalities/X/store``, to ``cxrtext listen``
+and to DCMTK's storescp, which waits for no disk.
 """
 
 import argparse
@@ -31,6 +34,7 @@ from pynetdicom.presentation import build_context
 
 DX = UID("1.2.840.10008.5.1.4.1.1.1.1")
 ASSOCIATIONS = 4
+STORESCP = shutil.which("storescp") or "storescp"
 STORESCU = shutil.which("storescu") or "storescu"
 
 
@@ -168,10 +172,53 @@ def rate(folder: Path) -> None:
         )
 
 
+def push(folder: Path) -> None:
+    """Print the rates of Orthanc's own push to both, three times each, in turn."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.pacs.orthanc import Orthanc, free_port
+
+    ports = {"CXRTEXT": free_port(), "STORESCP": free_port()}
+    place = Path(tempfile.mkdtemp(dir=folder.parent))
+    (place / "dcmtk").mkdir()
+    listen = Path(sys.executable).with_name("cxrtext")
+    commands = [
+        [listen, "listen", place / "inbox", "--allow", "ORTHANC", "--port", ports["CXRTEXT"]],
+        [
+            STORESCP,
+            "-q",
+            "+uf",
+            "-od",
+            place / "dcmtk",
+            "-aet",
+            "STORESCP",
+            "+xa",
+            ports["STORESCP"],
+        ],
+    ]
+    orthanc = Orthanc(place, modalities=ports).start()
+    services = [subprocess.Popen([*map(str, one)]) for one in commands]
+    try:
+        ids = orthanc.store(path.read_bytes() for path in sorted(folder.iterdir()))
+        time.sleep(5)
+        for _ in range(3):
+            for name in ports:
+                begin = time.monotonic()
+                done = orthanc.ask("POST", f"/modalities/{name}/store", json=ids).json()
+                took = time.monotonic() - begin
+                assert done["FailedInstancesCount"] == 0
+                print(f"{name}: {len(ids)} objects, {len(ids) / took:.1f}/s")
+    finally:
+        for service in services:
+            service.terminate()
+            service.wait()
+        orthanc.kill()
+        shutil.rmtree(place)
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("objects", "latency", "rate"))
+    parser.add_argument("what", choices=("objects", "latency", "rate", "push"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--images", type=Path)
     parser.add_argument("--count", type=int, default=120)
@@ -183,6 +230,8 @@ def main() -> None:
         make_objects(given.folder, given.images, given.count, given.side)
     elif given.what == "latency":
         latency(given.folder, given.port, given.index)
+    elif given.what == "push":
+        push(given.folder)
     else:
         rate(given.folder)
 
