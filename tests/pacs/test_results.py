@@ -247,6 +247,8 @@ def test_results_are_made_once_and_made_again_where_their_file_is_gone(
     assert (folder.path / "results.sqlite").stat().st_mode & 0o777 == 0o600
     assert (folder.path / first.results[0].file).stat().st_mode & 0o777 == 0o600
     other = make_results(service, path, "Right pneumothorax.", folder)
+    same = [a.series == b.series for a, b in zip(first.results, other.results, strict=True)]
+    assert same == [True, False]  # captures are a stack; of reports viewers open one a series
     assert not {one.instance for one in other.results} & {one.instance for one in first.results}
     corrected = effusion(tmp_path / "source.dcm", PatientID="CANARY-2")
     third = make_results(service, corrected, SENTENCE, folder)

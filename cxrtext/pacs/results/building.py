@@ -61,8 +61,11 @@ class Result:
     def given(self, kind: str) -> dict[str, Any]:
         """What highdicom's objects are given; a series is of an image, a model and a kind."""
         number = int(self.uid(kind).removeprefix("2.25."))
+        # OHIF shows one report of a series, the last.
+        own = ("series", self.finding.sentence) if kind == "sr" else ()
+        series = uid(FORMAT, self.source.fingerprint, self.finding.model, kind, *own)
         return {
-            "series_instance_uid": uid(FORMAT, self.source.fingerprint, self.finding.model, kind),
+            "series_instance_uid": series,
             "series_number": NUMBERS[kind],
             "sop_instance_uid": self.uid(kind),
             "instance_number": 1 + number % 99_999,
