@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from cxrtext.errors import InputError, WorkError
+from cxrtext.errors import InputError, NotFoundError, WorkError
 from cxrtext.files.storage import Storage
 from cxrtext.jobs.engines import Engine, Outcome, Task
 from cxrtext.jobs.plan import Plan
@@ -114,7 +114,10 @@ def aside_of(storage: Storage) -> dict[int, dict[int, str]]:
     """Places that were set aside, and why, by shard."""
     found = {}
     for name in storage.names(ASIDE):
-        noted = json.loads(storage.read(name))
+        try:
+            noted = json.loads(storage.read(name))
+        except NotFoundError:  # removed meanwhile, so that its rows are tried again
+            continue
         found[int(noted["number"])] = {int(place): str(why) for place, why in noted["places"]}
     return found
 
@@ -278,15 +281,17 @@ class _Drive:
 
     def _go_on_searching(self, search: _Search, lost: str | None) -> None:
         search.take(lost)
-        if search.left:
+        is_over = len(search.found) > MAX_ASIDE
+        if search.left and not is_over:
             self._submit(search.next())
             return
         number = search.task.number
         del self._searches[number]
         self._searched.add(number)
         self._tries[number] = 0
-        if len(search.found) > MAX_ASIDE:
-            self._fail(number, f"{len(search.found)} of its {self._plan.unit} each end a worker")
+        if is_over:
+            what = f"more than {MAX_ASIDE} of its {self._plan.unit} each end a worker"
+            self._fail(number, f"{what} ({lost}): look at its memory, its device and the files")
             return
         aside = {place: f"ended its process ({how})" for place, how in search.found.items()}
         if aside:

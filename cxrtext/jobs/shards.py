@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import CheckpointError
+from cxrtext.errors import CheckpointError, NotFoundError
 from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Entry, Storage
 
@@ -101,8 +101,12 @@ def commit_shard(storage: Storage, job: str, shard: Shard) -> str:
 
 
 def is_whole(storage: Storage, file: ShardFile) -> bool:
-    """Whether a shard is what was written; reads all of it."""
-    return hashlib.sha256(storage.read(file.name)).hexdigest()[:DIGITS] == file.digits
+    """Whether a shard is there and what was written; reads all of it."""
+    try:
+        data = storage.read(file.name)
+    except NotFoundError:  # another driver has removed it as damaged
+        return False
+    return hashlib.sha256(data).hexdigest()[:DIGITS] == file.digits
 
 
 def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:

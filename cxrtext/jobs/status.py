@@ -3,9 +3,11 @@
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cxrtext.errors import NotFoundError
 from cxrtext.files.storage import Storage
 from cxrtext.jobs.plan import Plan, read_plan
 from cxrtext.jobs.shards import ShardFile, committed
@@ -67,7 +69,8 @@ def status_of(
     now = time.time() if now is None else now
     files = sorted(done.values(), key=lambda file: file.modified)
     rows_done = sum(file.rows + file.rejected for file in files)
-    idle = now - files[-1].modified if files else None
+    # The clock of the storage may be ahead of ours.
+    idle = max(0.0, now - files[-1].modified) if files else None
     rate = _rate(files)
     left = None
     if rate and idle is not None and idle < RECENT_S:
@@ -107,5 +110,6 @@ def failures(storage: Storage) -> dict[int, str]:
     for name in storage.names(FAILED):
         number = name.removeprefix(FAILED).removesuffix(".json")
         if number.isdigit():
-            found[int(number)] = str(json.loads(storage.read(name))["reason"])
+            with suppress(NotFoundError):  # another driver has made it meanwhile
+                found[int(number)] = str(json.loads(storage.read(name))["reason"])
     return found

@@ -14,6 +14,7 @@ import pytest
 from cxrtext.errors import CheckpointError, CxrTextError, DataError, DiskError
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.index import Query, delete, open_index
+from cxrtext.index.moment import at_one_moment
 from cxrtext.index.publishing import publication, pull
 from cxrtext.index.publishing import publish as publishing
 from cxrtext.index.publishing.publication import encoded, in_words, read_manifest, read_pointer
@@ -228,7 +229,7 @@ def test_two_publishers_do_not_mix(
     # One that took the index earlier than what is there does not take its place.
     other = next(one.publication for one in made if one.publication != current.publication)
     delete(folders[0], ["s3"])
-    take = publishing.at_one_moment
+    take = at_one_moment
 
     def overtaken(*args: Any) -> Any:
         taken = take(*args)

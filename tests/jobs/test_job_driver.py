@@ -14,12 +14,12 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.jobs.driver import Part, Running, drive
-from cxrtext.jobs.engines import Task
+from cxrtext.jobs.driver import Part, Running, aside_of, drive, sound_shards
+from cxrtext.jobs.engines import Outcome, Task
 from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Plan, begin
 from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
-from cxrtext.jobs.status import job_status
+from cxrtext.jobs.status import failures, job_status
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,64 @@ def test_what_ends_a_worker_without_any_row_is_no_fault_of_the_rows(tmp_path: Pa
 
 def _die(_task: Task) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Deadly:
+    """An engine in which every row ends its process."""
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.given = 0
+
+    def submit(self, task: Task) -> None:
+        self.tasks.append(task)
+        self.given += 1
+
+    def next(self, _wait_s: float) -> Outcome:
+        task = self.tasks.pop(0)
+        return Outcome(task, lost="SIGKILL" if task.rows else None)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_shard_of_which_every_row_ends_its_worker_is_given_up_soon(tmp_path: Path) -> None:
+    rows = [str(i) for i in range(500)]
+    engine = Deadly()
+    with a_job(tmp_path / "job", rows, 500) as (storage, plan, tasks):
+        with pytest.raises(WorkError, match="more than 8 of its images each end a worker"):
+            drive(storage, plan, tasks, lambda: engine)
+        assert engine.given < 60
+        assert storage.names("aside/") == []
+        assert list(job_status(storage).failures) == [0]
+
+
+def test_what_another_driver_removes_while_it_is_read_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_job(tmp_path / "job", ["1", "2"], 1) as (storage, plan, tasks):
+        drive(storage, plan, tasks, lambda: LocalEngine(Doubling(storage.location, plan.digest), 1))
+        storage.commit("failed/000001.json", b'{"reason": "the disk is full"}')
+        storage.commit("aside/000001.json", b'{"number": 1, "places": []}')
+        read = storage.read
+
+        def too_late(name: str) -> bytes:
+            if name.partition("/")[0] in ("failed", "aside", "shards"):
+                storage.remove(name)
+            return read(name)
+
+        monkeypatch.setattr(storage, "read", too_late)
+        assert failures(storage) == {}
+        assert aside_of(storage) == {}
+        assert sound_shards(storage, Running()) == {}
+
+
+def test_the_clock_of_the_storage_may_be_ahead(tmp_path: Path) -> None:
+    storage = run(tmp_path / "job", ["1", "2"])
+    status = job_status(storage, now=time.time() - 3600)
+    assert status.idle_s == 0.0
 
 
 def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> None:
