@@ -221,3 +221,76 @@ def test_ids_carry_their_issuer_and_their_zeros() -> None:
     assert set(IDS).isdisjoint(NEEDED)
     key = Ids(b"0123456789abcdefghij")
     assert key.of("patient", "NORD:000123") != key.of("patient", "000123")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "XRCHEST",
+            "PCXR",
+            "MOBILECHEST",
+            "1VCHEST",
+            "RXTORAX",
+            "HEMITHORAX",
+            "BRUSTKORB",
+            "HERZ",
+        ),
+        *("COEUR", "CUORE", "CORAZÓN", "胸部", "肺", "MOBILE", "BEDSIDE"),
+    ],
+)
+def test_a_chest_by_another_of_its_names_enters(part: str) -> None:
+    assert decide(said(BodyPartExamined=part, ViewPosition="AP")).enters
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        *("PA DE PIE", "AP EN PIE", "PA ARMS UP", "AP sitting, arm down", "AP HEAD UP", "BED-SIDE"),
+        *("AP decúbito", "s/p sternotomy", "Main campus portable", "胸部正面", "手術室 臥位"),
+    ],
+)
+def test_how_and_where_the_patient_was_is_no_other_part_or_view(series: str) -> None:
+    found = decide(said(BodyPartExamined="CHEST", ViewPosition="AP", SeriesDescription=series))
+    assert (found.enters, str(found)) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        *("Lendenwirbelsäule ap", "Halswirbelsäule", "Vorfuß dp", "Mittelhand", "Unterkiefer"),
+        *(
+            "arto inferiore lungo",
+            "Ganzbein stehend",
+            "Bäcken",
+            "腹部正面",
+            "腰椎",
+            "骨盤",
+            "膝関節",
+        ),
+        *("右手", "颈椎侧位", "胸椎", "RX PIE DERECHO", "AP DE PIE"),
+    ],
+)
+def test_another_part_that_a_description_names_does_not_enter(series: str) -> None:
+    assert decide(said(SeriesDescription=series, ViewPosition="AP")).refused == OTHER_PART
+
+
+def test_a_foot_beside_a_chest_is_a_foot() -> None:
+    texts = {"BodyPartExamined": "CHEST", "SeriesDescription": "AP DE PIE DERECHO"}
+    assert (
+        decide(said(**texts)).because == "SeriesDescription says foot, BodyPartExamined says chest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [
+        ("POSTERIOR-ANTERIOR", "PA"), ("Anterior to posterior", "AP"), ("BED SIDE", ""),
+        ("正面", "frontal"), ("后前位", "PA"), ("前後", "AP"), ("左側面", LATERAL),
+        ("侧位", LATERAL),
+        ("侧卧位", OTHER), ("右前斜位", OTHER), ("AP DECUBITO", "AP"), ("DECUBITO", OTHER),
+        ("AP decúbito lateral der", OTHER), ("AP decubito sn dx", OTHER), ("AP DECUBITUS", OTHER),
+    ],
+)  # fmt: skip
+def test_views_in_further_words(text: str, view: str) -> None:
+    assert read_view(text) == view

@@ -17,7 +17,14 @@ from cxrtext.datasets.admission.views import (
     oriented_view,
     read_view,
 )
-from cxrtext.datasets.admission.words import CHEST, CHEST_CODES, NOT_SAID, PARTS, plain_words
+from cxrtext.datasets.admission.words import (
+    CHEST,
+    CHEST_CODES,
+    NOT_SAID,
+    PARTS,
+    POSTURES,
+    plain_words,
+)
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import ALLOWED
 from cxrtext.images.dicom.orientation import movement_said
@@ -151,12 +158,21 @@ class _Part:
     @cached_property
     def other(self) -> str:
         """Another part of the body that it names, in English; "" where it names none."""
-        return next((part for part, words in PARTS.items() if words.within(self._words)), "")
+        return _other(self._words)
+
+    @property
+    def posture(self) -> bool:
+        """Whether the part that it names only says how the patient was standing or lying."""
+        return not self.coded and not _other(POSTURES.sub(" ", self._words))
 
     @property
     def unknown(self) -> bool:
         """Whether it names a part that is not known here."""
         return self.coded and not (self.chest or self.other or self._words in NOT_SAID)
+
+
+def _other(words: str) -> str:
+    return next((part for part, names in PARTS.items() if names.within(words)), "")
 
 
 def _parts(said: Described) -> Iterator[_Part]:
@@ -178,7 +194,7 @@ def _part(said: Described) -> tuple[Decision | None, bool]:
     parts = list(_parts(said))
     chests = [part for part in parts if part.chest]
     # A description that names the chest among others is of an examination of several parts.
-    others = [p for p in parts if p.other and (p.coded or not p.chest)]
+    others = [p for p in parts if p.other and (p.coded or not (p.chest or (chests and p.posture)))]
     if others:
         return _other_part(others[0], chests), bool(chests)
     if chests:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from cxrtext.datasets.admission.words import (
     ANTERO_POSTERIOR,
+    BED_SIDE,
     DECUBITUS,
     FRONTALS,
     LATERALS,
     LATERO_LATERAL,
     LYING,
+    LYING_ALONE,
     OBLIQUES,
     POSTERO_ANTERIOR,
     SWIMMERS,
@@ -30,11 +32,11 @@ def read_view(text: str) -> str:
     Returns:
         "AP", "PA", "frontal", ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
     """
-    words = plain_words(text)
+    words = BED_SIDE.sub("BEDSIDE", plain_words(text))
     if OBLIQUES.within(words) or SWIMMERS.search(words):
         return OTHER
     if DECUBITUS.within(words):
-        return "AP" if LYING.search(words) else OTHER
+        return "AP" if LYING.search(words) or LYING_ALONE.search(words) else OTHER
     lateral = LATERALS.within(words) or LATERO_LATERAL.search(words) is not None
     pa, ap = POSTERO_ANTERIOR.search(words), ANTERO_POSTERIOR.search(words)
     frontal = pa or ap or FRONTALS.within(words)
