@@ -266,7 +266,11 @@ class TableRows:
                 raise DataError(
                     f"{self.path}: column '{name}' is missing ({found_columns(self.columns)})"
                 )
-        twice = {name for name in self.columns if self.columns.count(name) > 1}
+        self.require_once(self.columns)
+
+    def require_once(self, names: Sequence[str]) -> None:
+        """Raise a DataError for a name of a column that occurs more than once."""
+        twice = {name for name in names if names.count(name) > 1}
         if twice:
             name = min(twice)
             called = f"'{name}'" if _NAME.fullmatch(name) else "of one name"

@@ -190,3 +190,19 @@ def test_masks_and_phrases_without_a_box(tmp_path: Path) -> None:
     assert "box-unreadable" not in problems
     assert report.summary["boxes"] == report.summary["masks"] == 2
     assert report.summary["phrases without a box"] == 1
+
+
+@pytest.mark.parametrize("header", ["image,view,view", "image,view, view "])
+def test_a_column_of_an_imported_set_that_occurs_twice_is_refused(
+    tmp_path: Path, header: str
+) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text(f"{header}\na.png,LATERAL,PA\n")
+    with pytest.raises(DataError, match=r"train\.csv: column 'view' occurs more than once"):
+        list(read_rows(path))
+
+
+def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    path.write_text("image,view,,\na.png,PA,,\n")
+    assert [row[1]["view"] for row in read_rows(path) if isinstance(row, tuple)] == ["PA"]

@@ -173,6 +173,7 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | Reject
     """Give the rows of a table; one that is unreadable, or lacks a column, raises a DataError."""
     table = TableRows(path)
     columns = [name.strip() for name in table.columns]
+    table.require_once([name for name in columns if name])  # some headers end in commas
     for name in required:
         if name not in columns:
             # A table without a header has a patient's row where the names should be.
