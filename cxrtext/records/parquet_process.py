@@ -45,8 +45,8 @@ def to_frame(kind: int, content: Any) -> bytes:
 def _texts(column: Any, asked: bool) -> list[str]:
     """The cells of a column as text; bytes that are not UTF-8 become lone surrogates.
 
-    Those of a binary column that nobody asked for by name are no text: they become Python's
-    notation of bytes.
+    Those of a binary column that nobody asked for by name may be pictures: what is no UTF-8 there
+    becomes Python's notation of bytes, so that it does not take its row along.
     """
     import pyarrow as pa
 
@@ -59,13 +59,21 @@ def _texts(column: Any, asked: bool) -> list[str]:
             return column.fill_null("").to_pylist()  # type: ignore[no-any-return]
         values = column.to_pylist()
         if not asked:
-            return [cell_text(value) for value in values]
+            return [_text_or_notation(value) for value in values]
     except UnicodeDecodeError:
         values = column.cast(pa.large_binary()).to_pylist()
     return [
         value.decode(errors="surrogateescape") if isinstance(value, bytes) else cell_text(value)
         for value in values
     ]
+
+
+def _text_or_notation(value: Any) -> str:
+    # Spark and Impala write text into binary columns.
+    try:
+        return value.decode() if isinstance(value, bytes) else cell_text(value)
+    except UnicodeDecodeError:
+        return str(value)
 
 
 def _frames(columns: list[list[str]], first: int) -> Iterator[bytes]:

@@ -206,3 +206,13 @@ def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_text("image,view,,\na.png,PA,,\n")
     assert [row[1]["view"] for row in read_rows(path) if isinstance(row, tuple)] == ["PA"]
+
+
+def test_text_in_binary_columns_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    names = pa.array(["ä.png".encode(), None, b"c.png"], pa.binary())
+    coded = pa.array([b"PA", b"AP", b"PA"], pa.large_binary()).dictionary_encode()
+    pq.write_table(pa.table({"image": names, "view": coded}), path)
+    rows = [row[1] for row in read_rows(path) if isinstance(row, tuple)]
+    assert [row["image"] for row in rows] == ["ä.png", "", "c.png"]
+    assert [row["view"] for row in rows] == ["PA", "AP", "PA"]
