@@ -12,7 +12,7 @@ from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.admission.decide import BURNED_IN, MOVED, NO_VIEW
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.images import read_image
 from cxrtext.records import read_manifest
 
@@ -300,3 +300,43 @@ def test_the_real_files(tmp_path: Path) -> None:
     assert why["ot_deflated.dcm"].startswith("secondary capture")
     assert why["ct_signed_rescale.dcm"] == "another modality than CR, DX or DR"
     assert summary.damaged == 2
+
+
+@pytest.mark.parametrize("stage", ["looking at images", "putting images in place"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_file_that_changes_or_goes_during_an_import_is_left_out(
+    tmp_path: Path, stage: str, changed: bool
+) -> None:
+    tree, out = tmp_path / "tree", tmp_path / "out"
+    for number in (1, 2, 3):
+        save_dicom(tree / f"{number}.dcm", number, PixelData=bytes([number, 0] * 64))
+    import_folder(tree, out, ImportOptions(workers=1))
+    assert (out / "images/2.dcm").is_file()
+    came = iter([True])
+
+    def tell(now: str, _done: int, _total: int) -> None:
+        if now == stage and next(came, False):
+            (tree / "2.dcm").unlink()
+            if changed:
+                save_dicom(tree / "2.dcm", 2, ViewPosition="LL", PatientID="MRN9")
+
+    summary = import_folder(tree, out, ImportOptions(workers=1), tell)
+    assert [row["image"] for row in load_table(out / "manifest.csv")] == [
+        "images/1.dcm", "images/3.dcm",
+    ]  # fmt: skip
+    assert (summary.images, summary.damaged) == (2, 1)
+    (why,) = load_table(out / "import.rejected.csv")
+    assert (why["item"], why["of"]) == ("2.dcm", "image")
+    assert why["reason"].endswith("run the import again")
+    assert not (out / "images/2.dcm").exists()
+
+
+def test_what_stands_where_images_belong_is_one_line(tmp_path: Path) -> None:
+    save_dicom(tmp_path / "tree/1.dcm", 1)
+
+    def tell(now: str, _done: int, _total: int) -> None:
+        if now == "putting images in place":
+            (tmp_path / "out/images").write_text("")
+
+    with pytest.raises(WorkError, match=r"images/1\.dcm: cannot be written \(File exists\)"):
+        import_folder(tmp_path / "tree", tmp_path / "out", ImportOptions(workers=1), tell)

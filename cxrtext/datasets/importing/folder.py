@@ -151,7 +151,14 @@ class Placer:
         return "images/" + image.name if digest(name) in self._seen else name
 
     def _bring(self, source: Path, target: Path) -> str:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self._brought(source, target)
+        except OSError as error:
+            reason = f"cannot be written ({error.strerror})"
+            raise WorkError(f"{target}: {reason}; run the same command again to resume") from None
+
+    def _brought(self, source: Path, target: Path) -> str:
         if target.exists():
             if self._link and target.samefile(source):
                 return "linked, read-only"
@@ -163,16 +170,23 @@ class Placer:
                 os.link(source, target)
                 target.chmod(target.stat().st_mode & ~0o222)
                 return "linked, read-only"
-        try:
-            with replacing(target) as temporary:
-                _copy(source, temporary)
-                temporary.chmod(0o400)
-                times = source.stat()
-                os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
-        except OSError as error:
-            reason = f"cannot be written ({error.strerror})"
-            raise WorkError(f"{target}: {reason}; run the same command again to resume") from None
+        with replacing(target) as temporary:
+            _copy(source, temporary)
+            temporary.chmod(0o400)
+            times = source.stat()
+            os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         return "copied"
+
+
+def changed_since(image: FoundImage) -> str:
+    """What is wrong with a file whose header was read before; "" where it is still that file."""
+    try:
+        now = image.path.stat().st_mtime_ns
+    except OSError as error:
+        return f"cannot be read ({error.strerror}); run the import again"
+    if image.modified_ns not in (0, now):
+        return "was changed after its header was read; run the import again"
+    return ""
 
 
 _CLONE = 0x40049409  # FICLONE of Linux

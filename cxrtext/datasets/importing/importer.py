@@ -18,6 +18,7 @@ from cxrtext.datasets.importing.folder import (
     WRITTEN,
     LeftOut,
     Placer,
+    changed_since,
     claim_folder,
     settle_same_images,
 )
@@ -230,6 +231,7 @@ class Import:
                 why = refused.get(one.number) or equal.drop.get(one.number)
                 row = why or self._keep(one)
                 if not isinstance(row, dict):
+                    self.placer.remove([one.name])  # of an earlier run
                     left_out.add(row)
                     continue
                 kept[one.number] = row
@@ -353,6 +355,8 @@ class Import:
             split = draw_split(drawn, self.options.split, self.options.seed, image.split)
         if known not in (None, split):
             return Rejected(image.name, f"its patient is in the split {known} too; keep one")
+        if fault := changed_since(image):
+            return Rejected(image.name, fault)
         self.placer.place(image, name)
         self.split_of[digest(patient)] = split
         self.studies.add(image)

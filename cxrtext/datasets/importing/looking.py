@@ -35,7 +35,13 @@ def look_at(
             yield str(found[number].image.path)
 
     for one in found:
-        status = one.image.path.stat()
+        try:
+            status = one.image.path.stat()
+        except OSError as error:
+            seen[one.number] = Seen(
+                fault=f"cannot be read ({error.strerror}); run the import again"
+            )
+            continue
         stamp = status.st_size, status.st_mtime_ns
         kept = str(home / one.name)
         known = cache.get(kept, stamp)
