@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +11,13 @@ from urllib.parse import urlsplit
 
 from cxrtext.errors import CxrTextError
 from cxrtext.images.dicom.file import ALLOWED, uid_name
-from cxrtext.pacs.dicomweb import DicomWeb, tls_of, web_of
-from cxrtext.pacs.dimse import ECHO, FIND, GET, Associations, DimsePeer, storage_contexts
-from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError
+from cxrtext.pacs.associations import ECHO, FIND, GET, Associations, dimse_of, storage_contexts
+from cxrtext.pacs.dicomweb import DicomWeb, web_of
+from cxrtext.pacs.dimse import DimsePeer
+from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError, TlsError
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.source import Question
+from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
 BUDGET_S = 10.0
 STEP_S = 3.0
@@ -36,7 +37,11 @@ class Step:
 
 
 class _Failed(Exception):  # noqa: N818 - an answer of a check
-    pass
+    """Args: what is said, and the layer that failed where it is another one than is looked at."""
+
+    def __init__(self, said: str, layer: str = "") -> None:
+        super().__init__(said)
+        self.layer = layer
 
 
 Look = Callable[[], str]
@@ -79,7 +84,9 @@ def _within(protocol: str, layer: str, look: Look, seconds: float) -> Step:
     def run() -> None:
         try:
             answer.append(Step(protocol, layer, True, look()))
-        except (_Failed, CxrTextError) as error:
+        except _Failed as error:
+            answer.append(Step(protocol, error.layer or layer, False, str(error)))
+        except CxrTextError as error:
             answer.append(Step(protocol, layer, False, str(error)))
         except Exception as error:  # noqa: BLE001 - whatever a peer makes a library raise
             said = f"failed ({type(error).__name__}); run with --debug"
@@ -100,7 +107,7 @@ def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
     yield "name", lambda: _resolved(host)
     yield "TCP", lambda: _reached(host, port)
     if parts.scheme == "https":
-        yield "TLS", lambda: _secured(peer.name, web, host, port)
+        yield "TLS", lambda: _web_secured(web, host, port)
     if web.oauth is not None:
         yield "login service", lambda: _web_token(peer)
     yield "login", lambda: _web_login(peer)
@@ -108,9 +115,11 @@ def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
 
 
 def _dimse_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
-    where = Associations(peer).where
+    where = dimse_of(peer)
     yield "name", lambda: _resolved(where.host)
     yield "TCP", lambda: _reached(where.host, where.port)
+    if where.tls is not None:
+        yield "TLS", lambda: _dimse_secured(peer)
     yield "AET", lambda: _echoed(peer)
     yield "right to search (C-FIND)", lambda: _found(peer)
     if where.retrieve == "get":
@@ -144,23 +153,20 @@ def _reached(host: str, port: int) -> str:
         ) from None
 
 
-def _secured(name: str, web: Web, host: str, port: int) -> str:
-    context = tls_of(name, web.ca)
+def _web_secured(web: Web, host: str, port: int) -> str:
+    plain = "correct the url in peers.yaml"
     try:
-        with (
-            socket.create_connection((host, port), timeout=STEP_S) as plain,
-            context.wrap_socket(plain, server_hostname=host) as secured,
-        ):
-            return secured.version() or "TLS"
-    except ssl.SSLCertVerificationError as error:
-        raise _Failed(
-            f"its certificate is not trusted ({error.verify_message}); name the hospital's "
-            "authority as ca in peers.yaml, or have the certificate renewed"
-        ) from None
-    except TimeoutError:
-        raise _Failed("took the connection and is silent; is this port one of TLS?") from None
-    except (ssl.SSLError, OSError):
-        raise _Failed("does not speak TLS on this port; correct the url in peers.yaml") from None
+        context = client_context(web.ca)
+        return shake_hands(host, port, context, STEP_S, ca="dicomweb.ca", plain=plain)
+    except HandshakeError as error:
+        raise _Failed(str(error)) from None
+
+
+def _dimse_secured(peer: Peer) -> str:
+    try:
+        return Associations(peer).secure()
+    except PeerError as error:
+        raise _Failed(error.what) from None
 
 
 @contextlib.contextmanager
@@ -208,6 +214,8 @@ def _echoed(peer: Peer) -> str:
     associations = Associations(peer)
     try:
         association = associations.open([build_context(ECHO), build_context(FIND)])
+    except TlsError as error:
+        raise _Failed(error.what, "TLS") from None
     except PeerError as error:
         raise _Failed(error.what) from None
     try:
@@ -220,7 +228,7 @@ def _echoed(peer: Peer) -> str:
     finally:
         with contextlib.suppress(Exception):
             association.release()
-    where = associations.where
+    where = dimse_of(peer)
     return f"{where.our_aet} to {where.aet}"
 
 
@@ -268,15 +276,15 @@ def _offered(peer: Peer) -> str:
 def _listened(peer: Peer) -> str:
     client = DimsePeer(peer)
     client.close()
-    where = Associations(peer).where
+    where = dimse_of(peer)
     return f"port {where.our_port} is free; the peer must know {where.our_aet} at this address"
 
 
 def _only_get(peer: Peer) -> Peer:
     """The same peer, for questions alone: without a port of our own."""
-    where = Associations(peer).where.model_copy(update={"retrieve": "get"})
+    where = dimse_of(peer).model_copy(update={"retrieve": "get"})
     return peer.model_copy(update={"dimse": where})
 
 
 def _ours(peer: Peer) -> str:
-    return repr(Associations(peer).where.our_aet)
+    return repr(dimse_of(peer).our_aet)

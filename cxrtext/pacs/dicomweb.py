@@ -42,6 +42,7 @@ from cxrtext.pacs.source import (
     is_uid,
 )
 from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.tls import client_context
 
 if TYPE_CHECKING:
     import httpx2
@@ -93,9 +94,9 @@ class DicomWeb:
         self._url, self._orthanc = web.url, web.orthanc
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
-        tls = tls_of(peer.name, web.ca)
+        tls = client_context(web.ca)
         login_ca = web.oauth and web.oauth.ca
-        login_tls = tls_of(peer.name, login_ca) if login_ca else tls
+        login_tls = client_context(login_ca) if login_ca else tls
         self._login = open_login(peer.name, web, login_tls, environment)
         self._http = httpx2.Client(
             verify=tls,
@@ -354,16 +355,6 @@ def _json(peer: str, data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         raise AnswerError(peer, "an answer is not JSON; is its url that of DICOMweb?") from None
-
-
-def tls_of(name: str, ca: Path | None) -> ssl.SSLContext:
-    """How a peer's certificate is verified; by the system's authorities without a file."""
-    try:
-        return ssl.create_default_context(cafile=str(ca) if ca else None)
-    except (OSError, ssl.SSLError):
-        raise ConfigError(
-            f"{name}: {ca}: no certificates that can be read; ca names a PEM file"
-        ) from None
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:

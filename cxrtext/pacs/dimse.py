@@ -1,33 +1,31 @@
-"""A peer over DIMSE: C-ECHO, C-FIND, and objects by C-GET or C-MOVE.
+"""A peer over DIMSE: C-FIND, and objects by C-GET or C-MOVE."""
 
-Storage is proposed with one presentation context a transfer syntax: peers choose one syntax of a
-context for all objects, and refuse those that are stored otherwise.
-"""
-
-import logging
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.datasets.admission.decide import RADIOGRAPHS
-from cxrtext.errors import ConfigError, WorkError
 from cxrtext.images.dicom.described import Described, described
-from cxrtext.images.dicom.file import ALLOWED, Header
+from cxrtext.images.dicom.file import Header
 from cxrtext.images.source import quiet
-from cxrtext.pacs import need
+from cxrtext.pacs.arrivals import Arrival, OwnPort
+from cxrtext.pacs.associations import (
+    FIND,
+    GET,
+    MOVE,
+    Associations,
+    end_now,
+    storage_contexts,
+)
 from cxrtext.pacs.faults import (
     AnswerError,
     BusyError,
     DeniedError,
-    GoneError,
     PeerError,
     TooLargeError,
 )
-from cxrtext.pacs.peers import Dimse, Peer
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.source import (
     INSTANCE_FIELDS,
     MAX_ROWS,
@@ -41,165 +39,14 @@ from cxrtext.pacs.throttle import Throttle
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
-    from pynetdicom import AE
     from pynetdicom.association import Association
     from pynetdicom.presentation import PresentationContext
-
-CONNECT_S = 5.0
-FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))
-"""The Study Root queries."""
-ECHO = "1.2.840.10008.1.1"
-TAKEN = RADIOGRAPHS[:2]
-"""Classes of objects that may enter; what is for processing may not."""
 
 _PENDING = (0xFF00, 0xFF01)
 _SERIES_FIELDS = (
     *("Modality", "BodyPartExamined", "SeriesDescription", "ProtocolName"),
     *("PerformedProcedureStepDescription",),
 )
-
-
-def silent_pynetdicom() -> None:
-    """Keep pynetdicom from logging: its lines quote what is sent."""
-    need("pynetdicom")
-    from pynetdicom import _config
-
-    _config.LOG_HANDLER_LEVEL = "none"
-    logger = logging.getLogger("pynetdicom")
-    logger.propagate = False
-    logger.setLevel(logging.CRITICAL + 1)
-
-
-def at_once(event: Any) -> None:
-    """Send each message at once: a handler of connections that open.
-
-    TCP holds back the end of a message until its begin is confirmed, which a peer does after 40 ms.
-    """
-    with suppress(OSError, AttributeError):
-        connection = event.assoc.dul.socket.socket
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def dimse_of(peer: Peer) -> Dimse:
-    """Where a peer is asked over DIMSE (ConfigError where the file does not say)."""
-    if peer.dimse is None:
-        raise ConfigError(f"{peer.name}: has no dimse in peers.yaml, which this needs")
-    return peer.dimse
-
-
-def storage_contexts() -> "list[PresentationContext]":
-    """One context for each class and transfer syntax that is taken."""
-    from pynetdicom import build_context
-
-    return [build_context(uid, [syntax]) for uid in TAKEN for syntax in sorted(ALLOWED)]
-
-
-class Associations:
-    """Opens associations with a peer, and says why one does not come about."""
-
-    def __init__(self, peer: Peer) -> None:
-        silent_pynetdicom()
-        self.name = peer.name
-        self.where = dimse_of(peer)
-        self.timeout_s = peer.limits.timeout_s
-
-    def entity(self) -> "AE":
-        """Our side."""
-        from pynetdicom import AE
-
-        entity = AE(self.where.our_aet)
-        entity.connection_timeout = CONNECT_S
-        entity.acse_timeout = min(self.timeout_s, 10.0)
-        entity.dimse_timeout = self.timeout_s
-        entity.network_timeout = self.timeout_s
-        return entity
-
-    def open(
-        self,
-        contexts: "list[PresentationContext]",
-        *,
-        scp: bool = False,
-        handlers: list[Any] | None = None,
-    ) -> "Association":
-        """Open an association.
-
-        Args:
-            contexts: What it is for.
-            scp: Whether the peer sends objects on it (C-GET).
-            handlers: Of pynetdicom's events.
-
-        Raises:
-            PeerError: It does not come about.
-        """
-        from pynetdicom import build_role, evt
-
-        roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []
-        opened: list[socket.socket] = []
-        with quiet():
-            association = self.entity().associate(
-                self.where.host,
-                self.where.port,
-                contexts,
-                self.where.aet,
-                ext_neg=list(roles),
-                evt_handlers=[
-                    (evt.EVT_CONN_OPEN, at_once),
-                    (evt.EVT_CONN_OPEN, lambda event: opened.append(event.assoc.dul.socket.socket)),
-                    *(handlers or []),
-                ],
-            )
-        if association.is_established:
-            return association
-        for connection in opened:
-            connection.close()  # pynetdicom leaves open what its peer has closed first
-        raise self._why(association)
-
-    def _is_open(self) -> bool:
-        """Whether anything takes connections at the peer's port."""
-        try:
-            with socket.create_connection((self.where.host, self.where.port), CONNECT_S):
-                return True
-        except OSError:
-            return False
-
-    def _why(self, association: "Association") -> PeerError:
-        if not association.is_rejected:
-            if association.acceptor.primitive is None and not self._is_open():
-                return GoneError(self.name, "cannot be reached; is it running, on this port?")
-            return GoneError(
-                self.name, "ended the association at once; is this a port of DIMSE, in use?"
-            )
-        primitive = association.acceptor.primitive
-        source = getattr(primitive, "result_source", 0)
-        reason = getattr(primitive, "diagnostic", 0)
-        if (source, reason) == (1, 7):
-            return DeniedError(
-                self.name,
-                f"is not called {self.where.aet!r} (association rejected); correct dimse.aet",
-            )
-        if (source, reason) == (1, 3):
-            return DeniedError(
-                self.name,
-                f"does not know {self.where.our_aet!r} (association rejected); have this title "
-                "registered there, with this machine's address, or correct dimse.our_aet",
-            )
-        if source == 3:
-            return BusyError(self.name, "has no room for an association")
-        return DeniedError(
-            self.name,
-            "rejects the association without a reason; have the title "
-            f"{self.where.our_aet!r} registered there",
-        )
-
-
-@dataclass
-class _Arrival:
-    """An object that is waited for."""
-
-    path: Path
-    done: threading.Event = field(default_factory=threading.Event)
-    too_large: bool = False
-    fault: OSError | None = None  # why it could not be written
 
 
 class DimsePeer:
@@ -220,18 +67,17 @@ class DimsePeer:
         self._timeout_s = peer.limits.timeout_s
         self._own = threading.local()
         self._all: list[Association] = []
-        self._waited: dict[str, _Arrival] = {}
-        self._server: Any = None
+        self._port: OwnPort | None = None
         if self._where.retrieve == "move":
-            self._listen()
+            self._port = OwnPort(self._associations, self._max_bytes)
 
     def close(self) -> None:
         """Release all associations, and listen no more."""
         for association in self._all:
             if association.is_established:
                 association.release()
-        if self._server is not None:
-            self._server.shutdown()
+        if self._port is not None:
+            self._port.close()
 
     # --- questions ---
 
@@ -273,7 +119,7 @@ class DimsePeer:
         Raises:
             PeerError: It did not come, or not whole.
         """
-        arrival = _Arrival(path)
+        arrival = Arrival(path, self._max_bytes)
         with quiet():
             identifier = _identifier(
                 "IMAGE",
@@ -283,8 +129,8 @@ class DimsePeer:
                     "SOPInstanceUID": instance.instance,
                 },
             )
-        if self._where.retrieve == "move":
-            self._move(instance, identifier, arrival)
+        if self._port is not None:
+            self._move(self._port, instance, identifier, arrival)
         else:
             self._get(identifier, arrival)
         if arrival.fault is not None:
@@ -309,7 +155,7 @@ class DimsePeer:
                     raise AnswerError(self.name, f"answers with more than {MAX_ROWS} rows")
         return rows
 
-    def _get(self, identifier: "Dataset", arrival: _Arrival) -> None:
+    def _get(self, identifier: "Dataset", arrival: Arrival) -> None:
         from pynetdicom import build_context, evt
 
         self._own.arrival = arrival
@@ -317,13 +163,13 @@ class DimsePeer:
         holder = self._own.__dict__
 
         def took(event: Any) -> int:
-            return self._took(event, holder["arrival"])
+            return int(holder["arrival"].take(event))
 
         def counted(event: Any) -> None:
             holder["received"][0] += len(event.data)
             if holder["received"][0] > self._max_bytes + 2**20:
                 holder["arrival"].too_large = True
-                _end_now(event.assoc)
+                end_now(event.assoc)
 
         handlers = [(evt.EVT_C_STORE, took), (evt.EVT_DATA_RECV, counted)]
         contexts = [build_context(GET), *storage_contexts()]
@@ -336,22 +182,26 @@ class DimsePeer:
                     raise arrival.fault
                 self._code(status, association, "an image")
 
-    def _move(self, instance: Instance, identifier: "Dataset", arrival: _Arrival) -> None:
+    def _move(
+        self, port: OwnPort, instance: Instance, identifier: "Dataset", arrival: Arrival
+    ) -> None:
         from pynetdicom import build_context
 
-        self._waited[instance.instance] = arrival
-        try:
-            with self._association("move", [build_context(MOVE)]) as association, quiet():
-                for status, _ in association.send_c_move(identifier, self._where.our_aet, MOVE):
-                    self._code(status, association, "an image")
-            arrival.done.wait(min(self._timeout_s, 5.0))
-        except PeerError:
-            if not (arrival.too_large or arrival.fault):
-                raise
-        finally:
-            self._waited.pop(instance.instance, None)
+        with port.waiting(instance.instance, arrival) as refused:
+            try:
+                with self._association("move", [build_context(MOVE)]) as association, quiet():
+                    for status, _ in association.send_c_move(identifier, self._where.our_aet, MOVE):
+                        self._code(status, association, "an image")
+                arrival.done.wait(min(self._timeout_s, 5.0))
+            except PeerError as error:
+                if refused:
+                    raise AnswerError(self.name, f"{error.what}; our_port: {refused[-1]}") from None
+                if not (arrival.too_large or arrival.fault):
+                    raise
         if arrival.too_large and not arrival.done.is_set():
             raise self._too_large()
+        if refused and not arrival.done.is_set():
+            raise AnswerError(self.name, f"an image did not come; our_port: {refused[-1]}")
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError(
@@ -413,77 +263,6 @@ class DimsePeer:
             if association.is_established:
                 association.abort()
             raise
-
-    # --- objects ---
-
-    def _took(self, event: Any, arrival: _Arrival) -> int:
-        """Write what came; the status that the peer is told."""
-        try:
-            data = event.encoded_dataset()
-            if len(data) > self._max_bytes:
-                arrival.too_large = True
-                return 0xA700
-            arrival.path.write_bytes(data)
-        except OSError as error:
-            arrival.fault = error
-            return 0xA700
-        arrival.done.set()
-        return 0x0000
-
-    def _listen(self) -> None:
-        from pynetdicom import evt
-
-        entity = self._associations.entity()
-        entity.supported_contexts = _supported()
-        entity.require_called_aet = True
-        entity.require_calling_aet = [self._where.aet]
-
-        def took(event: Any) -> int:
-            received.pop(event.assoc, None)
-            arrival = self._waited.get(str(event.request.AffectedSOPInstanceUID))
-            return 0x0000 if arrival is None else self._took(event, arrival)
-
-        received: dict[Any, int] = {}
-
-        def counted(event: Any) -> None:
-            received[event.assoc] = received.get(event.assoc, 0) + len(event.data)
-            if received[event.assoc] > self._max_bytes + 2**20:
-                # Which object it is of is not known yet; those that arrive are not too large.
-                for arrival in [*self._waited.values()]:
-                    arrival.too_large = True
-                _end_now(event.assoc)
-
-        def forget(event: Any) -> None:
-            received.pop(event.assoc, None)
-
-        try:
-            self._server = entity.start_server(
-                (self._where.our_host, self._where.our_port or 0),
-                block=False,
-                evt_handlers=[
-                    (evt.EVT_CONN_OPEN, at_once),
-                    (evt.EVT_CONN_CLOSE, forget),
-                    (evt.EVT_DATA_RECV, counted),
-                    (evt.EVT_C_STORE, took),
-                ],
-            )
-        except OSError as error:
-            raise WorkError(
-                f"{self.name}: our_port {self._where.our_port} cannot be listened at "
-                f"({error.strerror}); choose another in peers.yaml"
-            ) from None
-
-
-def _end_now(association: "Association") -> None:
-    """Abort an association, and let who waits for an answer on it wait no longer."""
-    association.abort()
-    association.dimse.msg_queue.put((None, None))
-
-
-def _supported() -> "list[PresentationContext]":
-    from pynetdicom import build_context
-
-    return [build_context(uid, sorted(ALLOWED)) for uid in TAKEN]
 
 
 def _header(dataset: "Dataset") -> Header:

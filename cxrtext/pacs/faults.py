@@ -30,6 +30,10 @@ class LoginError(DeniedError):
     """It does not take the user, the client or the token."""
 
 
+class TlsError(DeniedError):
+    """Its certificates and ours do not go together, or one side alone speaks TLS."""
+
+
 class AnswerError(PeerError):
     """It answered, and the answer cannot be used."""
 

@@ -9,7 +9,9 @@
           user: cxrtext
           password_env: CXRTEXT_ARCHIVE_PASSWORD   # environment: the password's name
           ca: /etc/cxrtext/ca.pem                  # by default the system's
-        dimse: {host: pacs.example.org, port: 104, aet: ARCHIVE, our_aet: CXRTEXT}
+        dimse:
+          {host: pacs.example.org, port: 2762, aet: ARCHIVE, our_aet: CXRTEXT,
+           tls: {ca: /etc/cxrtext/ca.pem, certificate: ours.pem, key: ours.key}}
         limits: {parallel: 2, requests_per_second: 10, window: "19:00-07:00"}
         write: false
         on_deletion: note
@@ -33,6 +35,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cxrtext.errors import ConfigError
+from cxrtext.pacs.tls import check_private
 
 MAX_PEERS = 64
 MAX_FILE_BYTES = 2**20
@@ -93,6 +96,29 @@ class Web(Part):
         return self
 
 
+class Tls(Part):
+    """What encrypts associations with a peer."""
+
+    ca: Path | None = None  # certificates that its own is checked by; None for the system's
+    certificate: Path | None = None  # ours, with its key
+    key: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole_certificate(self) -> "Tls":
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key stand together: give both or neither")
+        return self
+
+    def check(self) -> None:
+        """Look at the files (ConfigError)."""
+        for key in ("ca", "certificate", "key"):
+            path: Path | None = getattr(self, key)
+            if path is not None and not path.is_file():
+                raise ConfigError(f"{path}: no such file; dimse.tls.{key} names a PEM file")
+        if self.key is not None:
+            check_private(self.key)
+
+
 class Dimse(Part):
     """Where and how a peer is asked over DIMSE, and the titles of both sides."""
 
@@ -103,11 +129,23 @@ class Dimse(Part):
     retrieve: Literal["get", "move"] = "get"
     our_port: Annotated[int, Field(ge=1, le=65535)] | None = None  # where C-MOVE sends to
     our_host: str = ""  # the address that our_port listens at; "" for all
+    tls: Tls | None = None
+
+    @field_validator("tls", mode="before")
+    @classmethod
+    def _says_what(cls, tls: object) -> object:
+        if not isinstance(tls, (Mapping, Tls)):  # an empty one would encrypt nothing
+            raise ValueError("is to be such as {ca: FILE}, or {} for the system's authorities")
+        return tls
 
     @model_validator(mode="after")
     def _move_has_a_port(self) -> "Dimse":
         if self.retrieve == "move" and self.our_port is None:
             raise ValueError("retrieve: move needs our_port, where the peer sends the images to")
+        if self.retrieve == "move" and self.tls is not None and self.tls.certificate is None:
+            raise ValueError(
+                "retrieve: move with tls needs tls.certificate and tls.key, for our_port speaks TLS"
+            )
         return self
 
 
@@ -247,6 +285,11 @@ def read_peers(path: Path) -> dict[str, Peer]:
                 raise ConfigError(
                     f"{path}: {peer.name}: {ca}: no such file; ca names a file of certificates"
                 )
+        if peer.dimse is not None and peer.dimse.tls is not None:
+            try:
+                peer.dimse.tls.check()
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {peer.name}: {error}") from None
     return given.by_name
 
 

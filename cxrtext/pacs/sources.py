@@ -3,8 +3,9 @@
 import socket
 from urllib.parse import urlsplit
 
+from cxrtext.pacs.associations import dimse_of
 from cxrtext.pacs.dicomweb import DicomWeb
-from cxrtext.pacs.dimse import DimsePeer, dimse_of
+from cxrtext.pacs.dimse import DimsePeer
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.source import Source
 from cxrtext.pacs.throttle import Throttle

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.pacs.certificates import Certificates, make_certificates
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing, write_peers
 
 
@@ -34,3 +35,9 @@ def peers(tmp_path: Path) -> Callable[..., Path]:
         return write_peers(tmp_path / "peers.yaml", *entries)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates of a hospital's authority, and what may be wrong with one."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))

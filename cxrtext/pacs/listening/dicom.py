@@ -5,7 +5,6 @@ at the first failure.  A700 says that there is no room.  No file is named by wha
 """
 
 import logging
-import socket
 import ssl
 import threading
 import time
@@ -13,8 +12,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
-from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any, Self
 
 from pydicom.dataset import Dataset, FileMetaDataset
@@ -24,15 +21,15 @@ from pydicom.uid import UID
 from pynetdicom import AE, _config, evt
 from pynetdicom.presentation import AllStoragePresentationContexts
 from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
-from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
 
 from cxrtext.errors import ConfigError, CxrTextError, DiskError, WorkError
 from cxrtext.images.dicom.file import ALLOWED
 from cxrtext.images.source import quiet
+from cxrtext.pacs.accepting import AssociationPort
+from cxrtext.pacs.connections import OPENING_S
 from cxrtext.pacs.inbox.inbox import Inbox
 
 if TYPE_CHECKING:
-    from pynetdicom.association import Association
     from pynetdicom.events import Event
 
 AE_TITLE = "CXRTEXT"
@@ -41,8 +38,6 @@ SUCCESS, PROCESSING_FAILURE, OUT_OF_RESOURCES, CANNOT_UNDERSTAND = 0x0000, 0x011
 """Statuses of C-STORE (PS3.4, B.2.3)."""
 
 _BEAT_S = 1.0
-_PIECE = 2**18
-_LONGEST_PDU = 2**20
 _MESSAGES_WAITING = 4
 """Messages of a peer that wait at a time; we offer no asynchronous operations."""
 
@@ -111,7 +106,8 @@ class Listener:
         self._ae.require_called_aet = True
         self._ae.maximum_associations = caps.associations
         self._ae.maximum_pdu_size = caps.pdu_bytes
-        self._ae.acse_timeout = self._ae.dimse_timeout = self._ae.network_timeout = caps.idle_s
+        self._ae.dimse_timeout = self._ae.network_timeout = caps.idle_s
+        self._ae.acse_timeout = min(caps.idle_s, OPENING_S)
         for context in AllStoragePresentationContexts:
             self._ae.add_supported_context(str(context.abstract_syntax), sorted(ALLOWED))
         self._ae.add_supported_context(Verification)
@@ -124,15 +120,14 @@ class Listener:
             (evt.EVT_REJECTED, self._refused),
         ]
         try:
-            self._server: ThreadedAssociationServer = self._ae.make_server(
-                (host, port), ae_title=ae_title, ssl_context=tls, evt_handlers=handlers,
-                server_class=_Server, request_handler=_Handler,
+            self._server = AssociationPort(
+                self._ae, (host, port), tls=tls, idle_s=caps.idle_s,
+                refused=self._not_taken, handlers=handlers,
             )  # fmt: skip
         except OSError as error:
             raise WorkError(
                 f"{host}:{port}: {error.strerror}; is another listener running, or the port taken?"
             ) from None
-        self._server.idle_s = caps.idle_s  # type: ignore[attr-defined]
         self.port = int(self._server.server_address[1])
         self._threads = [
             threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True),
@@ -212,6 +207,11 @@ class Listener:
             why = f"{self._caps.associations} associations are open, which is the most"
         self._say(f"association from {address} refused: {why}")
 
+    def _not_taken(self, address: str, why: str) -> None:
+        """A connection that did not come to ask for an association."""
+        self._count("refused")
+        self._say(f"connection from {address} refused: {why}")
+
     def _peer(self, event: "Event") -> str:
         return self._allowed[_title(event.assoc.requestor.ae_title)]
 
@@ -232,54 +232,6 @@ class Listener:
                     self._inbox.note_listener("dicom", *now)
                     before, noted = now, time.monotonic()
             self._ended.wait(_BEAT_S)
-
-
-class _Server(ThreadedAssociationServer):
-    """Takes connections without waiting for any of them."""
-
-    idle_s = 60.0
-
-    def shutdown(self) -> None:
-        BaseServer.shutdown(self)  # the application entity does not list it
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Keep quiet about a connection that failed; it is counted as cut off."""
-
-    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
-        client, address = self.socket.accept()  # type: ignore[union-attr]
-        client.settimeout(self.idle_s)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.ssl_context is not None:
-            # The handshake is made when the association's own thread first reads.
-            client = self.ssl_context.wrap_socket(
-                client, server_side=True, do_handshake_on_connect=False
-            )
-        return client, address
-
-
-class _Handler(RequestHandler):
-    """Reads no more than a message unit may have, whatever its head says."""
-
-    def _create_association(self) -> "Association":
-        association = super()._create_association()
-        transport: Any = association.dul.socket
-        agreed = association.acceptor.maximum_length or _LONGEST_PDU
-        longest = 2 * agreed + 2**16  # an association request, too
-
-        def receive(count: int) -> bytearray:
-            if count > longest:
-                raise OSError("a message unit is longer than was agreed")
-            data = bytearray(count)
-            view, place = memoryview(data), 0
-            while place < count:
-                read = transport.socket.recv_into(view[place : place + _PIECE])
-                if not read:
-                    return data[:place]
-                place += read
-            return data
-
-        transport.recv = receive
-        return association
 
 
 def _title(value: str | None) -> str:
@@ -308,23 +260,3 @@ def _file_head(event: "Event") -> bytes:
         buffer.seek(place)
         write_file_meta_info(buffer, meta, enforce_standard=False)
     return bytes(buffer.getvalue())
-
-
-def tls_context(certificate: Path, key: Path, authorities: Path | None) -> ssl.SSLContext:
-    """What encrypts connections; with ``authorities`` peers need a certificate by one of them.
-
-    Raises:
-        ConfigError: A file cannot be read, or they do not fit each other.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-        if authorities is not None:
-            context.load_verify_locations(authorities)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError):
-        raise ConfigError(
-            f"{certificate}: this certificate, its key {key}, or the authorities cannot be read, "
-            "or do not fit each other; give PEM files"
-        ) from None
-    return context

@@ -3,16 +3,17 @@
 A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
 frames is passed over.  AA says that a report was kept, AE that the message cannot be read, AR that
 it is of a kind that is not taken; a message of these two lies in the folder ``bad`` for somebody to
-look at.  The connection lives on.
+look at.  The connection lives on.  In enhanced mode CA, CE and CR say the same of the commit; who
+gets which is in `acknowledging`.
 """
 
-import re
 import secrets
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Self
@@ -26,7 +27,9 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.errors import ConfigError, CxrTextError, WorkError
 from cxrtext.files import write_private
+from cxrtext.pacs.connections import RefusedError, admit, of_another_protocol
 from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.listening.acknowledging import Verdict, answers, is_acknowledgment
 
 PORT = 2575
 MAX_BYTES = 16 * 2**20
@@ -40,7 +43,6 @@ MAX_BAD = 1000
 """Bad messages that are kept; the oldest goes first."""
 BAD = "bad"
 
-_CONTROL = re.compile(rb"[!-{}~]{1,199}")
 _BEAT_S = 1.0
 
 
@@ -85,35 +87,6 @@ class Framing:
             yield message
 
 
-def acknowledge(message: bytes, code: str, text: str = "") -> bytes:
-    """The acknowledgment of a message, in its own delimiters, framed.
-
-    Args:
-        code: "AA", "AE" or "AR".
-        text: Why, without a word of the message.
-    """
-    mark = message[3:4] if message[:3] == b"MSH" and len(message) > 8 else b"|"
-    fields = message.split(b"\r", 1)[0].split(mark) if mark in message[:9] else []
-    encoding = fields[1] if len(fields) > 1 and 3 <= len(fields[1]) <= 5 else b"^~\\&"
-
-    def field(number: int, default: bytes = b"") -> bytes:
-        """A short field of the header that can be repeated; it is no text of a report."""
-        value = fields[number - 1] if number <= len(fields) else b""
-        return value if _CONTROL.fullmatch(value) else default
-
-    now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
-    control = secrets.token_hex(10).encode()
-    trigger = field(9).split(encoding[:1])
-    kind = encoding[:1].join([b"ACK", *trigger[1:2]])
-    head = [b"MSH", encoding, field(5), field(6), field(3), field(4), now, b"", kind, control,
-            field(11, b"P"), field(12, b"2.5.1")]  # fmt: skip
-    lines = [mark.join(head), mark.join([b"MSA", code.encode(), field(10)])]
-    if code != "AA":
-        number = b"200" if code == "AR" else b"207"  # table 0357
-        lines.append(mark.join([b"ERR", b"", b"", number, b"E", b"", b"", b"", text.encode()]))
-    return START + b"\r".join(lines) + b"\r" + FRAME_END + b"\r"
-
-
 class MessageListener:
     """An MLLP service on a port; a context manager, which it serves inside.
 
@@ -124,6 +97,7 @@ class MessageListener:
         host: The address to listen on.
         port: 0 takes a free one.
         charset: Of messages that name none, as MSH-18 has it, such as "8859/1"; "" for UTF-8.
+        tls: With it, connections are encrypted; it may ask for certificates of senders.
         say: Takes a line for the log; it holds nothing of a message.
 
     Raises:
@@ -139,6 +113,7 @@ class MessageListener:
         host: str = "127.0.0.1",
         port: int = PORT,
         charset: str = "",
+        tls: ssl.SSLContext | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         if charset.upper() not in CHARACTER_SETS:
@@ -147,6 +122,7 @@ class MessageListener:
             )
         self._inbox, self._allowed, self._charset, self._say = inbox, allowed, charset, say
         self._bad = inbox.folder / BAD
+        self._tls, self._opening = tls, threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._counts = {"accepted": 0, "refused": 0, "cut": 0}
@@ -200,22 +176,41 @@ class MessageListener:
 
     def _serve(self, connection: socket.socket, address: str) -> None:
         source = self._allowed.get(address, "" if self._allowed else f"hl7@{address}")
-        with self._lock:
-            full = len(self._open) >= MAX_CONNECTIONS
-            if source and not full:
-                self._open.add(connection)
-                self._counts["accepted"] += 1
-            else:
-                self._counts["refused"] += 1
-        if not source or full:
-            why = (
-                f"{MAX_CONNECTIONS} are open, which is the most" if source
-                else f"nobody may send from there; if it is a peer, give --allow {address}=NAME"
-            )  # fmt: skip
-            self._say(f"connection from {address} refused: {why}")
-            return
         try:
-            self._receive(connection, source)
+            if not source:
+                raise RefusedError(
+                    f"nobody may send from there; if it is a peer, give --allow {address}=NAME"
+                )
+            with self._encrypted(connection) as opened, self._counted(opened):
+                self._receive(opened, source)
+        except RefusedError as error:
+            if str(error):
+                with self._lock:
+                    self._counts["refused"] += 1
+                self._say(f"connection from {address} refused: {error}")
+
+    def _encrypted(self, connection: socket.socket) -> socket.socket:
+        """The connection to read from; who is silent here does not count as one."""
+        if self._tls is None:
+            return connection
+        if not self._opening.acquire(blocking=False):
+            raise RefusedError(f"{MAX_CONNECTIONS} others connected and say nothing")
+        try:
+            return admit(connection, self._tls, START)
+        finally:
+            self._opening.release()
+
+    @contextmanager
+    def _counted(self, connection: socket.socket) -> Iterator[None]:
+        with self._lock:
+            if self._ended.is_set():
+                raise RefusedError("")
+            if len(self._open) >= MAX_CONNECTIONS:
+                raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
+            self._open.add(connection)
+            self._counts["accepted"] += 1
+        try:
+            yield
         finally:
             with self._lock:
                 self._open.discard(connection)
@@ -223,6 +218,7 @@ class MessageListener:
     def _receive(self, connection: socket.socket, source: str) -> None:
         framing = Framing()
         begun = 0.0
+        taken = 0
         while True:
             connection.settimeout(FRAME_S if framing.inside else IDLE_S)
             try:
@@ -233,9 +229,15 @@ class MessageListener:
             if not data or late:
                 if framing.inside:
                     self._cut(source, "ended within a message, which was not kept")
+                elif framing.garbage and not taken:
+                    self._cut(source, "sent nothing that is framed as a message (MLLP)")
+                return
+            if self._tls is None and data[:1] == b"\x16" and not (taken or framing.inside):
+                self._cut(source, f"was cut off: {of_another_protocol(data)}")
                 return
             try:
                 for message in framing.feed(data):
+                    taken += 1
                     connection.sendall(self._take(message, source))
                     begun = 0.0
             except WorkError as error:
@@ -252,24 +254,26 @@ class MessageListener:
 
     def _take(self, message: bytes, source: str) -> bytes:
         """Keep a message; gives the answer."""
+        if is_acknowledgment(message):
+            return b""
         try:
             version = read_message(message, "the message", self._charset)
         except MessageError as error:
-            return self._refuse(message, source, "AE", str(error))
+            return self._refuse(message, source, "E", str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
-            return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
+            return self._refuse(message, source, "E", f"cannot be read ({type(error).__name__})")
         if version is None:
             return self._refuse(
-                message, source, "AR", "is of a kind that is not taken; ORU and MDM are"
+                message, source, "R", "is of a kind that is not taken; ORU and MDM are"
             )
         try:
             self._inbox.put(source, message, "message", charset=self._charset)
         except CxrTextError as error:
-            self._say(f"{source}: a message was answered AE: {error}")
-            return acknowledge(message, "AE", "cannot be kept now; send it again")
-        return acknowledge(message, "AA")
+            self._say(f"{source}: a message was not kept (AE): {error}")
+            return answers(message, "E", "cannot be kept now; send it again")
+        return answers(message, "A")
 
-    def _refuse(self, message: bytes, source: str, code: str, why: str) -> bytes:
+    def _refuse(self, message: bytes, source: str, verdict: Verdict, why: str) -> bytes:
         """Put a message where somebody looks at it; gives the answer."""
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.hl7"
         try:
@@ -279,8 +283,8 @@ class MessageListener:
                 write_private(self._bad / name, message)
         except OSError as error:
             self._say(f"{self._bad}: {error.strerror}; a bad message was not kept")
-        self._say(f"{source}: a message was answered {code}: it {why}; see {BAD}/{name}")
-        return acknowledge(message, code, why)
+        self._say(f"{source}: a message was refused (A{verdict}): it {why}; see {BAD}/{name}")
+        return answers(message, verdict, why)
 
     def _beat(self) -> None:
         """Note what is counted, for the metrics of the server."""

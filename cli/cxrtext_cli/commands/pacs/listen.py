@@ -35,6 +35,17 @@ Folder = Annotated[
 Reserve = Annotated[
     float, typer.Option(min=0, help="GiB that stay free on the disk; below, nothing is taken.")
 ]
+TlsCert = Annotated[
+    Path | None, typer.Option(help="Our certificate (PEM); connections are encrypted."), FILE
+]
+TlsKey = Annotated[
+    Path | None, typer.Option(help="Its key (PEM), which its owner alone may read."), FILE
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(help="Authorities (PEM); a peer then needs a certificate by one."),
+    FILE,
+]
 LOOK_S = 0.5
 
 
@@ -61,15 +72,9 @@ def listen(
         int, typer.Option(min=1, max=1024, help="Largest object, in MiB; held in memory.")
     ] = 256,
     reserve: Reserve = 1.0,
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="Our certificate (PEM); connections are encrypted."), FILE
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM)."), FILE] = None,
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(help="Authorities (PEM); a peer then needs a certificate by one."),
-        FILE,
-    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
     model: Model = None,
     hash_ids: HashIds = None,
     keep: Keep = "",
@@ -107,7 +112,8 @@ def listen(
     with Inbox(folder, reserve=round(reserve * 2**30)) as opened, Listener(
         opened, allowed, ae_title=aet, host=host, port=port, caps=caps, tls=tls, say=say
     ) as listener:  # fmt: skip
-        typer.echo(f"{aet} listens on {host}:{listener.port}; from {', '.join(allowed)}")
+        spoken = " (TLS)" if tls else ""
+        typer.echo(f"{aet} listens on {host}:{listener.port}{spoken}; from {', '.join(allowed)}")
         _until_stopped(folder, settings)
 
 
@@ -125,10 +131,14 @@ def hl7_listen(
         str, typer.Option(help="Of messages that name none, as MSH-18: 8859/1; default UTF-8.")
     ] = "",
     reserve: Reserve = 1.0,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
 ) -> None:
     """Take HL7 reports over MLLP until it is stopped; AA says that one is on disk.
 
-    A message that cannot be read is answered AE, one of another kind AR; both lie in INBOX/bad.
+    A message that cannot be read is answered AE, one of another kind AR; both lie in INBOX/bad. Who
+    fills in MSH-15 and MSH-16 gets CA, CE, CR and AA, AE, AR as these say.
     """
     from cxrtext.pacs.inbox.inbox import Inbox
     from cxrtext.pacs.listening.hl7 import MessageListener
@@ -136,10 +146,11 @@ def hl7_listen(
     allowed = dict(_pair(one) for one in allow or [])
     if not allowed and host not in ("127.0.0.1", "::1", "localhost"):
         raise InputError("beyond this machine, name who may send: --allow ADDRESS=NAME")
+    tls = _tls(tls_cert, tls_key, tls_ca)
     with Inbox(folder, reserve=round(reserve * 2**30)) as opened, MessageListener(
-        opened, allowed, host=host, port=port, charset=charset, say=say
+        opened, allowed, host=host, port=port, charset=charset, tls=tls, say=say
     ) as listener:  # fmt: skip
-        typer.echo(f"HL7 (MLLP) on {host}:{listener.port}")
+        typer.echo(f"HL7 (MLLP{' over TLS' if tls else ''}) on {host}:{listener.port}")
         _until_stopped(folder, None)
 
 
@@ -183,6 +194,6 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> "ssl.SSLContex
         raise InputError("--tls-cert and --tls-key go together, and --tls-ca with them")
     if cert is None or key is None:
         return None
-    from cxrtext.pacs.listening.dicom import tls_context
+    from cxrtext.pacs.tls import server_context
 
-    return tls_context(cert, key, ca)
+    return server_context(cert, key, ca)

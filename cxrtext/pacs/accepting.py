@@ -1,0 +1,147 @@
+"""Ports of ours that take associations over DIMSE.
+
+pynetdicom reads a message unit as long as its head claims, makes a handshake of TLS while nobody
+else can connect, and counts who is silent as an association.  These do neither.
+"""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from socketserver import BaseServer
+from typing import TYPE_CHECKING, Any
+
+from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
+
+from cxrtext.pacs.connections import OPENING_S, RefusedError, admit, of_another_protocol
+
+if TYPE_CHECKING:
+    from pynetdicom import AE
+    from pynetdicom.association import Association
+
+MOST_OPENING = 64
+"""Connections at a time that have not asked for an association yet."""
+
+_PIECE = 2**18
+_LONGEST_PDU = 2**20
+_REQUEST = b"\x01"
+"""The type of the first message unit of an association."""
+
+
+class AssociationPort(ThreadedAssociationServer):
+    """Takes connections without waiting for any of them.
+
+    Args:
+        tls: With it, connections are encrypted.
+        idle_s: How long a peer may be silent.
+        refused: Takes the address of a connection that is not taken, and why.
+        handlers: Of pynetdicom's events.
+
+    Raises:
+        OSError: The port cannot be listened on.
+    """
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        entity: "AE",
+        address: tuple[str, int],
+        *,
+        tls: ssl.SSLContext | None,
+        idle_s: float,
+        refused: Callable[[str, str], None],
+        handlers: list[Any],
+    ) -> None:
+        self.tls, self.idle_s, self.refused = tls, idle_s, refused
+        self.opening_s = min(OPENING_S, idle_s)
+        self._opening = threading.BoundedSemaphore(MOST_OPENING)
+        super().__init__(
+            entity,
+            address,
+            entity.ae_title,
+            entity.supported_contexts,
+            evt_handlers=handlers,
+            request_handler=_Handler,
+        )
+
+    def shutdown(self) -> None:
+        """End `serve_forever`; the application entity does not list this port."""
+        BaseServer.shutdown(self)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet about a connection that failed; it is counted as cut off."""
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """Take a connection as it is; its own thread looks at it."""
+        client, address = self.socket.accept()  # type: ignore[union-attr]
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return client, address
+
+    def verify_request(self, _request: object, client_address: Any) -> bool:
+        """Whether there is room to wait for what it asks for."""
+        if self._opening.acquire(blocking=False):
+            return True
+        self.refused(client_address[0], f"{MOST_OPENING} others connected and ask for nothing")
+        return False
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin the thread of a connection."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be begun
+            self._opening.release()
+            raise
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Begin the association of a connection, in a thread of its own."""
+        try:
+            request = admit(request, self.tls, _REQUEST, self.opening_s)
+        except RefusedError as error:
+            if str(error):
+                self.refused(client_address[0], str(error))
+            self.shutdown_request(request)
+            return
+        finally:
+            self._opening.release()
+        request.settimeout(self.idle_s)
+        super().finish_request(request, client_address)
+
+
+class _Handler(RequestHandler):
+    """Reads no more than a message unit may have, whatever its head says."""
+
+    server: AssociationPort
+
+    def _create_association(self) -> "Association":
+        association = super()._create_association()
+        transport: Any = association.dul.socket
+        agreed = association.acceptor.maximum_length or _LONGEST_PDU
+        longest = 2 * agreed + 2**16  # an association request, too
+        end = time.monotonic() + self.server.opening_s
+        reads = 0  # of a message unit's head, and of its rest
+
+        def receive(count: int) -> bytearray:
+            nonlocal reads
+            if count > longest:
+                raise OSError("a message unit is longer than was agreed")
+            data = bytearray(count)
+            view, place = memoryview(data), 0
+            while place < count:
+                if reads < 2:  # the request, which has an end however slowly it comes
+                    transport.socket.settimeout(max(end - time.monotonic(), 0.01))
+                read = transport.socket.recv_into(view[place : place + _PIECE])
+                if not read:
+                    return data[:place]
+                if reads == place == 0 and data[:1] != _REQUEST:
+                    why = of_another_protocol(bytes(data[:1]))
+                    self.server.refused(self.client_address[0], why)
+                place += read
+            reads += 1
+            if reads == 2:
+                transport.socket.settimeout(self.server.idle_s)
+            return data
+
+        transport.recv = receive
+        return association

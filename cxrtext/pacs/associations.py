@@ -1,0 +1,222 @@
+"""Associations with a peer over DIMSE, with TLS where its file says so.
+
+Storage is proposed with one presentation context a transfer syntax: peers choose one syntax of a
+context for all objects, and refuse those that are stored otherwise.
+"""
+
+import logging
+import socket
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cxrtext.datasets.admission.decide import RADIOGRAPHS
+from cxrtext.errors import ConfigError
+from cxrtext.images.dicom.file import ALLOWED
+from cxrtext.images.source import quiet
+from cxrtext.pacs import need
+from cxrtext.pacs.faults import BusyError, DeniedError, GoneError, PeerError, TlsError
+from cxrtext.pacs.peers import Dimse, Peer
+from cxrtext.pacs.tls import HandshakeError, client_context, is_spoken, shake_hands
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pynetdicom import AE
+    from pynetdicom.association import Association
+    from pynetdicom.presentation import PresentationContext
+
+CONNECT_S = 5.0
+FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))
+"""The Study Root queries."""
+ECHO = "1.2.840.10008.1.1"
+_AWAY = "cannot be reached; is it running, on this port?"
+TAKEN = RADIOGRAPHS[:2]
+"""Classes of objects that may enter; what is for processing may not."""
+
+
+def silent_pynetdicom() -> None:
+    """Keep pynetdicom from logging: its lines quote what is sent."""
+    need("pynetdicom")
+    from pynetdicom import _config
+
+    _config.LOG_HANDLER_LEVEL = "none"
+    logger = logging.getLogger("pynetdicom")
+    logger.propagate = False
+    logger.setLevel(logging.CRITICAL + 1)
+
+
+def at_once(event: Any) -> None:
+    """Send each message at once: a handler of connections that open.
+
+    TCP holds back the end of a message until its begin is confirmed, which a peer does after 40 ms.
+    And a message that stops in its middle is not waited for without end.
+    """
+    with suppress(OSError, AttributeError):
+        connection = event.assoc.dul.socket.socket
+        connection.settimeout(event.assoc.network_timeout)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def dimse_of(peer: Peer) -> Dimse:
+    """Where a peer is asked over DIMSE (ConfigError where the file does not say)."""
+    if peer.dimse is None:
+        raise ConfigError(f"{peer.name}: has no dimse in peers.yaml, which this needs")
+    return peer.dimse
+
+
+def storage_contexts() -> "list[PresentationContext]":
+    """One context for each class and transfer syntax that is taken."""
+    from pynetdicom import build_context
+
+    return [build_context(uid, [syntax]) for uid in TAKEN for syntax in sorted(ALLOWED)]
+
+
+def end_now(association: "Association") -> None:
+    """Abort an association, and let who waits for an answer on it wait no longer."""
+    association.abort()
+    association.dimse.msg_queue.put((None, None))
+
+
+class Associations:
+    """Opens associations with a peer, and says why one does not come about.
+
+    Raises:
+        ConfigError: The peer has no ``dimse``.
+        UnavailableError: ``cxrtext[pacs]`` is not installed.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        silent_pynetdicom()
+        self.name = peer.name
+        self.where = dimse_of(peer)
+        self.timeout_s = peer.limits.timeout_s
+
+    @cached_property
+    def tls(self) -> "ssl.SSLContext | None":
+        """What encrypts them; None where the file has no ``tls`` (ConfigError: a file is wrong)."""
+        files = self.where.tls
+        return None if files is None else client_context(files.ca, files.certificate, files.key)
+
+    def secure(self) -> str:
+        """Make a handshake of TLS and no association; what is spoken, or "" without ``tls``.
+
+        Raises:
+            ConfigError: A file of certificates or keys cannot be used.
+            PeerError: It fails.
+        """
+        if self.tls is None:
+            return ""
+        try:
+            return shake_hands(
+                self.where.host,
+                self.where.port,
+                self.tls,
+                min(self.timeout_s, CONNECT_S),
+                ca="dimse.tls.ca",
+                plain="correct dimse.port, or leave dimse.tls out",
+            )
+        except HandshakeError as error:
+            raise (TlsError if error.lasts else GoneError)(self.name, str(error)) from None
+        except OSError:
+            raise GoneError(self.name, _AWAY) from None
+
+    def entity(self) -> "AE":
+        """Our side."""
+        from pynetdicom import AE
+
+        entity = AE(self.where.our_aet)
+        entity.connection_timeout = CONNECT_S
+        entity.acse_timeout = min(self.timeout_s, 10.0)
+        entity.dimse_timeout = self.timeout_s
+        entity.network_timeout = self.timeout_s
+        return entity
+
+    def open(
+        self,
+        contexts: "list[PresentationContext]",
+        *,
+        scp: bool = False,
+        handlers: list[Any] | None = None,
+    ) -> "Association":
+        """Open an association.
+
+        Args:
+            contexts: What it is for.
+            scp: Whether the peer sends objects on it (C-GET).
+            handlers: Of pynetdicom's events.
+
+        Raises:
+            ConfigError: A file of certificates or keys cannot be used.
+            PeerError: It does not come about.
+        """
+        from pynetdicom import build_role, evt
+
+        roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []
+        with quiet():
+            association = self.entity().associate(
+                self.where.host,
+                self.where.port,
+                contexts,
+                self.where.aet,
+                ext_neg=list(roles),
+                tls_args=(self.tls, self.where.host) if self.tls else None,
+                evt_handlers=[
+                    (evt.EVT_CONN_OPEN, at_once),
+                    *(handlers or []),
+                ],
+            )
+        if association.is_established:
+            return association
+        raise self._why(association)
+
+    def _is_open(self) -> bool:
+        """Whether anything takes connections at the peer's port."""
+        try:
+            with socket.create_connection((self.where.host, self.where.port), CONNECT_S):
+                return True
+        except OSError:
+            return False
+
+    def _why(self, association: "Association") -> PeerError:
+        if not association.is_rejected:
+            return self._why_nothing(heard=association.acceptor.primitive is not None)
+        primitive = association.acceptor.primitive
+        source = getattr(primitive, "result_source", 0)
+        reason = getattr(primitive, "diagnostic", 0)
+        if (source, reason) == (1, 7):
+            return DeniedError(
+                self.name,
+                f"is not called {self.where.aet!r} (association rejected); correct dimse.aet",
+            )
+        if (source, reason) == (1, 3):
+            return DeniedError(
+                self.name,
+                f"does not know {self.where.our_aet!r} (association rejected); have this title "
+                "registered there, with this machine's address, or correct dimse.our_aet",
+            )
+        if source == 3:
+            return BusyError(self.name, "has no room for an association")
+        return DeniedError(
+            self.name,
+            "rejects the association without a reason; have the title "
+            f"{self.where.our_aet!r} registered there",
+        )
+
+    def _why_nothing(self, *, heard: bool) -> PeerError:
+        """Why an association ended before it began; ``heard`` where the peer said anything."""
+        said = "ended the association at once; is this a port of DIMSE, in use?"
+        if not heard:
+            if not self._is_open():
+                return GoneError(self.name, _AWAY)
+            try:
+                spoken = self.secure()
+            except PeerError as error:
+                return error
+            if not spoken and is_spoken(self.where.host, self.where.port, CONNECT_S):
+                return TlsError(
+                    self.name,
+                    "speaks TLS on this port; give dimse.tls in peers.yaml, such as "
+                    "tls: {ca: FILE}, or the port without TLS",
+                )
+        return GoneError(self.name, said)

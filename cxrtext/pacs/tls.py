@@ -1,0 +1,282 @@
+"""TLS for DIMSE, DICOMweb and MLLP: its settings, and what a handshake that fails means.
+
+Nothing older than TLS 1.2 is spoken (DICOM PS3.15, BCP 195 profile), and certificates are verified.
+"""
+
+import socket
+import ssl
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from cxrtext.errors import ConfigError
+
+ALERT_S = 0.5
+"""With TLS 1.3 a peer says only after the handshake that it does not take our certificate."""
+
+_EXPIRED, _NOT_YET = 10, 9
+_OTHER_NAME = (62, 64)
+"""Codes of OpenSSL's verification; the last are of names and of addresses."""
+
+_OLD = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW")
+_NO_CIPHER = ("NO_SHARED_CIPHER", "NO_SUITABLE_SIGNATURE_ALGORITHM", "INSUFFICIENT_SECURITY")
+_DISTRUST = (
+    *("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNSUPPORTED_CERTIFICATE"),
+    *("CERTIFICATE_REVOKED", "ACCESS_DENIED", "DECRYPT_ERROR"),
+)
+
+
+class HandshakeError(Exception):
+    """Says in one line why there is no TLS with a peer, and what to do.
+
+    Args:
+        lasts: Whether the same happens again until somebody changes something.
+    """
+
+    def __init__(self, why: str, *, lasts: bool = True) -> None:
+        super().__init__(why)
+        self.lasts = lasts
+
+
+def client_context(
+    authorities: Path | None = None, certificate: Path | None = None, key: Path | None = None
+) -> ssl.SSLContext:
+    """What encrypts connections to a peer; its certificate and its name are verified.
+
+    Args:
+        authorities: Who signs certificates of peers; None for those that the system trusts.
+        certificate: Ours, for a peer that asks for one, with its key.
+
+    Raises:
+        ConfigError: A file cannot be used.
+    """
+    context = ssl.create_default_context() if authorities is None else _empty_client()
+    if authorities is not None:
+        _trust(context, authorities)
+    if certificate is not None and key is not None:
+        _present(context, certificate, key)
+    return _modern(context)
+
+
+def server_context(certificate: Path, key: Path, authorities: Path | None) -> ssl.SSLContext:
+    """What encrypts connections to a port of ours.
+
+    Args:
+        authorities: With them, a peer needs a certificate that one of them signed.
+
+    Raises:
+        ConfigError: A file cannot be used, or they do not fit each other.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _present(context, certificate, key)
+    if authorities is not None:
+        _trust(context, authorities)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return _modern(context)
+
+
+class _Socket(ssl.SSLSocket):
+    """Can be shut down after its peer is gone: who shuts it down first may not come to close it."""
+
+    def shutdown(self, how: int) -> None:
+        with suppress(OSError):
+            super().shutdown(how)
+
+
+def _empty_client() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _modern(context: ssl.SSLContext) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.sslsocket_class = _Socket
+    # Who names the peer's own certificate instead of an authority means that one.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _trust(context: ssl.SSLContext, authorities: Path) -> None:
+    _holds(authorities, b"CERTIFICATE-----", "certificates")
+    try:
+        context.load_verify_locations(authorities)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{authorities}: its certificates cannot be read ({_reason(error)})"
+        ) from None
+
+
+def _present(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    _holds(certificate, b"CERTIFICATE-----", "certificate")
+    _holds(key, b"PRIVATE KEY-----", "private key")
+    check_private(key)
+
+    def ask() -> str:
+        raise ConfigError(
+            f"{key}: is locked by a passphrase; give it without: openssl pkey -in {key} -out NEW"
+        )
+
+    try:
+        context.load_cert_chain(certificate, key, password=ask)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(f"{key}: is not the key of {certificate}; give both of one") from None
+        raise ConfigError(
+            f"{certificate}: it or its key {key} cannot be used ({_reason(error)})"
+        ) from None
+
+
+def _holds(path: Path, mark: bytes, what: str) -> None:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+    if mark not in data:
+        raise ConfigError(f"{path}: holds no {what}; give it as PEM")
+
+
+def check_private(key: Path) -> None:
+    """Refuse a key that others may read (ConfigError); a group may, where root owns the file."""
+    found = key.stat()
+    if stat.S_IMODE(found.st_mode) & (0o027 if found.st_uid == 0 else 0o077):
+        raise ConfigError(f"{key}: others than its owner may read the key; run: chmod 600 {key}")
+
+
+def shake_hands(
+    host: str, port: int, context: ssl.SSLContext, seconds: float, *, ca: str, plain: str
+) -> str:
+    """Make a handshake with a peer, and nothing else; the version of TLS.
+
+    Args:
+        ca: How the setting of authorities is called, for what is said.
+        plain: What to do where the peer speaks no TLS.
+
+    Raises:
+        HandshakeError: It fails.
+        OSError: There is no connection.
+    """
+    raw = socket.create_connection((host, port), timeout=seconds)
+    with context.wrap_socket(
+        raw, server_hostname=host, do_handshake_on_connect=False
+    ) as connection:
+        try:
+            connection.do_handshake()
+            if connection.version() == "TLSv1.3":
+                connection.settimeout(ALERT_S)
+                with suppress(TimeoutError):
+                    connection.recv(1)
+            return connection.version() or "TLS"
+        except OSError as error:
+            agreed = connection.cipher() is not None
+            raise _failed(error, host, agreed=agreed, ca=ca, plain=plain) from None
+
+
+def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> HandshakeError:
+    """Why a handshake with a peer failed.
+
+    Args:
+        agreed: Whether both sides had agreed on a cipher before.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return HandshakeError(_distrusted(error, host, ca))
+    if isinstance(error, TimeoutError):
+        return HandshakeError(
+            f"took the connection and is silent; is this a port of TLS? If not, {plain}",
+            lasts=False,
+        )
+    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
+        return HandshakeError(
+            f"ended the connection during the handshake; if this is no port of TLS, {plain}",
+            lasts=False,
+        )
+    reason = error.reason or ""
+    if "CERTIFICATE_REQUIRED" in reason or ("HANDSHAKE_FAILURE" in reason and agreed):
+        return HandshakeError("wants a certificate of ours; give certificate and key in peers.yaml")
+    if "CERTIFICATE_EXPIRED" in reason:
+        return HandshakeError("says that our certificate has expired; have it renewed")
+    if any(word in reason for word in _DISTRUST):
+        return HandshakeError(
+            f"does not take our certificate ({_reason(error)}); have its authority trusted there"
+        )
+    if any(word in reason for word in _OLD):
+        return HandshakeError("speaks no TLS as new as 1.2; have it switched on there")
+    if "HANDSHAKE_FAILURE" in reason or any(word in reason for word in _NO_CIPHER):
+        return HandshakeError(
+            "has no cipher in common with us, or wants a certificate of ours; have the BCP 195 "
+            "profile switched on there, or give certificate and key in peers.yaml"
+        )
+    if "ALERT" in reason:
+        return HandshakeError(f"breaks off the handshake ({_reason(error)}); see its log")
+    return HandshakeError(f"does not speak TLS on this port; {plain}")
+
+
+def _distrusted(error: ssl.SSLCertVerificationError, host: str, ca: str) -> str:
+    if error.verify_code == _EXPIRED:
+        return "its certificate has expired; have it renewed"
+    if error.verify_code == _NOT_YET:
+        return "its certificate is not valid yet; is this machine's clock right?"
+    if error.verify_code in _OTHER_NAME:
+        return (
+            f"its certificate is not valid for '{host}'; write the name that it has in peers.yaml, "
+            "or have one made for this name"
+        )
+    return (
+        f"its certificate is not trusted ({error.verify_message}); name the hospital's authority "
+        f"as {ca} in peers.yaml, or have the certificate renewed"
+    )
+
+
+def is_spoken(host: str, port: int, seconds: float) -> bool:
+    """Whether TLS is spoken at a port, whoever is there."""
+    context = _empty_client()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=seconds) as raw,
+            context.wrap_socket(raw, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+
+
+def refusal(error: OSError) -> str:
+    """Why a handshake at a port of ours failed, and what to do; nothing of what was sent."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code == _EXPIRED:
+            return "its certificate has expired; have it renewed"
+        if error.verify_code == _NOT_YET:
+            return "its certificate is not valid yet; are the clocks right?"
+        return (
+            f"its certificate is not trusted ({error.verify_message}); it needs one by the "
+            "authorities named here"
+        )
+    if isinstance(error, TimeoutError):
+        return "it was silent during the handshake of TLS"
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
+        return "it shows no certificate; give it one by the authorities named here"
+    if "CERTIFICATE_EXPIRED" in reason:
+        return "it says that our certificate has expired; renew it"
+    if any(word in reason for word in _DISTRUST):
+        return "it does not trust our certificate; have our authority trusted there"
+    if any(word in reason for word in _OLD):
+        return "it speaks no TLS as new as 1.2; have it switched on there"
+    if any(word in reason for word in _NO_CIPHER):
+        return "it has no cipher in common with us; have the BCP 195 profile switched on there"
+    if "ALERT" in reason:
+        return f"it broke off the handshake of TLS ({_reason(error)}); see its log"
+    if reason and not isinstance(error, ssl.SSLEOFError):
+        return f"it sent no TLS that can be read ({_reason(error)})"
+    return "it ended the connection during the handshake of TLS; does it trust our certificate?"
+
+
+def _reason(error: OSError) -> str:
+    """OpenSSL's word for it, such as "unknown ca"."""
+    word = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    for start in ("TLSV1_ALERT_", "SSLV3_ALERT_", "TLSV13_ALERT_"):
+        word = word.removeprefix(start)
+    return word.replace("_", " ").lower() or "no reason given"

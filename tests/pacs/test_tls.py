@@ -1,0 +1,377 @@
+"""DIMSE over TLS with a real Orthanc, and with peers whose TLS is wrong; every fault is named."""
+
+import logging
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.errors import ConfigError
+from cxrtext.pacs import asking, throttle
+from cxrtext.pacs.check import check_peer
+from cxrtext.pacs.faults import PeerError
+from cxrtext.pacs.follow import FollowOptions, follow_peer
+from cxrtext.pacs.peers import Peer, read_peer
+from cxrtext.pacs.pull import PullOptions, pull_archive
+from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.results.making import make_results
+from cxrtext.pacs.results.sending import send_results
+from cxrtext.pacs.tls import client_context, server_context
+from cxrtext.service import load_service
+from tests.pacs.certificates import Certificate, Certificates
+from tests.pacs.orthanc import Orthanc, free_port, missing
+from tests.pacs.result_sources import write_source
+from tests.pacs.studies import BEGIN, PLANTED, archive, study, wanted
+
+DAYS = PullOptions(BEGIN, date(2024, 3, 5), patience_s=0.5)
+Entry = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def secure(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> Iterator[Orthanc]:
+    """An Orthanc that speaks TLS alone, to whoever has a certificate by its authority."""
+    if said := missing():
+        pytest.skip(said)
+    port = free_port()
+    known = {"AET": "CXRTEXT", "Host": "127.0.0.1", "Port": port, "UseDicomTls": True}
+    orthanc = Orthanc(
+        tmp_path_factory.mktemp("secure"),
+        settings={
+            "DicomTlsEnabled": True,
+            "DicomTlsCertificate": str(certificates.pacs.path),
+            "DicomTlsPrivateKey": str(certificates.pacs.key),
+            "DicomTlsTrustedCertificates": str(certificates.ca),
+            "DicomModalities": {"CXRTEXT": known},
+        },
+    )
+    orthanc.modalities["CXRTEXT"] = port
+    orthanc.start()
+    yield orthanc
+    orthanc.kill()
+
+
+@pytest.fixture
+def entry(secure: Orthanc, certificates: Certificates) -> Entry:
+    """The entry of a peers.yaml for it, with some keys of `dimse` and of `tls` changed."""
+    secure.clear()
+
+    def make(tls: dict[str, Any] | None = None, **dimse: Any) -> dict[str, Any]:
+        given = secure.peer(dicomweb=None, write=True)
+        own = _shown(certificates.ours)
+        given["dimse"] |= {"tls": {"ca": str(certificates.ca), **own} if tls is None else tls}
+        given["dimse"] |= dimse
+        return given
+
+    return make
+
+
+def _shown(certificate: Certificate) -> dict[str, str]:
+    return {"certificate": str(certificate.path), "key": str(certificate.key)}
+
+
+def failed(peer: Peer) -> tuple[str, str]:
+    """The one layer that `peers check` finds wrong, and what it says."""
+    steps = check_peer(peer)
+    assert [step.ok for step in steps] == [True] * (len(steps) - 1) + [False]
+    return steps[-1].layer, steps[-1].said
+
+
+# --- with a real Orthanc ---
+
+
+def test_every_layer_of_a_good_peer(entry: Entry, peers: Callable[..., Path]) -> None:
+    steps = check_peer(read_peer(peers(entry()), "archive"))
+    assert [(step.layer, step.ok) for step in steps] == [
+        ("name", True), ("TCP", True), ("TLS", True), ("AET", True),
+        ("right to search (C-FIND)", True), ("right to fetch and syntaxes (C-GET)", True),
+    ]  # fmt: skip
+    assert steps[2].said in ("TLSv1.2", "TLSv1.3")
+
+
+@pytest.mark.parametrize("way", ["get", "move"])
+def test_an_archive_is_pulled_over_tls(
+    way: str, entry: Entry, secure: Orthanc, peers: Callable[..., Path], tmp_path: Path
+) -> None:
+    for _, objects in archive(8):
+        secure.store(objects)
+    own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
+    peer = read_peer(peers(entry(retrieve=way, **own_port)), "archive")
+    summary = pull_archive(peer, tmp_path / "out", DAYS)
+    assert str(summary) == "found 14 = 7 fetched + 7 left out + 0 failed"
+    assert len(list((tmp_path / "out/images").rglob("*.dcm"))) == len(wanted(8))
+
+
+def test_a_peer_is_followed_and_given_results_over_tls(
+    entry: Entry,
+    secure: Orthanc,
+    peers: Callable[..., Path],
+    tmp_path: Path,
+    checkpoint: Path,
+    index_folder: Path,
+) -> None:
+    secure.store(study(1, day=date.today()))
+    peer = read_peer(peers(entry()), "archive")
+    once = FollowOptions(first=date.today(), once=True, compare=True, patience_s=0.3)
+    assert follow_peer(peer, tmp_path / "inbox", once, lambda _: None).counts["new"] == 1
+    path, folder = write_source(tmp_path / "a.dcm", "cr"), ResultsFolder(tmp_path / "results")
+    service = load_service(checkpoint, index_folder)
+    made = make_results(service, path, "Left pleural effusion.", folder).results
+    assert send_results(folder, made, peer).sent == len(made)
+    assert {one.instance for one in made} < set(secure.instances())
+
+
+@pytest.mark.parametrize(
+    ("tls", "says"),
+    [
+        (("ca", ""), "wants a certificate of ours; give certificate and key in peers.yaml"),
+        (("ca", "expired"), "says that our certificate has expired; have it renewed"),
+        (("ca", "stranger"), "does not take our certificate (unknown ca); have its authority"),
+        (("other_ca", "ours"), "its certificate is not trusted (self-signed certificate in"),
+        (("", "ours"), "name the hospital's authority as dimse.tls.ca in peers.yaml"),
+        (None, "speaks TLS on this port; give dimse.tls in peers.yaml, such as tls: {ca: FILE}"),
+    ],
+)
+def test_wrong_certificates_are_named_and_stop_a_pull(
+    tls: tuple[str, str] | None,
+    says: str,
+    entry: Entry,
+    certificates: Certificates,
+    peers: Callable[..., Path],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = entry()
+    if tls is None:
+        del given["dimse"]["tls"]
+    else:
+        ca, shown = tls
+        own = _shown(getattr(certificates, shown)) if shown else {}
+        given["dimse"]["tls"] = own | ({"ca": str(getattr(certificates, ca))} if ca else {})
+    peer = read_peer(peers(given), "archive")
+    layer, said = failed(peer)
+    assert (layer, says in said) == ("TLS", True), said
+    with caplog.at_level(logging.DEBUG), pytest.raises(PeerError) as caught:
+        pull_archive(peer, tmp_path / "out", DAYS)
+    assert says in str(caught.value)
+    assert PLANTED not in caplog.text
+
+
+def test_a_push_to_our_port_that_speaks_no_tls_is_said(
+    certificates: Certificates,
+    orthanc: Orthanc,
+    peers: Callable[..., Path],
+    tmp_path: Path,
+    entry: Entry,
+    secure: Orthanc,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C-MOVE: what a peer does wrong at our_port stands in the reason why no image came."""
+    monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(asking, "TRIES", 1)
+    secure.store(study(1))
+    own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
+    given = entry({"ca": str(certificates.other_ca), **_shown(certificates.ours)})
+    given["dimse"] |= {"retrieve": "move", **own_port}
+    peer = read_peer(peers(given), "archive")
+    # The port asks for certificates of another authority; the association itself is good.
+    good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
+    monkeypatch.setattr("cxrtext.pacs.associations.client_context", lambda *_: good)
+    summary = pull_archive(peer, tmp_path / "out", DAYS)
+    (reason,) = summary.failed
+    assert "our_port: a connection from 127.0.0.1 was refused: its certificate is not" in reason
+
+
+# --- with peers of our own making ---
+
+
+@contextmanager
+def listening(
+    context: ssl.SSLContext | None, answer: bytes = b"", *, silent: bool = False
+) -> Iterator[int]:
+    """The port of a server that makes handshakes, and answers the first bytes."""
+    ended = threading.Event()
+
+    def serve(server: socket.socket) -> None:
+        while not ended.is_set():
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    connection.settimeout(5)
+                    if silent:
+                        ended.wait(8)
+                    elif context is None:
+                        connection.recv(65536)
+                        connection.sendall(answer)
+                    else:
+                        with context.wrap_socket(connection, server_side=True) as secured:
+                            secured.recv(65536)
+                except OSError:
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        server.settimeout(None)
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            ended.set()
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def asked(port: int, certificates: Certificates, **tls: str) -> Peer:
+    where = {"host": "127.0.0.1", "port": port, "aet": "PACS"}
+    files = {"ca": str(certificates.ca), **tls}
+    return Peer.model_validate({"name": "archive", "dimse": {**where, "tls": files}})
+
+
+@pytest.mark.parametrize(
+    ("which", "says"),
+    [
+        ("expired", "its certificate has expired; have it renewed"),
+        ("elsewhere", "its certificate is not valid for '127.0.0.1'; write the name that it has"),
+        ("stranger", "its certificate is not trusted (unable to get local issuer certificate)"),
+    ],
+)
+def test_certificates_of_peers(which: str, says: str, certificates: Certificates) -> None:
+    shown = getattr(certificates, which)
+    with listening(server_context(shown.path, shown.key, None)) as port:
+        layer, said = failed(asked(port, certificates))
+    assert (layer, says in said) == ("TLS", True), said
+
+
+def _old(context: ssl.SSLContext) -> None:
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        context.minimum_version = ssl.TLSVersion.TLSv1
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+
+
+def _other_ciphers(context: ssl.SSLContext) -> None:
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("AES128-SHA:@SECLEVEL=0")
+
+
+def _asks_as_1_2(context: ssl.SSLContext) -> None:
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_old, "speaks no TLS as new as 1.2; have it switched on there"),
+        (_other_ciphers, "has no cipher in common with us, or wants a certificate of ours"),
+        (_asks_as_1_2, "wants a certificate of ours; give certificate and key in peers.yaml"),
+    ],
+)
+def test_what_a_peer_speaks(
+    change: Callable[[ssl.SSLContext], None], says: str, certificates: Certificates
+) -> None:
+    context = server_context(certificates.pacs.path, certificates.pacs.key, certificates.ca)
+    context.verify_mode = ssl.CERT_NONE
+    change(context)
+    with listening(context) as port:
+        layer, said = failed(asked(port, certificates))
+    assert (layer, says in said) == ("TLS", True), said
+
+
+def test_a_port_without_tls(certificates: Certificates, orthanc: Orthanc) -> None:
+    leave_out = "correct dimse.port, or leave dimse.tls out"
+    abort = b"\x07\0\0\0\0\x04\0\0\2\0"
+    with listening(None, abort) as port:
+        assert failed(asked(port, certificates)) == (
+            "TLS", f"does not speak TLS on this port; {leave_out}"
+        )  # fmt: skip
+    with listening(None, silent=True) as port:
+        layer, said = failed(asked(port, certificates))
+        assert (layer, said.partition(";")[0]) == ("TLS", "took the connection and is silent")
+    layer, said = failed(asked(orthanc.dimse_port, certificates))
+    assert layer == "TLS"
+    assert said.endswith(leave_out)
+
+
+# --- files and settings ---
+
+
+@pytest.mark.parametrize(
+    ("tls", "says"),
+    [
+        (True, "archive: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
+        (None, "archive: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
+        ({"cert": "x"}, "archive: dimse: tls: cert: Extra inputs are not permitted"),
+        ({"key": "x"}, "archive: dimse: tls: certificate and key stand together: give both"),
+        ({"ca": "/no/ca.pem"}, "archive: /no/ca.pem: no such file; dimse.tls.ca names a PEM file"),
+        ({"certificate": "OURS", "key": "OPEN"}, "the key; run: chmod 600 "),
+    ],
+)
+def test_a_wrong_entry_is_one_line(
+    tls: Any, says: str, certificates: Certificates, peers: Callable[..., Path], tmp_path: Path
+) -> None:
+    opened = tmp_path / "opened.key"
+    shutil.copy(certificates.ours.key, opened)
+    opened.chmod(0o644)
+    if isinstance(tls, dict):
+        known = {"OURS": str(certificates.ours.path), "OPEN": str(opened)}
+        tls = {key: known.get(value, value) for key, value in tls.items()}
+    dimse = {"host": "pacs.example.org", "port": 2762, "aet": "PACS", "tls": tls}
+    with pytest.raises(ConfigError) as caught:
+        read_peer(peers({"name": "archive", "dimse": dimse}), "archive")
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_move_needs_a_certificate_for_our_port(peers: Callable[..., Path]) -> None:
+    dimse = {"host": "h", "port": 2762, "aet": "PACS", "retrieve": "move", "our_port": 11113}
+    with pytest.raises(ConfigError, match=r"retrieve: move with tls needs tls.certificate"):
+        read_peer(peers({"name": "archive", "dimse": {**dimse, "tls": {}}}), "archive")
+
+
+def test_files_that_cannot_be_used_are_said(certificates: Certificates, tmp_path: Path) -> None:
+    ours, pacs = certificates.ours, certificates.pacs
+    empty, damaged = tmp_path / "empty.pem", tmp_path / "damaged.pem"
+    empty.touch(0o600)
+    damaged.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    locked = tmp_path / "locked.key"
+    words = ["openssl", "pkey", "-aes256", "-passout", "pass:x", "-in", str(ours.key)]
+    subprocess.run([*words, "-out", str(locked)], check=True, capture_output=True)
+    for given, says in (
+        ((None, ours.path, pacs.key), f"{pacs.key}: is not the key of {ours.path}; give both"),
+        ((None, ours.key, ours.path), f"{ours.key}: holds no certificate; give it as PEM"),
+        ((None, ours.path, ours.path), f"{ours.path}: holds no private key; give it as PEM"),
+        ((None, ours.path, locked), f"{locked}: is locked by a passphrase; give it without"),
+        ((None, damaged, ours.key), f"{damaged}: it or its key {ours.key} cannot be used"),
+        ((empty, None, None), f"{empty}: holds no certificates; give it as PEM"),
+        ((damaged, None, None), f"{damaged}: its certificates cannot be read"),
+        ((tmp_path, None, None), f"{tmp_path}: is a directory"),
+        ((tmp_path / "no", None, None), f"{tmp_path / 'no'}: no such file or directory"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            client_context(*given)
+        assert says in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_peers_own_certificate_may_be_named_instead_of_an_authority(
+    certificates: Certificates,
+) -> None:
+    context = server_context(certificates.pacs.path, certificates.pacs.key, None)
+    with listening(context) as port:
+        layer, _ = failed(asked(port, certificates, ca=str(certificates.pacs.path)))
+    assert layer == "AET"
