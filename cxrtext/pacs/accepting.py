@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
 
+from cxrtext.pacs.associations import LONGEST_UNIT, read
 from cxrtext.pacs.connections import OPENING_S, RefusedError, admit, of_another_protocol
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 MOST_OPENING = 64
 """Connections at a time that have not asked for an association yet."""
 
-_PIECE = 2**18
-_LONGEST_PDU = 2**20
 _REQUEST = b"\x01"
 """The type of the first message unit of an association."""
 
@@ -43,6 +42,7 @@ class AssociationPort(ThreadedAssociationServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # 5 by default: the others of a burst come in after a second
 
     def __init__(
         self,
@@ -117,27 +117,17 @@ class _Handler(RequestHandler):
     def _create_association(self) -> "Association":
         association = super()._create_association()
         transport: Any = association.dul.socket
-        agreed = association.acceptor.maximum_length or _LONGEST_PDU
+        agreed = association.acceptor.maximum_length or LONGEST_UNIT
         longest = 2 * agreed + 2**16  # an association request, too
-        end = time.monotonic() + self.server.opening_s
+        end = time.monotonic() + self.server.opening_s  # of the request, however slowly it comes
         reads = 0  # of a message unit's head, and of its rest
 
         def receive(count: int) -> bytearray:
             nonlocal reads
-            if count > longest:
-                raise OSError("a message unit is longer than was agreed")
-            data = bytearray(count)
-            view, place = memoryview(data), 0
-            while place < count:
-                if reads < 2:  # the request, which has an end however slowly it comes
-                    transport.socket.settimeout(max(end - time.monotonic(), 0.01))
-                read = transport.socket.recv_into(view[place : place + _PIECE])
-                if not read:
-                    return data[:place]
-                if reads == place == 0 and data[:1] != _REQUEST:
-                    why = of_another_protocol(bytes(data[:1]))
-                    self.server.refused(self.client_address[0], why)
-                place += read
+            data = read(transport.socket, count, longest, end if reads < 2 else None)
+            if reads == 0 and data and data[:1] != _REQUEST:
+                why = of_another_protocol(bytes(data[:1]))
+                self.server.refused(self.client_address[0], why)
             reads += 1
             if reads == 2:
                 transport.socket.settimeout(self.server.idle_s)

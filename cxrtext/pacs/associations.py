@@ -6,6 +6,7 @@ context for all objects, and refuse those that are stored otherwise.
 
 import logging
 import socket
+import time
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))
 """The Study Root queries."""
 ECHO = "1.2.840.10008.1.1"
 _AWAY = "cannot be reached; is it running, on this port?"
+LONGEST_UNIT = 2**20
+"""Bytes of a message unit of a peer; we allow less than a tenth of it."""
+_PIECE = 2**18
 TAKEN = RADIOGRAPHS[:2]
 """Classes of objects that may enter; what is for processing may not."""
 
@@ -46,14 +50,40 @@ def silent_pynetdicom() -> None:
     logger.setLevel(logging.CRITICAL + 1)
 
 
+def read(
+    connection: socket.socket, count: int, longest: int = LONGEST_UNIT, end: float | None = None
+) -> bytearray:
+    """Read so many bytes, or fewer where the connection ends.
+
+    Args:
+        end: When it is over, on the monotonic clock, however slowly they come.
+
+    Raises:
+        OSError: Nobody sends so many, or they do not come in time.
+    """
+    if count > longest:
+        raise OSError("a message unit is longer than was agreed")
+    data = bytearray(count)
+    view, place = memoryview(data), 0
+    while place < count:
+        if end is not None:
+            connection.settimeout(max(end - time.monotonic(), 0.01))
+        got = connection.recv_into(view[place : place + _PIECE])
+        if not got:
+            return data[:place]
+        place += got
+    return data
+
+
 def at_once(event: Any) -> None:
-    """Send each message at once: a handler of connections that open.
+    """Send each message at once, and wait for none without end: a handler of new connections.
 
     TCP holds back the end of a message until its begin is confirmed, which a peer does after 40 ms.
-    And a message that stops in its middle is not waited for without end.
     """
     with suppress(OSError, AttributeError):
-        connection = event.assoc.dul.socket.socket
+        transport = event.assoc.dul.socket
+        connection = transport.socket
+        transport.recv = lambda count: read(transport.socket, count)
         connection.settimeout(event.assoc.network_timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

@@ -160,6 +160,8 @@ def _web_secured(web: Web, host: str, port: int) -> str:
         return shake_hands(host, port, context, STEP_S, ca="dicomweb.ca", plain=plain)
     except HandshakeError as error:
         raise _Failed(str(error)) from None
+    except OSError:
+        raise _Failed("ended the connection at once; is it running, on this port?") from None
 
 
 def _dimse_secured(peer: Peer) -> str:

@@ -134,6 +134,7 @@ class MessageListener:
 
         class Server(ThreadingTCPServer):
             allow_reuse_address = daemon_threads = True
+            request_queue_size = 128
 
             def handle_error(self, request: object, client_address: object) -> None:
                 """Keep quiet: a traceback might quote a message."""

@@ -1,0 +1,446 @@
+"""Listeners over TLS: who may come in, and that nobody who may not holds up the others."""
+
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+pytest.importorskip("pynetdicom")
+
+from pydicom import dcmread
+from typer.testing import CliRunner
+
+from cxrtext.errors import CxrTextError
+from cxrtext.pacs import connections
+from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.listening import hl7
+from cxrtext.pacs.listening.dicom import Caps, Listener
+from cxrtext.pacs.listening.hl7 import MessageListener
+from cxrtext.pacs.tls import client_context, server_context
+from cxrtext_cli.main import app
+from tests.pacs.certificates import Certificate, Certificates
+from tests.pacs.orthanc import Orthanc, free_port, missing
+from tests.pacs.studies import PLANTED, archive, instance
+from tests.pacs.test_hl7_listen import frame, oru
+
+REQUEST_OF_HTTP = b"GET / HTTP/1.1\r\n\r\n"
+needs_dcmtk = pytest.mark.skipif(which("storescu") is None, reason="needs dcmtk")
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    lines: list[str] = []
+    yield lines
+    assert PLANTED not in "\n".join(lines)
+
+
+def our_side(certificates: Certificates, *, ask: bool) -> ssl.SSLContext:
+    ours = certificates.ours
+    return server_context(ours.path, ours.key, certificates.ca if ask else None)
+
+
+@pytest.fixture
+def listener(inbox: Inbox, said: list[str], certificates: Certificates) -> Iterator[Listener]:
+    """It asks for certificates."""
+    caps = Caps(associations=2, idle_s=3)
+    tls = our_side(certificates, ask=True)
+    allowed = {"SENDER": "archive"}
+    with Listener(inbox, allowed, port=0, caps=caps, tls=tls, say=said.append) as listener:
+        yield listener
+
+
+@pytest.fixture
+def plain(inbox: Inbox, said: list[str]) -> Iterator[Listener]:
+    caps = Caps(associations=2, idle_s=3)
+    with Listener(inbox, {"SENDER": "archive"}, port=0, caps=caps, say=said.append) as listener:
+        yield listener
+
+
+def store(port: int, file: Path, *tls: str, program: str = "storescu") -> int:
+    """The exit status of DCMTK's storescu or echoscu."""
+    words = [program, *tls, "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
+    words += [str(file)] if program == "storescu" else []
+    return subprocess.run(words, capture_output=True, timeout=60).returncode
+
+
+def shown(certificate: Certificate, ca: Path) -> tuple[str, ...]:
+    return "+tls", str(certificate.key), str(certificate.path), "+cf", str(ca)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "one.dcm"
+    path.write_bytes(instance(1))
+    return path
+
+
+def within(seconds: float, look: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not look() and time.monotonic() < end:
+        time.sleep(0.02)
+    return look()
+
+
+# --- DICOM ---
+
+
+@needs_dcmtk
+def test_dcmtk_with_a_certificate_is_taken(
+    listener: Listener, inbox: Inbox, certificates: Certificates, file: Path, said: list[str]
+) -> None:
+    good = shown(certificates.pacs, certificates.ca)
+    assert store(listener.port, file, *good, program="echoscu") == 0
+    assert store(listener.port, file, *good) == 0
+    (entry,) = inbox.waiting(9)
+    assert dcmread(entry.path) == dcmread(file)
+    assert said == []
+
+
+@needs_dcmtk
+def test_without_authorities_no_certificate_is_asked_for(
+    inbox: Inbox, certificates: Certificates, file: Path, said: list[str]
+) -> None:
+    tls = our_side(certificates, ask=False)
+    with Listener(inbox, {"SENDER": "archive"}, port=0, tls=tls, say=said.append) as listener:
+        ca = ("+cf", str(certificates.ca))
+        assert store(listener.port, file, "+tla", *ca) == 0
+        assert store(listener.port, file, *shown(certificates.stranger, certificates.ca)) == 0
+        assert store(listener.port, file) != 0
+    assert len(inbox.waiting(9)) == 2
+    assert [line.partition("refused: ")[2] for line in said] == [
+        "it speaks no TLS, and this port does; switch it on there"
+    ]
+
+
+@needs_dcmtk
+@pytest.mark.parametrize(
+    ("who", "says"),
+    [
+        ("", "it shows no certificate; give it one by the authorities named here"),
+        ("expired", "its certificate has expired; have it renewed"),
+        ("stranger", "its certificate is not trusted (unable to get local issuer certificate)"),
+        ("distrusts", "it does not trust our certificate; have our authority trusted there"),
+        ("plain", "it speaks no TLS, and this port does; switch it on there"),
+    ],
+)
+def test_a_peer_that_may_not_come_in_is_one_line_and_the_next_is_taken(
+    who: str,
+    says: str,
+    listener: Listener,
+    inbox: Inbox,
+    certificates: Certificates,
+    file: Path,
+    said: list[str],
+) -> None:
+    options: tuple[str, ...] = ()
+    if who == "":
+        options = ("+tla", "+cf", str(certificates.ca))
+    elif who == "distrusts":
+        options = shown(certificates.pacs, certificates.other_ca)
+    elif who != "plain":
+        options = shown(getattr(certificates, who), certificates.ca)
+    assert store(listener.port, file, *options) != 0
+    assert within(3, lambda: bool(said))
+    assert len(said) == 1
+    assert said[0].startswith(f"connection from 127.0.0.1 refused: {says}")
+    assert store(listener.port, file, *shown(certificates.pacs, certificates.ca)) == 0
+    assert len(said) == 1
+    assert len(inbox.waiting(9)) == 1
+
+
+@needs_dcmtk
+def test_tls_to_a_plain_port_is_said(
+    plain: Listener, certificates: Certificates, file: Path, said: list[str]
+) -> None:
+    assert store(plain.port, file, *shown(certificates.pacs, certificates.ca)) != 0
+    assert store(plain.port, file) == 0
+    (line,) = said
+    assert "it speaks TLS, and this port does not; switch it off there, or on here with" in line
+
+
+@needs_dcmtk
+def test_who_is_silent_holds_up_nobody(
+    listener: Listener, certificates: Certificates, file: Path, said: list[str]
+) -> None:
+    """More of them than associations may be open: before the handshake, within it, after it."""
+    context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+            for _ in range(6)
+        ]
+        for one in silent[:3]:
+            one.sendall(b"\x16\x03\x01\x02\x00\x01")  # the begin of a hello
+        begun = time.monotonic()
+        assert store(listener.port, file, *shown(certificates.pacs, certificates.ca)) == 0
+        assert time.monotonic() - begun < 2
+        assert within(8, lambda: len(said) == 6)
+        late = stack.enter_context(
+            context.wrap_socket(
+                socket.create_connection(("127.0.0.1", listener.port)), server_hostname="127.0.0.1"
+            )
+        )
+        late.settimeout(8)
+        begun = time.monotonic()
+        assert late.recv(1) == b""  # no request came
+        assert time.monotonic() - begun < 6
+    whys = sorted(line.partition("refused: ")[2] for line in said)
+    assert (
+        whys == ["it said nothing for 3 s"] * 3 + ["it was silent during the handshake of TLS"] * 3
+    )
+    assert store(listener.port, file, *shown(certificates.pacs, certificates.ca)) == 0
+
+
+def test_so_many_may_wait_and_no_more(listener: Listener, said: list[str]) -> None:
+    with ExitStack() as stack:
+        open_ones = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+            for _ in range(66)
+        ]
+        assert within(2, lambda: len(said) == 2)
+        assert (
+            said
+            == ["connection from 127.0.0.1 refused: 64 others connected and ask for nothing"] * 2
+        )
+        assert len(open_ones) == 66
+
+
+@pytest.mark.parametrize("which_one", ["listener", "plain"])
+def test_a_scan_of_ports(
+    which_one: str, request: pytest.FixtureRequest, said: list[str], certificates: Certificates
+) -> None:
+    port = request.getfixturevalue(which_one).port
+    for data in (b"", REQUEST_OF_HTTP, b"\x00" * 40, b"SSH-2.0-scan\r\n"):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(data)
+            if data:
+                assert connection.recv(100) == b""
+    assert [line.partition("refused: ")[2] for line in said] == [
+        "it sent something else than this port is for; is it a peer, or a scan?"
+    ] * 3
+    if which_one == "listener":
+        context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
+        with context.wrap_socket(
+            socket.create_connection(("127.0.0.1", port), timeout=5), server_hostname="127.0.0.1"
+        ) as secured:
+            secured.sendall(REQUEST_OF_HTTP)
+            assert within(2, lambda: len(said) == 4)
+            assert "it sent something else" in said[-1]
+
+
+def test_a_request_that_comes_byte_by_byte_has_an_end(plain: Listener) -> None:
+    begun = time.monotonic()
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=5) as connection:
+        try:
+            for byte in b"\x01\x00\x00\x00\x10\x00" + b"\x00" * 100:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.2)
+        except OSError:
+            pass
+    assert time.monotonic() - begun < 6
+
+
+def test_a_real_orthanc_pushes_over_tls(
+    tmp_path: Path, inbox: Inbox, said: list[str], certificates: Certificates
+) -> None:
+    if why := missing():
+        pytest.skip(why)
+    port = free_port()
+    known = {"AET": "CXRTEXT", "Host": "127.0.0.1", "Port": port}
+    peer = Orthanc(
+        tmp_path / "orthanc",
+        settings={
+            "DicomTlsEnabled": True,
+            "DicomTlsCertificate": str(certificates.pacs.path),
+            "DicomTlsPrivateKey": str(certificates.pacs.key),
+            "DicomTlsTrustedCertificates": str(certificates.ca),
+            "DicomModalities": {"CXRTEXT": {**known, "UseDicomTls": True}, "OLD": known},
+        },
+    ).start()
+    tls = our_side(certificates, ask=True)
+    try:
+        ids = peer.store(one for _, some in archive(8) for one in some)
+        with Listener(inbox, {"ORTHANC": "archive"}, port=port, tls=tls, say=said.append):
+            done = peer.ask("POST", "/modalities/CXRTEXT/store", json=ids).json()
+            assert (done["InstancesCount"], done["FailedInstancesCount"]) == (14, 0)
+            assert said == []
+            with pytest.raises(Exception, match="500 Internal Server Error"):
+                peer.ask("POST", "/modalities/OLD/store", json=ids[:1])
+    finally:
+        peer.kill()
+    assert len(inbox.waiting(99)) == 14
+    assert [line.partition("refused: ")[2] for line in said] == [
+        "it speaks no TLS, and this port does; switch it on there"
+    ]
+
+
+# --- HL7 ---
+
+
+@pytest.fixture
+def messages(
+    inbox: Inbox, said: list[str], certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MessageListener]:
+    monkeypatch.setattr(connections.admit, "__defaults__", (2.0,))
+    tls = our_side(certificates, ask=True)
+    allowed = {"127.0.0.1": "RIS"}
+    with MessageListener(inbox, allowed, port=0, tls=tls, say=said.append) as listener:
+        yield listener
+
+
+def sent(port: int, context: ssl.SSLContext | None, data: bytes) -> bytes:
+    """The first answer to some bytes, b"" where there is none."""
+    with ExitStack() as stack:
+        line = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        try:
+            if context is not None:
+                wrapped = context.wrap_socket(line, server_hostname="127.0.0.1")
+                line = stack.enter_context(wrapped)
+            line.sendall(data)
+            return line.recv(65536)
+        except OSError:
+            return b""
+
+
+def test_reports_over_tls_are_kept(
+    messages: MessageListener, inbox: Inbox, certificates: Certificates, said: list[str]
+) -> None:
+    context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
+    large = oru(2, "Heart is large. " * 20_000)
+    for number, message in ((1, oru(1)), (2, large)):
+        assert f"MSA|AA|C{number}".encode() in sent(messages.port, context, frame(message))
+    assert [entry.path.read_bytes() for entry in inbox.waiting(9)] == [oru(1), large]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("who", "says"),
+    [
+        ("", "it shows no certificate; give it one by the authorities named here"),
+        ("expired", "its certificate has expired; have it renewed"),
+        ("stranger", "its certificate is not trusted (unable to get local issuer certificate)"),
+        ("distrusts", "it does not trust our certificate; have our authority trusted there"),
+        ("plain", "it speaks no TLS, and this port does; switch it on there"),
+        ("scan", "it sent something else than this port is for; is it a peer, or a scan?"),
+    ],
+)
+def test_a_sender_that_may_not_come_in_is_one_line(
+    who: str,
+    says: str,
+    messages: MessageListener,
+    inbox: Inbox,
+    certificates: Certificates,
+    said: list[str],
+) -> None:
+    context = None
+    if who not in ("plain", "scan"):
+        ca = certificates.other_ca if who == "distrusts" else certificates.ca
+        one = certificates.pacs if who == "distrusts" else getattr(certificates, who or "pacs")
+        context = client_context(ca, *((one.path, one.key) if who else ()))
+    data = REQUEST_OF_HTTP if who == "scan" else frame(oru(1))
+    assert sent(messages.port, context, data) == b""
+    assert within(2, lambda: bool(said))
+    assert len(said) == 1
+    assert said[0].startswith(f"connection from 127.0.0.1 refused: {says}")
+    assert inbox.waiting(9) == []
+
+
+def test_who_says_nothing_over_tls_is_no_connection(
+    messages: MessageListener,
+    certificates: Certificates,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hl7, "MAX_CONNECTIONS", 2)
+    context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", messages.port)))
+        begun = time.monotonic()
+        assert b"MSA|AA|C1" in sent(messages.port, context, frame(oru(1)))
+        assert time.monotonic() - begun < 1.5
+        assert within(5, lambda: len(said) == 8)
+    assert said == ["connection from 127.0.0.1 refused: it said nothing for 2 s"] * 8
+
+
+def test_addresses_are_looked_at_before_any_handshake(
+    inbox: Inbox, certificates: Certificates, said: list[str]
+) -> None:
+    tls = our_side(certificates, ask=False)
+    with MessageListener(inbox, {"192.0.2.1": "x"}, port=0, tls=tls, say=said.append) as listener:
+        assert sent(listener.port, client_context(certificates.ca), frame(oru(1))) == b""
+    assert len(said) == 1
+    assert "nobody may send from there" in said[0]
+
+
+def test_tls_and_scans_at_a_plain_port_of_messages(
+    inbox: Inbox, certificates: Certificates, said: list[str]
+) -> None:
+    with MessageListener(inbox, {"127.0.0.1": "RIS"}, port=0, say=said.append) as listener:
+        assert sent(listener.port, client_context(certificates.ca), frame(oru(1))) == b""
+        with socket.create_connection(("127.0.0.1", listener.port)) as line:
+            line.sendall(REQUEST_OF_HTTP)
+        with socket.create_connection(("127.0.0.1", listener.port)):
+            pass
+        assert b"MSA|AA|C2" in sent(listener.port, None, frame(oru(2)))
+        assert within(2, lambda: len(said) == 2)
+    assert "RIS: a connection was cut off: it speaks TLS, and this port does not" in said[0]
+    assert said[1] == "RIS: a connection sent nothing that is framed as a message (MLLP)"
+
+
+def test_closing_ends_connections_over_tls(
+    messages: MessageListener, certificates: Certificates
+) -> None:
+    context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
+    before = threading.active_count()
+    with context.wrap_socket(
+        socket.create_connection(("127.0.0.1", messages.port), timeout=5),
+        server_hostname="127.0.0.1",
+    ) as line:
+        line.sendall(frame(oru(1)))
+        assert b"MSA|AA" in line.recv(65536)
+        messages.close()
+        assert line.recv(1) == b""
+    assert within(5, lambda: threading.active_count() <= before)
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize("words", [["listen", "--allow", "A"], ["hl7", "listen"]])
+def test_options_of_tls_go_together(
+    words: list[str], tmp_path: Path, certificates: Certificates
+) -> None:
+    ours, opened = certificates.ours, tmp_path / "opened.key"
+    opened.write_bytes(ours.key.read_bytes())
+    opened.chmod(0o644)
+    for given, says in (
+        (["--tls-cert", ours.path], "--tls-cert and --tls-key go together, and --tls-ca with them"),
+        (["--tls-ca", certificates.ca], "--tls-cert and --tls-key go together"),
+        (["--tls-cert", ours.path, "--tls-key", certificates.pacs.key], "is not the key of"),
+        (["--tls-cert", ours.path, "--tls-key", opened], f"run: chmod 600 {opened}"),
+        (["--tls-cert", "/no.pem", "--tls-key", ours.key], "/no.pem: no such file"),
+        (
+            ["--tls-cert", ours.path, "--tls-key", ours.key, "--tls-ca", ours.key],
+            f"{ours.key}: holds no certificates; give it as PEM",
+        ),
+    ):
+        done = CliRunner().invoke(
+            app, [*words, str(tmp_path / "in"), "--port", "0", *map(str, given)]
+        )
+        assert isinstance(done.exception, CxrTextError)
+        assert says in str(done.exception)
+        assert "\n" not in str(done.exception)
