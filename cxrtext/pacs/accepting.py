@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
 
-from cxrtext.pacs.associations import LONGEST_UNIT, read
+from cxrtext.pacs.associations import LONGEST_UNIT, read, shut
 from cxrtext.pacs.connections import OPENING_S, RefusedError, admit, of_another_protocol
 
 if TYPE_CHECKING:
@@ -133,5 +133,6 @@ class _Handler(RequestHandler):
                 transport.socket.settimeout(self.server.idle_s)
             return data
 
-        transport.recv = receive
+        connection = transport.socket
+        transport.recv, transport._shutdown_socket = receive, lambda: shut(connection)
         return association

@@ -75,6 +75,13 @@ def read(
     return data
 
 
+def shut(connection: socket.socket) -> None:
+    """Close a connection; pynetdicom leaves one open whose other side is gone."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
 def at_once(event: Any) -> None:
     """Send each message at once, and wait for none without end: a handler of new connections.
 
@@ -84,6 +91,7 @@ def at_once(event: Any) -> None:
         transport = event.assoc.dul.socket
         connection = transport.socket
         transport.recv = lambda count: read(transport.socket, count)
+        transport._shutdown_socket = lambda: shut(connection)
         connection.settimeout(event.assoc.network_timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

@@ -1,5 +1,6 @@
 """DIMSE over TLS with a real Orthanc, and with peers whose TLS is wrong; every fault is named."""
 
+import gc
 import logging
 import shutil
 import socket
@@ -14,10 +15,15 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pynetdicom")
+
+from pynetdicom import build_context
+
 from cxrtext.errors import ConfigError
 from cxrtext.pacs import asking, throttle
+from cxrtext.pacs.associations import ECHO, Associations
 from cxrtext.pacs.check import check_peer
-from cxrtext.pacs.faults import PeerError
+from cxrtext.pacs.faults import GoneError, PeerError
 from cxrtext.pacs.follow import FollowOptions, follow_peer
 from cxrtext.pacs.peers import Peer, read_peer
 from cxrtext.pacs.pull import PullOptions, pull_archive
@@ -305,6 +311,22 @@ def test_a_port_without_tls(certificates: Certificates, orthanc: Orthanc) -> Non
     layer, said = failed(asked(orthanc.dimse_port, certificates))
     assert layer == "TLS"
     assert said.endswith(leave_out)
+
+
+def test_nothing_stays_open_of_associations_that_fail() -> None:
+    where = {"host": "127.0.0.1", "aet": "PACS"}
+    open_files = Path("/proc/self/fd")
+    gc.disable()
+    try:
+        with listening(None, b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+            peer = Peer.model_validate({"name": "archive", "dimse": {**where, "port": port}})
+            before = len(list(open_files.iterdir()))
+            for _ in range(3):
+                with pytest.raises(GoneError, match="ended the association at once"):
+                    Associations(peer).open([build_context(ECHO)])
+            assert len(list(open_files.iterdir())) == before
+    finally:
+        gc.enable()
 
 
 # --- files and settings ---
