@@ -191,6 +191,12 @@ class Associations:
         from pynetdicom import build_role, evt
 
         roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []
+        opened: list[socket.socket] = []
+
+        def begun(event: Any) -> None:
+            opened.append(event.assoc.dul.socket.socket)
+            at_once(event)
+
         with quiet():
             association = self.entity().associate(
                 self.where.host,
@@ -200,12 +206,14 @@ class Associations:
                 ext_neg=list(roles),
                 tls_args=(self.tls, self.where.host) if self.tls else None,
                 evt_handlers=[
-                    (evt.EVT_CONN_OPEN, at_once),
+                    (evt.EVT_CONN_OPEN, begun),
                     *(handlers or []),
                 ],
             )
         if association.is_established:
             return association
+        for connection in opened:
+            shut(connection)
         raise self._why(association)
 
     def _is_open(self) -> bool:
