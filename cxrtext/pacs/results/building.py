@@ -135,13 +135,21 @@ def code_of(sentence: str) -> "CodedConcept":
     said = [code for name, code in FINDINGS.items() if name in words]
     if len(said) == 1 and wording(sentence) == "affirmed" and not mentions(sentence)[1]:
         return CodedConcept(said[0][0], "SCT", said[0][1])
-    return CodedConcept(uid("sentence", sentence)[-16:], SCHEME, one_line(sentence, 64))
+    return CodedConcept(uid("sentence", sentence)[-16:], SCHEME, short_line(sentence))
 
 
 def one_line(text: str, longest: int) -> str:
     """A text without control characters or backslashes, cut to a length."""
     plain = " ".join("".join(c if c.isprintable() and c != "\\" else " " for c in text).split())
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+
+
+def short_line(text: str) -> str:
+    """A text for an element of 64 characters; some readers count the bytes of UTF-8."""
+    longest = 64
+    while len((line := one_line(text, longest)).encode()) > 64:
+        longest -= 1
+    return line
 
 
 def name_scheme(built: "Dataset") -> None:

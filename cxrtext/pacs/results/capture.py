@@ -80,9 +80,20 @@ def _lines(texts: list[str], font: ImageFont.FreeTypeFont, width: int) -> list[s
             if line and font.getlength(longer) > room:
                 lines.append(line)
                 longer = word
+            while (fits := _fitting(longer, font, room)) < len(longer):  # languages without spaces
+                lines.append(longer[:fits])
+                longer = longer[fits:]
             line = longer
         lines.append(line)
     return lines
+
+
+def _fitting(text: str, font: ImageFont.FreeTypeFont, room: float) -> int:
+    """How many characters of a text fit, one at least."""
+    count = len(text)
+    while count > 1 and font.getlength(text[:count]) > room:
+        count = max(1, min(count - 1, int(count * room / font.getlength(text[:count]))))
+    return count
 
 
 def build_capture(result: Result, pixels: Floats) -> "Dataset":

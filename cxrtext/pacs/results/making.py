@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.images.gray import Floats
@@ -62,6 +63,7 @@ def make_results(
     """
     need("highdicom")
     check_sentence(sentence)
+    sentence = " ".join(normalize("NFC", sentence).split())  # one spelling, and so one UID
     source = read_source(path)
     wanted = list(dict.fromkeys(kinds))
     model = service.model.fingerprint

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cxrtext.pacs.results.building import Result, building, one_line
+from cxrtext.pacs.results.building import Result, building, one_line, short_line
 from cxrtext.pacs.results.identity import WARNING
 from cxrtext.pacs.results.report import outlines
 
@@ -27,7 +27,7 @@ def build_presentation(result: Result) -> "Dataset":
         built = GrayscaleSoftcopyPresentationState(
             referenced_images=[image],
             content_label="CXRTEXT",
-            content_description=one_line(result.finding.sentence, 64),
+            content_description=short_line(result.finding.sentence),
             content_creator_name="cxrtext^service",
             graphic_layers=[layer],
             graphic_annotations=[

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import cxrtext
-from cxrtext.pacs.results.building import Result, building, code_of, name_scheme, one_line
+from cxrtext.pacs.results.building import Result, building, code_of, name_scheme, short_line
 from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def build_segmentation(result: Result) -> "Dataset | None":
         finding = result.finding
         segment = SegmentDescription(
             segment_number=1,
-            segment_label=one_line(finding.sentence, 64),
+            segment_label=short_line(finding.sentence),
             segmented_property_category=codes.SCT.MorphologicallyAbnormalStructure,
             segmented_property_type=code_of(finding.sentence),
             algorithm_type="AUTOMATIC",
@@ -48,7 +48,7 @@ def build_segmentation(result: Result) -> "Dataset | None":
                 source=MANUFACTURER,
             ),
             tracking_uid=uid(result.uid("seg"), "segment"),
-            tracking_id=one_line(finding.sentence, 64),
+            tracking_id=short_line(finding.sentence),
         )
         built = Segmentation(
             source_images=[result.reference()],
@@ -56,7 +56,7 @@ def build_segmentation(result: Result) -> "Dataset | None":
             segmentation_type="BINARY",
             segment_descriptions=[segment],
             content_label="CXRTEXT",
-            content_description=one_line(WARNING, 64),
+            content_description=short_line(WARNING),
             content_creator_name="cxrtext^service",
             pixel_measures=_pixel_measures(result.source.header),
             **result.given("seg"),

@@ -1,0 +1,122 @@
+"""Results of sentences and names in other letters, of poor headers, and of pixels not square."""
+
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import numpy as np
+import pydicom
+import pytest
+from pydicom.dataset import Dataset
+
+from cxrtext.pacs.results.capture import _font, _lines
+from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.results.identity import KINDS
+from cxrtext.pacs.results.making import make_results
+from cxrtext.pacs.results.rejection import reject
+from cxrtext.service import Service, load_service
+from tests.conftest import draw
+from tests.pacs.result_sources import write_source
+from tests.pacs.test_results import _scoord, conformance
+
+SENTENCES = (
+    "Αριστερή πλευριτική συλλογή.",
+    "左侧胸腔积液。" * 40,
+    "Épanchement pleural gauche à l'œil.",
+)
+
+
+@pytest.fixture(scope="module")
+def service(checkpoint: Path, index_folder: Path) -> Service:
+    return load_service(checkpoint, index_folder)
+
+
+def poor(path: Path, kind: str) -> Path:
+    """A radiograph with letters of its character set in a sequence, and without what may lack."""
+    issuer = Dataset()
+    issuer.LocalNamespaceEntityID = "Süd" if kind == "cr" else "山田"
+    write_source(
+        path, kind, pixels=draw("effusion", 3) / 255, IssuerOfAccessionNumberSequence=[issuer],
+        StudyDescription="Röntgen" if kind == "cr" else "胸部",
+    )  # fmt: skip
+    found = pydicom.dcmread(path)
+    for keyword in ("StudyID", "StudyDate", "StudyTime", "PatientBirthDate", "PatientSex"):
+        del found[keyword]
+    if kind != "cr":
+        found.PatientName = "CANARY^Taro=山田^太郎=やまだ^たろう"
+    found.save_as(path)
+    return path
+
+
+@pytest.mark.parametrize("sentence", SENTENCES, ids=("Greek", "Chinese", "French"))
+@pytest.mark.parametrize("kind", ["cr", "dx-mono1"])
+def test_letters_of_sentences_names_and_issuers_are_kept(
+    service: Service, tmp_path: Path, kind: str, sentence: str
+) -> None:
+    path = poor(tmp_path / "source.dcm", kind)
+    folder = ResultsFolder(tmp_path / "out")
+    made = make_results(service, path, sentence, folder, kinds=KINDS).results
+    source = pydicom.dcmread(path)
+    for one in (*made, *reject(folder, made)):
+        built = pydicom.dcmread(folder.path / one.file)
+        assert built.SpecificCharacterSet == "ISO_IR 192"
+        assert str(built.PatientName) == str(source.PatientName)
+        for keyword in ("StudyDescription", "ReferringPhysicianName"):
+            assert str(built[keyword].value) == str(source[keyword].value)
+        (issuer,) = built.IssuerOfAccessionNumberSequence
+        (own,) = source.IssuerOfAccessionNumberSequence
+        assert issuer.LocalNamespaceEntityID == own.LocalNamespaceEntityID
+        if which("dciodvfy"):
+            found = conformance(folder.path / one.file)
+            # What the source lacks, a result of it lacks.
+            assert [line for line in found if "DICOMDIR" not in line] == [], one.kind
+    report = pydicom.dcmread(folder.path / next(o.file for o in made if o.kind == "sr"))
+    said = {str(element.value) for element in report.iterall() if element.keyword == "TextValue"}
+    assert sentence[:1024] in said
+
+
+def test_a_long_sentence_without_spaces_stays_in_its_band() -> None:
+    font = _font(20)
+    lines = _lines([SENTENCES[1], "two words"], font, 400)
+    assert "".join(lines[:-1]) == SENTENCES[1]
+    assert lines[-1] == "two words"
+    assert max(font.getlength(line) for line in lines) <= 400 - 20
+
+
+def test_a_sentence_in_another_spelling_is_the_same_one(service: Service, tmp_path: Path) -> None:
+    path = write_source(tmp_path / "a.dcm", "cr", pixels=draw("effusion", 3) / 255)
+    folder = ResultsFolder(tmp_path / "out")
+    one = make_results(service, path, "Left \u00e9panchement.", folder)
+    other = make_results(service, path, " Left  e\u0301panchement.\n", folder)
+    assert (one.new, other.new) == (2, 0)
+    assert other.results == one.results
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["upright", "turned"])
+def test_regions_lie_on_pixels_that_are_not_square(
+    service: Service, tmp_path: Path, turned: bool
+) -> None:
+    pixels = draw("effusion", 3) / 255
+    masks: list[Any] = []
+    boxes: list[Any] = []
+    for stored in (pixels, pixels[::2]):
+        more: dict[str, Any] = {
+            "ImagerPixelSpacing": ["0.4", "0.2"] if len(stored) == 40 else [1, 1]
+        }
+        if turned and len(stored) == 40:  # rows lead to the feet, columns to the left
+            stored = np.ascontiguousarray(stored.T)
+            more = {"ImagerPixelSpacing": ["0.2", "0.4"], "PatientOrientation": ["F", "L"]}
+        path = write_source(tmp_path / "a.dcm", "cr", pixels=stored, **more)
+        folder = ResultsFolder(tmp_path / f"out{len(masks)}")
+        made = make_results(service, path, "Left pleural effusion.", folder, kinds=["sr", "seg"])
+        sr, seg = (pydicom.dcmread(folder.path / one.file) for one in made.results)
+        masks.append(seg.pixel_array.reshape(stored.shape) > 0)
+        boxes.append(_scoord(sr))
+    if turned:
+        masks[1], boxes[1] = masks[1].T, boxes[1][:, ::-1]
+    assert masks[1].shape == (40, 80)
+    assert np.mean(masks[0][::2] == masks[1]) > 0.9
+    assert masks[0].any()
+    low, high = boxes[1].min(axis=0) * (1, 2), boxes[1].max(axis=0) * (1, 2)
+    assert low == pytest.approx(boxes[0].min(axis=0), abs=6)
+    assert high == pytest.approx(boxes[0].max(axis=0), abs=6)
