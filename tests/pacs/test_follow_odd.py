@@ -16,6 +16,7 @@ from cxrtext.pacs.asking import Asking
 from cxrtext.pacs.faults import BusyError
 from cxrtext.pacs.follow import FollowOptions, follow_peer
 from cxrtext.pacs.follow import follow as module
+from cxrtext.pacs.follow.changes import ChangeList
 from cxrtext.pacs.follow.follow import Follower, days_under_way
 from cxrtext.pacs.follow.state import FollowState
 from cxrtext.pacs.inbox.inbox import Inbox
@@ -183,7 +184,7 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
         return {"Changes": [one] if since < 7 else [], "Last": 7, "Done": True}
 
     monkeypatch.setattr(Follower, "has_changes", True)
-    monkeypatch.setattr(Follower, "_changes", changes)
+    monkeypatch.setattr(ChangeList, "ask", changes)
     compared: list[bool] = []
     options = FollowOptions(first=TODAY)
     folder = tmp_path / "in"

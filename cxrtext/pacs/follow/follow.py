@@ -10,7 +10,7 @@ the inbox's worker sees, and none is lost.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -21,13 +21,14 @@ from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.pacs.asking import PATIENCE_S, Asking
 from cxrtext.pacs.dicomweb import DicomWeb
-from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
+from cxrtext.pacs.faults import DeniedError, GoneError, PeerError, TooLargeError
+from cxrtext.pacs.follow.changes import ChangeList
 from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
 from cxrtext.pacs.inbox.inbox import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.pull.searching import Search, merged, search
 from cxrtext.pacs.pull.state import FILE as PULL_STATE
-from cxrtext.pacs.source import Instance, Question, Source, is_uid
+from cxrtext.pacs.source import Instance, Question, Source
 from cxrtext.pacs.sources import open_source
 from cxrtext.pacs.taking import TOO_LARGE, list_study, refused_by_answer, take
 from cxrtext.pacs.throttle import Throttle
@@ -95,6 +96,7 @@ class Follower:
     ) -> None:
         self._peer, self._source, self._box, self._state = peer, source, box, state
         self._options, self._scratch, self._say, self._asking = options, scratch, say, asking
+        self._list = ChangeList(source, asking) if isinstance(source, DicomWeb) else None
         self.tally = Tally()
         self._compared_at = 0.0
         if not state.fact("first"):
@@ -116,22 +118,23 @@ class Follower:
         Raises:
             PeerError: There is no answer that can be used.
         """
+        assert self._list is not None  # noqa: S101 - for mypy: has_changes says so
         known = self._state.fact("sequence")
         if not known:
-            last = self._changes("last")["Last"]
+            last = self._list.ask("last")["Last"]
             self._state.note("sequence", str(last))
             return True  # what is there already is found by comparing
         since, gap = int(known), False
-        if self._changes("last")["Last"] < since:
+        if self._list.ask("last")["Last"] < since:
             self._say(f"{self._peer.name}: its list of changes begins anew; comparing the days")
             since, gap = 0, True
         while True:
-            page = self._changes(since=since, limit=PAGE)
+            page = self._list.ask(since=since, limit=PAGE)
             numbers = [int(change["Seq"]) for change in page["Changes"]]
             last = max([int(page["Last"]), *numbers])
             expected = range(since + 1, since + 1 + len(numbers))
             gap |= numbers != list(expected) or last > (numbers[-1] if numbers else since)
-            studies, renewed = self._named(page["Changes"])
+            studies, renewed = self._list.named(page["Changes"])
             with self._state.together():
                 self._state.pend(studies, renewed)
                 self._state.note("sequence", str(last))
@@ -140,47 +143,6 @@ class Follower:
             if page.get("Done", True) or last == since:
                 return gap
             since = last
-
-    def _changes(self, *flags: str, **params: int) -> dict[str, Any]:
-        assert isinstance(self._source, DicomWeb)  # noqa: S101 - for mypy: has_changes says so
-        source = self._source
-        path = "/changes" + (f"?{flags[0]}" if flags else "")
-        page = self._asking.patiently(lambda: source.orthanc(path, **params))
-        try:
-            good = isinstance(page["Changes"], list) and int(page["Last"]) >= 0
-        except (KeyError, TypeError, ValueError):
-            good = False
-        if not good:
-            raise AnswerError(
-                self._peer.name, "its list of changes has another form than Orthanc's"
-            )
-        return dict(page)
-
-    def _named(self, changes: Iterable[Any]) -> tuple[set[str], set[str]]:
-        """The studies and objects that changes are of; those that are gone already are not."""
-        studies, renewed = set(), set()
-        for change in changes:
-            if change.get("ChangeType") != "NewInstance":
-                continue
-            number = str(change.get("ID", ""))
-            if not number.replace("-", "").isalnum():
-                continue
-            study = self._uid(f"/instances/{number}/study", "StudyInstanceUID")
-            instance = self._uid(f"/instances/{number}", "SOPInstanceUID")
-            if study and instance:
-                studies.add(study)
-                renewed.add(instance)
-        return studies, renewed
-
-    def _uid(self, path: str, keyword: str) -> str:
-        assert isinstance(self._source, DicomWeb)  # noqa: S101 - as above
-        source = self._source
-        try:
-            found = self._asking.patiently(lambda: source.orthanc(path))
-            uid = str(found["MainDicomTags"][keyword])
-        except (AnswerError, KeyError, TypeError):
-            return ""  # removed meanwhile
-        return uid if is_uid(uid) else ""
 
     # --- days ---
 
