@@ -8,6 +8,8 @@ from pathlib import Path
 from cxrtext.files import sweep
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.index.backup import NOTE as BACKUP
+from cxrtext.index.publishing.publication import OBJECTS, PUBLISHING
+from cxrtext.index.publishing.pull import NOTE as PULLED
 from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
@@ -18,7 +20,9 @@ from cxrtext.service.forget.tables import ENDINGS, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
 JOB = "job.json"
-"""The plan of an archive job (`cxrtext.jobs.plan`, which stands beside this layer)."""
+JOB_FORMAT, JOB_HEAD = b'"cxrtext job"', 256
+"""The plan of an archive job (`cxrtext.jobs.plan`, which stands beside this layer), and what it
+says within its first bytes."""
 
 TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16", ".keys")
 """Endings of files of numbers alone, in which no id can stand."""
@@ -83,11 +87,11 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
                 found.backups.append(folder)
                 subfolders.clear()
                 continue
-            if POINTER in names and PUBLICATIONS in subfolders:
+            if _is_published(folder, names, subfolders):
                 found.publications.append(folder)
                 subfolders.clear()
                 continue
-            if JOB in names and "shards" in subfolders:
+            if JOB in names and ("shards" in subfolders or _is_job(folder / JOB)):
                 found.jobs.append(folder)
                 subfolders.clear()
                 continue
@@ -99,6 +103,19 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
                 _put(found, folder / name, is_index=CATALOGUE in names)
             progress(sum(len(getattr(found, kind)) for kind in ("tables", "pictures", "others")))
     return found
+
+
+def _is_published(folder: Path, names: list[str], subfolders: list[str]) -> bool:
+    """Whether an index is published or pulled there, also where the first time was stopped."""
+    if PUBLICATIONS in subfolders and POINTER not in names:
+        return any((folder / PUBLICATIONS).glob(f"*/{PULLED}"))
+    return PUBLICATIONS in subfolders or {OBJECTS, PUBLISHING} <= set(subfolders)
+
+
+def _is_job(path: Path) -> bool:
+    """Whether a plan is that of an archive job, which may have no shard yet."""
+    with path.open("rb") as handle:
+        return JOB_FORMAT in handle.read(JOB_HEAD)
 
 
 def _put(found: Places, path: Path, *, is_index: bool) -> None:
