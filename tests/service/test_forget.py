@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -21,30 +23,40 @@ from PIL import Image
 
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.checking import CheckOptions, check_data
-from cxrtext.errors import DataError
+from cxrtext.errors import DataError, HeldError, WorkError
 from cxrtext.files import file_problems, write_sums
 from cxrtext.files.signed_log import faults, key_of, mark_of
+from cxrtext.files.storage import open_storage
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index.backup import back_up
 from cxrtext.index.changes import NewImage, NewReports, add_images
 from cxrtext.index.features.language import decoded
 from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.publishing.publish import publish
+from cxrtext.index.publishing.pull import pull
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.jobs.plan import NAME as JOB_PLAN
+from cxrtext.jobs.plan import begin
 from cxrtext.language import score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
+from cxrtext.service.forget import caches
+from cxrtext.service.forget.caches import CACHE, NO_CACHE
 from cxrtext.service.forget.forget import Place, forget
+from cxrtext.service.forget.subject import Subject
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 
 PATIENT, STUDY, SCANNED = "PLANTEDPATIENT77", "PLANTEDSTUDY88", "PLANTEDUPLOAD55"
 IMAGE = "images/PLANTEDIMAGE99.png"
 PHRASE = "Planted unmistakable pneumatocele."
 OTHER_PHRASE = "Planted upload with an azygos lobe."
+
+
+NO_PIECES = caches.Pieces(frozenset({b"one"}), frozenset())
 
 
 @dataclass
@@ -299,6 +311,51 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
     }
     assert {*named, ("left.csv", "other file")} <= left
     assert not any(name == "longer.html" for name, _ in left)
+
+
+def test_what_was_stopped_halfway_is_named_too(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a publication, a pull and a job have before anything says that they are there."""
+    root = archive.root
+    publish(root / "index", open_storage(root / "published"))
+    shutil.copytree(root / "published", root / "begun")
+    (root / "begun" / "current").unlink()
+    shutil.rmtree(root / "begun" / "publications")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pull(open_storage(root / "published"), root / "replica")
+    assert not (root / "replica" / "current").exists()
+    begin(open_storage(root / "job"), "embed", {}, rows=1, shards=1, shared={})
+    before = {p: p.read_bytes() for p in (root / "replica").rglob("*") if p.is_file()}
+    places = forget([root], patient=PATIENT).places
+    found = {(Path(place.path).name, place.what) for place in places}
+    assert {(name, "publication") for name in ("published", "begun", "replica")} <= found
+    assert ("job", "archive job") in found
+    assert {place.path for place in places if place.what == "index"} == {str(root / "index")}
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_file_that_is_in_use_is_not_to_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "BUSY_SECONDS", 0.1)
+    subject = Subject(patients={PATIENT})
+    for name, table, forgets, said in (
+        ("results.sqlite", "results", caches.forget_results, NO_CACHE),
+        ("scores.sqlite", "score", lambda path, _: caches.forget_scores(path, NO_PIECES), CACHE),
+    ):
+        path = tmp_path / name
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("PRAGMA journal_mode = WAL")
+            other.execute(f"CREATE TABLE {table} (x)")
+            other.execute("PRAGMA user_version = 1")
+            with pytest.raises(HeldError, match=r"locked; another process has it open: stop that"):
+                forgets(path, subject)
+        path.write_bytes(path.read_bytes()[:100] + bytes(8000))
+        with pytest.raises(WorkError, match=said):
+            forgets(path, subject)
 
 
 def arrival(path: Path, patient: str, study: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cxrtext.errors import CxrTextError, WorkError, line_of
+from cxrtext.errors import CxrTextError, DiskError, HeldError, WorkError, kind_of, line_of
 from cxrtext.files import only_one, remove_file
 from cxrtext.files.table_sums import strict_text
 from cxrtext.images.cache_store import NAME as DECODED
@@ -28,12 +28,20 @@ from cxrtext.text.tokenizer import load_tokenizer_of
 from cxrtext.training.data.locked_features import DIGEST_BYTES, ENTRY
 
 BUSY_SECONDS = 120.0
+CACHE = "remove the file: it is a cache"
+NO_CACHE = "it is no cache: restore it from a copy"
+"""What to do about a file that is damaged."""
 LONGEST_ROW = 16 * 2**20  # bytes of one image's features, at most
 
 
 @contextmanager
-def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-    """A SQLite file; where it is written, what is deleted is overwritten, and no journal stays."""
+def opened(path: Path, *, write: bool = False, mend: str = CACHE) -> Iterator[sqlite3.Connection]:
+    """A SQLite file; where it is written, what is deleted is overwritten, and no journal stays.
+
+    Raises:
+        HeldError: Another process has it open, or writes it.
+        WorkError: It is damaged; ``mend`` is what to do then.
+    """
     # What a killed process has begun has to be taken back first, which writes.
     begun = path.with_name(f"{path.name}-journal").exists()
     mode = "rw" if write or begun else "ro"
@@ -50,7 +58,12 @@ def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
             if write:
                 base.execute("VACUUM")
     except sqlite3.Error as error:
-        raise WorkError(f"{path}: {line_of(error)}; remove the file: it is a cache") from None
+        kind = kind_of(error)
+        advice = {
+            HeldError: "another process has it open: stop that",
+            DiskError: "make room on the disk, and check the right to write",
+        }.get(kind, mend)
+        raise kind(f"{path}: {line_of(error)}; {advice}, then run the command again") from None
 
 
 def tables_of(path: Path) -> set[str]:
@@ -192,13 +205,13 @@ def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str,
 
 def count_results(path: Path, subject: Subject) -> int:
     """How many results a folder of them notes."""
-    with opened(path) as base:
+    with opened(path, mend=NO_CACHE) as base:
         return len(_results(base, subject))
 
 
 def forget_results(path: Path, subject: Subject) -> None:
     """Remove their files, then take them out."""
-    with opened(path, write=True) as base:
+    with opened(path, write=True, mend=NO_CACHE) as base:
         rows = _results(base, subject)
         for _, file, _ in rows:
             if (path.parent / file).resolve().is_relative_to(path.parent.resolve()):

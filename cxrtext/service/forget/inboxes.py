@@ -4,9 +4,9 @@ import sqlite3
 from pathlib import Path
 
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
-from cxrtext.errors import WorkError
+from cxrtext.errors import HeldError
 from cxrtext.files import remove_file
-from cxrtext.service.forget.caches import opened
+from cxrtext.service.forget.caches import NO_CACHE, opened
 from cxrtext.service.forget.subject import Subject
 
 INBOX_TABLES = frozenset({"entries", "objects", "reports", "listeners"})
@@ -74,7 +74,7 @@ def _messages(path: Path, base: sqlite3.Connection, subject: Subject) -> dict[in
 
 def count_inbox(path: Path, subject: Subject) -> int:
     """How many rows of an inbox are about them."""
-    with opened(path) as base:
+    with opened(path, mend=NO_CACHE) as base:
         return sum(map(len, _of_inbox(path, base, subject).values()))
 
 
@@ -82,15 +82,16 @@ def forget_inbox(path: Path, subject: Subject) -> None:
     """Take them out; who receives or works must be stopped, so that no byte stays in a journal.
 
     Raises:
-        WorkError: Another process has the inbox open.
+        HeldError: Another process has the inbox open.
+        WorkError: It is damaged.
     """
     keys = {"objects": "instance", "reports": "report", "entries": "entry", "pictures": "image"}
     try:
-        with opened(path, write=True) as base:
+        with opened(path, write=True, mend=NO_CACHE) as base:
             about = _of_inbox(path, base, subject)
             for file in _messages(path, base, subject).values():
                 remove_file(file)
             for table, rows in about.items():
                 base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
-    except WorkError:
-        raise WorkError(f"{path}: {_BUSY_INBOX}, then run the command again") from None
+    except HeldError:
+        raise HeldError(f"{path}: {_BUSY_INBOX}, then run the command again") from None
