@@ -294,3 +294,16 @@ def test_a_foot_beside_a_chest_is_a_foot() -> None:
 )  # fmt: skip
 def test_views_in_further_words(text: str, view: str) -> None:
     assert read_view(text) == view
+
+
+def test_a_number_of_a_patient_with_a_backslash_is_one_number() -> None:
+    dataset = Dataset()
+    dataset.PatientID = ["WARD", "000123"]
+    header = described(Header(dataset, "", pixels=True), IDS)
+    assert object_ids(header).patient == "WARD\\000123"
+    assert object_ids(header, "NORD").patient == "NORD:WARD\\000123"
+
+
+@pytest.mark.parametrize(("frames", "enters"), [("01", True), ("+1", True), ("10", False)])
+def test_one_frame_is_one_however_it_is_written(frames: str, enters: bool) -> None:
+    assert decide(said(BodyPartExamined="CHEST", NumberOfFrames=frames)).enters is enters

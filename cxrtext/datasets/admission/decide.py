@@ -127,7 +127,7 @@ def _kind(said: Described) -> Decision | None:
         return Decision(NO_IMAGE)
     if uid == _RAW_CLASS or said.first("PresentationIntentType").upper() == "FOR PROCESSING":
         return Decision(RAW)
-    return None if said.first("NumberOfFrames") in ("", "0", "1") else Decision(FRAMES)
+    return None if said.first("NumberOfFrames").lstrip("0+") in ("", "1") else Decision(FRAMES)
 
 
 def _class_name(uid: str) -> str:

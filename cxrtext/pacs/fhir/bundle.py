@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from cxrtext.datasets.admission.ids import patient_number
 from cxrtext.datasets.importing.reports.fhir import OWN_TAG
 from cxrtext.errors import DataError
 from cxrtext.images.dicom.described import Described, described
@@ -118,7 +119,7 @@ def _oid(value: str) -> Resource:
 
 
 def _patient(said: Described) -> Resource:
-    if not (number := said.first("PatientID")):
+    if not (number := patient_number(said)):
         return {}
     return {"identifier": [_identifier(number, said.first("IssuerOfPatientID"), "MR")]}
 
