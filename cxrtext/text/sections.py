@@ -9,10 +9,10 @@ from cxrtext.text.sentences import without_controls
 HEADLESS = "report"  # the section of text that no heading opens
 
 _ALIASES = {
-    "findings": "findings | finding",
+    "findings": "findings | finding | finding(s)",
     "impression": (
-        "impression | impressions | final impression | impression and recommendation | "
-        "impression and recommendations | summary | opinion"
+        "impression | impressions | impression(s) | final impression | "
+        "impression and recommendation | impression and recommendations | summary | opinion"
     ),
     "conclusion": "conclusion | conclusions",
     "findings and impression": (
@@ -21,8 +21,8 @@ _ALIASES = {
         "finding/impression | impression and findings | impression/findings"
     ),
     "indication": (
-        "indication | indications | clinical indication | clinical indications | clinical "
-        "information | clinical details | clinical data | reason for exam | reason for "
+        "indication | indications | indication(s) | clinical indication | clinical indications | "
+        "clinical information | clinical details | clinical data | reason for exam | reason for "
         "examination | reason for study | reason for the exam | reason for this exam | reason "
         "for this examination"
     ),
@@ -31,8 +31,8 @@ _ALIASES = {
         "indication | history/indication"
     ),
     "comparison": (
-        "comparison | comparisons | comparison study | comparison studies | comparison exam | "
-        "comparison exams | comparison film | comparison films | prior studies"
+        "comparison | comparisons | comparison(s) | comparison study | comparison studies | "
+        "comparison exam | comparison exams | comparison film | comparison films | prior studies"
     ),
     "technique": "technique | procedure | views",
     "examination": (
@@ -73,24 +73,30 @@ def _alternatives(aliases: list[str]) -> str:
 _WORDS = _alternatives(list(ALIASES_TO_SECTIONS))
 _INLINE = _alternatives([alias for alias in ALIASES_TO_SECTIONS if alias not in REPORT_NAMES])
 
-_START = r"^[ \t]*(?:[*#]{1,3}[ \t]*)?"
+_COLON = r"[:\uff1a]"  # also the wide one of East Asian keyboards
+_START = r"^[ \t\xa0]*(?:[*#]{1,3}[ \t\xa0]*)?(?:\d{1,2}[.)][ \t\xa0]*)?"
 # "ADDENDUM #1:", "WET READ VERSION #2"
-_COUNT = r"(?:[ \t]*#[ \t]*\d{1,2})?"
+_COUNT = r"(?:[ \t\xa0]*#[ \t\xa0]*\d{1,2})?"
 # At the start of a line any case will do; "**Findings:**" is a heading in Markdown.
-_LINE_HEADING = rf"{_START}(?P<line>(?i:{_WORDS})){_COUNT}[ \t]*\*{{0,2}}:\*{{0,2}}"
+_LINE_HEADING = rf"{_START}(?P<line>(?i:{_WORDS})){_COUNT}[ \t\xa0]*\*{{0,2}}{_COLON}\*{{0,2}}"
 # A line of its own needs no colon when it is in capitals or marked up.
-_BARE_HEADING = rf"{_START}(?P<bare>(?=[A-Z])(?i:{_WORDS})){_COUNT}[ \t]*(?:\*{{1,2}}[ \t]*)?$"
+_BARE_HEADING = (
+    rf"{_START}(?P<bare>(?=[A-Z])(?i:{_WORDS})){_COUNT}[ \t\xa0]*(?:\*{{1,2}}[ \t\xa0]*)?$"
+)
 # Nor do capitals before a dash, or before a word that is not in capitals.
 _UNMARKED = (
-    rf"(?:^[ \t]*|(?<=[.!?]\s))(?P<unmarked>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])){_COUNT}"
-    r"(?:[ \t]+[-–—](?=\s)|[ \t]+(?=[A-Z][a-z]|\d\.\s|___))"
+    rf"(?:^[ \t\xa0]*|(?<=[.!?]\s))(?P<unmarked>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])){_COUNT}"
+    r"(?:[ \t\xa0]*[-–—](?=\s)|[ \t\xa0]+(?=[A-Z][a-z]|\d\.\s|___))"
 )
-# Inside a line: in capitals after a space, or in any case after the end of a sentence.
-_CAPITALS = rf"(?<=\s)(?P<capitals>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])){_COUNT}:"
-_AFTER_STOP = rf"(?<=[.!?;]\s)[ \t]?(?P<stop>(?i:{_INLINE})):"
+# Inside a line: in capitals after a space, or in any case after the end of a sentence, where a lost
+# line break may have taken the space along.
+_CAPITALS = rf"(?<=[\s.!?;])(?P<capitals>(?=[A-Z]{{2}})(?i:{_INLINE})(?<=[A-Z)])){_COUNT}:"
+_AFTER_STOP = (
+    rf"(?:(?<=[.!?;]\s)[ \t\xa0]?|(?<=[a-z][.!?;])(?=[A-Z]))(?P<stop>(?i:{_INLINE})){_COLON}"
+)
 # "PORTABLE AP CHEST:", "PA AND LATERAL VIEWS OF THE CHEST:", "CHEST, SINGLE VIEW, ___:".
 _VIEW_HEADING = (
-    r"^[ \t]*(?P<view>(?=[A-Z0-9_ ,/&()-]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
+    r"^[ \t\xa0]*(?P<view>(?=[A-Z0-9_ ,/&()-]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
     r"[A-Z][A-Z0-9_ ,/&()-]{4,80}):"
 )
 # "CHEST RADIOGRAPH PERFORMED ON ___": a line of its own that only names the examination.
@@ -101,15 +107,15 @@ _TITLE_WORD = (
     r"|EXAMINATION|STUDY|SERIES|PRE-?OP|[0-9_/:&().-]{1,20})"
 )
 _TITLE = (
-    r"^[ \t]*(?P<title>(?=[^\n]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
-    rf"(?=[A-Z0-9]){_TITLE_WORD}(?:,?[ \t]{{1,4}}\(?{_TITLE_WORD}\)?){{1,15}}[.,]?)[ \t]*$"
+    r"^[ \t\xa0]*(?P<title>(?=[^\n]{0,60}(?:CHEST|RADIOGRAPH|VIEW|FILM|X-?RAY))"
+    rf"(?=[A-Z0-9]){_TITLE_WORD}(?:,?[ \t\xa0]{{1,4}}\(?{_TITLE_WORD}\)?){{1,15}}[.,]?)[ \t\xa0]*$"
 )
 # Lines that a reporting system prints and nobody wrote.
 _BOILERPLATE = (
-    r"^[ \t]*(?P<boilerplate>PRELIMINARY REPORT|END OF (?:REPORT|ADDENDUM)|\((?:Over|Cont)\)"
+    r"^[ \t\xa0]*(?P<boilerplate>PRELIMINARY REPORT|END OF (?:REPORT|ADDENDUM)|\((?:Over|Cont)\)"
     r"|_{5,}|-{5,}|={5,}|\*{5,}"
     r"|(?i:(?:electronically )?(?:signed|dictated|transcribed|approved|verified) by\b[^\n]{0,200}))"
-    r"[ \t]*$"
+    r"[ \t\xa0]*$"
 )
 _HEADING = re.compile(
     "|".join(
@@ -180,7 +186,7 @@ def find_headings(text: str) -> list[Heading]:
 
 
 _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and impression"})
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
 
 
 class Part(NamedTuple):

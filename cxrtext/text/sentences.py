@@ -81,12 +81,13 @@ def deliberate_breaks(block: str) -> list[str]:
     return parts
 
 
-# "1." "2)" "(3)" and "2.," before an item, the space before them lost or not; bullets only at the
-# start of a line.
+# "1." "2)" "(3)" and "2.," before an item, the space before them lost or not; bullets and letters
+# ("a.", "(b)") only at the start of a line.
 _CANDIDATE = re.compile(
     r"(?:(?P<line>^[ \t]*)|(?<=\s)|(?<=[a-z]{2}[.;])(?=\d{1,2}\.\s))"
     r"(?:\(?(?P<paren>\d{1,2})\)|(?P<dot>\d{1,2})\.,?)"
     r"(?=\s|[A-Z(]|$)"
+    r"|(?P<letter>^[ \t]*\(?[A-Ha-h][.)])(?=[ \t]+\S)"
     r"|(?P<bullet>^[ \t]*(?:[-*•·–]+(?=\s)|[•·]+))",
     re.MULTILINE,
 )
@@ -111,6 +112,10 @@ def _number(match: re.Match[str]) -> int:
     return int(match["paren"] or match["dot"] or 0)
 
 
+def _letter(match: re.Match[str]) -> str:
+    return match["letter"].strip(" \t().").lower()
+
+
 def _after_stop(block: str, match: re.Match[str]) -> bool:
     return block[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip().endswith(_STOPS)
 
@@ -121,10 +126,18 @@ def list_marks(block: str) -> Iterator[tuple[int, int]]:
     # "Chest 1. Normal heart. 2. Clear lungs." is a list, "in zone 1. The one in zone 2." is not.
     seconds = [m.start() for m in candidates if _number(m) == 2 and _after_stop(block, m)]
     last_second = max(seconds, default=-1)
-    previous = 0
+    letters = [_letter(match) for match in candidates if match["letter"] is not None]
+    previous, previous_letter = 0, ord("a") - 1
     for match in candidates:
         if match["bullet"] is not None:
             yield match.span()
+            continue
+        if match["letter"] is not None:
+            letter = _letter(match)
+            # "hepatitis\nC. No effusion" is the end of a sentence that was wrapped.
+            if ord(letter) == previous_letter + 1 and (letter > "a" or "b" in letters):
+                previous_letter = ord(letter)
+                yield match.span()
             continue
         number = _number(match)
         before = block[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()
@@ -140,8 +153,10 @@ def list_marks(block: str) -> Iterator[tuple[int, int]]:
 
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
-# "left lung apex.There are": a space was lost.
-_LOST_SPACE = re.compile(r"(?<=[A-Za-z0-9)][A-Za-z0-9)][.?!])(?=[A-Z][a-z])")
+# "left lung apex.There are", "NO EFFUSION.HEART NORMAL": a space was lost.
+_LOST_SPACE = re.compile(
+    r"(?<=[A-Za-z0-9)][A-Za-z0-9)][.?!])(?=[A-Z][a-z])|(?<=[A-Z]{4}[.?!])(?=[A-Z]{2})"
+)
 _LETTER = re.compile(r"[^\W\d_]")
 _PLACEHOLDERS = re.compile(r"\bX{2,}\b|_+|\[\*\*[^\]]{0,80}\*\*\]")
 

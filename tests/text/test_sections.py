@@ -181,3 +181,28 @@ def test_control_characters_reach_no_section() -> None:
     assert split_sections("FINDINGS:\x00Clear\x1flungs.\r\rNo\x85edema.") == [
         ("findings", "Clear lungs.\n\nNo edema.")
     ]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "Findings\xa0: Clear.\n\xa0Impression\xa0: Normal.",
+        "FINDINGS\uff1aClear.\nIMPRESSION\uff1aNormal.",
+        "1. FINDINGS: Clear.\n2. IMPRESSION: Normal.",
+        "1) Findings: Clear.\n2) Impression: Normal.",
+        "FINDINGS- Clear.\nIMPRESSION- Normal.",
+        "FINDINGS:Clear.IMPRESSION:Normal.",
+        "Findings:Clear.Impression: Normal.",
+        "FINDING(S): Clear.\nIMPRESSION(S): Normal.",
+        "FINDINGS\xa0\nClear.\nIMPRESSION\xa0\nNormal.",
+    ],
+)
+def test_headings_as_other_systems_write_them(report: str) -> None:
+    assert split_sections(report) == [("findings", "Clear."), ("impression", "Normal.")]
+
+
+@pytest.mark.parametrize(
+    "text", ["Seen by e.g.Findings of old.", "A follow-up study- or film is due.", "2. Clear: yes."]
+)
+def test_what_looks_like_such_a_heading_and_is_none(text: str) -> None:
+    assert split_sections(text) == [("report", text)]

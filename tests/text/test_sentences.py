@@ -253,3 +253,23 @@ def test_importing_the_package_imports_neither_torch_nor_pysbd() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "text", ["a. Edema\nb. Effusion", "A) Edema\n  B) Effusion", "(a) Edema.\n(b) Effusion."]
+)
+def test_letters_mark_items_of_a_list(text: str) -> None:
+    assert [s.rstrip(".") for s in split_sentences(text)] == ["Edema", "Effusion"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Known hepatitis\nC. No effusion.", ["Known hepatitis C.", "No effusion."]),
+        ("Deficiency of vitamin\na. No effusion.", ["Deficiency of vitamin a.", "No effusion."]),
+        ("NO EFFUSION.HEART NORMAL.", ["NO EFFUSION.", "HEART NORMAL."]),
+        ("Opacity in the RUL.LLL clear.", ["Opacity in the RUL.LLL clear."]),
+    ],
+)
+def test_letters_and_capitals_that_are_text(text: str, sentences: list[str]) -> None:
+    assert split_sentences(text) == sentences
