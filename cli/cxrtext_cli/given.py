@@ -203,6 +203,12 @@ def _sentence(text: str) -> None:
     check_sentence(text)
 
 
+def _charset(name: str) -> None:
+    from cxrtext.datasets.importing.reports.hl7 import check_charset
+
+    check_charset(name)
+
+
 def _sections(names: Sequence[str]) -> None:
     from cxrtext.text import check_sections
 
@@ -243,6 +249,7 @@ DEVICE = Kind(_device)
 SPLIT = Kind(_split)
 SENTENCE = Kind(_sentence)
 SECTION = Kind(lambda name: _sections([name]))
+CHARSET = Kind(_charset)
 ANY_PATH = Kind(lambda _: None)
 """A path that its command checks by itself."""
 

@@ -249,6 +249,7 @@ peers check archive --peers GONE
 peers check archive --peers DATA
 hl7 listen
 hl7 listen FILE
+hl7 listen new --charset none
 hl7 listen new --host 0.0.0.0
 hl7 listen new --allow =name
 inbox work GONE --index INDEX

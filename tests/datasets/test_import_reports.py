@@ -1,5 +1,6 @@
 """Versions of reports: statuses, addenda, HL7 v2 and structured reports."""
 
+import codecs
 import csv
 from pathlib import Path
 from time import tzset
@@ -12,7 +13,12 @@ from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.datasets.importing.joining import OTHER_PATIENT
-from cxrtext.datasets.importing.reports.hl7 import MessageError, messages, read_message
+from cxrtext.datasets.importing.reports.hl7 import (
+    CHARACTER_SETS,
+    MessageError,
+    messages,
+    read_message,
+)
 from cxrtext.datasets.importing.versions import (
     ReportVersion,
     Status,
@@ -320,6 +326,11 @@ def test_character_sets_of_messages(charset: str, text: str) -> None:
         "001",
         "RIS",
     )
+
+
+def test_every_character_set_can_be_read() -> None:
+    for name, codec in CHARACTER_SETS.items():
+        assert codecs.lookup(codec), name
 
 
 def test_escapes_headings_and_repetitions() -> None:

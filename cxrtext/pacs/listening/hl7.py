@@ -19,13 +19,13 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Self
 
 from cxrtext.datasets.importing.reports.hl7 import (
-    CHARACTER_SETS,
     FRAME_END,
     START,
     MessageError,
+    check_charset,
     read_message,
 )
-from cxrtext.errors import ConfigError, CxrTextError, WorkError
+from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
 from cxrtext.pacs.connections import RefusedError, admit, of_another_protocol
 from cxrtext.pacs.inbox.inbox import Inbox
@@ -116,10 +116,7 @@ class MessageListener:
         tls: ssl.SSLContext | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        if charset.upper() not in CHARACTER_SETS:
-            raise ConfigError(
-                f"--charset is one of {', '.join(name for name in CHARACTER_SETS if name)}"
-            )
+        check_charset(charset)
         self._inbox, self._allowed, self._charset, self._say = inbox, allowed, charset, say
         self._bad = inbox.folder / BAD
         self._tls, self._opening = tls, threading.BoundedSemaphore(MAX_CONNECTIONS)

@@ -18,7 +18,7 @@ from cxrtext_cli.commands.pacs.inbox import (
     Readers,
     worker_settings,
 )
-from cxrtext_cli.given import FILE, INDEX, NEW_FOLDER, checked
+from cxrtext_cli.given import CHARSET, FILE, INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import Device, pick_device, say
 
 if TYPE_CHECKING:
@@ -128,7 +128,9 @@ def hl7_listen(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 2575,
     charset: Annotated[
-        str, typer.Option(help="Of messages that name none, as MSH-18: 8859/1; default UTF-8.")
+        str,
+        typer.Option(help="Of messages that name none, as MSH-18: 8859/1; default UTF-8."),
+        CHARSET,
     ] = "",
     reserve: Reserve = 1.0,
     tls_cert: TlsCert = None,

@@ -277,8 +277,8 @@ def answer(
             wait = every
             if done.images or once:
                 typer.echo(
-                    f"{done.images} images: {done.made} results made, {done.sent} sent, "
-                    f"{done.failed} images gave none"
+                    f"images answered: {done.images}; results made: {done.made}, "
+                    f"sent: {done.sent}; images without results: {done.failed}"
                 )
         if once:
             return

@@ -14,6 +14,7 @@ from cxrtext.datasets.importing.versions import (
     read_status,
     read_time,
 )
+from cxrtext.errors import ConfigError
 
 START, FRAME_END = b"\x0b", b"\x1c"
 MAX_BYTES = 64 * 2**20
@@ -33,7 +34,6 @@ CHARACTER_SETS = {
     "ISO IR159": "iso2022_jp_1",
     "GB 18030-2000": "gb18030",
     "KS X 1001": "euc_kr",
-    "CNS 11643-1992": "euc_tw",
     "BIG-5": "big5",
 }
 """Codecs by the first repetition of MSH-18 (table 0211)."""
@@ -54,6 +54,13 @@ _SECTIONS = {
 
 class MessageError(Exception):
     """Says in one line what is wrong with a message, without quoting it."""
+
+
+def check_charset(name: str) -> None:
+    """Refuse a character set that is none of MSH-18's (ConfigError)."""
+    if name.upper() not in CHARACTER_SETS:
+        known = ", ".join(name for name in CHARACTER_SETS if name)
+        raise ConfigError(f"--charset is one of {known}")
 
 
 def looks_like_hl7(start: bytes) -> bool:
@@ -103,10 +110,10 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
     try:
         text = message.decode(codec)
     except UnicodeDecodeError:
-        told = "is in another character set than MSH-18 says" if charset else (
+        fault = "is in another character set than MSH-18 says" if charset else (
             "names no character set (MSH-18) and is not UTF-8"
         )  # fmt: skip
-        raise MessageError(told) from None
+        raise MessageError(fault) from None
     part = marks[4] if marks[4] != marks[0] else "&"
     return text.split("\r"), _Marks(marks[0], marks[1], marks[2], marks[3], part, codec)
 
