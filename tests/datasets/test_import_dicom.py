@@ -340,3 +340,24 @@ def test_what_stands_where_images_belong_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(WorkError, match=r"images/1\.dcm: cannot be written \(File exists\)"):
         import_folder(tmp_path / "tree", tmp_path / "out", ImportOptions(workers=1), tell)
+
+
+def test_what_a_killed_import_put_there_goes_where_the_next_does_not_keep_it(
+    tmp_path: Path,
+) -> None:
+    tree, out = tmp_path / "tree", tmp_path / "out"
+    for number in (1, 2, 3):
+        save_dicom(tree / f"ward/{number}.dcm", number, PixelData=bytes([number, 0] * 64))
+
+    def killed(now: str, done: int, _total: int) -> None:
+        if now == "putting images in place" and done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_folder(tree, out, ImportOptions(workers=1), killed)
+    assert (out / "images/ward/2.dcm").is_file()
+    (out / "images/own.png").write_bytes(b"somebody's own")
+    (tree / "ward/2.dcm").unlink()
+    import_folder(tree, out, ImportOptions(workers=1))
+    there = sorted(path.name for path in (out / "images").rglob("*.*"))
+    assert there == ["1.dcm", "3.dcm", "own.png"]

@@ -130,6 +130,14 @@ class Placer:
         way = "left in place" if self.in_place else self._bring(image.path, self._out / name)
         self.counts[way] += 1
 
+    def placed(self) -> Iterator[str]:
+        """The images in the folder that nobody may write to, as `place` leaves them."""
+        for name in walk(self._out / "images", lambda _: True):
+            if isinstance(name, str):
+                path = self._out / "images" / name
+                if not path.is_symlink() and path.is_file() and not path.stat().st_mode & 0o222:
+                    yield f"images/{name}"
+
     def remove(self, names: Iterable[str]) -> int:
         """Remove images that an earlier run put there and this one does not keep; count them."""
         gone = 0

@@ -125,6 +125,8 @@ class Import:
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
         self.placer = Placer(root, out, ids, link=options.link)
+        # Whether a run before was killed, whose images no manifest names.
+        self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = Merged(options.merged_patients)
         self.issuers = Issuers()
         self.together: dict[int, str] = {}
@@ -289,14 +291,16 @@ class Import:
             return look_at(found, self.out, cache, self.options.workers, self.tell)
 
     def _keep_names(self, found: FoundImages, dropped: set[int]) -> None:
-        """Remove what an earlier run kept and this one does not."""
+        """Remove what an earlier run put there and this one does not keep."""
         before = self.out / "manifest.csv"
-        if self.placer.in_place or not before.is_file():
+        if self.placer.in_place:
             return
         names = {digest(one.name) for one in found if one.number not in dropped}
-        rows = (row for row in TableRows(before) if not isinstance(row, Rejected))
-        listed = [row[1].get("image", "") for row in rows]
-        self.placer.remove(name for name in listed if digest(name) not in names)
+        there = list(self.placer.placed()) if self.unfinished else []
+        if before.is_file():
+            rows = (row for row in TableRows(before) if not isinstance(row, Rejected))
+            there += [row[1].get("image", "") for row in rows]
+        self.placer.remove(name for name in there if digest(name) not in names)
 
     def _write_equal(
         self, found: FoundImages, equal: Equal, kept: Mapping[int, Mapping[str, Any]]
