@@ -197,19 +197,25 @@ class Associations:
             opened.append(event.assoc.dul.socket.socket)
             at_once(event)
 
-        with quiet():
-            association = self.entity().associate(
-                self.where.host,
-                self.where.port,
-                contexts,
-                self.where.aet,
-                ext_neg=list(roles),
-                tls_args=(self.tls, self.where.host) if self.tls else None,
-                evt_handlers=[
-                    (evt.EVT_CONN_OPEN, begun),
-                    *(handlers or []),
-                ],
-            )
+        try:
+            with quiet():
+                association = self.entity().associate(
+                    self.where.host,
+                    self.where.port,
+                    contexts,
+                    self.where.aet,
+                    ext_neg=list(roles),
+                    tls_args=(self.tls, self.where.host) if self.tls else None,
+                    evt_handlers=[
+                        (evt.EVT_CONN_OPEN, begun),
+                        *(handlers or []),
+                    ],
+                )
+        except (OSError, UnicodeError):  # pynetdicom: the name of its host
+            raise GoneError(
+                self.name,
+                "nothing has the name of its host; correct dimse.host, or see this machine's DNS",
+            ) from None
         if association.is_established:
             return association
         for connection in opened:

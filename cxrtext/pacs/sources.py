@@ -34,5 +34,5 @@ def is_there(peer: Peer, seconds: float = 3.0) -> bool:
     try:
         with socket.create_connection(place, timeout=seconds):
             return True
-    except OSError:
+    except (OSError, UnicodeError):  # the latter of a name that is none
         return False

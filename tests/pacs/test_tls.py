@@ -30,6 +30,7 @@ from cxrtext.pacs.pull import PullOptions, pull_archive
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
+from cxrtext.pacs.sources import is_there
 from cxrtext.pacs.tls import client_context, server_context
 from cxrtext.service import load_service
 from tests.pacs.certificates import Certificate, Certificates
@@ -327,6 +328,16 @@ def test_nothing_stays_open_of_associations_that_fail() -> None:
             assert len(list(open_files.iterdir())) == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", ".."])
+@pytest.mark.parametrize("tls", [None, {}])
+def test_a_name_that_nothing_has(host: str, tls: dict[str, str] | None) -> None:
+    dimse = {"host": host, "port": 2762, "aet": "PACS"} | ({} if tls is None else {"tls": tls})
+    peer = Peer.model_validate({"name": "archive", "dimse": dimse})
+    with pytest.raises(GoneError, match="archive: nothing has the name of its host; correct dim"):
+        Associations(peer).open([build_context(ECHO)])
+    assert not is_there(peer)
 
 
 # --- files and settings ---
