@@ -154,7 +154,11 @@ def test_what_changes_meanwhile_is_followed(
 
 
 def test_a_loss_is_refused_unless_it_is_borne(
-    copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
+    copy: Path,
+    data_folder: Path,
+    new_checkpoint: Path,
+    fresh: dict[str, object],
+    tmp_path: Path,
 ) -> None:
     moved = Path(shutil.copytree(data_folder, tmp_path / "data"))
     with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
@@ -171,6 +175,23 @@ def test_a_loss_is_refused_unless_it_is_borne(
     reembed(copy, new_checkpoint, progress=lambda done, _: counts.append(done))
     assert counts[0] == 48  # only the one that was missing
     check_whole(copy)
+    # Its vectors are the last, though its number is not: it is found by its number all the same.
+    now = said_by(copy)
+    mine, theirs = now.pop("regions"), {**fresh}.pop("regions")
+    assert now == {name: value for name, value in fresh.items() if name != "regions"}
+    assert isinstance(mine, dict)
+    assert isinstance(theirs, dict)
+    for name, data in mine.items():  # it was embedded in other company: other last bits
+        other = np.frombuffer(theirs[name], np.float32)
+        np.testing.assert_allclose(np.frombuffer(data, np.float32), other, atol=2e-3)
+    with open_index(copy) as index:
+        query = Query(texts=index.model.embed_sentences([QUERY]))
+        hits = index.search(query, 48).hits
+        (found,) = (hit.image for hit in hits if hit.image.image == "images/s09.png")
+        others = index.search(query, 48, exclude_patients=[found.patient_id]).hits
+        assert [hit.image.image for hit in others] == [
+            hit.image.image for hit in hits if hit.image.patient_id != found.patient_id
+        ]
     lost.unlink()
     with pytest.raises(DataError, match="1 images cannot be read"):
         reembed(copy, other_model(new_checkpoint, tmp_path / "third", seed=2))

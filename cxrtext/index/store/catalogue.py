@@ -27,7 +27,7 @@ CREATE TABLE roots (
     path TEXT NOT NULL UNIQUE            -- folder that images are relative to
 ) STRICT;
 CREATE TABLE images (
-    number INTEGER PRIMARY KEY,          -- never used again, and grows with the place
+    number INTEGER PRIMARY KEY,          -- never used again
     place INTEGER NOT NULL UNIQUE,       -- in the vector files, from 0
     image TEXT NOT NULL UNIQUE,          -- as the manifest writes it
     root INTEGER NOT NULL REFERENCES roots (root),

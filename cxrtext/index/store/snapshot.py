@@ -62,9 +62,14 @@ class Snapshot:
         return np.flatnonzero(self.numbers >= 0)
 
     @cached_property
-    def live_numbers(self) -> Numbers:
-        """Their numbers, which rise with the places."""
-        return self.numbers[self.live]
+    def _by_number(self) -> tuple[Numbers, Numbers]:
+        """Their numbers in rising order, and the place of each."""
+        numbers = self.numbers[self.live]
+        # They rise with the places, unless a rebuild for a new model could not read one at first.
+        if (np.diff(numbers) > 0).all():
+            return numbers, self.live
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], self.live[order]
 
     @property
     def candidates(self) -> dict[str, Any]:
@@ -73,12 +78,12 @@ class Snapshot:
 
     def places_of(self, numbers: Numbers) -> Numbers:
         """Places of some numbers, in rising order; deleted ones are left out."""
-        wanted = np.unique(numbers)
-        at = np.searchsorted(self.live_numbers, wanted)
-        there = at < len(self.live)
-        there[there] = self.live_numbers[at[there]] == wanted[there]
-        places: Numbers = self.live[at[there]]
-        return places
+        wanted, (known, places) = np.unique(numbers), self._by_number
+        at = np.searchsorted(known, wanted)
+        there = at < len(known)
+        there[there] = known[at[there]] == wanted[there]
+        found: Numbers = np.sort(places[at[there]])
+        return found
 
 
 def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = None) -> Snapshot:
