@@ -261,6 +261,8 @@ def test_a_pull_that_was_stopped_just_before_its_end_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", stopped)
+        replica.mkdir()
+        (replica / "current.lock").touch()  # another that was killed before it began
         with pytest.raises(KeyboardInterrupt):
             pulled(target, replica)
     monkeypatch.setattr(Path, "open", as_no_root)

@@ -145,7 +145,8 @@ def _check_folder(folder: Path) -> None:
         raise DataError(f"{folder}: is an index of its own; name another folder for the replica")
     if current_of(folder) is not None or (folder / PUBLICATIONS).is_dir():
         return
-    others = [path for path in folder.iterdir() if path.name != VOLUME] if folder.is_dir() else []
+    ours = (VOLUME, f"{POINTER}.lock")  # the latter of a pull that was killed at its very begin
+    others = [path for path in folder.iterdir() if path.name not in ours] if folder.is_dir() else []
     if others or (folder.exists() and not folder.is_dir()):
         raise DataError(f"{folder}: is not empty; name a new folder for the replica")
     with _disk_errors(folder):
