@@ -101,16 +101,26 @@ export function showLoading(target) {
   byId("results").replaceChildren(...skeletons("li", kind, 12));
 }
 
-/** Cards out of view are not laid out: they are taken to be as high as the first one is. */
-const measured = new ResizeObserver(([{ target }]) => {
-  byId("results").style.setProperty("--card-height", `${target.getBoundingClientRect().height}px`);
+/** Cards out of view are not laid out. Each is once, in its width, and the browser keeps its height. */
+function measure(cards) {
+  for (const one of cards) one.classList.add("measuring");
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    for (const one of cards) one.classList.remove("measuring");
+  }));
+}
+
+let measuredWidth = 0;
+const widths = new ResizeObserver(([{ contentRect }]) => {
+  if (contentRect.width === measuredWidth) return;
+  measuredWidth = contentRect.width;
+  measure(document.querySelectorAll("#results > .card"));
 });
 
 export function addImages(hits, sentence) {
-  const results = byId("results");
-  results.append(...hits.map((hit) => card(hit, sentence)));
-  measured.disconnect();
-  if (results.firstElementChild) measured.observe(results.firstElementChild, { box: "border-box" });
+  const added = hits.map((hit) => card(hit, sentence));
+  measure(added);
+  byId("results").append(...added);
+  widths.observe(byId("results"));
 }
 
 export function addSentences(hits, onClick) {
