@@ -63,7 +63,7 @@ def _digest(*texts: str) -> int:
 def distinct_studies(
     studies: Iterable[tuple[str, Study] | Rejected], unit: str
 ) -> Iterator[Study | Rejected]:
-    """Give each study once, and reject a second, different report of one study.
+    """Give each study once, and reject a second report of one study, if words of it differ.
 
     A study comes with the name of its row or file; rows are numbered from 1, and ``unit`` is what
     a number counts: "row", "line" or "file".  Each takes about 130 bytes.
@@ -74,7 +74,8 @@ def distinct_studies(
             yield entry
             continue
         item, study = entry
-        text = _digest(study.report, *(part for pair in study.sections.items() for part in pair))
+        parts = (study.report, *(part for pair in study.sections.items() for part in pair))
+        text = _digest(*(" ".join(part.split()) for part in parts))
         first = seen.setdefault(_digest(study.study_id), study.row << 64 | text)
         row, first_text = first >> 64, first & (1 << 64) - 1
         if row == study.row:

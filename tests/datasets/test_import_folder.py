@@ -263,3 +263,17 @@ def test_the_note_holds_no_path(data_folder: Path, tmp_path: Path) -> None:
     noted = (tmp_path / "out/import.json").read_text()
     assert str(tmp_path) not in noted
     assert json.loads(noted)["layout"] == "generic"
+
+
+def test_labels_that_contradict_those_before_are_listed(tmp_path: Path) -> None:
+    folder = write_set(tmp_path, "image,study_id\na.png,s1\nb.png,s2\n", "a.png", "b.png")
+    (folder / "labels.csv").write_text(
+        "study_id,Edema,Pneumonia\ns1,1,\ns1,1.0,\ns1,0,\ns2,,0\ns9,1,1\n"
+    )
+    summary = import_folder(folder, tmp_path / "out")
+    assert (summary.labelled, summary.damaged) == (2, 0)
+    labels = read_table(tmp_path / "out/labels.csv").rows
+    assert [row["Edema"] for row in labels] == ["1", ""]
+    (left,) = read_table(tmp_path / "out/import.rejected.csv").rows
+    assert (left["item"], left["of"]) == ("labels of s1", "labels")
+    assert left["reason"] == "its study has other labels before, which count"

@@ -168,7 +168,7 @@ def test_chexpert(tmp_path: Path) -> None:
          "Edema": "1.0"},
         {"Path": f"{place}/view2_lateral.jpg", "Frontal/Lateral": "Lateral", **base, "AP/PA": ""},
         {"Path": f"{place}/view3_frontal.jpg", "Frontal/Lateral": "Frontal", **base,
-         "AP/PA": "LL"},
+         "AP/PA": "LL", "Edema": "1.0"},
         {"Path": "../../etc/passwd", "Frontal/Lateral": "Frontal", **base},
         {"Path": f"{place}/view9_frontal.jpg", "Frontal/Lateral": "Frontal", **base},
         {"Path": "x/patient00002/study1/view1_frontal.jpg", "Frontal/Lateral": "Frontal", **base,

@@ -6,8 +6,11 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.records import (
     Box,
+    Rejected,
     Rejects,
     Sentence,
+    Study,
+    open_reports,
     read_labels,
     read_reports,
     read_sentences,
@@ -147,3 +150,13 @@ def test_rejects_are_listed_and_limited(tmp_path: Path) -> None:
         rejects.add("b.png", "b.png: too short")
     assert Rejects().write(tmp_path / "out.csv") is None
     assert not listed.exists()
+
+
+def test_a_report_that_differs_by_white_space_alone_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "reports.csv"
+    path.write_text('study_id,report\ns1,"Clear.\nNormal."\ns1,Clear.  Normal. \ns1,clear.\n')
+    study, other = open_reports(path)
+    assert isinstance(study, Study)
+    assert study.report == "Clear.\nNormal."
+    assert isinstance(other, Rejected)
+    assert (other.item, "of row 1, which is used" in other.reason) == ("row 3", True)

@@ -299,7 +299,9 @@ DAMAGED = "damaged or wrong"
 
 Of = Literal["image", "report", "labels", "box"]
 """What an item that is left out would have been part of."""
-_ROW = re.compile(r"(?:[\w.-]+ )?(?:row|line|annotation) \d+")
+_ROW = re.compile(
+    r"(?:[\w.-]+ )?(?:row|line|annotation) \d+|labels of [0-9a-f]{24}"  # a hashed id
+)
 
 
 class LeftOut:

@@ -208,7 +208,7 @@ class Import:
             if self.reading.findings:
                 shape: dict[str, Kind] = dict.fromkeys(("study_id", *self.reading.findings), "text")
                 writer = stack.enter_context(RowWriter(self.out / "labels.csv", shape))
-                self.labels = LabelTable(writer, self.studies, self.ids)
+                self.labels = LabelTable(writer, self.studies, self.ids, left_out)
             for row in self._rows(left_out):
                 manifest.write(row)
             for entry in self.reading.label_rows or ():

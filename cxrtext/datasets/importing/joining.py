@@ -33,6 +33,7 @@ Tell = Callable[[str, int, int], None]
 """Called with a stage of the work, how much of it is done, and how much there is."""
 
 
+OTHER_LABELS = "its study has other labels before, which count"
 OTHER_PATIENT = "names another patient than its study"
 
 
@@ -188,16 +189,25 @@ class Reports:
 class LabelTable:
     """Writes the labels of every study once."""
 
-    def __init__(self, writer: RowWriter, studies: Studies, ids: Ids) -> None:
+    def __init__(self, writer: RowWriter, studies: Studies, ids: Ids, left_out: LeftOut) -> None:
         self.studies = 0
         self.findings: Counter[str] = Counter()
         self._writer, self._known, self._ids = writer, studies, ids
+        self._left_out = left_out
+        self._said: dict[int, int] = {}  # digests of the labels of a study
 
     def add(self, row: LabelRow) -> None:
-        """Write the labels of a study, if it was kept and had none before."""
+        """Write the labels of a study that was kept, once, and list those that differ."""
         study_id = self._known.named(row[0])
-        if study_id is None or not self._known.is_first("labels", study_id):
+        if study_id is None:
             return
+        said = digest(repr(sorted(row[1].items())))
+        if not self._known.is_first("labels", study_id):
+            if self._said.get(digest(study_id)) != said:
+                item = f"labels of {self._ids.of('study', study_id)}"
+                self._left_out.add(Skipped(item, OTHER_LABELS), of="labels")
+            return
+        self._said[digest(study_id)] = said
         self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
         self.studies += 1
         self.findings.update(name for name, value in row[1].items() if value == "1")
