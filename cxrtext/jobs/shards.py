@@ -67,13 +67,17 @@ def digest_of_names(names: Iterable[str]) -> str:
 def committed(storage: Storage) -> dict[int, ShardFile]:
     """The shards that are there, by number.
 
-    Where two machines made one with other last bits, the first by name counts for everyone.
+    Where two machines made one, with other last bits or one of them without rows that ended its
+    process, the one with the fewest rejected rows counts for everyone, and then the first by name.
     """
     found: dict[int, ShardFile] = {}
     for entry in storage.entries(FOLDER):
         shard = ShardFile.of(entry)
-        if shard is not None:
-            found.setdefault(shard.number, shard)
+        if shard is None:
+            continue
+        before = found.setdefault(shard.number, shard)
+        if shard.rejected < before.rejected:
+            found[shard.number] = shard
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.jobs.driver import Part, Running, aside_of, drive, sound_shards
+from cxrtext.jobs.driver import Part, Running, aside_of, drive, sound_shards, without
 from cxrtext.jobs.engines import Outcome, Task
 from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Plan, begin
@@ -189,6 +189,15 @@ def test_what_another_driver_removes_while_it_is_read_is_gone(
         assert failures(storage) == {}
         assert aside_of(storage) == {}
         assert sound_shards(storage, Running()) == {}
+
+
+def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -> None:
+    with a_job(tmp_path / "job", ["1", "2"], 2) as (storage, plan, (task,)):
+        work = Doubling(storage.location, plan.digest)
+        work(without(task, {1: "ended its process (SIGKILL)"}))  # on a machine of little memory
+        work(task)
+        assert len(storage.names("shards/")) == 2
+        assert results(storage) == ([2, 4], {})
 
 
 def test_the_clock_of_the_storage_may_be_ahead(tmp_path: Path) -> None:
