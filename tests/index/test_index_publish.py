@@ -344,10 +344,12 @@ def test_what_is_old_is_removed(small: Path, upload: Upload, tmp_path: Path) -> 
     begun = {"begun": in_words(datetime.now(UTC))}
     other = open_storage(target)
     other.commit("publishing/other.json", encoded(begun))
-    assert published(small, target, keep=2, grace_s=0).removed == 0  # another is at work
+    made = published(small, target, keep=2, grace_s=0)
+    assert (made.removed, made.is_tidy) == (0, False)  # another is at work
     begun = {"begun": in_words(datetime.now(UTC) - timedelta(days=2))}
     other.commit("publishing/other.json", encoded(begun))  # or was killed
-    assert published(small, target, keep=2, grace_s=0).removed == 2
+    made = published(small, target, keep=2, grace_s=0)
+    assert (made.removed, made.is_tidy) == (2, True)
     assert left() == (2, set())
     assert other.names("publishing/") == []
 

@@ -440,6 +440,11 @@ def publish(
     )
     if not made.is_current:
         say("another publisher took the index later: replicas pull that publication")
+    if not made.is_tidy:
+        say(
+            "older publications were not all removed: another publisher is at work, or was killed "
+            "within the last day; publish again when it is done, or after that day"
+        )
 
 
 @index.command("pull", short_help="Pull a published index into a read-only replica.")

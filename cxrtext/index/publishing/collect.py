@@ -20,7 +20,7 @@ KILLED = timedelta(days=1)
 """After so long a publisher that is still noted was killed."""
 
 
-def collect(storage: Storage, keep: int, grace_s: float, own: str) -> int:
+def collect(storage: Storage, keep: int, grace_s: float, own: str) -> tuple[int, bool]:
     """Remove what is neither among the newest nor was replaced a moment ago.
 
     Nothing is removed while another publisher is at work, who may rely on pieces that no
@@ -32,13 +32,13 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> int:
         own: Name of the note that this publisher is at work.
 
     Returns:
-        How many publications were removed.
+        How many publications were removed, and whether all was that is to be.
 
     Raises:
         DataError: A publication is damaged; then nothing is removed.
     """
     if _others_work(storage, own):
-        return 0
+        return 0, False
     current = read_pointer(storage)
     found = _publications(storage, None if current is None else current.digest)
     digests = [digest for digest, *_ in found]
@@ -60,9 +60,9 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> int:
     for name in unnamed:
         # One that begins while pieces are removed has seen them, and counts on those that are left.
         if _others_work(storage, own):
-            break
+            return len(gone), False
         storage.remove(name)
-    return len(gone)
+    return len(gone), True
 
 
 def _others_work(storage: Storage, own: str) -> bool:

@@ -68,6 +68,7 @@ class Published:
     sent: int  # bytes of the pieces that were not there yet
     is_current: bool  # whether replicas pull it: another publisher may have been later
     removed: int  # older publications that were removed
+    is_tidy: bool  # whether all was removed that is to be: not while another publisher works
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
@@ -132,7 +133,7 @@ def publish(
             found := read_pointer(storage)
         ) is not None and found.digest == manifest.digest
         try:
-            removed = collect(storage, keep, grace_s, own)
+            removed, is_tidy = collect(storage, keep, grace_s, own)
         except (DataError, NotFoundError) as error:
             raise DataError(
                 f"{error} (the index is published; what is old was not removed)"
@@ -147,6 +148,7 @@ def publish(
         sender.sent,
         is_current,
         removed,
+        is_tidy,
     )
 
 

@@ -145,7 +145,7 @@ def _check_folder(folder: Path) -> None:
         raise DataError(f"{folder}: is an index of its own; name another folder for the replica")
     if current_of(folder) is not None or (folder / PUBLICATIONS).is_dir():
         return
-    ours = (VOLUME, f"{POINTER}.lock")  # the latter of a pull that was killed at its very begin
+    ours = (VOLUME, f"{POINTER}.lock")  # the latter of a pull that was killed at its very beginning
     others = [path for path in folder.iterdir() if path.name not in ours] if folder.is_dir() else []
     if others or (folder.exists() and not folder.is_dir()):
         raise DataError(f"{folder}: is not empty; name a new folder for the replica")
