@@ -19,6 +19,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
     messages,
     read_message,
 )
+from cxrtext.datasets.importing.reports.sr import read_sr
 from cxrtext.datasets.importing.versions import (
     ReportVersion,
     Status,
@@ -27,6 +28,7 @@ from cxrtext.datasets.importing.versions import (
     read_time,
     whole_text,
 )
+from cxrtext.text import split_sections
 
 
 def load_table(path: Path) -> list[dict[str, str]]:
@@ -419,3 +421,17 @@ def test_a_report_of_a_patient_with_a_national_number_is_joined(tree: Path) -> N
     reports.write_bytes(hl7(patient="9434765919^^^NHS^NH~P001^^^^MR"))
     summary, texts, _ = load(tree, reports=reports)
     assert (summary.reports, list(texts.values())) == (1, ["Clear."])
+
+
+def test_a_section_that_goes_on_after_another_keeps_its_heading(tmp_path: Path) -> None:
+    path = tmp_path / "sr.dcm"
+    contents = [("Findings", "Clear."), ("Impression", "Normal."), ("Findings", "Old fracture.")]
+    items = [
+        _item("CONTAINER", name, "", _item("TEXT", "Finding", text)) for name, text in contents
+    ]
+    save_sr(path, 1, "", ContentSequence=Sequence(items))
+    version = read_sr(path, "sr.dcm")
+    assert version is not None
+    assert split_sections(version.report) == [
+        ("findings", "Clear."), ("impression", "Normal."), ("findings", "Old fracture."),
+    ]  # fmt: skip

@@ -86,7 +86,8 @@ def _gather(item: "Dataset", heading: str, parts: list[str], depth: int) -> None
         elif kind == "TEXT":
             own = heading or name
             line = f"{own.upper()}:"
-            if own and line not in parts:
+            # One that comes again after another opens its section again.
+            if own and line != next((p for p in reversed(parts) if p.endswith(":")), ""):
                 parts += ["", line] if parts else [line]
             parts.append(str(child.get("TextValue", "")).replace("\r\n", "\n").strip())
             if child.get("ContentSequence"):
