@@ -32,7 +32,7 @@ from cxrtext.images.source import quiet, shown, stored_bytes
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
 _APPLICATION = 0x63786463
-_VERSION = 10  # raised whenever the same file would give other facts
+_VERSION = 11  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0
 Stamp = tuple[int, int]  # size in bytes, and time of change in nanoseconds
 _STEP = 3  # gray levels by which neighbors differ in an outline; less is compression noise
