@@ -32,14 +32,17 @@ _WORDS = {
 _STATUS = {word: status for status, words in _WORDS.items() for word in words.split()}
 _ADDENDUM = {"ADDENDUM", "APPENDED", "ADD"}
 _TIME_DIGITS = 14
-_DIGITS = re.compile(r"(\d{4}(?:\d\d){0,5})(?:\.\d+)?")
+_DIGITS = re.compile(r"(\d{4}(?:\d\d){0,2})[T ]?((?:\d\d){0,3})(?:[.,]\d+)?")
 _DAY = (
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)(?:[-/.](?P<day>\d\d?))?"
     # Points stand in dates that begin with the day; slashes stand in others too, and do not tell.
     r"|(?P<day_>\d\d?)\.(?P<month_>\d\d?)\.(?P<year_>\d{4}))"
 )
 _CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:[.,]\d+)?)?"
-_TIME = re.compile(rf"{_DAY}(?:(?:T|,?\s+)?{_CLOCK}(?:\s*(?P<half>[AP])\.?M\.?)?)?", re.IGNORECASE)
+_TIME = re.compile(
+    rf"{_DAY}(?:(?:T|,?\s+)?{_CLOCK}(?:\s*(?P<half>[AP])\.?M\.?)?(?:\s+[A-Z]{{3,5}})?)?",
+    re.IGNORECASE,
+)
 _ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d:?\d\d)$")
 
 
@@ -103,7 +106,7 @@ def read_time(text: str) -> str:
 def _digits(text: str) -> str:
     """The digits of a time without zone."""
     if plain := _DIGITS.fullmatch(text):
-        return plain[1]
+        return plain[1] + plain[2]
     found = _TIME.fullmatch(text)
     if found is None:
         return ""
