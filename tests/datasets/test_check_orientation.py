@@ -9,6 +9,9 @@ from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
+from cxrtext.datasets.checking.facts import ImageFacts
+from cxrtext.datasets.checking.images import suspicions
+from cxrtext.datasets.checking.manifest import ListedImage
 
 HEADERS: dict[str, dict[str, object]] = {
     "upright": {"PatientOrientation": ["L", "F"], "BurnedInAnnotation": "NO"},
@@ -70,3 +73,18 @@ def test_boxes_on_the_stored_pixels_are_right(report: CheckReport) -> None:
     codes = {problem.kind.code for problem in report.problems}
     assert not codes & {"box-outside", "box-image-resized"}
     assert report.summary["images read"] == len(HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("view", "header", "code"),
+    [
+        ("AP", "AP_PORTABLE", ""), ("PA", "P.A.", ""), ("PA", "POSTERO-ANTERIOR", ""),
+        ("frontal", "PA", ""), ("AP Supine", "AP", ""), ("PA", "AP ERECT", "view-differs"),
+        ("p.a.", "A.P.", "view-differs"), ("PA", "SEITLICH", "view-lateral"),
+        ("LATERAL", "", "view-lateral"), ("PA", "", ""),
+    ],
+)  # fmt: skip
+def test_views_are_compared_however_they_are_spelled(view: str, header: str, code: str) -> None:
+    facts = ImageFacts(width=100, height=100, high=200, mean=100.0, view=header)
+    listed = ListedImage(1, "a.dcm", "/a.dcm", "s", "p", "train", view.upper())
+    assert suspicions(listed, facts) == ([code] if code else [])

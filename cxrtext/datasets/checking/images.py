@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cxrtext.datasets.admission.views import LATERAL, read_view
 from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, facts_work, likeness_work
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems
@@ -28,7 +29,7 @@ MIN_LIKENESS = 0.98  # least correlation of near-duplicates
 MAX_PAIRS = 2000  # most pairs that are read again
 _BANDS = MAX_BITS + 1
 _MAX_GROUP = 2000
-_LATERALS = {"LL", "RL", "LAT", "L", "R", "XTABLE LATERAL", "LLO", "RLO"}
+_LATERALS = {"L", "R", "LLO", "RLO"}  # beside those that a device writes
 _DARK, _BRIGHT = 20.0, 235.0
 _MIN_RANGE = 10
 _MAX_ASPECT = 1.6
@@ -80,7 +81,12 @@ def read_images(
 
 def is_lateral(view: str) -> bool:
     """Tell a lateral view by its name, as manifests and DICOM have it, in capitals."""
-    return view.startswith("LAT") or view.endswith("LATERAL") or view in _LATERALS
+    return view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
+
+
+def _differ(view: str, other: str) -> bool:
+    """Whether two views are AP and PA, however they are spelled: "p.a." is PA."""
+    return {read_view(view), read_view(other)} == {"AP", "PA"}
 
 
 def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
@@ -96,7 +102,7 @@ def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
         found.append("image-bright")
     if is_lateral(image.view) or is_lateral(facts.view):
         found.append("view-lateral")
-    elif image.view and facts.view and image.view.split()[0] != facts.view.split()[0]:
+    elif _differ(image.view, facts.view):
         found.append("view-differs")
     short, long = sorted((facts.width, facts.height))
     if long > _MAX_ASPECT * short:
