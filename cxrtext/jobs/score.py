@@ -6,7 +6,6 @@ is said a thousand times is scored once.  ``finish`` makes the table as ``score-
 cache that knows every sentence.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.files import scratch_folder
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import Start, Task, open_engine
@@ -274,8 +274,8 @@ def finish_score(
     scorer = _scorer(model, options)
     now = _definition(open_source(reports).digest, scorer, options)
     require_same(storage, plan, now, ("text", "language model"))
-    with tempfile.TemporaryDirectory(prefix=".scores-", dir=out.absolute().parent) as folder:
-        known = Path(folder) / "scores.sqlite"
+    with scratch_folder(out.absolute().parent, "scores") as folder:
+        known = folder / "scores.sqlite"
         _collect(storage, plan, done, known, scorer.identity, progress)
         summary = score_reports(
             reports,

@@ -1,5 +1,6 @@
 """Jobs of scores and of decoded images: what they make is what one process makes."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -58,6 +59,23 @@ def test_the_table_of_a_job_is_that_of_score_text(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("job")) == [
         "job-tokens.csv", "job.csv", "job.csv.meta.json"
     ]  # fmt: skip
+
+
+def test_a_finish_that_was_killed_leaves_nothing_for_the_next_one(
+    scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "new" / "job.csv"
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr("cxrtext.jobs.score.score_reports", lambda *_, **__: os._exit(3))
+        try:
+            finish_score(str(scored), out)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert len(list(out.parent.iterdir())) == 1
+    finish_score(str(scored), out)
+    assert sorted(path.name for path in out.parent.iterdir()) == ["job.csv", "job.csv.meta.json"]
 
 
 def test_a_score_job_holds_no_text(scored: Path) -> None:
