@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from cxrtext.errors import CxrTextError
 from cxrtext.images.dicom.file import ALLOWED, uid_name
 from cxrtext.pacs.associations import ECHO, FIND, GET, Associations, dimse_of, storage_contexts
-from cxrtext.pacs.dicomweb import DicomWeb, web_of
+from cxrtext.pacs.dicomweb import DicomWeb, handshake, web_of
 from cxrtext.pacs.dimse import DimsePeer
 from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError, TlsError
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.source import Question
-from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
+from cxrtext.pacs.tls import HandshakeError
 
 BUDGET_S = 10.0
 STEP_S = 3.0
@@ -107,7 +107,7 @@ def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
     yield "name", lambda: _resolved(host)
     yield "TCP", lambda: _reached(host, port)
     if parts.scheme == "https":
-        yield "TLS", lambda: _web_secured(web, host, port)
+        yield "TLS", lambda: _web_secured(web)
     if web.oauth is not None:
         yield "login service", lambda: _web_token(peer)
     yield "login", lambda: _web_login(peer)
@@ -153,11 +153,9 @@ def _reached(host: str, port: int) -> str:
         ) from None
 
 
-def _web_secured(web: Web, host: str, port: int) -> str:
-    plain = "correct the url in peers.yaml"
+def _web_secured(web: Web) -> str:
     try:
-        context = client_context(web.ca)
-        return shake_hands(host, port, context, STEP_S, ca="dicomweb.ca", plain=plain)
+        return handshake(web, STEP_S)
     except HandshakeError as error:
         raise _Failed(str(error)) from None
     except OSError:

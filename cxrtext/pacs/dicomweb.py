@@ -9,12 +9,12 @@ import logging
 import os
 import re
 import secrets
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
@@ -26,6 +26,7 @@ from cxrtext.pacs.faults import (
     GoneError,
     LoginError,
     PeerError,
+    TlsError,
     TooLargeError,
 )
 from cxrtext.pacs.login import open_login
@@ -42,7 +43,7 @@ from cxrtext.pacs.source import (
     is_uid,
 )
 from cxrtext.pacs.throttle import Throttle
-from cxrtext.pacs.tls import client_context
+from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
 if TYPE_CHECKING:
     import httpx2
@@ -91,15 +92,13 @@ class DicomWeb:
         web = web_of(peer)
         self.name = peer.name
         self.throttle = throttle or Throttle(peer.limits)
-        self._url, self._orthanc = web.url, web.orthanc
+        self._web, self._url, self._orthanc = web, web.url, web.orthanc
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
-        tls = client_context(web.ca)
-        login_ca = web.oauth and web.oauth.ca
-        login_tls = client_context(login_ca) if login_ca else tls
+        login_tls = client_context((web.oauth and web.oauth.ca) or web.ca)
         self._login = open_login(peer.name, web, login_tls, environment)
         self._http = httpx2.Client(
-            verify=tls,
+            verify=client_context(web.ca, web.certificate, web.key),
             timeout=httpx2.Timeout(peer.limits.timeout_s, connect=CONNECT_S),
             limits=httpx2.Limits(max_connections=peer.limits.parallel, keepalive_expiry=5.0),
             follow_redirects=False,
@@ -262,7 +261,7 @@ class DicomWeb:
     ) -> "Iterator[httpx2.Response]":
         """Send a request; what goes wrong inside the block is the peer's fault."""
         given = content.pop("headers", {})
-        with _reaching(self.name, what), ExitStack() as stack:
+        with self._reaching(what), ExitStack() as stack:
 
             def sent(login: dict[str, str]) -> "httpx2.Response":
                 self.throttle.wait()
@@ -281,6 +280,34 @@ class DicomWeb:
             if response.status_code >= 300:
                 raise refusal(self.name, what, response.status_code, response.headers)
             yield response
+
+    @contextmanager
+    def _reaching(self, what: str) -> Iterator[None]:
+        import httpx2
+
+        try:
+            yield
+        except httpx2.TimeoutException as error:
+            if isinstance(error, httpx2.ConnectTimeout):
+                why = f"cannot be reached within {CONNECT_S:.0f} s"
+                raise GoneError(self.name, why) from None
+            raise BusyError(self.name, f"was silent too long when asked for {what}") from None
+        except httpx2.ConnectError:
+            why = "cannot be reached; is it running, and is its address right?"
+            raise self._lost(why) from None
+        except httpx2.HTTPError as error:
+            raise self._lost(f"broke off an answer ({type(error).__name__})") from None
+
+    def _lost(self, why: str) -> PeerError:
+        """Why a connection was lost; what is wrong with TLS, a handshake alone tells."""
+        try:
+            handshake(self._web, CONNECT_S)
+        except HandshakeError as error:
+            if error.lasts:
+                return TlsError(self.name, str(error))
+        except OSError:
+            pass
+        return GoneError(self.name, why)
 
     def _timed(self, response: "httpx2.Response") -> Iterator[bytes]:
         """The bytes of an answer, none after the deadline."""
@@ -308,6 +335,23 @@ class DicomWeb:
         if boundary is None:
             raise AnswerError(self.name, "an image came as multipart without a boundary")
         return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
+
+
+def handshake(web: Web, seconds: float) -> str:
+    """Make a handshake of TLS with a peer; the version, or "" where its address is one of http.
+
+    Raises:
+        HandshakeError: It fails.
+        OSError: There is no connection.
+    """
+    parts = urlsplit(web.url)
+    if parts.scheme != "https":
+        return ""
+    context = client_context(web.ca, web.certificate, web.key)
+    return shake_hands(
+        parts.hostname or "", parts.port or 443, context, seconds,
+        ca="dicomweb.ca", plain="correct the url in peers.yaml",
+    )  # fmt: skip
 
 
 def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
@@ -375,31 +419,3 @@ def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> Pe
 def _asked(headers: Mapping[str, str]) -> float | None:
     value = headers.get("retry-after", "")
     return float(value) if value.isdigit() and len(value) < 8 else None
-
-
-@contextmanager
-def _reaching(peer: str, what: str) -> Iterator[None]:
-    import httpx2
-
-    try:
-        yield
-    except httpx2.TimeoutException as error:
-        if isinstance(error, httpx2.ConnectTimeout):
-            raise GoneError(peer, f"cannot be reached within {CONNECT_S:.0f} s") from None
-        raise BusyError(peer, f"was silent too long when asked for {what}") from None
-    except httpx2.ConnectError as error:
-        raise GoneError(peer, _why(error)) from None
-    except httpx2.HTTPError as error:
-        raise GoneError(peer, f"broke off an answer ({type(error).__name__})") from None
-
-
-def _why(error: Exception) -> str:
-    """Why a connection did not come about, without an address."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message}); see ca in peers.yaml"
-        if isinstance(cause, ssl.SSLError):
-            return "does not speak TLS; see its url in peers.yaml"
-        cause = cause.__cause__ or cause.__context__
-    return "cannot be reached; is it running, and is its address right?"

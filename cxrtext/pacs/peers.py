@@ -71,7 +71,30 @@ class OAuth(Part):
         return _checked(url)
 
 
-class Web(Part):
+class Tls(Part):
+    """What encrypts connections with a peer."""
+
+    ca: Path | None = None  # certificates that its own is checked by; None for the system's
+    certificate: Path | None = None  # ours, with its key
+    key: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole_certificate(self) -> "Tls":
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key stand together: give both or neither")
+        return self
+
+    def check(self, where: str) -> None:
+        """Look at the files (ConfigError); ``where`` says which part of peers.yaml they are of."""
+        for key in ("ca", "certificate", "key"):
+            path: Path | None = getattr(self, key)
+            if path is not None and not path.is_file():
+                raise ConfigError(f"{path}: no such file; {where}.{key} names a PEM file")
+        if self.key is not None:
+            check_private(self.key)
+
+
+class Web(Tls):
     """Where and how a peer is asked over DICOMweb."""
 
     url: str  # what QIDO, WADO and STOW have in common, without a slash at its end
@@ -79,7 +102,6 @@ class Web(Part):
     password_env: str | None = None
     token_env: str | None = None  # the variable that holds a bearer token
     oauth: OAuth | None = None
-    ca: Path | None = None  # certificates that its own is checked by; None for the system's
     orthanc: str | None = None  # Orthanc's own REST API, for its list of changes (follow)
 
     @field_validator("url", "orthanc")
@@ -94,29 +116,6 @@ class Web(Part):
         if sum(way is not None for way in (self.user, self.token_env, self.oauth)) > 1:
             raise ValueError("give one login: user with password_env, token_env, or oauth")
         return self
-
-
-class Tls(Part):
-    """What encrypts associations with a peer."""
-
-    ca: Path | None = None  # certificates that its own is checked by; None for the system's
-    certificate: Path | None = None  # ours, with its key
-    key: Path | None = None
-
-    @model_validator(mode="after")
-    def _whole_certificate(self) -> "Tls":
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key stand together: give both or neither")
-        return self
-
-    def check(self) -> None:
-        """Look at the files (ConfigError)."""
-        for key in ("ca", "certificate", "key"):
-            path: Path | None = getattr(self, key)
-            if path is not None and not path.is_file():
-                raise ConfigError(f"{path}: no such file; dimse.tls.{key} names a PEM file")
-        if self.key is not None:
-            check_private(self.key)
 
 
 class Dimse(Part):
@@ -279,17 +278,16 @@ def read_peers(path: Path) -> dict[str, Peer]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(f"{path}: the name {twice} stands there twice; name each peer once")
     for peer in given.peers:
-        web = peer.dicomweb
-        for ca in [] if web is None else [web.ca, web.oauth.ca if web.oauth else None]:
-            if ca is not None and not ca.is_file():
-                raise ConfigError(
-                    f"{path}: {peer.name}: {ca}: no such file; ca names a file of certificates"
-                )
-        if peer.dimse is not None and peer.dimse.tls is not None:
-            try:
-                peer.dimse.tls.check()
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {peer.name}: {error}") from None
+        web, dimse = peer.dicomweb, peer.dimse
+        try:
+            if web is not None:
+                web.check("dicomweb")
+            if web is not None and web.oauth is not None:
+                Tls(ca=web.oauth.ca).check("oauth")
+            if dimse is not None and dimse.tls is not None:
+                dimse.tls.check("dimse.tls")
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {peer.name}: {error}") from None
     return given.by_name
 
 

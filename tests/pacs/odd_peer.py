@@ -97,12 +97,16 @@ def _value(row: dict[str, Any], keyword: str) -> str:
 
 @contextmanager
 def served(
-    peer: OddPeer, seconds: float = 0.0, certificate: tuple[Path, Path] | None = None
+    peer: OddPeer,
+    seconds: float = 0.0,
+    certificate: tuple[Path, Path] | None = None,
+    clients: Path | None = None,
 ) -> Iterator[str]:
     """Serve it on loopback, each answer after some seconds; yields the address of its DICOMweb.
 
     Args:
         certificate: Its file and that of its key, for TLS.
+        clients: Who signs certificates of clients, which then need one.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -127,6 +131,9 @@ def served(
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*certificate)
+        if clients is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(clients)
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

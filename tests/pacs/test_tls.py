@@ -23,7 +23,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.pacs import asking, throttle
 from cxrtext.pacs.associations import ECHO, Associations
 from cxrtext.pacs.check import check_peer
-from cxrtext.pacs.faults import GoneError, PeerError
+from cxrtext.pacs.faults import GoneError, PeerError, TlsError
 from cxrtext.pacs.follow import FollowOptions, follow_peer
 from cxrtext.pacs.peers import Peer, read_peer
 from cxrtext.pacs.pull import PullOptions, pull_archive
@@ -34,6 +34,7 @@ from cxrtext.pacs.sources import is_there
 from cxrtext.pacs.tls import client_context, server_context
 from cxrtext.service import load_service
 from tests.pacs.certificates import Certificate, Certificates
+from tests.pacs.odd_peer import OddPeer, served
 from tests.pacs.orthanc import Orthanc, free_port, missing
 from tests.pacs.result_sources import write_source
 from tests.pacs.studies import BEGIN, PLANTED, archive, study, wanted
@@ -408,3 +409,28 @@ def test_a_peers_own_certificate_may_be_named_instead_of_an_authority(
     with listening(context) as port:
         layer, _ = failed(asked(port, certificates, ca=str(certificates.pacs.path)))
     assert layer == "AET"
+
+
+def test_dicomweb_behind_certificates_of_clients(
+    certificates: Certificates, peers: Callable[..., Path], tmp_path: Path
+) -> None:
+    pacs, ours, stranger = certificates.pacs, certificates.ours, certificates.stranger
+
+    def entry(shown: Certificate | None) -> Path:
+        web = {"url": url, "ca": str(certificates.ca)}
+        files = {"certificate": str(shown.path), "key": str(shown.key)} if shown else {}
+        return peers({"name": "archive", "dicomweb": {**web, **files}})
+
+    with served(
+        OddPeer(study(1)), certificate=(pacs.path, pacs.key), clients=certificates.ca
+    ) as url:
+        good = read_peer(entry(ours), "archive")
+        assert [step for step in check_peer(good) if not step.ok] == []
+        summary = pull_archive(good, tmp_path / "out", PullOptions(BEGIN, BEGIN))
+        assert (summary.fetched, summary.whole) == (1, True)
+        for shown, says in ((None, "wants a certificate of ours"), (stranger, "does not take")):
+            peer = read_peer(entry(shown), "archive")
+            (last,) = [step for step in check_peer(peer) if not step.ok]
+            assert (last.layer, says in last.said) == ("TLS", True)
+            with pytest.raises(TlsError, match=says):
+                pull_archive(peer, tmp_path / "none", PullOptions(BEGIN, BEGIN))
