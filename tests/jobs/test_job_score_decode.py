@@ -1,6 +1,5 @@
 """Jobs of scores and of decoded images: what they make is what one process makes."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
 from cxrtext.language import score_reports
 from cxrtext.records import read_manifest
 from tests.jobs.here import start
+from tests.warm import Warm
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +61,22 @@ def test_the_table_of_a_job_is_that_of_score_text(
     ]  # fmt: skip
 
 
+KILLED = """
+import os, sys
+from pathlib import Path
+from cxrtext.jobs import score
+
+score.score_reports = lambda *_, **__: os._exit(3)
+score.finish_score(sys.argv[1], Path(sys.argv[2]))
+"""
+
+
 def test_a_finish_that_was_killed_leaves_nothing_for_the_next_one(
-    scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scored: Path, tmp_path: Path, warm: Warm
 ) -> None:
     out = tmp_path / "new" / "job.csv"
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr("cxrtext.jobs.score.score_reports", lambda *_, **__: os._exit(3))
-        try:
-            finish_score(str(scored), out)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    with warm.start(["-c", KILLED, str(scored), str(out)]) as child:
+        assert child.wait(60) == 3, child.stderr.read()
     assert len(list(out.parent.iterdir())) == 1
     finish_score(str(scored), out)
     assert sorted(path.name for path in out.parent.iterdir()) == ["job.csv", "job.csv.meta.json"]
