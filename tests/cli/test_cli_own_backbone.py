@@ -66,7 +66,10 @@ def test_a_network_of_ones_own_is_a_locked_backbone(
             "--resamples", "0", "--json", "--out", tmp_path / "evaluation", "--device", "cpu",
         )
     )  # fmt: skip
-    # bright corners and stripes are seen through the frozen network
-    found = measured["classification"]
-    assert found["Pleural Effusion"]["auc"] > 0.8
-    assert found["Pneumothorax"]["auc"] > 0.8
+    found = measured["classification"]["Pleural Effusion"]
+    assert (found["positives"], found["negatives"]) == (16, 32)
+    # Bright corners and stripes are seen through the frozen network.  How well three sentences fit
+    # them after 120 steps of a language model that has read nothing is a matter of luck.
+    probed = json.loads(run("probe", features, "--data", data_folder, "--json"))
+    assert probed["neighbors"]["Pleural Effusion"]["auc"] > 0.9
+    assert probed["neighbors"]["Pneumothorax"]["auc"] > 0.9
