@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from cxrtext.pacs.inbox.inbox import Inbox
 from tests.pacs.certificates import Certificates, make_certificates
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing, write_peers
+from tests.pacs.studies import PLANTED
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +43,18 @@ def peers(tmp_path: Path) -> Callable[..., Path]:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """Certificates of a hospital's authority, and what may be wrong with one."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
+    """An inbox, whose disk may be nearly full."""
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        yield inbox
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    """Takes lines for the log; no planted name may be in them."""
+    lines: list[str] = []
+    yield lines
+    assert PLANTED not in "\n".join(lines)

@@ -3,7 +3,6 @@
 import socket
 import stat
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,19 +32,6 @@ def oru(
 
 def frame(message: bytes) -> bytes:
     return b"\x0b" + message + b"\x1c\r"
-
-
-@pytest.fixture
-def inbox(tmp_path: Path) -> Iterator[Inbox]:
-    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
-        yield inbox
-
-
-@pytest.fixture
-def said() -> Iterator[list[str]]:
-    lines: list[str] = []
-    yield lines
-    assert PLANTED not in "\n".join(lines)
 
 
 @pytest.fixture

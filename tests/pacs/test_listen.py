@@ -28,19 +28,6 @@ DX = "1.2.840.10008.5.1.4.1.1.1.1"
 
 
 @pytest.fixture
-def inbox(tmp_path: Path) -> Iterator[Inbox]:
-    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
-        yield inbox
-
-
-@pytest.fixture
-def said() -> Iterator[list[str]]:
-    lines: list[str] = []
-    yield lines
-    assert PLANTED not in "\n".join(lines)
-
-
-@pytest.fixture
 def listener(inbox: Inbox, said: list[str]) -> Iterator[Listener]:
     caps = Caps(associations=2, object_bytes=2**20, idle_s=2)
     with Listener(inbox, {"SENDER": "archive"}, port=0, caps=caps, say=said.append) as listener:

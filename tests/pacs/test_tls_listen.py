@@ -27,24 +27,11 @@ from cxrtext.pacs.tls import client_context, server_context
 from cxrtext_cli.main import app
 from tests.pacs.certificates import Certificate, Certificates
 from tests.pacs.orthanc import Orthanc, free_port, missing
-from tests.pacs.studies import PLANTED, archive, instance
+from tests.pacs.studies import archive, instance
 from tests.pacs.test_hl7_listen import frame, oru
 
 REQUEST_OF_HTTP = b"GET / HTTP/1.1\r\n\r\n"
 needs_dcmtk = pytest.mark.skipif(which("storescu") is None, reason="needs dcmtk")
-
-
-@pytest.fixture
-def inbox(tmp_path: Path) -> Iterator[Inbox]:
-    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
-        yield inbox
-
-
-@pytest.fixture
-def said() -> Iterator[list[str]]:
-    lines: list[str] = []
-    yield lines
-    assert PLANTED not in "\n".join(lines)
 
 
 def our_side(certificates: Certificates, *, ask: bool) -> ssl.SSLContext:
