@@ -30,9 +30,12 @@ TWO := OMP_NUM_THREADS=2 MKL_NUM_THREADS=2
 TEST_WORKERS ?= auto
 # Threads of each: models of tests are small, too.  "make test TEST_THREADS=4" tries another number.
 TEST_THREADS ?= 1
+# A seed: files, and the tests of each, run in another order.
+TEST_ORDER ?=
 # Bytecode is written whatever the environment says: each worker, and each program that a test starts,
 # would else compile everything anew.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) $(BIN)/python -m pytest -q
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) TEST_ORDER=$(TEST_ORDER) \
+    $(BIN)/python -m pytest -q
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 .PHONY: install demo test test-all test-browser check format docs clean-demo

@@ -3,9 +3,11 @@
 import csv
 import gc
 import os
+import random
 import shutil
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,17 @@ def pytest_collection() -> Generator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files, and the tests of each, into the order of the seed TEST_ORDER, where there is one."""
+    if seed := os.environ.get("TEST_ORDER"):
+        chance = random.Random(seed)  # noqa: S311
+        files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
+        for tests in files:
+            chance.shuffle(tests)
+        chance.shuffle(files)
+        items[:] = [test for tests in files for test in tests]
 
 
 @pytest.fixture(scope="session", autouse=True)
