@@ -19,13 +19,13 @@ from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import labeler_of
 from cxrtext.index.store.catalogue import UNLIKE
 from cxrtext.index.store.writer import keep_file, write_summary, writing
-from cxrtext_api.gate.keys import READ, Caller
+from cxrtext_api.gate.keys import ADMIN, READ, Caller
 from cxrtext_api.problems import HELD, Refusal
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.index import Index
-    from cxrtext.index.store.catalogue import Catalogue
+    from cxrtext.index.store.catalogue import Catalogue, IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
 WAIT_S = 2.0
@@ -52,7 +52,12 @@ NOT_YOURS = (
     "study_id: the index has images of this study that another key added; a key that may not read "
     "adds to studies of its own alone"
 )
+OTHERS = (
+    "This key did not bring that in: to change or delete what others did wants a key of the scopes "
+    "write and admin."
+)
 
+NOT_ALL = "the index does not hold all of these; nothing was deleted"
 
 Said = tuple[str, int, str]
 """A sentence of a report: its section, its place in it, its text."""
@@ -131,15 +136,19 @@ def add_image(
     picture: Picture,
     rows: Rows,
     caller: Caller,
-) -> None:
+) -> "IndexedImage | None":
     """Keep an image and note it in the index, under an id that was checked.
 
     Nothing of it is there before all of it is, whatever is killed.  Its file is named by its
     content.  What it takes the place of keeps its own file until the index names the new one.
 
+    Returns:
+        The image that it took the place of.
+
     Raises:
-        Refusal: The id is taken, what is said contradicts the index, there is no room for its
-            columns, or another process writes; nothing was written.
+        Refusal: The id is taken, others brought in what would be changed, what is said contradicts
+            the index, there is no room for its columns, or another process writes; nothing was
+            written.
         WorkError: The disk is full or cannot be written.
     """
     index = _index_for(service, name)
@@ -149,9 +158,16 @@ def add_image(
         known = catalogue.image(name)
         if known is not None and not form.replace:
             raise Refusal(409, TAKEN)
+        if known is not None and is_of_others([catalogue], "image", name, caller):
+            raise Refusal(403, OTHERS)
         if catalogue.meta()["generation"] != rows.generation:
             raise Refusal(503, HELD)  # it was written anew meanwhile
-        study, patient, split = _said(catalogue, name, form, caller)
+        others = [part.catalogue for part in service.archive.parts if part is not index]
+        study, patient, split = _said([catalogue, *others], name, form, caller)
+        if rows.said and is_of_others([catalogue, *others], "study_id", study, caller, but=name):
+            said = [(section, text) for section, _, text in rows.said]
+            if service.archive.report(study) not in ([], said):
+                raise Refusal(403, OTHERS)
         _check_columns(catalogue, form.metadata)
         digest = hashlib.sha256(picture.png).hexdigest()
         file = keep_file(catalogue, root, picture.png, digest, ".png")
@@ -163,6 +179,21 @@ def add_image(
         reports = _reports(catalogue, study, rows) if rows.said else None
         changes.add_images(index.folder, catalogue, [entry], rows.arrays, reports)
         write_summary(index.folder, catalogue)
+        return known
+
+
+def is_of_others(
+    catalogues: "Sequence[Catalogue]", column: str, value: str, caller: Caller, *, but: str = ""
+) -> bool:
+    """Whether images of a value, beside one, are not the caller's to change: asked of their rows.
+
+    What has no key, as by an import or from a PACS, is the operator's.
+    """
+    query = f"SELECT 1 FROM images WHERE {column} = ? AND image <> ? AND added_by IS NOT ? LIMIT 1"  # noqa: S608
+    asked = (value, but, caller.key_id)
+    return ADMIN not in caller.scopes and any(
+        catalogue.database.execute(query, asked).fetchone() for catalogue in catalogues
+    )
 
 
 def locked(stack: ExitStack, folder: Path) -> "Catalogue":
@@ -186,7 +217,7 @@ def _index_for(service: "Service", name: str) -> "Index":
 
 
 def _said(
-    catalogue: "Catalogue", name: str, form: NewImageForm, caller: Caller
+    catalogues: "Sequence[Catalogue]", name: str, form: NewImageForm, caller: Caller
 ) -> tuple[str, str, str]:
     """Study, patient and split of a form; what it does not say is taken from the index.
 
@@ -198,16 +229,12 @@ def _said(
     """
     reads = READ in caller.scopes
     study = form.study_id or name
-    others = catalogue.database.execute(
-        "SELECT 1 FROM images WHERE study_id = ? AND image <> ? AND added_by IS NOT ? LIMIT 1",
-        (study, name, caller.key_id),
-    ).fetchone()
-    if others and not reads:
+    if not reads and is_of_others(catalogues, "study_id", study, caller, but=name):
         raise Refusal(422, NOT_YOURS)
-    patient = _one(catalogue, "patient_id", "study_id", study, name) or form.patient_id or study
+    patient = _one(catalogues, "patient_id", "study_id", study, name) or form.patient_id or study
     if form.patient_id not in (None, patient):
         raise Refusal(422, "patient_id: the index has this study under another patient.")
-    split = _one(catalogue, "split", "patient_id", patient, name) or form.split or "test"
+    split = _one(catalogues, "split", "patient_id", patient, name) or form.split or "test"
     if reads and form.split not in (None, split):
         raise Refusal(422, "split: the index has this patient in another split.")
     return study, patient, split
@@ -231,13 +258,13 @@ def _reports(catalogue: "Catalogue", study_id: str, rows: Rows) -> NewReports:
     return NewReports(new, vectors, [(study_id, *said) for said in rows.said])
 
 
-def _one(catalogue: "Catalogue", wanted: str, column: str, value: str, name: str) -> str | None:
+def _one(
+    catalogues: "Sequence[Catalogue]", wanted: str, column: str, value: str, name: str
+) -> str | None:
     """What other images say in one column where another has a value."""
-    row = catalogue.database.execute(
-        f"SELECT {wanted} FROM images WHERE {column} = ? AND image <> ? LIMIT 1",  # noqa: S608
-        (value, name),
-    ).fetchone()
-    return None if row is None else str(row[0])
+    query = f"SELECT {wanted} FROM images WHERE {column} = ? AND image <> ? LIMIT 1"  # noqa: S608
+    rows = (one.database.execute(query, (value, name)).fetchone() for one in catalogues)
+    return next((str(row[0]) for row in rows if row is not None), None)
 
 
 class Subject(NamedTuple):
@@ -249,7 +276,7 @@ class Subject(NamedTuple):
 
 
 def delete_images(
-    service: "Service", images: Sequence[str], studies: Sequence[str]
+    service: "Service", images: Sequence[str], studies: Sequence[str], caller: Caller
 ) -> list[Subject]:
     """Delete images and studies; a study whose last image goes, goes with its report.
 
@@ -261,7 +288,7 @@ def delete_images(
 
     Raises:
         NotFoundError: One of them is not in the index; nothing was deleted.
-        Refusal: Another process writes.
+        Refusal: Others brought one of them in, or another process writes.
         WorkError: The index cannot be written.
     """
     with ExitStack() as stack:
@@ -270,7 +297,11 @@ def delete_images(
         gone = [image for part in found for image in part]
         held = {image.image for image in gone}
         if set(images) - held or set(studies) - {image.study_id for image in gone}:
-            raise NotFoundError("the index does not hold all of these; nothing was deleted")
+            raise NotFoundError(NOT_ALL)
+        catalogues = [catalogue for _, catalogue in parts]
+        if any(is_of_others(catalogues, "image", name, caller) for name in held):
+            # Whether others' are there is told to those who may read.
+            raise Refusal(403, OTHERS) if READ in caller.scopes else NotFoundError(NOT_ALL)
         for (part, catalogue), of_part in zip(parts, found, strict=True):
             if of_part:
                 names = [image.image for image in of_part]

@@ -13,7 +13,7 @@ from cxrtext.datasets.admission import decide
 from cxrtext.datasets.admission.ids import Ids, object_ids
 from cxrtext.images.frontal import look
 from cxrtext.service.alike import alike, shown_pixels
-from cxrtext_api.changes import TAKEN, NewImageForm, Said
+from cxrtext_api.changes import TAKEN, NewImageForm, Said, is_of_others
 from cxrtext_api.gate.keys import READ, Caller
 from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.uploads import Pixels
@@ -118,11 +118,8 @@ def existing(
 def _may_know(service: "Service", name: str, caller: Caller) -> bool:
     if READ in caller.scopes:
         return True
-    rows = (
-        part.catalogue.database.execute("SELECT added_by FROM images WHERE image = ?", (name,))
-        for part in service.archive.parts
-    )
-    return any(row == (caller.key_id,) for found in rows for row in found)
+    parts = [part.catalogue for part in service.archive.parts]
+    return not is_of_others(parts, "image", name, caller)
 
 
 def _has_pixels(service: "Service", known: "IndexedImage", pixels: Pixels) -> bool:

@@ -94,7 +94,7 @@ def test_a_file_of_keys(tmp_path: Path) -> None:
         ("secret-secret-secret", "form of a key"),
         ("secret-secret-secret secret", "form of a key"),
         (f"a read {'0' * 63}", "form of a key"),
-        (f"a admin {'0' * 64}", "unknown scope"),
+        (f"a owner {'0' * 64}", "unknown scope"),
         (f"a\u00e9 read {'0' * 64}", "letters, digits"),
         (f"a read {'0' * 64} tomorrow", "2027-12-31"),
         (f"a read {'0' * 64} 2031-01-01 more", "form of a key"),
@@ -266,7 +266,7 @@ def test_a_ring_follows_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 def test_a_ring_without_keys_lets_everybody_in() -> None:
     assert KeyRing(None).find(None) == ANYONE
-    assert ANYONE.scopes >= {"read", "write"}
+    assert ANYONE.scopes >= {"read", "write", "admin"}
 
 
 @pytest.mark.parametrize(

@@ -630,11 +630,12 @@ def keyed(
     """A client of a server with keys, and the headers that each key wants."""
     path = tmp_path / "keys"
     scopes = {"scanner": ["write"], "other": ["write"], "ward": ["read", "write"]}
+    scopes["admin"] = ["read", "write", "admin"]
     headers = {
         name: {"Authorization": f"Bearer {add_key(path, name, granted)}"}
         for name, granted in scopes.items()
     }
-    settings = Settings(uploads=uploads, keys_file=path)
+    settings = Settings(uploads=uploads, keys_file=path, audit_log=tmp_path / "audit.log")
     with serve(Service(model, open_index(index_copy, model)), settings) as made:
         yield made, headers
 
@@ -721,3 +722,45 @@ def test_a_key_that_writes_alone_goes_on_with_its_own_studies(
     entry = client.get("/v1/images/pa", headers=headers["ward"]).json()
     assert [said["sentence"] for said in entry["report"]] == ["Said once."]
     assert send("ward", 88, image_id="e", **study).status_code == 201
+
+
+def test_what_others_brought_in_is_changed_by_an_admin_alone(
+    keyed: tuple[TestClient, dict[str, dict[str, str]]], tmp_path: Path
+) -> None:
+    """Whichever way: in its place, moved, with another report, or gone; nothing of it changes."""
+    client, headers = keyed
+
+    def send(key: str, seed: int, **form: str) -> Any:
+        files = {"image": drawn(seed)}
+        return client.post("/v1/images", files=files, data=form, headers=headers[key])
+
+    def there(name: str) -> Any:
+        entry = client.get(f"/v1/images/{name}", headers=headers["ward"])
+        picture = client.get(f"/v1/images/{name}/rendered", headers=headers["ward"])
+        return entry.json(), picture.content
+
+    first = {"image_id": "theirs", "study_id": "n1", "patient_id": "q1", "report": "Said once."}
+    assert send("other", 90, **first).status_code == 201
+    before = [there(name) for name in ("theirs", KNOWN)]
+    for key in ("scanner", "ward"):
+        for name in ("theirs", KNOWN):
+            put = {"image_id": name, "replace": "true"}
+            for more in ({}, {"study_id": "stolen"}, {"patient_id": "q9", "split": "train"}):
+                refused = send(key, 91, **put, **more)
+                assert (refused.status_code, refused.json()["detail"]) == (403, changes.OTHERS)
+            gone = client.delete(f"/v1/images/{name}", headers=headers[key])
+            assert gone.status_code == (403 if key == "ward" else 404)
+        gone = client.delete("/v1/images", params={"study_id": "n1"}, headers=headers[key])
+        assert gone.status_code == (403 if key == "ward" else 404)
+    in_study = {"image_id": "more", "study_id": "n1"}
+    assert send("ward", 92, **in_study, report="Another.").status_code == 403
+    assert [there(name) for name in ("theirs", KNOWN)] == before
+    # What it adds, and what it added, is its own; the report that is there may come again.
+    assert send("ward", 92, **in_study, report="Said once.").status_code == 201
+    assert send("ward", 93, **in_study, replace="true").status_code == 201
+    assert client.delete("/v1/images/more", headers=headers["ward"]).status_code == 204
+    moved = send("admin", 94, image_id="theirs", replace="true", study_id="n2", report="New.")
+    assert (moved.status_code, moved.json()["study_id"]) == (201, "n2")
+    told = json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])
+    assert told["patient_id"] == ["n2", "q1"]  # and whose image it was
+    assert client.delete(f"/v1/images/{KNOWN}", headers=headers["admin"]).status_code == 204

@@ -31,12 +31,13 @@ KEYS_FILE_VARIABLE = "CXRTEXT_API_KEYS_FILE"
 CALLER = "cxrtext.caller"
 """Key of the :class:`Caller` in the ASGI scope."""
 
-READ, WRITE, METRICS = "read", "write", "metrics"
+READ, WRITE, ADMIN, METRICS = "read", "write", "admin", "metrics"
 
-SCOPES = frozenset({READ, WRITE, METRICS})
-"""What a key may do: ask, change the index, read the metrics (which ``read`` may too)."""
+SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
+"""What a key may do: ask; add images, and change and delete its own; change and delete, beside
+``write``, what others brought in; read the metrics (which ``read`` may too)."""
 
-ScopeName = Literal["read", "write", "metrics"]
+ScopeName = Literal["read", "write", "admin", "metrics"]
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
 CHECK_SECONDS = 1.0

@@ -162,13 +162,14 @@ async def add_image(
     said = await session.read(sentences_of, form.report or "")
     look = partial(existing, service, name, form, said, embedded, pixels, caller)
     held = None if form.replace else await session.read(look)
+    was = None
     if held is None:
         if said:
             await session.ensure_embedded([text for *_, text in said])
         rows = await session.compute(changes.rows_of, service, name, embedded, said)
         put = replace(form, replace=form.replace or form.by_header)
         try:
-            await session.read(
+            was = await session.read(
                 changes.add_image, service, uploads, name, put, picture, rows, caller
             )
         except Refusal as refusal:  # another request may have added the same meanwhile
@@ -179,7 +180,8 @@ async def add_image(
     response.status_code = 201 if held is None else 200
     name = held or name
     added = await session.read(detail, service, name)
-    _note(request, [changes.Subject(added.image_id, added.study_id, added.patient_id)])
+    gone = [] if was is None else [changes.Subject(was.image, was.study_id, was.patient_id)]
+    _note(request, [changes.Subject(added.image_id, added.study_id, added.patient_id), *gone])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
     if READ in caller.scopes:
         return AddedImage(**added.model_dump(), looks=looks)
@@ -232,7 +234,8 @@ async def delete_one(session: SessionDep, image_id: str, request: Request) -> Re
 
 async def _delete(session: Session, request: Request, images: list[str], studies: list[str]) -> int:
     """Delete, and note for the audit log whose images went; gives how many."""
-    gone = await session.read(changes.delete_images, session.service, images, studies)
+    caller: Caller = request.scope[CALLER]
+    gone = await session.read(changes.delete_images, session.service, images, studies, caller)
     _note(request, gone)
     return len(gone)
 

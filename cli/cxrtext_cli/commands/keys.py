@@ -26,7 +26,9 @@ def add(
     name: Name,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="What it may do: read, write, metrics; repeatable. Default: read."),
+        typer.Option(
+            help="What it may do: read, write, admin, metrics; repeatable. Default: read."
+        ),
     ] = None,
     expires: Annotated[
         datetime | None,

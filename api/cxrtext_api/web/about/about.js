@@ -131,7 +131,8 @@ function indexCard(model) {
 function accessCard({ access }) {
   if (!access) return card("Access", said("This server does not say what you may do."));
   const may = {
-    read: "ask and search", write: "add and remove images", metrics: "read the metrics",
+    read: "ask and search", write: "add images, and change and remove your own",
+    admin: "change and remove others' images", metrics: "read the metrics",
   };
   return card("Access", list([
     ["Key", access.key_id ?? "none; this machine only"],
