@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from cxrtext.text.finding_words import SIDES, Side, StudyWords, corpus_words, find_words
+from cxrtext.text.finding_words import StudyWords, corpus_words, find_words
+from cxrtext.text.sides import SIDES, Side, side_of, sides_of
 
 LEAST_EXPECTED = 10.0
 """Reports that would affirm a finding beside a statement if the two had nothing to do with each
@@ -23,9 +24,6 @@ RULED_OUT = 0.1
 MOST_RULED_OUT = 6
 """Findings that a statement without a word of one is judged by, the most affirmed first."""
 
-_SIDED = re.compile(r"\b(left|right)\b", re.IGNORECASE)
-_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|either|bibasilar|biapical)\b", re.IGNORECASE)
-_LOBES = re.compile(r"\b(?:(R[UML]L)|(L[UL]L|lingular?))\b")
 _LIMITED = re.compile(
     r"\b(?:large|larger|sizable|sizeable|massive|substantial|big|tension|displaced)\b",
     re.IGNORECASE,
@@ -109,9 +107,9 @@ class Vocabulary:
         absent = self._findings(words.denied) - present
         if len(present) > 1:
             present = (present - self.modifiers) or present
-        found = [Assertion(one, True, self._side(one, words, sentence)) for one in present]
+        found = [Assertion(one, True, self._side(one, words)) for one in present]
         limited = bool(_LIMITED.search(sentence))
-        side = _one_side(sentence) if absent and not present else ""
+        side = side_of(sentence) if absent and not present else ""
         found += [Assertion(one, False, side, limited) for one in absent]
         if not found:
             implied = self.ruled_out(sentence)[:MOST_RULED_OUT]
@@ -134,9 +132,9 @@ class Vocabulary:
         for sentence in sentences:
             words = words_of(sentence)
             for one in self._findings(words.affirmed):
-                present[one] |= _sides(sentence)
+                present[one] |= sides_of(sentence)
             for one in self._findings(words.hedged):
-                hedged[one] |= _sides(sentence)
+                hedged[one] |= sides_of(sentence)
             if statements_of(sentence):
                 absent |= set(self.ruled_out(sentence))
         for one in present:
@@ -151,10 +149,7 @@ class Vocabulary:
     def _findings(self, words: Iterable[str]) -> set[str]:
         return {self.forms[word] for word in words if word in self.forms}
 
-    def _side(self, finding: str, words: StudyWords, sentence: str) -> Side:
-        named = _one_side(sentence)
-        if named or _LOBES.search(sentence):  # clauses are told apart by the words "left", "right"
-            return named
+    def _side(self, finding: str, words: StudyWords) -> Side:
         forms = {form for form, one in self.forms.items() if one == finding}
         left, right = (bool(forms & sided) for sided in (words.left, words.right))
         return "" if left == right else "left" if left else "right"
@@ -180,7 +175,7 @@ def statements_of(sentence: str) -> set[str]:
     They are those that it denies; of one that affirms nothing and does not hedge, all but articles
     and the like.  None where it speaks of one side or of large ones alone.
     """
-    if _one_side(sentence) or _LIMITED.search(sentence):
+    if side_of(sentence) or _LIMITED.search(sentence):
         return set()
     words = words_of(sentence)
     if words.affirmed or words.hedged:
@@ -294,18 +289,3 @@ def _modifiers(studies: Iterable[Sequence[str]], vocabulary: Vocabulary) -> froz
             seen.update(there)
             alone.update(there if len(there) == 1 else ())
     return frozenset(one for one, count in seen.items() if alone[one] < math.ceil(count / 2))
-
-
-def _sides(sentence: str) -> set[Side]:
-    """The sides that a sentence names: both where it says "bilateral"."""
-    lower = {word.lower() for word in _SIDED.findall(sentence)}
-    named: set[Side] = {side for side in SIDES if side in lower}
-    for right, left in _LOBES.findall(sentence):
-        named |= {"right"} if right else set()
-        named |= {"left"} if left else set()
-    return {*SIDES} if _BOTH.search(sentence) else named
-
-
-def _one_side(sentence: str) -> Side:
-    sides = _sides(sentence)
-    return sides.pop() if len(sides) == 1 else ""

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from cxrtext.errors import DataError
 from cxrtext.files import write_text
-from cxrtext.text.wording import CLAUSE_END, mentions, wording
+from cxrtext.text.sides import SIDES, Side, sided_parts
+from cxrtext.text.wording import mentions, wording
 
 AFFIRMED, ENOUGH, FEWEST = 0.02, 10, 5
 """A word is affirmed by this share of the reports, or by so many where that is fewer, so that a
@@ -34,15 +34,11 @@ DENIED, FEWEST_DENIED = 0.005, 3
 MOST = 0.5
 """A word is affirmed by at most this share of the reports."""
 
-Side = Literal["", "left", "right"]
-SIDES: tuple[Side, ...] = ("left", "right")
 Targets = np.ndarray[tuple[int, int], np.dtype[np.int8]]
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'/-]*")
 _MARKS = re.compile(r"\[\*\*.*?\*\*\]|_{2,}|\b[\w-]*X{2,}[\w-]*\b")
 """What de-identification left: [** **] and ___ of MIMIC, XXXX of Open-i."""
-_SIDED = re.compile(r"\b(left|right)\b", re.IGNORECASE)
-_BOTH = re.compile(r"\b(bilateral(?:ly)?|both|bibasilar|biapical)\b", re.IGNORECASE)
 
 # Words that are denied and name no finding that an image shows.
 _STOP = """
@@ -109,7 +105,7 @@ class StudyWords:
 
     ``affirmed`` and ``denied`` are those of :func:`~cxrtext.text.wording.mentions` in any of its
     sentences; ``hedged`` those of sentences that hedge; ``left`` and ``right`` those affirmed in a
-    clause that names this side and not the other, or says "bilateral".
+    part about this side (:func:`~cxrtext.text.sides.sided_parts`).
     """
 
     affirmed: frozenset[str]
@@ -188,16 +184,10 @@ def _sentence_words(sentence: str) -> tuple[frozenset[str], ...]:
     text = _MARKS.sub(" ", sentence)
     affirmed, denied = mentions(text)
     hedged = set(_words(text)) if wording(text) == "uncertain" else set()
-    sided: dict[str, set[str]] = {"left": set(), "right": set()}
-    if affirmed and (_SIDED.search(text) or _BOTH.search(text)):
-        for clause in _clauses(text):
-            named = {side.lower() for side in _SIDED.findall(clause)}
-            if _BOTH.search(clause):
-                named = {"left", "right"}
-            elif len(named) == 2:
-                continue
-            for side in named:
-                sided[side] |= mentions(clause)[0] & affirmed
+    sided: dict[Side, set[str]] = {"left": set(), "right": set()}
+    for part, sides in sided_parts(text) if affirmed else ():
+        for side in sides:
+            sided[side] |= mentions(part)[0] & affirmed
     # one text for a word, however many sentences hold it
     kinds = (affirmed, denied, hedged, sided["left"], sided["right"])
     return tuple(frozenset(map(sys.intern, words)) for words in kinds)
@@ -205,12 +195,6 @@ def _sentence_words(sentence: str) -> tuple[frozenset[str], ...]:
 
 def _words(text: str) -> Iterable[str]:
     return (word.lower() for word in _WORD.findall(text))
-
-
-def _clauses(text: str) -> list[str]:
-    """The parts of a sentence between the ends of clauses."""
-    ends = [match.start() for match in CLAUSE_END.finditer(text)]
-    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
 def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[FindingWord]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
+from cxrtext.text.sides import cased, other_side, sides_of
 from cxrtext.text.wording import mentions, wording
 
 Turn = Literal["mirrored", "denied"]
@@ -19,12 +20,8 @@ TURNS: tuple[str, ...] = get_args(Turn)
 """What :func:`turned` knows: sides and levels exchanged, denials taken away or put in."""
 
 _FLAGS = re.IGNORECASE
-_SIDE = re.compile(r"\b(left|right)\b", _FLAGS)
-_SHORT = re.compile(r"\b([LR])(UL|ML|LL)\b")
 _LEVEL = re.compile(r"\b(upper|lower)(?=[ -](?:lobes?|lungs?|zones?|fields?)\b)", _FLAGS)
-_SHORT_LEVEL = re.compile(r"\b([LR])([UL])L\b")
-_BOTH = re.compile(r"\b(?:bilateral(?:ly)?|both|bi(?:basilar|basal|apical)|either)\b", _FLAGS)
-_OTHER = {"left": "right", "right": "left", "upper": "lower", "lower": "upper"}
+_SHORT_LEVEL = re.compile(r"\b([LR])([UL])L\b", _FLAGS)
 
 _NO = re.compile(
     r"^(?P<there>there (?:is|are|has been) )?no (?:definite |acute |obvious |significant )?"
@@ -85,9 +82,8 @@ def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[
 @lru_cache(maxsize=4096)
 def _places(sentence: str) -> frozenset[str]:
     """The sides and levels that a sentence names."""
-    if both_sides(sentence):
-        return frozenset({"left", "right"})
-    return frozenset(_sides(sentence) | _levels(sentence))
+    sides = sides_of(sentence)
+    return sides if len(sides) == 2 else sides | _levels(sentence)
 
 
 @lru_cache(maxsize=4096)
@@ -108,55 +104,20 @@ def mirrored(sentence: str) -> tuple[str, ...]:
     found = []
     if other := other_side(sentence):
         found.append(other)
-    if len(_levels(sentence)) == 1 and not _BOTH.search(sentence):
-        other = _LEVEL.sub(_exchanged, sentence)
-        found.append(_SHORT_LEVEL.sub(lambda m: m[1] + "UL"[m[2] == "U"] + "L", other))
+    if len(_levels(sentence)) == 1 and len(sides_of(sentence)) < 2:
+        other = _LEVEL.sub(lambda m: _level(m[1], "lower", "upper"), sentence)
+        found.append(_SHORT_LEVEL.sub(lambda m: m[1] + _level(m[2], "L", "U") + m[0][2], other))
     return tuple(found)
 
 
-def side_of(sentence: str) -> Literal["left", "right"] | None:
-    """The side that a sentence names, where it names one and not the other."""
-    sides = _sides(sentence)
-    return None if len(sides) != 1 else "left" if "left" in sides else "right"
-
-
-def other_side(sentence: str) -> str:
-    """The sentence with left and right exchanged; "" where it does not name exactly one side.
-
-    >>> other_side("Opacity in the LLL."), other_side("Both lungs are clear.")
-    ('Opacity in the RLL.', '')
-    """
-    if side_of(sentence) is None:
-        return ""
-    other = _SIDE.sub(_exchanged, sentence)
-    return _SHORT.sub(lambda m: "LR"[m[1] == "L"] + m[2], other)
-
-
-def both_sides(sentence: str) -> bool:
-    """Whether a sentence speaks of both sides ("bilateral", "right greater than left")."""
-    return bool(_BOTH.search(sentence)) or len(_sides(sentence)) == 2
-
-
-def _sides(sentence: str) -> set[str]:
-    if _BOTH.search(sentence):
-        return set()
-    named = {word.lower() for word in _SIDE.findall(sentence)}
-    return named | {"left" if m[0] == "L" else "right" for m in _SHORT.findall(sentence)}
-
-
-def _levels(sentence: str) -> set[str]:
+def _levels(sentence: str) -> frozenset[str]:
     named = {word.lower() for word in _LEVEL.findall(sentence)}
-    return named | {"upper" if m[1] == "U" else "lower" for m in _SHORT_LEVEL.findall(sentence)}
+    short = {"upper" if m[2] in "Uu" else "lower" for m in _SHORT_LEVEL.finditer(sentence)}
+    return frozenset(named | short)
 
 
-def _exchanged(match: re.Match[str]) -> str:
-    return _cased(_OTHER[match[1].lower()], match[1])
-
-
-def _cased(word: str, like: str) -> str:
-    if like.isupper():
-        return word.upper()
-    return word.capitalize() if like[0].isupper() else word
+def _level(word: str, low: str, high: str) -> str:
+    return cased(low if word.lower() == high.lower() else high, word)
 
 
 def denied(sentence: str) -> tuple[str, ...]:

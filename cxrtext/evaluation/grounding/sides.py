@@ -25,7 +25,8 @@ from cxrtext.evaluation.predictions.columns import (
     words,
 )
 from cxrtext.models import ImageTextModel
-from cxrtext.text.turning import false_of, other_side, side_of
+from cxrtext.text.sides import other_side, side_of
+from cxrtext.text.turning import false_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

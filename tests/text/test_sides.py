@@ -1,0 +1,88 @@
+"""Which sides a sentence names, and that all who ask agree."""
+
+import csv
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from cxrtext.phantom.studies import draw_studies
+from cxrtext.records import Study
+from cxrtext.text.assertions import Vocabulary, words_of
+from cxrtext.text.sides import other_side, side_of, sides_of
+from cxrtext.text.studies import study_sentences
+from cxrtext.text.turning import mirrored
+
+DATA = os.environ.get("CXRTEXT_TEST_DATA")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "side", "other"),
+    [
+        ("Left pleural effusion.", "left", "Right pleural effusion."),
+        ("Opacity in the RUL, on the right.", "right", "Opacity in the LUL, on the left."),
+        ("rll opacity.", "right", "lll opacity."),
+        ("The left lung is clear.", "left", "The right lung is clear."),
+        ("Effusions, right greater than left.", "", ""),
+        ("Bilateral effusions, larger on the left.", "", ""),
+        ("Bibasal opacity, more so on the left.", "", ""),
+        ("Cardiomegaly.", "", ""),
+        # The other side has no such thing.
+        ("There is a lingular opacity.", "left", ""),
+        ("Lingular opacity.", "left", ""),
+        ("Scar in the LINGULA of the left lung.", "left", ""),
+        ("RML atelectasis.", "right", ""),
+        ("Right middle lobe collapse.", "right", ""),
+        ("Fluid in the right minor fissure.", "right", ""),
+        ("Opacity of the right middle zone.", "right", "Opacity of the left middle zone."),
+    ],
+)
+def test_the_side_of_a_sentence(sentence: str, side: str, other: str) -> None:
+    assert side_of(sentence) == side
+    assert other_side(sentence) == other
+
+
+def test_both_sides() -> None:
+    for sentence in ("Effusions on either side.", "Effusions, right greater than left."):
+        assert sides_of(sentence) == {"left", "right"}
+
+
+def _agree(sentences: Iterable[str]) -> int:
+    """Compare what the three readers make of sentences; returns how many name a side."""
+    sided = 0
+    for sentence in dict.fromkeys(sentences):
+        named, words = sides_of(sentence), words_of(sentence)
+        sided += bool(named)
+        vocabulary = Vocabulary({word: word for word in words.affirmed})
+        for one in vocabulary.assertions(sentence):
+            if one.present:
+                there = {
+                    side
+                    for side, of in (("left", words.left), ("right", words.right))
+                    if one.finding in of
+                }
+                assert one.side == (there.pop() if len(there) == 1 else ""), sentence
+                if len(named) < 2:
+                    assert one.side == side_of(sentence), sentence
+        for turned in mirrored(sentence):
+            if sides_of(turned) != named:
+                assert sides_of(turned) == {"left", "right"} - named, sentence
+    return sided
+
+
+def test_readers_agree_on_the_sentences_of_phantoms() -> None:
+    drawn = draw_studies(400, seed=5)
+    said = (one.text for study in drawn for _, part in study.report.sections() for one in part)
+    assert _agree(said) > 300
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA, reason="CXRTEXT_TEST_DATA is not set")
+def test_readers_agree_on_sentences_of_radiologists() -> None:
+    assert DATA is not None
+    with (Path(DATA) / "reports" / "reports.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    parts = ("findings", "impression")
+    studies = (Study(row["study_id"], "", {name: row[name] for name in parts}) for row in rows)
+    assert _agree(one.sentence for study in studies for one in study_sentences(study)) > 1000
