@@ -1,11 +1,15 @@
 """``cxrtext results`` as a user starts it: what it says, refuses, and keeps to itself."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from pydicom import dcmread
 
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.results.folder import Kept, ResultsFolder
+from cxrtext.pacs.results.sending import Delivery
 from tests.cli.conftest import Command, cxrtext, refused
 from tests.conftest import draw
 from tests.pacs.orthanc import Orthanc, free_port
@@ -96,3 +100,37 @@ def test_a_peer_that_is_not_there_is_said_in_a_line_and_nothing_is_lost(
     assert done.returncode == 1
     assert "error: archive: cannot be reached; is it running, on this port?" in done.stderr
     assert len(list((tmp_path / "out" / "objects").iterdir())) == 2
+
+
+def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
+    cxrtext: Command,
+    refused: Refused,
+    checkpoint: Path,
+    tmp_path: Path,
+    peers: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: dict[str, list[str]] = {}
+
+    def send(folder: ResultsFolder, notes: Sequence[Kept], peer: Peer) -> Delivery:
+        told[peer.name] = [dcmread(folder.path / one.file).PatientID for one in notes]
+        return Delivery(len(notes), 0)
+
+    dimse = {"host": "127.0.0.1", "port": free_port(), "aet": "A"}
+    file = peers(*({"name": name, "dimse": dimse, "write": True} for name in ("north", "south")))
+    images = [write_source(tmp_path / f"{n}.dcm", "cr", number=n) for n in (1, 2, 3)]
+    out = tmp_path / "out"
+    asked = ["--sentence", "Left pleural effusion.", "--out", out, "--model", checkpoint]
+    assert cxrtext("results", *images, *asked).returncode == 0
+    folder = ResultsFolder(out)
+    first, second, _ = dict.fromkeys(one.study for one in folder.all())
+    folder.note_sent([one.instance for one in folder.all(study=first)], "north")
+    folder.note_sent([one.instance for one in folder.all(study=second)], "south")
+    monkeypatch.setattr("cxrtext.pacs.results.sending.send_results", send)
+    back = ["results", "revoke", "--out", out, "--peers", file]
+    assert "was sent to it" in refused(*back, "--study", first, "--send", "south")
+    assert "results taken back: 6; rejection notes" in cxrtext(*back, "--all").stdout
+    assert told == {"north": ["CANARY-1"], "south": ["CANARY-2"]}
+    assert all(one.revoked for one in folder.all() if one.kind != "reject")
+    cxrtext("results", "send", "north", "--out", out, "--peers", file)
+    assert told["north"] == [], "a note of another's patient, or a result that was taken back"

@@ -39,7 +39,7 @@ def test_a_result_that_is_made_again_was_sent_and_taken_back_before(tmp_path: Pa
     again = folder.find(kept.instance)
     assert again is not None
     assert again.revoked
-    assert folder.peers_of([kept.instance]) == ["archive"]
+    assert folder.peers() == {kept.instance: ["archive"]}
 
 
 def test_of_two_that_make_one_result_the_row_is_that_of_the_file(

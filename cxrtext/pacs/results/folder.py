@@ -215,11 +215,13 @@ class ResultsFolder:
             found = database.execute("SELECT instance FROM sent WHERE peer = ?", [peer])
             return frozenset(instance for (instance,) in found)
 
-    def peers_of(self, instances: Sequence[str]) -> list[str]:
-        """The peers that have any of some results."""
+    def peers(self) -> Mapping[str, list[str]]:
+        """The peers that have each result, by its UID; of one that none has, nothing."""
+        found: dict[str, list[str]] = {}
         with self._database() as database:
-            rows = database.execute("SELECT DISTINCT peer, instance FROM sent").fetchall()
-        return sorted({peer for peer, instance in rows if instance in frozenset(instances)})
+            for instance, peer in database.execute("SELECT instance, peer FROM sent ORDER BY peer"):
+                found.setdefault(instance, []).append(peer)
+        return found
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
         """Note that a peer has some results."""

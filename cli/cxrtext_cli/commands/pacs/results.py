@@ -160,7 +160,7 @@ def send(
 
     chosen = _peer(peers, peer)
     folder = ResultsFolder(out, create=False)
-    some = [one for one in folder.all() if one.revoked is None]
+    some = [one for one in folder.all() if one.revoked is None and one.kind != "reject"]
     done = _send(folder, some, chosen)
     typer.echo(f"{peer}: {done['sent']} sent, {done['there']} there before")
 
@@ -176,11 +176,11 @@ def revoke(
         typer.Option(help="Why: rejected for quality, or for patient safety."),
     ] = "quality",
     send: Annotated[
-        str | None, typer.Option(help="Peer to send the notes to; by default who has the results.")
+        str | None, typer.Option(help="The one peer to tell; by default all that have results.")
     ] = None,
     peers: PeersIf = None,
 ) -> None:
-    """Take results back: write rejection notes, and send them to the peers that have the results.
+    """Take results back: each peer gets rejection notes of those that were sent to it.
 
     A PACS that knows such notes (IHE Image Object Change Management) hides what they name; others
     keep the results and the note beside each other.
@@ -204,17 +204,28 @@ def revoke(
     ]
     if not some:
         raise InputError(f"{out}: has no such result; cxrtext results list --out {out} shows all")
-    names = [send] if send else folder.peers_of([one.instance for one in some])
+    peers_of = folder.peers()
+    had = sorted({name for one in some for name in peers_of.get(one.instance, ())})
+    if send and send not in had:
+        raise InputError(f"{send}: none of these results was sent to it; leave --send out")
+    names = [send] if send else had
     if names and peers is None:
         raise InputError(f"--peers FILE is wanted: {', '.join(names)} has results to take back")
     chosen = [_peer(peers, name) for name in names]
-    for one in chosen:
-        one.require_write()
-    notes = reject(folder, some, reason)
-    typer.echo(f"results taken back: {len(some)}; rejection notes in {out}: {len(notes)}")
-    for one in chosen:
-        done = _send(folder, notes, one)
-        typer.echo(f"{one.name}: {done['sent']} notes sent, {done['there']} there before")
+    for peer in chosen:
+        peer.require_write()
+    notes = {
+        peer.name: reject(
+            folder, [one for one in some if peer.name in peers_of.get(one.instance, ())], reason
+        )
+        for peer in chosen
+    }
+    folder.note_revoked([one.instance for one in some])
+    count = len({note.instance for of_peer in notes.values() for note in of_peer})
+    typer.echo(f"results taken back: {len(some)}; rejection notes in {out}: {count}")
+    for peer in chosen:
+        done = _send(folder, notes[peer.name], peer)
+        typer.echo(f"{peer.name}: {done['sent']} notes sent, {done['there']} there before")
 
 
 def list_results(out: Folder, as_json: AsJson = False) -> None:
@@ -222,9 +233,9 @@ def list_results(out: Folder, as_json: AsJson = False) -> None:
     from cxrtext.pacs.results.folder import ResultsFolder
 
     folder = ResultsFolder(out, create=False)
-    rows = []
+    rows, peers_of = [], folder.peers()
     for one in folder.all():
-        peers = folder.peers_of([one.instance])
+        peers = peers_of.get(one.instance, [])
         rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
     print_json(rows) if as_json else print_rows(rows)
 
