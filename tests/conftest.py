@@ -35,7 +35,7 @@ def pytest_collection() -> Generator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files, and the tests of each, into the order of the seed TEST_ORDER, where there is one."""
+    """Put files, and the tests of each, into another order, where TEST_ORDER names a seed."""
     if seed := os.environ.get("TEST_ORDER"):
         chance = random.Random(seed)  # noqa: S311
         files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
