@@ -32,5 +32,5 @@ def running(server: uvicorn.Server) -> Iterator[str]:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive(), "the server did not end"

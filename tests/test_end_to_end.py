@@ -184,15 +184,15 @@ def address(work: Path) -> Iterator[str]:
     assert line.startswith("serving at http://127.0.0.1:"), server.communicate()[1]
     yield line.split()[-1]
     server.send_signal(signal.SIGTERM)
-    _, complaints = server.communicate(timeout=30)
+    _, complaints = server.communicate(timeout=60)
     assert server.returncode == 0
     assert "Traceback" not in complaints
 
 
 def test_the_page_and_the_api_answer(address: str) -> None:
-    with urllib.request.urlopen(f"{address}/", timeout=30) as page:
+    with urllib.request.urlopen(f"{address}/", timeout=60) as page:
         assert "Research use only" in page.read().decode()
-    with urllib.request.urlopen(f"{address}/v1/model", timeout=30) as answer:
+    with urllib.request.urlopen(f"{address}/v1/model", timeout=60) as answer:
         assert json.load(answer)["images"] == 60
 
 

@@ -41,7 +41,7 @@ def held(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            process.communicate("", timeout=10)
+            process.communicate("", timeout=60)
 
 
 @pytest.fixture

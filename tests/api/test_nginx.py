@@ -80,7 +80,7 @@ def replica(name: str) -> Iterator[Replica]:
 
 def ask(address: str, path: str, body: bytes | None = None) -> tuple[int, dict[str, Any], Any]:
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", body, timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", body, timeout=60) as answer:
             return answer.status, json.loads(answer.read()), answer.headers
     except urllib.error.HTTPError as error:
         with error:

@@ -25,7 +25,7 @@ def search(
         f"{url}/v1/search",
         data={"k": 40, "not": without, **fields},
         headers={"Accept": accept},
-        timeout=30,
+        timeout=60,
     )
     assert answer.status_code == 200, answer.text
     return answer.json() if accept == "application/json" else answer.text

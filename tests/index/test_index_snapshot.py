@@ -61,12 +61,12 @@ def test_of_two_threads_that_look_the_newer_view_stays(
     version[0] = 1
     older = threading.Thread(target=look, name="older", args=(older_is_done,))
     older.start()
-    older_reads.wait(10)
+    older_reads.wait(60)
     version[0] = 2
     newer = threading.Thread(target=look, name="newer", args=(threading.Event(),))
     newer.start()
-    older.join(10)
-    newer.join(10)
+    older.join(60)
+    newer.join(60)
     assert int(seen.snapshot) == 2  # type: ignore[call-overload]
 
 
@@ -78,14 +78,14 @@ def test_what_was_deleted_is_gone_from_the_next_view(index: Index) -> None:
         with index.catalogue.transaction() as database:
             database.execute("SELECT count(*) FROM images").fetchone()
             inside.set()
-            go_on.wait(10)
+            go_on.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    inside.wait(10)
+    inside.wait(60)
     deleting = threading.Thread(target=delete, args=(index.folder, ["s01"]))
     deleting.start()
     go_on.set()
-    deleting.join(30)
-    thread.join(10)
+    deleting.join(60)
+    thread.join(60)
     assert index.snapshot.images == 47

@@ -92,7 +92,7 @@ class Orthanc:
         self._http = httpx2.Client(
             base_url=self.rest,
             auth=(USER, PASSWORD),
-            timeout=30,
+            timeout=60,
             trust_env=False,
             limits=httpx2.Limits(max_keepalive_connections=0),  # none outlives a kill or a test
         )

@@ -1,0 +1,14 @@
+"""Waiting for what must happen, for longer than the busiest machine needs."""
+
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 120.0
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Look until it has happened, and fail where it does not."""
+    end = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < end, f"it has not happened within {PATIENCE_S:g} s"
+        time.sleep(0.01)
