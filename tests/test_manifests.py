@@ -4,7 +4,6 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cxrtext.shards.config import read_shards
 from cxrtext_api.app import create_app
 from cxrtext_api.settings import Settings
 from cxrtext_cli.main import app as cli
@@ -229,50 +227,8 @@ def pod_in(one: dict[str, Any]) -> bool:
     return "template" in one.get("spec", {})
 
 
-def trusted(words: list[str]) -> list[str]:
-    return [word.partition("=")[2] for word in words if word.startswith("--trusted-host=")]
-
-
-def test_the_front_of_the_compose_file_asks_its_shards_by_names_that_they_take() -> None:
+def test_nginx_asks_every_replica_of_the_compose_file() -> None:
     services = documents(DOCKER / "compose.replicas.yaml")[0]["services"]
-    given = read_shards(DOCKER / "shards.yaml", {"CXRTEXT_SHARDS_KEY": "key"})
-    hosts = {url.split("/")[2].partition(":")[0] for one in given.shards for url in one.urls}
-    aliases = {
-        alias: service["command"]
-        for service in services.values()
-        for network in (service["networks"],)
-        if isinstance(network, dict)
-        for alias in network["shards"]["aliases"]
-    }
-    assert hosts == aliases.keys()
-    for host, words in aliases.items():
-        assert any(fnmatch(host, name) for name in trusted(words))
-
-
-def test_the_front_in_kubernetes_asks_each_replica_of_each_shard(tmp_path: Path) -> None:
-    front = documents(DOCKER / "kubernetes" / "front.yaml")
-    text = next(one["data"]["shards.yaml"] for one in front if "shards.yaml" in one.get("data", {}))
-    (tmp_path / "shards.yaml").write_text(text)
-    given = read_shards(tmp_path / "shards.yaml", {"CXRTEXT_SHARDS_KEY": "key"})
-    sets = {
-        one["metadata"]["name"]: one
-        for one in documents(DOCKER / "kubernetes" / "shards.yaml")
-        if one["kind"] == "StatefulSet"
-    }
-    assert [shard.name for shard in given.shards] == list(sets)
-    for shard in given.shards:
-        one = sets[shard.name]
-        pods_of_it = [f"{shard.name}-{i}.{shard.name}" for i in range(one["spec"]["replicas"])]
-        assert [url.split("/")[2] for url in shard.urls] == [f"{pod}:8000" for pod in pods_of_it]
-        (serve,) = one["spec"]["template"]["spec"]["containers"][:1]
-        assert all(any(fnmatch(pod, name) for name in trusted(serve["args"])) for pod in pods_of_it)
-
-
-def test_shards_are_pulled_by_the_names_that_they_are_published_by() -> None:
-    from cxrtext.index.shards import shard_name
-
-    for where, words in LINES.values():
-        if words[:2] == ["index", "pull"] and "shard-" in words[2]:
-            number = re.search(r"shard-0*(\d+)-of-0*(\d+)$", words[2])
-            assert number, where
-            assert words[2].endswith(shard_name(int(number[1]), int(number[2])))
+    serving = {name for name, one in services.items() if one.get("command", [""])[0] == "serve"}
+    said = (DOCKER / "nginx" / "compose.conf").read_text(encoding="utf-8")
+    assert set(re.findall(r"server (\S+):8000 ", said)) == serving == {"replica-a", "replica-b"}

@@ -16,7 +16,7 @@ from cxrtext_api.observe.audit import AuditLog, note_subjects
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.openapi import describe
 from cxrtext_api.problems import add_problem_handlers
-from cxrtext_api.routes import health, images, model, pacs, page, questions, search, shard, write
+from cxrtext_api.routes import health, images, model, pacs, page, questions, search, write
 from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.settings import Settings
 
@@ -27,7 +27,7 @@ Research use only. Not a medical device.
 An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
-ROUTES = (health, page, model, images, questions, search, pacs, shard, write)
+ROUTES = (health, page, model, images, questions, search, pacs, write)
 
 
 @asynccontextmanager

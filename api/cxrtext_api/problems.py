@@ -23,7 +23,6 @@ from cxrtext.errors import (
     UnavailableError,
     kind_of,
 )
-from cxrtext.shards.answering import OtherModel
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import is_full, place_of
 from cxrtext_api.runtime.scope import Busy, NotReady
@@ -161,8 +160,6 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
             return respond(status, headers={**(error.headers or {}), **allowed})
         case Refusal(status=status):
             return respond(status, error.detail, headers=RETRY if status == 503 else None)
-        case OtherModel():
-            return respond(409, "This shard has another model than the server that asks it.")
         case NotReady():
             return respond(503, str(error), headers=RETRY)
         case Busy():
@@ -207,6 +204,6 @@ def add_problem_handlers(app: FastAPI) -> None:
     """Turn every error of an application into a problem document."""
     for kind in (
         *(HTTPException, RequestValidationError, CxrTextError, OSError, sqlite3.Error),
-        *(Busy, NotReady, OtherModel, Refusal),
+        *(Busy, NotReady, Refusal),
     ):
         app.add_exception_handler(kind, _on_error)

@@ -20,9 +20,6 @@ class Settings(BaseModel):
         device: Where to compute.
         prompts: YAML file of the findings' prompts; CheX5's by default.
         language_model: Folder or hub id of the language model that scores sentences.
-        shards: File that lists the services whose indexes are searched as one, in place of an
-            index; see :mod:`cxrtext.shards.config`.
-        require_all: Whether an answer without one of them is refused.
         uploads: Folder for images that are added over HTTP; without one none can be.
         read_only: Whether to refuse to add and delete images; of a replica that is so anyway.
         inbox: Folder of what hospital systems sent (``cxrtext listen``), for the metrics alone.
@@ -60,8 +57,6 @@ class Settings(BaseModel):
 
     checkpoint: Path | None = None
     index: Path | tuple[Path, ...] | None = None
-    shards: Path | None = None
-    require_all: bool = False
     device: str = "cpu"
     prompts: Path | None = None
     language_model: str | None = None

@@ -83,12 +83,6 @@ def _empty_folder(path: Path) -> None:
         raise DataError(f"{path}: is not empty; name a new folder")
 
 
-def _shards(path: Path) -> None:
-    from cxrtext.shards.config import read_shards
-
-    read_shards(path)
-
-
 def _new_file(path: Path) -> None:
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name a file")
@@ -233,7 +227,6 @@ LANGUAGE_MODEL = Kind(_language_model)
 """A folder, or a hub id; the hub is not asked."""
 DATA_FOLDER = Kind(_data_folder)
 PROMPTS = Kind(_prompts)
-SHARDS = Kind(_shards)
 NEW_FILE = Kind(_new_file)
 NEW_TABLE = Kind(_new_table)
 NEW_PREDICTIONS = Kind(_new_predictions)

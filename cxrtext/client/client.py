@@ -175,10 +175,7 @@ class Client:
     def cohort(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> str:
-        """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas.
-
-        Where a shard of the archive is missing, the last line begins with ``#`` and says so.
-        """
+        """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas."""
         form = search_form(query, **options)
         return self._post("/v1/search", image, form, accept=CSV).text
 
@@ -188,8 +185,7 @@ class Client:
         """Every image that a search finds as CSV, in parts, as the server sends them.
 
         The options are those of :meth:`search`, of which ``k``, ``offset`` and ``mode`` have no
-        meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part;
-        where a shard of the archive is missing, the last line begins with ``#`` and says so.
+        meaning here.  Where the server breaks off, an :class:`ApiError` follows the last part.
         """
         content = _content(image, search_form(query, **options))
         return self._transport.stream("POST", "/v1/search/export", **content)
@@ -197,15 +193,11 @@ class Client:
     def images(self, where: str | None = None, page: int = 200) -> Iterator[Image]:
         """Every indexed image, or those that a filter leaves, in the order of indexing.
 
-        They are asked for a ``page`` at a time.  Where a shard of the archive is missing, an
-        :class:`ApiError` of status 503 says so; :meth:`page` gives what there is.
+        They are asked for a ``page`` at a time.
         """
         offset = 0
         while True:
             found = self.page(offset, page, where)
-            if found.shards is not None and found.shards.missing:
-                gone = ", ".join(found.shards.missing)
-                raise ApiError(503, "Incomplete", f"the archive lacks {gone} for now; ask again")
             yield from found.images
             offset += page
             if offset >= found.total:
@@ -221,11 +213,11 @@ class Client:
 
     def image(self, image_id: str) -> ImageDetail:
         """An indexed image with its study's report."""
-        return self._get(ImageDetail, address_of(image_id))
+        return self._get(ImageDetail, _address(image_id))
 
     def picture(self, image_id: str, size: int | None = None) -> bytes:
         """An indexed image as PNG; ``size`` bounds its longest side."""
-        path = f"{address_of(image_id)}/rendered"
+        path = f"{_address(image_id)}/rendered"
         return self._transport.send("GET", path, params=given({"size": size})).content
 
     def worklist(self, prompt: str, since: str | None = None, limit: int | None = None) -> Worklist:
@@ -370,7 +362,7 @@ def given(form: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in form.items() if value is not None and value != []}
 
 
-def address_of(image_id: str) -> str:
+def _address(image_id: str) -> str:
     """The address of an indexed image on its server."""
     return f"/v1/images/{quote(image_id)}"
 

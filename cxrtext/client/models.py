@@ -78,22 +78,6 @@ class Access(Answer):
     scopes: list[str]
 
 
-class Shards(Answer):
-    """How many parts of the archive an answer rests on, where these are services of their own."""
-
-    model_config = example(asked=10, answered=9, missing=["shard-03"])
-
-    asked: Count
-    answered: Count
-    missing: list[str] = Field(description="Names of those that gave no answer.")
-
-
-OfShards = Annotated[
-    Shards | None,
-    Field(description="Of a server that asks shards: which of them the answer rests on."),
-]
-
-
 class TrainingInfo(Answer):
     """What the model was trained on, as its checkpoint notes it."""
 
@@ -223,7 +207,6 @@ class ModelInfo(Answer):
     )
     limits: LimitInfo
     max_body_bytes: int = Field(description="Largest request.")
-    shards: OfShards = None
     notice: str = "Research use only. Not a medical device."
 
 
@@ -237,15 +220,13 @@ class Readiness(Answer):
     """The model is loaded.
 
     Args:
-        status: That questions are answered; "degraded" where a shard is missing.
+        status: That questions are answered.
         writes: Whether what is added or deleted can be kept; None where the server keeps nothing.
-        shards: Of a server that asks shards: which of them are there.
         publications: Those that it answers by, where the index is a replica; else None.
     """
 
-    status: Literal["ready", "degraded"] = "ready"
+    status: Literal["ready"] = "ready"
     writes: bool | None = None
-    shards: Shards | None = None
     publications: list[Publication] | None = None
 
 
@@ -292,7 +273,6 @@ class ImagePage(Answer):
     offset: Count
     limit: Count
     images: list[Image]
-    shards: OfShards = None
 
 
 class ReportSentence(Answer):
@@ -366,7 +346,6 @@ class Columns(Answer):
     """The columns that filters can name."""
 
     columns: list[Column]
-    shards: OfShards = None
 
 
 class Deleted(Answer):
@@ -676,7 +655,6 @@ class Found(Answer):
     )
     offset: Count = 0
     k: Count
-    shards: OfShards = None
 
 
 class ScoredSentence(Answer):

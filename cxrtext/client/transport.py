@@ -22,8 +22,8 @@ class ApiError(CxrTextError):
     """The server answered with an error, or not at all.
 
     ``status`` is 0 where there was no answer, ``detail`` says what is wrong and what to do,
-    ``request_id`` is the one in the server's log, ``retry_after`` are the seconds that the server
-    asks to wait, and ``faults`` says whether single fields are named as wrong.
+    ``request_id`` is the one in the server's log, and ``retry_after`` are the seconds that the
+    server asks to wait.
     """
 
     def __init__(
@@ -33,8 +33,6 @@ class ApiError(CxrTextError):
         detail: str,
         request_id: str | None = None,
         retry_after: float | None = None,
-        *,
-        faults: bool = False,
     ) -> None:
         said = f"{title} ({status}): {detail}" if status else f"{title}: {detail}"
         super().__init__(said + (f" [request {request_id}]" if request_id else ""))
@@ -43,7 +41,6 @@ class ApiError(CxrTextError):
         self.detail = detail
         self.request_id = request_id
         self.retry_after = retry_after
-        self.faults = faults
 
 
 class Transport:
@@ -61,9 +58,12 @@ class Transport:
         retries: int = RETRIES,
         http: "httpx2.Client | None" = None,
     ) -> None:
-        check_address(url)
+        if not _URL.fullmatch(url):
+            raise ConfigError("the server's address is wrong; give such as http://127.0.0.1:8000")
+        if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+            raise ConfigError("the key holds characters that no key has; copy it again")
         self._url = url.rstrip("/")
-        self._headers = headers_of(key)
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._retries = retries
         self._own = http is None
         # No redirect is followed, so that the key goes nowhere else.
@@ -100,7 +100,7 @@ class Transport:
         with _reaching():
             response = self._http.request(method, self._url + path, headers=sent, **content)
         if response.status_code >= 300:
-            raise error_of(response)
+            raise _error(response)
         return response
 
     def stream(self, method: str, path: str, **content: Any) -> Iterator[str]:
@@ -123,28 +123,8 @@ class Transport:
         ):
             if response.status_code >= 300:
                 response.read()
-                raise error_of(response)
+                raise _error(response)
             yield from response.iter_text()
-
-
-def check_address(url: str) -> None:
-    """Refuse an address that is none of a server's (ConfigError)."""
-    if not _URL.fullmatch(url):
-        raise ConfigError("the server's address is wrong; give such as http://127.0.0.1:8000")
-
-
-def check_key(key: str) -> None:
-    """Refuse a key that no server has (ConfigError); it is not quoted."""
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ConfigError("the key holds characters that no key has; copy it again")
-
-
-def headers_of(key: str | None) -> dict[str, str]:
-    """The headers that a key is sent by (ConfigError)."""
-    if key is None:
-        return {}
-    check_key(key)
-    return {"Authorization": f"Bearer {key}"}
 
 
 def _client(timeout: float) -> "httpx2.Client":
@@ -180,7 +160,7 @@ def _wait_for(error: ApiError) -> None:
     time.sleep(error.retry_after)
 
 
-def error_of(response: "httpx2.Response") -> ApiError:
+def _error(response: "httpx2.Response") -> ApiError:
     """The error that an answer stands for, whether a problem document or of a proxy between."""
     try:
         value = response.json()
@@ -198,7 +178,6 @@ def error_of(response: "httpx2.Response") -> ApiError:
         detail,
         response.headers.get("x-request-id"),
         _seconds(response.headers.get("retry-after")),
-        faults=bool(problem.get("errors")),
     )
 
 

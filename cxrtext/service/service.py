@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -32,7 +32,6 @@ from cxrtext.index import (
 )
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
-from cxrtext.index.search.filter import parse
 from cxrtext.index.store.catalogue import CATALOGUE, WAIT_S, Catalogue, noted_checkpoint
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
@@ -52,7 +51,6 @@ from cxrtext.service.answers import (
     on_scale,
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
-from cxrtext.service.facts import Coverage, IndexFacts, facts_of
 from cxrtext.service.heat import HeatScales
 from cxrtext.service.limits import (
     check_count,
@@ -72,8 +70,6 @@ if TYPE_CHECKING:  # the language model is loaded by few
     from cxrtext.language.scoring.score import Pieces
     from cxrtext.language.scoring.scorer import Scorer
     from cxrtext.models import MaskedLanguageModel
-
-T = TypeVar("T")
 
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
@@ -136,22 +132,6 @@ class Service:
         """The index; of several the first, which is the one that images are added to."""
         return self.archive.parts[0]
 
-    elsewhere = False
-    """Whether the archive is searched by other servers; no thread of the model's waits for them."""
-
-    @property
-    def coverage(self) -> "Coverage | None":
-        """How much of the archive the answer rests on; None where it is all in this process."""
-        return None
-
-    def for_question(self) -> "Service":
-        """What answers one question, with a coverage of its own where there is one."""
-        return self
-
-    def is_as(self, other: "Service | None") -> bool:
-        """Whether another is this service, as it answers one question or another."""
-        return other is not None and other._texts is self._texts
-
     @property
     def publications(self) -> list[Publication]:
         """The publications that it answers by, one for each index that is a replica."""
@@ -208,9 +188,6 @@ class Service:
             self.model.scores(regions, texts)
         if self.language_model is not None:
             self.score_text([WARM_SENTENCE])
-        self._warm_archive(texts, regions)
-
-    def _warm_archive(self, texts: Tensor, regions: Tensor) -> None:
         if self._archive is not None:
             self._archive.search(Query(texts=texts), 1)
             self._archive.search(Query(image=mean_region(regions.float()).cpu()[0]), 1)
@@ -276,25 +253,6 @@ class Service:
     def columns(self) -> list[Column]:
         """The columns that filters can name, with what is in them."""
         return self.archive.columns()
-
-    def detail(self, image_id: str) -> tuple[IndexedImage, list[tuple[str, str]]]:
-        """The indexed image of an id (else NotFoundError), and its study's report."""
-        image = self.find_image(image_id)
-        return image, self.archive.report(image.study_id)
-
-    def drawn(self, image_id: str, size: int) -> bytes | None:  # noqa: ARG002
-        """An indexed image as another server draws it, as PNG; None: it is to be drawn here."""
-        return None
-
-    def check_filter(self, where: str | None) -> None:
-        """Refuse a filter that is wrong of an index here (NotFoundError, DataError)."""
-        parts = self.archive.parts
-        for part in parts if where is not None else []:
-            parse(where or "", part.catalogue.columns())
-
-    def index_facts(self) -> IndexFacts:
-        """What the index holds, and how it is searched (NotFoundError)."""
-        return facts_of(self.archive)
 
     # --- sentences ---
 
@@ -523,7 +481,7 @@ class Service:
     ) -> Pausing[Found]:
         """As :meth:`search`, with pauses."""
         check_count(k)
-        return (yield from self._asking_archive(self.archive.search_pausing(query, k, **options)))
+        return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
 
     def search_text(self, query: str, k: int = 10) -> list[ImageHit]:
         """The k indexed images that fit a sentence best; errors are those of :meth:`search`."""
@@ -558,11 +516,7 @@ class Service:
             search = archive.search_sentences_pausing(k, text=text, **options)
         else:
             search = self.archive.search_sentences_pausing(k, image=asked.regions, **options)
-        return (yield from self._asking_archive(search))
-
-    def _asking_archive(self, work: Pausing[T]) -> Pausing[T]:
-        """A search of the archive, which the model is needed for."""
-        return (yield from within(self._lock, work))
+        return (yield from within(self._lock, search))
 
 
 def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> EmbeddedImage:

@@ -168,10 +168,7 @@ class Loaded:
     has_index = False
     publications = ()
 
-    def for_question(self):
-        return self
-
-    def detail(self, name):
+    def find_image(self, name):
         time.sleep(60)
 
     def describe(self, look=True):

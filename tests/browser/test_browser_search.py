@@ -2,16 +2,9 @@
 
 import csv
 import io
-from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
-
-from cxrtext.models import ImageTextModel
-from cxrtext.shards.calls import ShardCalls
-from cxrtext.shards.config import ShardAddress, ShardList
-from cxrtext.shards.service import ShardsService
-from cxrtext_api.settings import Settings
 
 QUERY = "Left pleural effusion."
 ASKED = f"#/search?query={QUERY}"
@@ -288,24 +281,3 @@ def test_a_superseded_search_does_not_show(visit: Any, url: str) -> None:
     page.wait_for_selector("#results .pick")
     assert shown(page) == found(search(url, query=QUERY))
     assert len(held) == 1
-
-
-def test_a_missing_shard_is_said_wherever_results_are(
-    visit: Any, url: str, serve: Any, model: ImageTextModel
-) -> None:
-    addresses = (ShardAddress("here", (url,)), ShardAddress("gone", ("http://127.0.0.1:9",)))
-    front = ShardsService(model, ShardCalls(ShardList(addresses), model.fingerprint))
-    with serve(Settings(port=0, shards=Path("shards.yaml")), front) as address:
-        page = visit(ASKED, address)
-        assert len(shown(page)) == 40
-        said = "1 of 2 shards answered; missing: gone."
-        assert page.inner_text("#found-warning") == said
-        assert page.inner_text("#found-title").endswith("of the shards that answered")
-        table = downloaded(page, "#export-all")
-        assert table.endswith(f"\r\n# {said}\r\n")
-        assert "last line says which" in page.inner_text("#export-progress")
-        visit("#/", address)
-        page.wait_for_selector(".film")
-        assert page.inner_text("#archive-range").endswith("; 1 of 2 shards, missing: gone")
-        visit("#/about", address)
-        page.wait_for_selector("text=1 of 2; missing: gone")

@@ -242,13 +242,3 @@ def test_importing_it_is_light() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-def test_all_images_are_not_given_without_a_shard(make: Make) -> None:
-    page = {"total": 1, "offset": 0, "limit": 200, "images": []}
-    shards = {"asked": 2, "answered": 1, "missing": ["shard-01"]}
-    client = make(lambda _: httpx2.Response(200, json={**page, "shards": shards}))
-    assert client.page().shards is not None
-    with pytest.raises(ApiError, match="lacks shard-01") as caught:
-        list(client.images())
-    assert caught.value.status == 503

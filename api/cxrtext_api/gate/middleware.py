@@ -45,7 +45,6 @@ SHARED_HEADERS = (
     "Retry-After",
     PUBLICATION,
     "X-Request-ID",
-    "X-Shards",
     "X-Total",
 )
 """Headers that a page of another site may read, where such are let in."""
@@ -336,8 +335,6 @@ def _add_headers(message: Message, scope: Scope) -> None:
     request: RequestScope | None = scope.get(REQUEST_SCOPE)
     if request is not None and request.publications:
         headers[PUBLICATION] = ", ".join(request.publications)
-    if request is not None and request.covered is not None:
-        headers["X-Shards"] = request.covered
     # Answers about patients stay out of the browser's cache on disk.
     private = scope["path"].startswith("/v1/") or scope["path"] == "/metrics"
     headers["Cache-Control"] = "no-store" if private else "no-cache"

@@ -47,13 +47,6 @@ class Metrics:
         self.sentences = self._gauge("index_sentences", "Indexed sentences.")
         self.ready = self._gauge("ready", "1 when questions are answered.")
         self.writes = self._gauge("writes", "0 when nothing can be kept on the disk.")
-        self.shard_requests = self._counter(
-            "shard_requests", "Requests to shards.", "shard", "outcome"
-        )
-        self.shard_seconds = self._histogram(
-            "shard_seconds", "Time of a shard to answer.", SECONDS, "shard"
-        )
-        self.shard_up = self._gauge("shard_up", "1 while a replica of it is there.", "shard")
         self.model = self._gauge(
             "model_info", "1; the labels name the model.", "fingerprint", "version"
         )
@@ -118,11 +111,6 @@ class Metrics:
     def count_error(self, kind: str) -> None:
         """Count a failure of the server, by the name of its kind."""
         self.errors.labels(kind).inc()
-
-    def observe_shard(self, shard: str, outcome: str, seconds: float) -> None:
-        """Count a request to a shard; threads may call it."""
-        self.shard_requests.labels(shard, outcome).inc()
-        self.shard_seconds.labels(shard).observe(seconds)
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
         """Note what is loaded, as :meth:`cxrtext.service.Service.describe` says it."""

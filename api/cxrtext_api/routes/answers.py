@@ -10,7 +10,6 @@ from PIL import Image as Pictures
 from cxrtext.client import models
 from cxrtext.images import Geometry, encode_png, render_overlay
 from cxrtext.language.class_probability import WITHOUT_ETA
-from cxrtext.shards.coverage import Coverage
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
@@ -71,12 +70,6 @@ def hit_of(hit: "ImageHit") -> models.ImageHit:
         labels=labels,
         unlike=None if hit.unlike is None else rounded(hit.unlike),
     )
-
-
-def shards_of(service: "Service") -> models.Shards | None:
-    """How many shards an answer rests on; None where the archive is this server's own."""
-    coverage = service.coverage
-    return coverage.shards if isinstance(coverage, Coverage) else None
 
 
 def unlike_of(found: "Unlike | None") -> models.Unlike | None:

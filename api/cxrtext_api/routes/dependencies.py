@@ -114,7 +114,7 @@ ImageDep = Annotated[ChosenImage, Depends(_one_image)]
 
 def is_read_only(service: "Service", settings: Settings) -> bool:
     """Whether images can be neither added nor deleted."""
-    return settings.read_only or service.elsewhere or bool(service.publications)
+    return settings.read_only or bool(service.publications)
 
 
 async def _check_writable(session: SessionDep) -> None:

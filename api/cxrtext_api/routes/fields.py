@@ -8,7 +8,8 @@ from annotated_types import Ge, Le
 from fastapi import Form, Query
 from pydantic import BeforeValidator
 
-from cxrtext.errors import DataError, InputError, NotFoundError
+from cxrtext.errors import DataError, InputError
+from cxrtext.index.search.filter import parse
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
@@ -80,12 +81,14 @@ def check_where(service: "Service", where: str | None) -> None:
         InputError: It is; what was sent is not quoted.
         NotFoundError: There is no index.
     """
-    try:
-        service.check_filter(where)
-    except NotFoundError:
-        raise
-    except DataError as error:
-        raise InputError(_QUOTED.sub(_unquoted, str(error))) from None
+    parts = service.archive.parts
+    if where is None:
+        return
+    for part in parts:
+        try:
+            parse(where, part.catalogue.columns())
+        except DataError as error:
+            raise InputError(_QUOTED.sub(_unquoted, str(error))) from None
 
 
 def _unquoted(match: re.Match[str]) -> str:

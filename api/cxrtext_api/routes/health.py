@@ -2,26 +2,21 @@
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
 
 from fastapi import APIRouter, Request, Response, Security
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 import cxrtext
-from cxrtext.client.models import Health, Readiness, Shards
-from cxrtext.errors import CxrTextError, UnavailableError
+from cxrtext.client.models import Health, Readiness
+from cxrtext.errors import CxrTextError
 from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
-from cxrtext.shards.service import ShardsService
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.routes.answers import publications_of
 from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
 from cxrtext_api.runtime.scope import NotReady
-
-if TYPE_CHECKING:
-    from cxrtext.service import Service
 
 router = APIRouter(tags=["health"])
 
@@ -45,36 +40,17 @@ async def health() -> Health:
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     """Answer 200 once the model is loaded, 503 before, and again when the server is to stop.
 
-    Where shards are searched, ``status`` is "degraded" while one is missing, and 503 says that none
-    is there, or not all where all are required.  A disk that takes no more keeps nobody from
-    asking: ``writes`` is false then.  An audit log that cannot be written does.  A server of a
-    replica begins to follow it by this, too.
+    A disk that takes no more keeps nobody from asking: ``writes`` is false then.  An audit log that
+    cannot be written does.  A server of a replica begins to follow it by this, too.
     """
     service = resources.service
-    shards = _shards(service)
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
         raise NotReady("The audit log cannot be written; see the server's disk.")
     if request.app.state.draining:
         raise NotReady("The server is being stopped; ask another one.")
     resources.look_for_turn()
-    status: Literal["ready", "degraded"] = "degraded" if shards and shards.missing else "ready"
-    return Readiness(
-        status=status,
-        writes=await resources.writes(),
-        shards=shards,
-        publications=publications_of(service) or None,
-    )
-
-
-def _shards(service: "Service") -> Shards | None:
-    """Which shards are there (:class:`.NotReady`: not enough); None where none are asked."""
-    if not isinstance(service, ShardsService):
-        return None
-    try:
-        return service.readiness().shards
-    except UnavailableError as error:
-        raise NotReady(str(error)) from None
+    return Readiness(writes=await resources.writes(), publications=publications_of(service) or None)
 
 
 @router.get(
@@ -106,12 +82,6 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
             async with asyncio.timeout(LOOK_SECONDS):
                 await resources.see_index(now=True)
         service = resources.service
-        if isinstance(service, ShardsService):
-            calls = service.calls
-            for name in calls.names:
-                measured.shard_up.labels(name).set(0 if name in calls.down else 1)
-            with suppress(CxrTextError):
-                await asyncio.to_thread(service.for_question().describe)
         measured.describe_model(service.describe(look=False), cxrtext.__version__)
         measured.describe_publications(service.publications)
         measured.ready.set(0 if request.app.state.draining else 1)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from cxrtext.client.models import Column, Columns, ImageDetail, ImagePage
 from cxrtext.images import to_uint8
-from cxrtext_api.routes.answers import detail_of, draw_image, image_of, shards_of
+from cxrtext_api.routes.answers import detail_of, draw_image, image_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, PNG, WHERE, WHOLE, Side, check_where
 
@@ -28,22 +28,18 @@ def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pa
     check_where(service, where)
     found, total = yield from service.archive.page(offset, limit, where)
     return ImagePage(
-        total=total,
-        offset=offset,
-        limit=limit,
-        images=[image_of(image) for image in found],
-        shards=shards_of(service),
+        total=total, offset=offset, limit=limit, images=[image_of(image) for image in found]
     )
 
 
 def detail(service: "Service", image_id: str) -> ImageDetail:
     """What is known of an indexed image, with its report."""
-    return detail_of(*service.detail(image_id))
+    image = service.find_image(image_id)
+    return detail_of(image, service.archive.report(image.study_id))
 
 
 def _picture(service: "Service", image_id: str, size: int) -> bytes:
-    drawn = service.drawn(image_id, size)
-    return drawn or draw_image(to_uint8(service.pixels(image_id)), size)
+    return draw_image(to_uint8(service.pixels(image_id)), size)
 
 
 def _columns(service: "Service") -> Columns:
@@ -58,8 +54,7 @@ def _columns(service: "Service") -> Columns:
                 values=list(column.values) if column.kind == "text" else None,
             )
             for column in found
-        ],
-        shards=shards_of(service),
+        ]
     )
 
 

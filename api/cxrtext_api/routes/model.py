@@ -15,9 +15,9 @@ from cxrtext.client.models import (
     LimitInfo,
     ModelInfo,
     Prompts,
-    Publication,
     TrainingInfo,
 )
+from cxrtext.index.search.archive import EXACT_BYTES
 from cxrtext.models.folders import TRAINING
 from cxrtext.service.limits import (
     MAX_PROMPTS,
@@ -27,13 +27,12 @@ from cxrtext.service.limits import (
     MAX_SCORED_SENTENCES,
 )
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
-from cxrtext_api.routes.answers import measured_of, publications_of, shards_of
+from cxrtext_api.routes.answers import measured_of, publications_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, is_read_only, problems
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
     from cxrtext.service import Service
-    from cxrtext.service.facts import IndexFacts
 
 _OF_MODEL = (
     *("image_encoder", "text_encoder_layers", "similarity", "dimension", "gamma_sq"),
@@ -53,7 +52,7 @@ async def get_model(session: SessionDep, request: Request) -> ModelInfo:
 
 def _model_info(service: "Service", settings: Settings, caller: Caller) -> ModelInfo:
     key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
-    facts = service.index_facts() if service.has_index else None
+    index = _index_info(service) if service.has_index else None
     about = service.describe(look=False)
     noted = _training_notes(service)
     return ModelInfo(
@@ -73,12 +72,11 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         and not is_read_only(service, settings),
         has_results=settings.results is not None,
         has_worklist=settings.worklist,
-        columns=0 if facts is None else facts.columns,
-        exact=facts is None or facts.exact,
-        index=None if facts is None else _index_info(facts, publications_of(service)),
-        images=0 if facts is None else facts.images,
-        sentences=0 if facts is None else facts.sentences,
-        shards=shards_of(service),
+        columns=len(service.columns()) if service.has_index else 0,
+        exact=_is_exact(service),
+        index=index,
+        images=0 if index is None else index.images,
+        sentences=0 if index is None else index.sentences,
         access=Access(key_id=key_id, scopes=sorted(caller.scopes)),
         trained=_trained(noted),
         measured=_measured(noted),
@@ -96,14 +94,27 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
     )
 
 
-def _index_info(found: "IndexFacts", publications: list[Publication]) -> IndexInfo:
+def _is_exact(service: "Service") -> bool:
+    """Whether a search over all images is exact where no mode is asked for."""
+    if not service.has_index:
+        return True
+    snapshots = service.archive.snapshots()
+    sketches = [one.arrays["sketch"] for one in snapshots if one.structure is not None]
+    return all(sketch.nbytes <= EXACT_BYTES for sketch in sketches)
+
+
+def _index_info(service: "Service") -> IndexInfo:
+    archive = service.archive
+    tunings = [snapshot.candidates for snapshot in archive.snapshots()]
+    recalls = [t["recall_at_10"] for t in tunings if t.get("recall_at_10") is not None]
+    shares = [t["reranked"] for t in tunings if t.get("reranked") is not None]
     return IndexInfo(
-        images=found.images,
-        sentences=found.sentences,
-        candidates=found.candidates,
-        recall_at_10=found.recall_at_10,
-        exact_share=found.exact_share,
-        publications=publications,
+        images=archive.images,
+        sentences=archive.sentences,
+        candidates=next((t["kind"] for t in tunings if t.get("kind")), None),
+        recall_at_10=min(recalls, default=None),
+        exact_share=round(max(shares), 6) if shares else None,
+        publications=publications_of(service),
     )
 
 

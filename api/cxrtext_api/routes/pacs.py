@@ -99,7 +99,7 @@ async def _in_order(
     """The list in order; as it is, with a reason, where that fails."""
     try:
         await session.ensure_embedded([prompt])
-        return await session.search(ordered(service, listed, prompt)), None
+        return await session.work(ordered(service, listed, prompt)), None
     except ClientGone:
         raise
     except Busy:

@@ -13,7 +13,7 @@ from cxrtext.errors import InputError
 from cxrtext.service.limits import MAX_RESULTS, UNLIKE_IMAGE, UNLIKE_SENTENCE
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
-from cxrtext_api.routes.answers import hit_of, sentence_of, shards_of, unlike_of
+from cxrtext_api.routes.answers import hit_of, sentence_of, unlike_of
 from cxrtext_api.routes.dependencies import (
     GUARDED,
     AnyImageDep,
@@ -214,10 +214,10 @@ async def search(
     asked = await _ask(session, form)
     if form.target == "sentences":
         return await _sentences(session, form, asked)
-    found = await session.search(_images(service, form, asked))
+    found = await session.work(_images(service, form, asked))
     if preferred(accept, (JSON, CSV)) == CSV:
         return Response(
-            await session.read(csv_table, found.hits) + _partial(service),
+            await session.read(csv_table, found.hits),
             media_type=CSV,
             headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
         )
@@ -228,27 +228,12 @@ async def search(
         matching=found.images,
         scored=found.scored,
         exact=found.exact,
-        warning=_warning(service, asked),
+        warning=asked.warning,
         unlike=None if asked.image is None else unlike_of(asked.image.unlike),
         unlike_sentences=[unlike_of(one) for one in asked.unlike],
         offset=form.offset,
         k=form.k,
-        shards=shards_of(service),
     )
-
-
-def _warning(service: "Service", asked: _Asked) -> str | None:
-    """Why to distrust what was found: also because a part of the archive is missing."""
-    coverage = service.coverage
-    gone = None if coverage is None else coverage.sentence
-    return " ".join(text for text in (gone, asked.warning) if text) or None
-
-
-def _partial(service: "Service") -> str:
-    """The last line of a table that lacks a part of the archive; none where it is whole."""
-    coverage = service.coverage
-    gone = None if coverage is None else coverage.sentence
-    return "" if gone is None else f"# {gone}\r\n"
 
 
 def _query(service: "Service", form: SearchForm, asked: _Asked) -> "Query":
@@ -279,7 +264,7 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
         options["min_score"] = form.min_score
     about = form.queries[0] if asked.image is None else asked.image
     work = service.search_sentences_pausing(about, form.k, **options)
-    hits = await session.search(work)
+    hits = await session.work(work)
     sentences = await session.read(lambda: service.archive.sentences)
     return Found(
         model=service.model.fingerprint,
@@ -287,13 +272,12 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
         sentences=[sentence_of(hit) for hit in hits],
         matching=sentences,
         scored=sentences,
-        exact=service.coverage is None or not service.coverage.missing,
-        warning=_warning(service, asked),
+        exact=True,
+        warning=asked.warning,
         unlike=None if asked.image is None else unlike_of(asked.image.unlike),
         unlike_sentences=[unlike_of(one) for one in asked.unlike],
         offset=form.offset,
         k=form.k,
-        shards=shards_of(service),
     )
 
 
@@ -309,8 +293,7 @@ async def export(request: Request, session: SessionDep, form: SearchFormDep) -> 
 
     The fields are those of a search of images; ``k``, ``offset`` and ``mode`` have no meaning here.
     The header ``X-Total`` says how many images there are.  A table that is broken off has fewer
-    lines, the last of which begins with ``# broken off``.  Where a shard is missing, a line more
-    follows the images and says so.
+    lines, the last of which begins with ``# broken off``.
     """
     service = session.service
     _ = service.archive
@@ -318,11 +301,11 @@ async def export(request: Request, session: SessionDep, form: SearchFormDep) -> 
         raise InputError("an export is of images; leave target out")
     session.hold_export()
     asked = await _ask(session, form)
-    cohort = await session.scan(_cohort, service, form, asked)
+    cohort = await session.compute(_cohort, service, form, asked)
     # A block at a time: other questions are answered between two of them.
     for steps, work in (
         (cohort.select(), session.read),
-        (cohort.score(), session.scan),
+        (cohort.score(), session.compute),
         (cohort.rank(), session.read),
     ):
         while await work(next, steps, None) is not None:
@@ -358,8 +341,6 @@ async def _table(request: Request, session: Session, cohort: "Cohort") -> AsyncI
             hits = await session.read(cohort.hits, start)
             yield await session.read(csv_lines, map(hit_row, hits), columns)
             request.scope[EXPORTED] = start + len(hits)
-        if partial := _partial(session.service):
-            yield partial
     except Exception:  # whatever it is, the table is not to look whole
         yield f"# broken off after {request.scope[EXPORTED]} of {len(cohort)} images\r\n"
         raise

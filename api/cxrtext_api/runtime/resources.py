@@ -17,8 +17,6 @@ from cxrtext.index.store.writer import writing
 from cxrtext.pausing import Pausing, once
 from cxrtext.service import load_service, turned
 from cxrtext.service.limits import MAX_MULTIPLICATIONS
-from cxrtext.shards.answering import Answering
-from cxrtext.shards.service import ShardsService, load_shards
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-ASK_THREADS = 32
-"""Questions that may wait for the shards of an archive at a time; a thread that waits costs little.
-"""
 
 READ_THREADS = 2
 """For the archive; pictures have threads of their own, and so have uploads, that no search waits
@@ -82,23 +76,11 @@ LoadService = Callable[[Settings], "Service"]
 
 def load_from_settings(settings: Settings) -> "Service":
     """Load the model and the index that the settings name."""
-    prompts = None if settings.prompts is None else read_prompts(settings.prompts)
-    if settings.shards is not None:
-        if settings.checkpoint is None:
-            raise DataError("--shards wants --model: questions are embedded before they are sent")
-        return load_shards(
-            settings.checkpoint,
-            settings.shards,
-            require_all=settings.require_all,
-            prompts=prompts,
-            language_model=settings.language_model,
-            device=settings.device,
-        )
     open_uploads(settings)
     return load_service(
         settings.checkpoint,
         settings.index,
-        prompts=prompts,
+        prompts=None if settings.prompts is None else read_prompts(settings.prompts),
         language_model=settings.language_model,
         device=settings.device,
         wait_s=HELD_SECONDS,
@@ -140,8 +122,7 @@ class Resources:
         self.settled = asyncio.Event()
         self.failure: Exception | None = None
         limit = settings.queue_limit
-        threads = READ_THREADS if settings.shards is None else ASK_THREADS
-        self.readers = Workers("read", threads, limit, metrics)
+        self.readers = Workers("read", READ_THREADS, limit, metrics)
         self.drawers = Workers("draw", DRAW_THREADS, limit, metrics)
         self.engine = Engine(limit, metrics)
         self.uploads = Uploads(self.engine, self.readers, settings.readers, limit, metrics)
@@ -151,8 +132,6 @@ class Resources:
         self.bytes = Budget(UPLOADS_HELD * settings.max_body_bytes)
         self._load, self._warm = load, warm
         self._service: Service | None = None
-        self._answering: Answering | None = None
-        self._metrics = metrics
         self._loading: asyncio.Task[None] | None = None
         self._looker = ThreadPoolExecutor(2, thread_name_prefix="look")
         self._look: asyncio.Future[Any] | None = None
@@ -185,13 +164,6 @@ class Resources:
             )
         return self._service
 
-    @property
-    def answering(self) -> Answering:
-        """What answers those who ask the service as a shard (:class:`NotReady`)."""
-        if self._answering is None:
-            self._answering = Answering(self.service)
-        return self._answering
-
     def open(self) -> None:
         """Begin to load the service."""
         self._loading = asyncio.create_task(self._open())
@@ -218,9 +190,7 @@ class Resources:
         """Answer by a service from now on."""
         for part in service.archive.parts if service.has_index else []:
             part.outlives = True  # until the model that the index turned to is loaded
-        self._service, self._sentences, self._answering = service, None, None
-        if isinstance(service, ShardsService):
-            service.calls.observe = self._metrics.observe_shard
+        self._service, self._sentences = service, None
 
     async def _turn(self, service: "Service") -> None:
         """Load what the index was turned to, and answer by it.
@@ -273,7 +243,7 @@ class Resources:
 
     def batch_of(self, service: "Service") -> "Batch[Sequence[str], None]":
         """Embeds sentences of several requests together, by one service; it remembers them."""
-        if self._sentences is None or not service.is_as(self._sentences[0]):
+        if self._sentences is None or self._sentences[0] is not service:
 
             def embed(several: Sequence[Sequence[str]]) -> list[None]:
                 service.embed_sentences([sentence for some in several for sentence in some])
@@ -376,20 +346,9 @@ class Session(RequestScope):
     def service(self) -> "Service":
         """The loaded service, one for the whole request; :class:`.NotReady` where it is not."""
         if self._service is None:
-            self._service = self._resources.service.for_question()
+            self._service = self._resources.service
             self.publications = tuple(one.digest for one in self._service.publications)
         return self._service
-
-    @property
-    def covered(self) -> str | None:
-        """How much of the archive the answer rests on, for a header of it."""
-        coverage = None if self._service is None else self._service.coverage
-        return None if coverage is None else coverage.header
-
-    @property
-    def answering(self) -> Answering:
-        """As of :attr:`Resources.answering`."""
-        return self._resources.answering
 
     def end(self) -> None:
         """Give back all that it holds, and let go of the service.
@@ -423,16 +382,6 @@ class Session(RequestScope):
     async def work(self, work: Pausing[T]) -> T:
         """Do work that pauses, on the model's thread; others' questions go in between."""
         return await self._resources.engine.work(self, work)
-
-    async def scan(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that scores the archive: on the model's thread, or where others do it."""
-        do = self.read if self.service.elsewhere else self.compute
-        return await do(function, *args, **kwargs)
-
-    async def search(self, work: Pausing[T]) -> T:
-        """Do work that searches the archive, in the same way."""
-        do = self.read_in_turns if self.service.elsewhere else self.work
-        return await do(work)
 
     async def score(self, sentences: Sequence[str]) -> "SentenceScores":
         """Score sentences while nobody else has a question, or in a fifth of the time.

@@ -65,14 +65,9 @@ class RequestScope:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    @property
-    def covered(self) -> str | None:
-        """How much of the archive the answer rests on, for a header of it."""
-        return None
-
-    def extend(self, seconds: float | None = None) -> None:
-        """Give an answer that comes in parts the time of its next part, or so many seconds."""
-        self._deadline = self._loop.time() + (self._seconds if seconds is None else seconds)
+    def extend(self) -> None:
+        """Give an answer that comes in parts the time of its next part."""
+        self._deadline = self._loop.time() + self._seconds
         if self._limit is not None:
             self._limit.reschedule(self._deadline)
 

@@ -154,7 +154,7 @@ class Uploads:
             return read, service.unlike_square(read.pixels)
 
         read, unlike = await self._decoded(scope, decode)
-        if self._batch is None or not service.is_as(self._batch_of):
+        if self._batch is None or self._batch_of is not service:
             self._batch_of = service
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)

@@ -16,7 +16,6 @@ from cxrtext_cli.given import (
     LANGUAGE_MODEL,
     NEW_FILE,
     NEW_FOLDER,
-    SHARDS,
 )
 from cxrtext_cli.options import Device, PromptsFile, pick_device
 
@@ -34,14 +33,6 @@ def serve(
     index: Annotated[
         list[Path] | None, typer.Option(help="Folder of the index to search; repeatable."), INDEX
     ] = None,
-    shards: Annotated[
-        Path | None,
-        typer.Option(help="File that lists services whose indexes are searched as one."),
-        SHARDS,
-    ] = None,
-    require_all: Annotated[
-        bool, typer.Option("--require-all", help="Refuse to answer without one of the shards.")
-    ] = False,
     language_model: Annotated[
         str | None,
         typer.Option(help="Language model that scores sentences: a folder or hub id."),
@@ -115,13 +106,9 @@ def serve(
     """
     if model is None and not index:
         raise InputError("give a checkpoint with --model, an index with --index, or both")
-    if shards is not None and (index or uploads is not None):
-        raise InputError("--shards goes without --index and --uploads: the shards have the indexes")
-    if require_all and shards is None:
-        raise InputError("--require-all wants --shards FILE")
     if uploads is not None and not index:
         raise InputError("--uploads wants --index DIR: images are added to an index")
-    if worklist and not index and shards is None:
+    if worklist and not index:
         raise InputError("--worklist wants --index DIR: it orders the images of an index")
     if uploads is not None:
         _check_uploads(index or [], read_only)
@@ -132,8 +119,6 @@ def serve(
     settings = _checked(
         checkpoint=model,
         index=tuple(index) if index and len(index) > 1 else index[0] if index else None,
-        shards=shards,
-        require_all=require_all,
         device=device,
         prompts=prompts,
         language_model=language_model,

@@ -24,7 +24,7 @@ from cxrtext.index.search.index import Index, open_part
 from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Effort, exact_order, fast_order
 from cxrtext.index.search.selection import View, select, views_of
-from cxrtext.index.search.sentences import Usual, UsualOf, best_sentences, image_scores
+from cxrtext.index.search.sentences import Usual, best_sentences, image_scores
 from cxrtext.index.store.catalogue import WAIT_S, IndexedImage
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.models import ImageTextModel
@@ -199,22 +199,16 @@ class Archive:
         *,
         image: Tensor | None = None,
         text: Tensor | None = None,
-        usual: UsualOf | None = None,
         **options: Unpack[SentenceOptions],
     ) -> Pausing[list[SentenceHit]]:
-        """As :meth:`search_sentences`, with pauses; studies of several parts are added up.
-
-        Args:
-            usual: What sentences score in images at large; by default in some of this archive.
-        """
+        """As :meth:`search_sentences`, with pauses; studies of several parts are added up."""
         offset = options.pop("offset", 0)
         if k < 1 or offset < 0:
             raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")
         if not self.sentences:
             raise NotFoundError("the index holds no sentences; index with --reports to add them")
         snapshots = self.snapshots()
-        of = usual or self._usual.of
-        lifts = None if image is None else (yield from of(self.parts, snapshots))
+        lifts = None if image is None else (yield from self._usual.of(self.parts, snapshots))
         hits: dict[str, SentenceHit] = {}
         for which, (part, snapshot) in enumerate(zip(self.parts, snapshots, strict=True)):
             if image is not None:

@@ -47,23 +47,10 @@ class ColumnCells:
 
 def columns_of(parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> list[Column]:
     """The columns that every one of some indexes has, in the order of the first."""
-    return merged_columns([_columns(*one) for one in zip(parts, snapshots, strict=True)])
-
-
-def column_cells(parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> list[ColumnCells]:
-    """The same, to be merged with those of other archives."""
-    return _in_all([_columns(*one) for one in zip(parts, snapshots, strict=True)])
-
-
-def merged_columns(indexes: Sequence[Sequence[ColumnCells]]) -> list[Column]:
-    """The columns that every one of some indexes has, in the order of the first."""
-    return [_column(cells) for cells in _in_all(indexes)]
-
-
-def _in_all(indexes: Sequence[Sequence[ColumnCells]]) -> list[ColumnCells]:
+    indexes = [_columns(*one) for one in zip(parts, snapshots, strict=True)]
     by_name = [{cells.name: cells for cells in columns} for columns in indexes]
     names = [name for name in by_name[0] if all(name in one for one in by_name)]
-    return [_together([one[name] for one in by_name]) for name in names]
+    return [_column(_together([one[name] for one in by_name])) for name in names]
 
 
 def _together(columns: Sequence[ColumnCells]) -> ColumnCells:

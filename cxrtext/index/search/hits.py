@@ -7,7 +7,7 @@ happens between two blocks; what is kept of an image until its turn comes are th
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -146,18 +146,6 @@ def _first(
     return first.of_pictures(np.stack(means)) if means else []
 
 
-class Owned(Protocol):
-    """What says of whom it is."""
-
-    @property
-    def patient_id(self) -> str:
-        """Its patient."""
-
-    @property
-    def study_id(self) -> str:
-        """Its study."""
-
-
 class FirstOf:
     """Finds which of the next hits are the first of their patient, study or picture."""
 
@@ -168,7 +156,7 @@ class FirstOf:
         self._owners: set[str] = set()
         self._pictures: list[NDArray[np.float32]] = []
 
-    def of(self, images: Sequence[Owned | None]) -> list[int]:
+    def of(self, images: Sequence[IndexedImage | None]) -> list[int]:
         """Positions in hits, by their patients or studies."""
         if self.unique is None:
             return list(range(len(images)))
@@ -298,14 +286,6 @@ class Cohort:
         if len(kept) < len(found):
             raise WorkError("images were deleted while the cohort was read; ask again")
         return _hits(self._views, kept)
-
-    def ranking(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """Of every ranked hit which part it is of, its number there, and its score."""
-        numbers = np.empty(len(self), dtype=np.int64)
-        which, places = self._order[:, 0], self._order[:, 1]
-        for part, view in enumerate(self._views):
-            numbers[which == part] = view.snapshot.numbers[places[which == part]]
-        return which, numbers, self._ranked_scores
 
     def _page(self, start: int) -> list[Ranked]:
         scores = self._ranked_scores[start : start + PAGE].tolist()

@@ -9,7 +9,7 @@ Vinyals 2018, section 2.3 (what InfoNCE learns); Smith et al. 2017 (inverted sof
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -71,19 +71,6 @@ class Comparison:
         return found
 
 
-UsualOf = Callable[[Sequence[Index], Sequence[Snapshot]], Pausing[list[Tensor] | None]]
-"""Gives what sentences score in images at large, of each part; None ranks by scores."""
-
-
-def compared(comparison: Comparison | None) -> UsualOf:
-    """That of a comparison with images that are given."""
-
-    def of(parts: Sequence[Index], snapshots: Sequence[Snapshot]) -> Pausing[list[Tensor] | None]:
-        return None if comparison is None else (yield from comparison.of(parts, snapshots))
-
-    return of
-
-
 class Usual:
     """What sentences score in images at large, which are chosen from the archive itself.
 
@@ -108,14 +95,14 @@ class Usual:
 def choose_background(snapshots: Sequence[Snapshot]) -> Background:
     """Choose images that stand for all of an archive, by their numbers alone."""
     live = [snapshot.numbers[snapshot.live] for snapshot in snapshots]
-    keys = np.concatenate([background_keys(some, which) for which, some in enumerate(live)])
+    keys = np.concatenate([_background_keys(some, which) for which, some in enumerate(live)])
     numbers = np.concatenate(live)
     which = np.repeat(np.arange(len(live)), [len(some) for some in live])
     chosen = np.sort(np.argsort(keys, kind="stable")[:BACKGROUND])
     return tuple(zip(which[chosen].tolist(), numbers[chosen].tolist(), strict=True))
 
 
-def background_keys(numbers: Numbers, which: int) -> NDArray[np.uint64]:
+def _background_keys(numbers: Numbers, which: int) -> NDArray[np.uint64]:
     """The order in which images of the part of that place are chosen, those of low keys first."""
     part = np.uint64(which) * np.uint64(2**32)
     keys: NDArray[np.uint64] = (numbers.astype(np.uint64) + part) * _SCATTER

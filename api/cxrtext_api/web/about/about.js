@@ -108,13 +108,6 @@ function measuredCard({ measured, evaluated }) {
       "before relying on any number."));
 }
 
-/** How many of the servers that hold the index are there. */
-function shardsOf({ shards }) {
-  if (!shards) return "";
-  const gone = shards.missing.length ? `; missing: ${shards.missing.join(", ")}` : "";
-  return `${whole(shards.answered)} of ${whole(shards.asked)}${gone}`;
-}
-
 function indexCard(model) {
   if (!model.has_index) return card("Index", said("No index is loaded."));
   const { recall_at_10: recall, exact_share: share, candidates } = model.index ?? {};
@@ -124,7 +117,6 @@ function indexCard(model) {
     ["Recall@10 of the fast search", typeof recall === "number" ? score(recall, 3) : ""],
     ["Images that an exact search scores", typeof share === "number" ? `${score(100 * share, 1)} %` : ""],
     ["Columns to filter by", model.columns === undefined ? "" : whole(model.columns)],
-    ["Shards", shardsOf(model)],
   ]));
 }
 

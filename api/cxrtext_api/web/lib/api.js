@@ -135,14 +135,12 @@ export function images(offset, limit, where = "", signal = undefined) {
 /**
  * Every image that a search finds, as a table that comes in pieces.
  *
- * Gives how many images there are, whether a part of the archive is missing (a last line then says
- * so), and the stream of its bytes.
+ * Gives how many images there are, and the stream of its bytes.
  */
 export async function exported(source, fields, signal) {
   const body = formOf(source, fields);
   const response = await request("/v1/search/export", { method: "POST", body, signal });
-  const partial = (response.headers.get("X-Shards") ?? "").includes("missing");
-  return { total: Number(response.headers.get("X-Total")), partial, stream: response.body };
+  return { total: Number(response.headers.get("X-Total")), stream: response.body };
 }
 
 /** The picture of an image, at most `size` pixels a side, as a blob. */

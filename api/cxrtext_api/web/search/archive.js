@@ -10,11 +10,6 @@ const PAGE = 24;
 let offset = 0;
 let total = 0;
 
-/** Which part of the archive is not there, where it is asked of several servers. */
-const lacking = ({ shards }) => (shards?.missing.length
-  ? `; ${whole(shards.answered)} of ${whole(shards.asked)} shards, missing: ${shards.missing.join(", ")}`
-  : "");
-
 async function showPage(start) {
   const strip = byId("filmstrip");
   if (!strip.firstElementChild) strip.replaceChildren(...skeletons("li", "skeleton-film", 12));
@@ -23,7 +18,7 @@ async function showPage(start) {
     ({ offset, total } = page);
     const last = offset + page.images.length;
     byId("archive-range").textContent =
-      (total ? `${whole(offset + 1)}–${whole(last)} of ${whole(total)}` : "empty") + lacking(page);
+      total ? `${whole(offset + 1)}–${whole(last)} of ${whole(total)}` : "empty";
     byId("archive-previous").disabled = offset === 0;
     byId("archive-next").disabled = last >= total;
     strip.replaceChildren(...page.images.map(film));

@@ -56,7 +56,7 @@ export function lineCounter() {
  * Throws where it has not as many lines as there are images.
  */
 async function everything(signal) {
-  const { total, partial, stream } = await api.exported(asked.source, query.fieldsOf(asked, 0, ""), signal);
+  const { total, stream } = await api.exported(asked.source, query.fieldsOf(asked, 0, ""), signal);
   const count = lineCounter();
   const reader = stream.getReader();
   let table = new Blob([]);
@@ -80,11 +80,11 @@ async function everything(signal) {
     if (signal.aborted) throw error;
     lines = 0;
   }
-  if (lines !== total + (partial ? 2 : 1)) {
+  if (lines !== total + 1) {
     throw new Error(`The export was broken off, and nothing was saved: not all of ` +
       `${plural(total, "image")} came. Export again.`);
   }
-  return { table: new Blob([table, ...parts], { type: KIND }), partial };
+  return new Blob([table, ...parts], { type: KIND });
 }
 
 function showSelected() {
@@ -141,10 +141,7 @@ async function exportAll() {
   exporting = null;
   showExport(null);
   if (found === undefined || signal.aborted) return;
-  saveTable(found.table);
-  if (found.partial) {
-    byId("export-progress").textContent = "A shard is missing; the table's last line says which.";
-  }
+  saveTable(found);
 }
 
 export function start() {

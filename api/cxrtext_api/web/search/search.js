@@ -23,7 +23,6 @@ function title(found, count) {
   const { matching = null, scored = null, exact = null } = found;
   const of = matching === null ? plural(count, "image") : `${whole(count)} of ${plural(matching, "image")}`;
   if (exact === null) return of;
-  if (found.shards?.missing.length) return `${of} of the shards that answered`;
   return exact ? `${of}, in exact order` : `${of}; candidates only, ${whole(scored)} were scored`;
 }
 
