@@ -110,6 +110,17 @@ def storage_contexts() -> "list[PresentationContext]":
     return [build_context(uid, [syntax]) for uid in TAKEN for syntax in sorted(ALLOWED)]
 
 
+def keep_answers(event: Any) -> None:
+    """Leave what a peer sends to who waits for it: a handler of connections that we open.
+
+    pynetdicom's own thread looks at the same queue.  On a busy machine it passes the barrier that
+    is to keep it away, takes an answer out of the middle of others, and drops it as unexpected.
+    """
+    dimse = event.assoc.dimse
+    take = dimse.get_msg
+    dimse.get_msg = lambda block=False: take(block=True) if block else (None, None)
+
+
 def end_now(association: "Association") -> None:
     """Abort an association, and let who waits for an answer on it wait no longer."""
     association.abort()
@@ -192,10 +203,12 @@ class Associations:
 
         roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []
         opened: list[socket.socket] = []
+        heard: list[Any] = []  # the first message of the peer alone
 
         def begun(event: Any) -> None:
             opened.append(event.assoc.dul.socket.socket)
             at_once(event)
+            keep_answers(event)
 
         try:
             with quiet():
@@ -208,6 +221,7 @@ class Associations:
                     tls_args=(self.tls, self.where.host) if self.tls else None,
                     evt_handlers=[
                         (evt.EVT_CONN_OPEN, begun),
+                        (evt.EVT_PDU_RECV, lambda event: heard or heard.append(event.pdu)),
                         *(handlers or []),
                     ],
                 )
@@ -220,7 +234,7 @@ class Associations:
             return association
         for connection in opened:
             shut(connection)
-        raise self._why(association)
+        raise self._why(heard)
 
     def _is_open(self) -> bool:
         """Whether anything takes connections at the peer's port."""
@@ -230,12 +244,17 @@ class Associations:
         except OSError:
             return False
 
-    def _why(self, association: "Association") -> PeerError:
-        if not association.is_rejected:
-            return self._why_nothing(heard=association.acceptor.primitive is not None)
-        primitive = association.acceptor.primitive
-        source = getattr(primitive, "result_source", 0)
-        reason = getattr(primitive, "diagnostic", 0)
+    def _why(self, heard: list[Any]) -> PeerError:
+        """Why a peer does not associate, by what it sent.
+
+        pynetdicom takes a rejection that comes before it looks for one for a connection that was
+        never made.
+        """
+        from pynetdicom.pdu import A_ASSOCIATE_RJ
+
+        if not (heard and isinstance(heard[0], A_ASSOCIATE_RJ)):
+            return self._why_nothing(heard=bool(heard))
+        source, reason = heard[0].source, heard[0].reason_diagnostic
         if (source, reason) == (1, 7):
             return DeniedError(
                 self.name,

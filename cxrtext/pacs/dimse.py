@@ -148,7 +148,10 @@ class DimsePeer:
             answers = association.send_c_find(_identifier(level, wanted), FIND)
             for status, row in answers:
                 code = self._code(status, association, "a question")
-                if code in _PENDING and row is not None:
+                if code in _PENDING:
+                    if row is None:
+                        association.abort()
+                        raise AnswerError(self.name, "answers with a row that cannot be read")
                     rows.append(row)
                 if len(rows) > MAX_ROWS:
                     association.abort()

@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 
 pytest.importorskip("pynetdicom")
 
+from pynetdicom import build_context, evt
 from pynetdicom.transport import AssociationSocket
 
+from cxrtext.pacs.associations import ECHO, Associations
 from cxrtext.pacs.check import Step, check_peer
+from cxrtext.pacs.faults import DeniedError
 from cxrtext.pacs.peers import read_peer
 from tests.pacs.odd_peer import OddPeer, served
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc
@@ -155,3 +159,34 @@ def test_certificates(check: Check, tmp_path: Path) -> None:
             dimse=None,
         )
         assert "not valid for 'localhost'" in failed(other)[1]
+
+
+def test_a_rejection_that_comes_at_once_is_told_as_one(
+    orthanc: Orthanc, peers: Callable[..., Path]
+) -> None:
+    entry = orthanc.peer(dicomweb=None)
+    entry["dimse"]["aet"] = "WRONG"
+    closed = threading.Event()
+    handlers = [  # the peer is gone again before our side looks for its answer
+        (evt.EVT_CONN_CLOSE, lambda _: closed.set()),
+        (evt.EVT_REQUESTED, lambda _: closed.wait(30)),
+    ]
+    with pytest.raises(DeniedError, match="is not called 'WRONG'"):
+        Associations(read_peer(peers(entry), "archive")).open(
+            [build_context(ECHO)], handlers=handlers
+        )
+
+
+def test_an_answer_is_taken_by_who_asked_and_by_nobody_else(
+    orthanc: Orthanc, peers: Callable[..., Path]
+) -> None:
+    peer = read_peer(peers(orthanc.peer()), "archive")
+    association = Associations(peer).open([build_context(ECHO)])
+    try:
+        answer = object()
+        association.dimse.msg_queue.put((1, answer))
+        assert association.dimse.get_msg(block=False) == (None, None), "as its own thread asks"
+        assert association.dimse.get_msg(block=True) == (1, answer)
+        assert association.send_c_echo().Status == 0
+    finally:
+        association.release()
