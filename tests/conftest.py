@@ -109,6 +109,18 @@ def write_data(folder: Path, studies: int = 48) -> Path:
     return folder
 
 
+def as_received(index: Path) -> Path:
+    """An index whose column ``came`` becomes ``received``, which no manifest may bring."""
+    from cxrtext.index.store.writer import writing
+
+    with writing(index) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("UPDATE columns SET name = 'received' WHERE name = 'came'")
+        database.execute(
+            """UPDATE images SET metadata = replace(metadata, '"came"', '"received"')"""
+        )
+    return index
+
+
 Once = Callable[[str, Callable[[Path], object]], Path]
 
 

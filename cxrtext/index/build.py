@@ -33,6 +33,7 @@ from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_files, embed_records
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
+from cxrtext.records.manifest import is_own_column
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
@@ -89,6 +90,7 @@ def build_index(
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
     records = read_manifest(manifest, allow_outside=allow_outside)
+    check_columns(manifest, records)
     model = load_model(checkpoint, device)
     said = said_in(manifest, reports, records)
     rejects = Rejects(max_rejected)
@@ -242,6 +244,16 @@ def _embed_new(
 
 def _metadata(record: ImageRecord) -> dict[str, str]:
     return {k: v for k, v in record.metadata.items() if k not in REPORT_COLUMNS}
+
+
+def check_columns(manifest: Path, records: Sequence[ImageRecord]) -> None:
+    """Refuse a manifest with columns that only this program writes (DataError)."""
+    own = [name for record in records[:1] for name in record.metadata if is_own_column(name)]
+    if own:
+        raise DataError(
+            f"{manifest}: column '{own[0]}': an index keeps its own values under this name; rename "
+            "the column, or leave it out"
+        )
 
 
 def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> None:

@@ -15,12 +15,13 @@ from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
 from cxrtext.index.search.archive import Archive
 from cxrtext.index.search.index import Index
-from cxrtext.index.store.catalogue import LABEL, UNLIKE, IndexedImage, set_meta
+from cxrtext.index.store.catalogue import UNLIKE, IndexedImage, set_meta
 from cxrtext.index.store.vectors import fetch, rows_of
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.models import ImageTextModel
 from cxrtext.models.familiar import Familiar
 from cxrtext.models.regions import EmbeddedBatch, unpack
+from cxrtext.records.manifest import LABEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import Labeler, labeler_of, labels_as_meta, prompts_of_json, unlike_column
 from cxrtext.index.store.catalogue import (
     CATALOGUE,
-    LABEL,
     UNLIKE,
     Catalogue,
     empty_index,
@@ -56,6 +55,7 @@ from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.regions import embed_files, unpack
+from cxrtext.records.manifest import LABEL
 from cxrtext.records.tables import write_table
 
 FEW = 64  # images added meanwhile that are embedded while writers wait

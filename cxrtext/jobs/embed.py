@@ -26,6 +26,7 @@ from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.build import (
     EmbeddedImages,
     add_sentences,
+    check_columns,
     distinct,
     embedded_images,
     index_notes,
@@ -201,6 +202,7 @@ def embed_job(
     options.check()
     storage = open_storage(address)
     records = read_manifest(manifest, allow_outside=options.allow_outside)
+    check_columns(manifest, records)
     definition = _definition(manifest, checkpoint, options)
     plan = begun(storage, KIND, definition)
     if plan is None:

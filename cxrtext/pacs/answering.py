@@ -14,12 +14,12 @@ from cxrtext.datasets.admission.ids import Ids
 from cxrtext.errors import InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
-from cxrtext.pacs.inbox.intake import RECEIVED, SOURCE
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
+from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
 
 PAGE, OVERLAP = 200, 20

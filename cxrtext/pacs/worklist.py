@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from cxrtext.errors import InputError
 from cxrtext.index import IndexedImage
-from cxrtext.pacs.inbox.intake import RECEIVED
 from cxrtext.pacs.results.finding import prompts_of
 from cxrtext.pausing import Pausing
+from cxrtext.records.manifest import RECEIVED
 from cxrtext.service import Service
 from cxrtext.service.limits import check_prompts, check_sentence
 
@@ -68,10 +68,10 @@ def received_since(service: Service, since: datetime) -> Pausing[Worklist]:
     _, total = yield from service.archive.page(0, 1, where)
     first = max(0, total - MAX_IMAGES)
     images, _ = yield from service.archive.page(first, MAX_IMAGES, where)
-    return Worklist(_studies(images), False, "not scored yet", complete=first == 0)
+    return Worklist(_studies(images, since), False, "not scored yet", complete=first == 0)
 
 
-def _studies(images: Sequence[IndexedImage]) -> tuple[Entry, ...]:
+def _studies(images: Sequence[IndexedImage], since: datetime) -> tuple[Entry, ...]:
     found: dict[str, list[IndexedImage]] = {}
     for image in images:
         found.setdefault(image.study_id, []).append(image)
@@ -79,11 +79,19 @@ def _studies(images: Sequence[IndexedImage]) -> tuple[Entry, ...]:
         Entry(
             study,
             tuple(image.image for image in some),
-            max(moment(str(image.metadata[RECEIVED])) for image in some),
+            max(_received(image, since) for image in some),
         )
         for study, some in found.items()
     ]
     return tuple(sorted(entries, key=lambda entry: entry.received))
+
+
+def _received(image: IndexedImage, since: datetime) -> datetime:
+    """When an image was received; where that is damaged, it is to be read first."""
+    try:
+        return moment(image.metadata.get(RECEIVED, ""))
+    except InputError:
+        return since
 
 
 def check_prompt(service: Service, prompt: str) -> None:

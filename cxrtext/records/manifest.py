@@ -12,6 +12,16 @@ from cxrtext.records.tables import stream_table
 
 SPLITS = ("train", "val", "test")  # the values of the ``split`` column
 
+SOURCE, RECEIVED = "source", "received"
+"""Columns that say which hospital system sent an image, and when."""
+LABEL, OF_MODEL = "label.", "model."
+"""How the columns begin that hold what a model says of images: its labels, and all else."""
+
+
+def is_own_column(name: str) -> bool:
+    """Whether this program alone writes a column, and so relies on what it holds."""
+    return name.lower() == RECEIVED or name.lower().startswith((LABEL, OF_MODEL))
+
 
 class _Places:
     """Where the images of a folder lie, links followed; a folder is looked at once."""

@@ -13,7 +13,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.pacs.results.folder import FILE, Kept, ResultsFolder
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
-from tests.conftest import write_data
+from tests.conftest import as_received, write_data
 
 RECEIVED, SENTENCE = "2026-11-23T06:12:05+00:00", "Left pleural effusion."
 
@@ -24,10 +24,10 @@ def received(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = write_data(tmp_path_factory.mktemp("received"), 4)
     head, *rows = (folder / "manifest.csv").read_text().splitlines()
     come = [f"archive,{RECEIVED}", f"archive,{RECEIVED}", ",", ","]
-    lines = [f"{head},source,received", *map(",".join, zip(rows, come, strict=True))]
+    lines = [f"{head},source,came", *map(",".join, zip(rows, come, strict=True))]
     (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
     build_index(folder / "manifest.csv", checkpoint, folder / "index")
-    return folder / "index"
+    return as_received(folder / "index")
 
 
 def keep(folder: ResultsFolder, kind: str, **more: Any) -> str:

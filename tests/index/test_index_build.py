@@ -8,13 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.errors import CheckpointError, DataError
+from cxrtext.datasets.importing.importer import import_folder
+from cxrtext.datasets.importing.reading import ImportOptions
+from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.files import write_sums
 from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import Archive, ImageHit, Query, build_index, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.store.writer import writing
+from cxrtext.jobs.embed import embed_job
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import embed_files
 from cxrtext.pausing import finish
@@ -256,6 +259,21 @@ def test_two_writers_are_not_let_in(copy: Path, data_folder: Path, checkpoint: P
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(DataError, match="another process is writing this index"):
             build_index(data_folder / "manifest.csv", checkpoint, copy)
+
+
+@pytest.mark.parametrize("name", ["received", "Label.Edema", "model.unlike"])
+def test_columns_that_the_index_writes_itself_are_refused(
+    data_folder: Path, checkpoint: Path, tmp_path: Path, name: str
+) -> None:
+    head, *rows = (data_folder / "manifest.csv").read_text().splitlines()
+    lines = [f"{head},{name}", *(f"{row},z" for row in rows)]
+    folder = Path(shutil.copytree(data_folder, tmp_path / "data"))
+    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+    for make in (build_index, embed_job):
+        with pytest.raises(DataError, match=f"column '{name}': an index keeps its own"):
+            make(folder / "manifest.csv", checkpoint, tmp_path / "out")
+    with pytest.raises(ConfigError, match=f"--keep {name}: the"):
+        import_folder(folder, tmp_path / "imported", ImportOptions(keep=(name,)))
 
 
 def test_unreadable_images_are_set_aside(

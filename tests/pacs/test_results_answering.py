@@ -14,7 +14,7 @@ from cxrtext.pacs.peers import Peer, read_peer
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import load_service
-from tests.conftest import draw
+from tests.conftest import as_received, draw
 from tests.pacs.orthanc import Orthanc, free_port
 from tests.pacs.result_sources import write_source
 
@@ -22,7 +22,7 @@ from tests.pacs.result_sources import write_source
 @pytest.fixture
 def received(checkpoint: Path, tmp_path: Path) -> Path:
     """An index of two DICOM images of the peer "archive", one of another, and a picture."""
-    rows = ["image,study_id,patient_id,split,source,received", "0.png,s0,p0,test,archive,"]
+    rows = ["image,study_id,patient_id,split,source,came", "0.png,s0,p0,test,archive,"]
     for number, source in enumerate(("archive", "archive", "other"), 1):
         pixels = draw("effusion" if number == 1 else "clear", number) / 255
         write_source(tmp_path / f"{number}.dcm", "cr", number=number, pixels=pixels)
@@ -35,7 +35,7 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
     rows.append("4.png,s4,p4,test,archive,2026-11-23T06:00:04+00:00")
     (tmp_path / "manifest.csv").write_text("\n".join(rows) + "\n")
     build_index(tmp_path / "manifest.csv", checkpoint, tmp_path / "index")
-    return tmp_path / "index"
+    return as_received(tmp_path / "index")
 
 
 def test_each_image_of_a_peer_with_a_rule_is_answered_once(

@@ -13,13 +13,15 @@ from fastapi.testclient import TestClient
 
 from cxrtext.client import Client
 from cxrtext.index import build_index, open_index
+from cxrtext.index.changes import set_attributes
+from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
 from tests.api.conftest import serving
-from tests.conftest import write_data
+from tests.conftest import as_received, write_data
 from tests.pacs.result_sources import write_source
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -35,14 +37,14 @@ def index(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of nine studies that came a minute apart, the last three in a study of two."""
     folder = write_data(tmp_path_factory.mktemp("received"), 9)
     lines = (folder / "manifest.csv").read_text().splitlines()
-    rows = [f"{lines[0]},source,received"]
+    rows = [f"{lines[0]},source,came"]
     for number, line in enumerate(lines[1:]):
         at = NOW - timedelta(hours=2) + timedelta(minutes=number)
         rows.append(f"{line},archive,{at.isoformat(timespec='seconds')}")
     rows[-1] = rows[-1].replace(",s08,", ",s07,")
     (folder / "manifest.csv").write_text("\n".join(rows) + "\n")
     build_index(folder / "manifest.csv", checkpoint, folder / "index")
-    return folder / "index"
+    return as_received(folder / "index")
 
 
 @contextmanager
@@ -86,6 +88,23 @@ def test_since_may_be_long_ago_and_in_the_future(model: ImageTextModel, index: P
         for since, count in (("0900-01-01", 8), ("2999-01-01T00:00:00-05:00", 0)):
             body = client.get("/v1/worklist", params={"prompt": "Pneumothorax", "since": since})
             assert (body.json()["total"], body.json()["ordered"]) == (count, True)
+
+
+def test_a_value_that_is_damaged_takes_nobody_s_answer(
+    model: ImageTextModel, index: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(index, tmp_path / "index"))
+    with writing(folder) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute(
+            "UPDATE images SET metadata = json_set(metadata, '$.received', 'z') WHERE number = 3"
+        )
+        broken = {"received": "z", "model.unlike": "abc", "label.Pneumothorax": "abc"}
+        set_attributes(database, [(3, broken)])
+    with served(model, folder, Settings(worklist=True)) as (client, _):
+        body = client.get("/v1/worklist", params={"prompt": "Pneumothorax"}).json()
+        assert (body["total"], body["ordered"]) == (8, True)
+        found = client.post("/v1/search", data={"query": "Pneumothorax.", "k": 9})
+    assert (found.status_code, len(found.json()["images"])) == (200, 9)
 
 
 def test_where_scoring_fails_studies_come_as_they_were_received(

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from cxrtext.client.models import AddedImage, Deleted
 from cxrtext.errors import InputError, UnavailableError
 from cxrtext.records import Study
+from cxrtext.records.manifest import SOURCE, is_own_column
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
 from cxrtext_api import changes
@@ -45,10 +46,11 @@ NAME = re.compile(r"[A-Za-z0-9_.:-]+")
 """Names of studies and patients: DICOM's UIDs and common numbering fit."""
 
 RESERVED = frozenset(
-    {"image", "image_id", "study_id", "patient_id", "split", "height", "width", "score"}
+    {"image", "image_id", "study_id", "patient_id", "split", "height", "width", "score", SOURCE}
     | {"report", "findings", "impression", "indication", "comparison"}
 )
-"""Names that metadata must not have: the catalogue's own columns, and those of a report."""
+"""Names that metadata must not have, beside those of :func:`is_own_column`: the catalogue's own
+columns, that of the sending system, and those of a report."""
 
 Split = Literal["train", "val", "test"]
 MAX_DELETED = 1000
@@ -282,10 +284,10 @@ def parse_metadata(text: str) -> dict[str, str]:
                 f"metadata: the name of entry {number} is empty, has more than {MAX_NAME} "
                 "characters, or holds some that are not printed"
             )
-        if name.lower() in RESERVED or name.lower().startswith("label."):
+        if name.lower() in RESERVED or is_own_column(name):
             raise InputError(
                 f"metadata: entry {number} has a name that is taken ("
-                f"{', '.join(sorted(RESERVED))}, label.*)"
+                f"{', '.join(sorted(RESERVED))}, received, label.*, model.*)"
             )
         if (said := _cell(entry, number)) != "":
             found[name] = said

@@ -12,6 +12,7 @@ from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Absent, Box, Rejected, Study, TableRows
 from cxrtext.records.boxes import FILE_LIMIT
+from cxrtext.records.manifest import is_own_column
 from cxrtext.records.parquet_tables import ParquetTable
 
 SameImages = Literal["keep", "one-split", "leave-out"]
@@ -125,6 +126,7 @@ class Reading:
 def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns, Columns]:
     """Divide what a set offers into what the user asked for, in the user's order, and the rest."""
     keep = tuple(name for name in keep if name != "view")  # always there
+    offered = tuple(name for name in offered if not is_own_column(name))
     for name in keep:
         if name not in offered:
             has = ", ".join(offered) or "none"

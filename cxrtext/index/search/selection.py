@@ -9,9 +9,10 @@ from cxrtext.errors import HeldError
 from cxrtext.index.search.filter import Condition, parse
 from cxrtext.index.search.index import Index
 from cxrtext.index.search.truth import true_places
-from cxrtext.index.store.catalogue import LABEL, UNLIKE, Catalogue, sqlite_errors
+from cxrtext.index.store.catalogue import UNLIKE, Catalogue, sqlite_errors
 from cxrtext.index.store.snapshot import Numbers, Snapshot
 from cxrtext.pausing import Pausing
+from cxrtext.records.manifest import LABEL
 
 CELLS_AT_ONCE = 200_000  # cells that a filter looks at between two pauses
 

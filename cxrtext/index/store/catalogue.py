@@ -17,6 +17,7 @@ from typing import Any
 from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of, line_of
 from cxrtext.files.table_sums import keep_sums, prepare
 from cxrtext.index.store.replica import index_at
+from cxrtext.records.manifest import LABEL, OF_MODEL
 
 SCHEMA_VERSION = 5
 
@@ -116,10 +117,7 @@ TEXT_COLUMNS = ("image", "study_id", "patient_id", "split")
 ID_COLUMNS = ("image", "study_id", "patient_id")  # those whose values name somebody
 NUMBER_COLUMNS = ("height", "width")
 
-LABEL = "label."
-"""How the names of zero-shot labels begin, to distinguish them from a manifest's columns."""
-
-UNLIKE = "model.unlike"
+UNLIKE = f"{OF_MODEL}unlike"
 """The column of how unlike an image is those that the model was trained on: its distance over the
 limit, so that what is above 1 is flagged."""
 
@@ -285,7 +283,7 @@ class Catalogue:
         found: dict[int, dict[str, float]] = {}
         for number, *values in self._each(f"SELECT number{chosen} FROM attributes", numbers):  # noqa: S608
             pairs = zip(names, values, strict=True)
-            found[number] = {name: value for name, value in pairs if value is not None}
+            found[number] = {name: value for name, value in pairs if isinstance(value, float)}
         return found
 
     def unlike(self, numbers: Sequence[int]) -> dict[int, float]:
@@ -294,7 +292,7 @@ class Catalogue:
         if slot is None:
             return {}
         rows = self._each(f"SELECT number, c{int(slot)} FROM attributes", numbers)  # noqa: S608
-        return {number: float(value) for number, value in rows if value is not None}
+        return {number: value for number, value in rows if isinstance(value, float)}
 
     def _each(self, query: str, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query for some numbers."""

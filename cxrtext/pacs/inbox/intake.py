@@ -37,6 +37,7 @@ from cxrtext.pacs.inbox.inbox import Entry, Finishing, Inbox
 from cxrtext.pacs.inbox.reports import look_again, put_version
 from cxrtext.pacs.results.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.results.identity import is_own_result
+from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.alike import Pixels, alike, shown_pixels
 
@@ -46,8 +47,6 @@ NAME = "the object"
 """What an object is called in errors: nothing of its own."""
 OWN = "a result that this program made"
 SAME = "nothing in it is new"
-SOURCE, RECEIVED = "source", "received"
-"""Columns of the index that say from which peer an image came, and when."""
 LONGEST_ID = 200
 SPLIT = "test"
 """The split of new patients: a model that is trained later does not learn from what it labeled."""
