@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from cxrtext.files import check_listed, sha256
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
-from cxrtext.records.rows import Row, TableRows, clean_row
+from cxrtext.records.rows import TABLES, Row, TableRows, clean_row
 from cxrtext.records.study import Rejected, Sentence, Study
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
@@ -184,8 +184,7 @@ def _open_table(path: Path) -> TextSource:
 
 
 _BY_ENDING = {
-    ".csv": _open_table,
-    ".parquet": _open_table,
+    **dict.fromkeys(TABLES, _open_table),
     ".jsonl": open_jsonl,
     ".txt": open_report_file,
 }
@@ -197,6 +196,15 @@ _REFUSED = {
     ".xls": "save the table as .csv in UTF-8",
     ".json": "write JSON Lines, one object a line, as .jsonl",
 }
+
+
+def _opener(path: Path) -> Callable[[Path], TextSource]:
+    for ending, opener in _BY_ENDING.items():
+        if path.name.lower().endswith(ending):
+            return opener
+    ending = path.suffix.lower()
+    advice = _REFUSED.get(ending, "give .csv, .parquet, .jsonl, .txt, a folder, or '-'")
+    raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
 
 
 def check_source(path: Path | str) -> None:
@@ -212,18 +220,15 @@ def check_source(path: Path | str) -> None:
         raise DataError(f"{path}: no such file or folder")
     if not path.is_file():
         raise DataError(f"{path}: not a file or folder; pipe sentences in and give '-'")
-    ending = path.suffix.lower()
-    if ending not in _BY_ENDING:
-        advice = _REFUSED.get(ending, "give .csv, .parquet, .jsonl, .txt, a folder, or '-'")
-        raise DataError(f"{path}: a file ending in {ending or 'nothing'} is not read: {advice}")
+    _opener(path)
 
 
 def open_source(path: Path | str) -> TextSource:
     """Open reports or sentences to be read one by one.
 
     Args:
-        path: A table (``.csv``, ``.parquet``, ``.jsonl``) with ``study_id`` and either ``report``
-            or any of ``findings``, ``impression``, ``indication``, ``comparison``; a table with
+        path: A table (``.csv``, ``.csv.gz``, ``.parquet``, ``.jsonl``) with ``study_id`` and either
+            ``report`` or any of ``findings``, ``impression``, ``indication``, ``comparison``; a table with
             ``sentence``; a folder of ``.txt`` reports, or one of them; or "-" for sentences on
             standard input, one a line.
 
@@ -239,7 +244,7 @@ def open_source(path: Path | str) -> TextSource:
     path = Path(path)
     try:
         check_source(path)
-        opener = open_folder if path.is_dir() else _BY_ENDING[path.suffix.lower()]
+        opener = open_folder if path.is_dir() else _opener(path)
         if opener is not _open_table:  # which checks for itself
             check_listed(path, DataError)
         return opener(path)

@@ -28,6 +28,8 @@ ROW_LIMIT = 1_000_000
 """Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
 
 PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
+TABLES = (".csv", ".csv.gz", ".parquet")
+"""How the names of tables end."""
 _NAME = re.compile(r"[A-Za-z_][\w ]{0,39}")
 _DIGIT = re.compile(r"\d")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -230,7 +232,7 @@ class TableRows:
         if self.is_parquet:
             with ParquetTable(path) as table:
                 self.columns, self.no_text = table.columns, table.no_text
-        elif not path.name.lower().endswith((".csv", ".csv.gz")):
+        elif not path.name.lower().endswith(TABLES):
             ending = path.suffix.lower() or "nothing"
             raise DataError(f"{path}: a table ends in .csv or .parquet, not in {ending}")
         else:

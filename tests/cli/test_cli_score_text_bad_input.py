@@ -213,7 +213,7 @@ def test_a_wrong_option_is_one_line_and_leaves_nothing(
     [
         ("none.csv", "no such file or folder"),
         ("notes.docx", "a file ending in .docx is not read: give .csv"),
-        ("reports.csv.gz", "it is compressed; unpack it first"),
+        ("reports.jsonl.gz", "it is compressed; unpack it first"),
         ("folder", "no .txt file in this folder"),
     ],
 )

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -346,6 +347,17 @@ def test_phantoms_are_clean(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
+def test_every_one_of_several_equal_images_is_named(tmp_path: Path) -> None:
+    manifest, *_ = clean_tables(tmp_path)
+    copies = [{**manifest[0], "image": f"images/copy{n}.png"} for n in range(4)]
+    for row in copies:
+        shutil.copy(tmp_path / "images/clean00.png", tmp_path / str(row["image"]))
+    save_table(tmp_path / "manifest.csv", [*manifest, *copies])
+    found = {one.kind.code: one for one in check_data(tmp_path).problems}["same-image-twice"]
+    assert found.count == 4
+    assert [f"copy{n}.png" in one for n, one in enumerate(found.examples)] == [True] * 4
+
+
 @pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
 def test_real_images_have_no_error() -> None:
     folder = Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr"

@@ -1,5 +1,6 @@
 import codecs
 import csv
+import gzip
 import tracemalloc
 from pathlib import Path
 
@@ -66,6 +67,13 @@ def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
     if encoding != "utf-8-sig":
         (row,) = bad(items(tmp_path / "r.csv", content[:-1]))
         assert row.item == "row 1"
+
+
+def test_a_compressed_table_is_read_as_the_table(tmp_path: Path) -> None:
+    content = b"study_id,report\n1,Clear.\n2,\xff\n"
+    plain = items(tmp_path / "r.csv", content)
+    assert items(tmp_path / "r.csv.gz", gzip.compress(content)) == plain
+    assert len(plain) == 2
 
 
 def test_rows_that_are_not_utf8_are_rejected(tmp_path: Path) -> None:

@@ -124,7 +124,8 @@ def test_one_text_file_is_one_report(tmp_path: Path) -> None:
     [
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\xff" + CANARY.encode(), "not UTF-8"),
-        ("a.csv.gz", b"\x1f\x8b\x08", "compressed; unpack it first"),
+        ("a.txt.gz", b"\x1f\x8b\x08", "compressed; unpack it first"),
+        ("a.csv.gz", b"\x1f\x8b\x08", "cut off or damaged"),
         ("a.tsv", b"x", "separated by commas"),
         ("a.xlsx", b"x", "as .csv in UTF-8"),
         ("a.json", b"[]", "JSON Lines"),

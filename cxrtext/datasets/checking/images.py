@@ -165,12 +165,12 @@ def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[l
     for image in images:
         if image.read and not image.read.constant:
             by_pixels[image.read.pixel_digest].append(image)
-    for group in by_pixels.values():
-        if len(group) > 1:
-            files = {image.facts.file_digest for image in group if image.facts}
+    for first, *others in by_pixels.values():
+        relation = _relation([first, *others])
+        for other in others:
+            files = {image.facts.file_digest for image in (first, other) if image.facts}
             how = "same file" if len(files) == 1 else "same pixels"
-            names = f"{group[0]} = {group[1]}"
-            problems.add(_relation(group), f"{names}: {how}", len(group) - 1)
+            problems.add(relation, f"{first} = {other}: {how}")
     return list(by_pixels.values())
 
 

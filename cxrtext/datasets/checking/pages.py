@@ -149,7 +149,7 @@ def choose_pictures(
         for code in SUSPICIOUS
         if suspicious.get(code)
     ]
-    several = [group[:2] for group in groups if len(group) > 1]
+    several = [group[:EXAMPLES] for group in groups if len(group) > 1]
     for title, together in (
         ("images with the same content", several),
         ("pairs of images that look almost the same", pairs),

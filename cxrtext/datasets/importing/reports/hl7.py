@@ -24,7 +24,6 @@ CHARACTER_SETS = {
     "UNICODE": "utf-8",
     "UNICODE UTF-8": "utf-8",
     "UTF-8": "utf-8",
-    "UNICODE UTF-16": "utf-16",
     "8859/1": "latin-1",
     "8859/15": "iso8859-15",
     **{f"8859/{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9)},
