@@ -6,7 +6,7 @@ ARG BASE_IMAGE=python:3.11-slim-bookworm
 FROM ${BASE_IMAGE} AS build
 # A package index besides pip's own one: chooses PyTorch's CPU or CUDA wheels.
 ARG PIP_EXTRA_INDEX_URL=""
-# Optional dependencies, such as "train" or "pacs".
+# Optional dependencies, such as "pacs".
 ARG EXTRAS=""
 # "yes" takes every file but PyTorch's by its SHA-256; for CPython 3.11 on x86-64 alone.
 ARG HASHED="no"
@@ -20,15 +20,13 @@ RUN mkdir -p cxrtext cli/cxrtext_cli api/cxrtext_api \
     && touch cxrtext/__init__.py cli/cxrtext_cli/__init__.py api/cxrtext_api/__init__.py \
     && if [ "$HASHED" = yes ]; then \
         case "$EXTRAS" in \
-            "") lock=server ;; \
-            pacs) lock=pacs ;; \
-            train|client|train,client) lock=extras ;; \
+            ""|pacs|tensorboard) lock="${EXTRAS:-server}" ;; \
             *) echo "no file in docker/locks has EXTRAS=$EXTRAS: build with HASHED=no" >&2; exit 1 ;; \
         esac \
         && /opt/cxrtext/bin/pip install --no-cache-dir --no-deps --require-hashes -r "docker/locks/$lock.txt" \
         && /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt torch; \
     else \
-        /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt ".[full${EXTRAS:+,$EXTRAS}]"; \
+        /opt/cxrtext/bin/pip install --no-cache-dir -c constraints.txt ".${EXTRAS:+[$EXTRAS]}"; \
     fi
 COPY cxrtext cxrtext
 COPY cli cli

@@ -430,7 +430,7 @@ class TrainingSection(Section):
     """How to train.
 
     Batch, rates, warm-up and jitter are the paper's by default.  Ours are the number of steps, the
-    limit on the gradients and the centering; ``configs/ssd-mimic-cxr.yaml`` is the paper's recipe.
+    limit on the gradients and the centering; ``ssd-mimic-cxr.yaml`` is the paper's recipe.
     """
 
     steps: Positive = 20_000
@@ -790,6 +790,8 @@ def with_whole_paths(config: Config) -> Config:
     return Config.model_validate(tree)
 
 
-def template() -> str:
-    """What ``cxrtext train --init`` writes."""
-    return Path(__file__).with_name("config_template.yaml").read_text(encoding="utf-8")
+def template(name: str = "cxrtext.yaml") -> str:
+    """A file of ``configs``, as ``cxrtext train --init`` writes it; every setting, by default."""
+    folder = Path(__file__).with_name("configs")
+    path = folder / name
+    return (path if path.is_file() else folder / "cxrtext.yaml").read_text(encoding="utf-8")

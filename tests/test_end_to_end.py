@@ -6,8 +6,6 @@ imported in before); a question that is only asked again is put to this process.
 
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -83,36 +81,6 @@ def do_the_work(cxrtext: Command, folder: Path) -> None:
         "index", "build", data / "manifest.csv", "--model", folder / "run/checkpoint", "--out",
         folder / "index",
     )  # fmt: skip
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-def test_every_step_of_the_demonstration_has_its_number_of_threads(tmp_path: Path) -> None:
-    steps = subprocess.run(
-        ["make", "-n", "demo", f"DEMO={tmp_path / 'demo'}", f"VENV={tmp_path / 'venv'}"],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    threads = {
-        found["step"]: found["threads"] or "any"
-        for line in steps
-        if (
-            found := re.match(
-                r"(OMP_NUM_THREADS=(?P<threads>\d) .*)?\S+/cxrtext (?P<step>\w[\w-]*)", line
-            )
-        )
-    }
-    assert threads == {
-        "phantom": "1",
-        "pretrain-text": "1",
-        "score-text": "1",
-        "pretrain-image": "1",
-        "train": "2",
-        "evaluate": "2",
-        "index": "2",
-        "serve": "any",
-    }
 
 
 def test_the_scored_sentences_are_the_reports(work: Path) -> None:

@@ -1,15 +1,18 @@
 """The command ``cxrtext``."""
 
 import sys
-from importlib.util import find_spec
 
 
 def start() -> None:
-    """Run the command, or say how to install it where only the HTTP client is."""
-    if any(find_spec(name) is None for name in ("typer", "torch")):
-        sys.exit(
-            "error: this installation has the HTTP client alone; run: pip install 'cxrtext[full]'"
-        )
-    from cxrtext_cli.main import main
+    """Run the command; where a package that it needs was left out, say which."""
+    try:
+        from cxrtext_cli.main import main
 
-    main()
+        main()
+    except ModuleNotFoundError as error:
+        if (error.name or "cxrtext").startswith("cxrtext"):
+            raise
+        sys.exit(
+            f"error: the package '{error.name}' is not installed; install cxrtext again without "
+            "--no-deps"
+        )

@@ -17,6 +17,7 @@ from cxrtext_cli.commands.benchmark import benchmark
 from cxrtext_cli.commands.check_data import check_data
 from cxrtext_cli.commands.check_files import check_files
 from cxrtext_cli.commands.classify import classify
+from cxrtext_cli.commands.demo import demo
 from cxrtext_cli.commands.encode import encode
 from cxrtext_cli.commands.evaluate import evaluate
 from cxrtext_cli.commands.experiment import experiment
@@ -74,6 +75,9 @@ app = typer.Typer(
     "Research use only; not a medical device.",
 )
 SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
+    "To begin with": {
+        "demo": (demo, "Run everything on drawn radiographs, then serve the page."),
+    },
     "Data": {
         "phantom": (phantom, "Draw an embedded data set: radiographs, reports, labels."),
         "import": (import_data, "Turn DICOM files or a public set into a data folder."),

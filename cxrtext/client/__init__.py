@@ -1,6 +1,6 @@
 """The typed HTTP client: ``with Client("http://127.0.0.1:8000") as client: client.model()``.
 
-It needs no model and no web framework, only pydantic and httpx2: ``cxrtext[client]``.
+It imports no model and no web framework, only pydantic and httpx2.
 """
 
 from cxrtext.client.client import Client, ImageId

@@ -70,7 +70,7 @@ class Client:
         http: A client of httpx2's to send with, for proxies, certificates and tests.
 
     Raises:
-        ConfigError: The address or the key is not of the right form, or httpx2 is missing.
+        ConfigError: The address or the key is not of the right form.
     """
 
     def __init__(

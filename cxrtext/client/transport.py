@@ -128,12 +128,8 @@ class Transport:
 
 
 def _client(timeout: float) -> "httpx2.Client":
-    try:
-        import httpx2
-    except ImportError:
-        raise ConfigError(
-            "the client wants the package httpx2; run: pip install 'cxrtext[client]'"
-        ) from None
+    import httpx2
+
     return httpx2.Client(timeout=timeout, follow_redirects=False)
 
 

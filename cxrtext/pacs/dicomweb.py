@@ -81,7 +81,6 @@ class DicomWeb:
         throttle: Throttle | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        need("httpx2")
         import httpx2
 
         for logger in (

@@ -148,8 +148,9 @@ def _train(
     )
     if processes.first:
         trainer.require_room_to_start()
-        (config.out / "state").mkdir(parents=True, exist_ok=True)
+        # In this order: a folder with a state is resumed by its configuration.
         write_config(config.out / "config.yaml", plain(with_whole_paths(config)))
+        (config.out / "state").mkdir(parents=True, exist_ok=True)
     _greet(trainer, tables)
     validation = trainer.run()
     if processes.first:

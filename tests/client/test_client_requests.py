@@ -225,12 +225,6 @@ def test_a_file_that_is_not_there(make: Make, tmp_path: Path) -> None:
         client.classify(tmp_path / "none.png")
 
 
-def test_without_httpx2(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(ConfigError, match=r"pip install 'cxrtext\[client\]'"):
-        Client(URL)
-
-
 def test_what_the_package_gives() -> None:
     assert set(cxrtext.client.__all__) == {"ApiError", "Client", "ImageId"}
 

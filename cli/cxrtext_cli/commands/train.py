@@ -49,7 +49,14 @@ def train(
         ),
         ANY_PATH,
     ] = None,
-    init: Annotated[bool, typer.Option("--init", help="Write a commented cxrtext.yaml.")] = False,
+    init: Annotated[
+        bool,
+        typer.Option(
+            "--init",
+            help="Write a commented cxrtext.yaml; or ssd-mimic-cxr.yaml or biovil-baseline.yaml, "
+            "where one is named: the paper's.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train an image-text model on a manifest and scored sentences."""
@@ -60,8 +67,9 @@ def train(
         target = config or DEFAULT_CONFIG
         if target.exists():
             raise ConfigError(f"{target}: exists already; remove it first, or name another file")
-        write_text(target, template())
-        say(f"{target}: written; fill in 'data' and run 'cxrtext train'")
+        write_text(target, template(target.name))
+        named = f" {config}" if config else ""
+        say(f"{target}: written; fill in 'data' and run 'cxrtext train{named}'")
         return
     if resume is not None:
         if not (resume / "config.yaml").is_file():

@@ -234,7 +234,7 @@ SCALES = {
         start={"steps": 2000, "lock": ["image"]},
         columns={LOCKED: {"steps": 2000, "lock": ["image", "text"]}, LIVE: {"steps": 2000}},
     ),
-    # SSD section 3.2, as configs/ssd-mimic-cxr.yaml has it: without clipping, without centering.
+    # SSD section 3.2, as ssd-mimic-cxr.yaml has it: without clipping, without centering.
     "paper": Scale(
         studies=0,
         size=0,
