@@ -23,6 +23,7 @@ RESERVE_BYTES = 512 * 2**20
 
 NO_UID = "no UID by which it can be asked for"
 TOO_LARGE = "larger than limits.object_mb"
+FEWER = "lists fewer images of a study than it counts; is it busy storing?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Listed:
 
     instances: tuple[Instance, ...]
     unusable: int
+
+    def is_short_of(self, counted: str) -> bool:
+        """Whether there are fewer than the peer counts, where it says a number."""
+        here = len(self.instances) + self.unusable
+        return here < (int(counted) if counted.isdecimal() else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +48,32 @@ class Taken:
     size: int = 0
 
 
-def list_study(source: Source, study: str) -> Listed:
-    """Ask for the instances of a study, each once.
+def list_study(source: Source, study: str, counted: str = "") -> Listed:
+    """Ask for the instances of a study, each once; again where they are fewer than counted.
+
+    Args:
+        counted: How many the peer says that it has; "" where it does not say.
 
     Raises:
         PeerError: There is no answer that can be used.
     """
-    found: dict[str, Instance] = {}
-    unusable = 0
-    for said in source.instances(study):
-        instance = said.first("SOPInstanceUID")
-        series = said.first("SeriesInstanceUID")
-        if said.first("StudyInstanceUID") not in ("", study):
-            raise AnswerError(source.name, "lists images of another study than was asked for")
-        if is_uid(instance) and is_uid(series):
-            found.setdefault(instance, Instance(study, series, instance, said))
-        else:
-            unusable += 1
-    return Listed(tuple(found.values()), unusable)
+    listed = Listed((), 0)
+    for _ in range(2):
+        found = {one.instance: one for one in listed.instances}
+        unusable = 0
+        for said in source.instances(study):
+            instance = said.first("SOPInstanceUID")
+            series = said.first("SeriesInstanceUID")
+            if said.first("StudyInstanceUID") not in ("", study):
+                raise AnswerError(source.name, "lists images of another study than was asked for")
+            if is_uid(instance) and is_uid(series):
+                found.setdefault(instance, Instance(study, series, instance, said))
+            else:
+                unusable += 1
+        listed = Listed(tuple(found.values()), unusable)
+        if not listed.is_short_of(counted):
+            break
+    return listed
 
 
 def refused_by_answer(instance: Instance) -> str:

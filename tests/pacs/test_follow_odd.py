@@ -226,3 +226,23 @@ def test_a_full_disk_is_said_and_waited_for(
         follow_peer(peer_at(url), tmp_path / "in", options, said.append, throttle)
     assert said[0] == "in: the disk is full; make room on it; trying again in 0 s"
     assert entries(tmp_path / "in") == [uid(1, 1, 1)]
+
+
+def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:
+    class Short(OddPeer):
+        short = False
+
+        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
+            is_short = self.short and self.asked[-1].endswith("/instances")
+            self.short = self.short and not is_short
+            return super()._rows(rows[:-1] if is_short else rows, query)
+
+    peer = Short(study(1, ("PA", "AP"), day=TODAY))
+    for row, _ in peer.objects.values():
+        row[OBJECTS] = {"vr": "IS", "Value": [2]}
+    with served(peer) as url:
+        assert turn(url, tmp_path / "in")[0].startswith("2 new")
+        peer.short = True
+        found, _ = turn(url, tmp_path / "in")
+    assert not peer.short
+    assert found == "0 new, 0 corrected, 0 gone, 0 left out, 0 failed"

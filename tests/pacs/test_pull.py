@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -21,6 +21,7 @@ from cxrtext.pacs.peers import Peer, read_peer
 from cxrtext.pacs.pull import PullOptions, PullSummary, pull_archive
 from cxrtext.pacs.pull.searching import search
 from cxrtext.pacs.source import Question
+from cxrtext.pacs.taking import FEWER
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
 from tests.pacs.orthanc import PASSWORD_ENV, Orthanc
 from tests.pacs.studies import BEGIN, PLANTED, ROOT, archive, instance, study, uid, wanted
@@ -160,6 +161,30 @@ def test_a_peer_that_can_give_no_more_is_named(tmp_path: Path) -> None:
         summary = pull_archive(odd(url), tmp_path / "out", options)
     assert (summary.fetched, summary.cut, summary.whole) == (100, 1, False)
     assert str(summary).endswith("; 1 questions that the peer cuts off may have more")
+
+
+@pytest.mark.parametrize("answers_whole", [1, 2, 1000])
+def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again_and_told(
+    answers_whole: int, tmp_path: Path
+) -> None:
+    """A peer that is busy storing gives a part at first, or for ever."""
+
+    class Short(OddPeer):
+        def _rows(self, rows: list[dict[str, Any]], query: Mapping[str, list[str]]) -> Answer:
+            listing = [path for path in self.asked if path.endswith(f"{uid(1)}/instances")]
+            is_short = self.asked[-1] in listing and len(listing) <= answers_whole
+            return super()._rows(rows[:-1] if is_short else rows, query)
+
+    peer = Short([*study(1, ("PA", "AP")), *study(2)])
+    for row, _ in peer.objects.values():
+        row["00201208"] = {"vr": "IS", "Value": [2]}
+    with served(peer) as url:
+        first = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+        again = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    for summary in (first, again):
+        assert summary.whole == (answers_whole < 1000)
+        assert summary.fetched == 3 - (answers_whole == 1000)
+        assert (FEWER in summary.unlisted) == (answers_whole == 1000)
 
 
 def answers(path: str, **said: Answer | list[Answer]) -> Callable[[str, int], Answer | None]:

@@ -169,7 +169,7 @@ class Follower:
             found = self._studies(day)
             for study, (when, objects) in found.items():
                 self._state.know_study(study, when, objects)
-                gone += self._look_at(study)
+                gone += self._look_at(study, objects)
                 looked += 1
             for study in self._state.studies_of(f"{day:%Y%m%d}"):
                 if study not in found:
@@ -207,7 +207,7 @@ class Follower:
             return [seen for seen in known if seen.state != "gone"]
         row = rows[0]
         self._state.place_study(study, row.first("StudyDate")[:8])
-        return self._look_at(study)
+        return self._look_at(study, row.first("NumberOfStudyRelatedInstances"))
 
     # --- studies ---
 
@@ -217,10 +217,10 @@ class Follower:
             gone = self._look_at(study)
             self._forget(gone, 0)
 
-    def _look_at(self, study: str) -> list[Seen]:
+    def _look_at(self, study: str, counted: str = "") -> list[Seen]:
         """Take what is new or corrected in a study; gives what is gone of it."""
         try:
-            listed = self._asking.patiently(lambda: list_study(self._source, study))
+            listed = self._asking.patiently(lambda: list_study(self._source, study, counted))
         except (DeniedError, GoneError):
             raise
         except PeerError as error:

@@ -22,6 +22,7 @@ from cxrtext.pacs.pull.state import FILE, Row, State
 from cxrtext.pacs.source import Instance, Question, Source
 from cxrtext.pacs.sources import open_source
 from cxrtext.pacs.taking import (
+    FEWER,
     NO_UID,
     TOO_LARGE,
     Listed,
@@ -82,7 +83,7 @@ class PullSummary:
             f"{sum(self.failed.values())} failed"
         )
         if self.unlisted:
-            line += f"; {sum(self.unlisted.values())} studies could not be listed"
+            line += f"; {sum(self.unlisted.values())} studies could not be listed whole"
         if self.cut:
             line += f"; {self.cut} questions that the peer cuts off may have more"
         return line
@@ -180,8 +181,12 @@ def _find(run: _Run) -> _Run:
         return run.asking.patiently(lambda: search(run.source, one.question))
 
     for one, found in run.asking.each(todo, ask):
-        days = {uid: row.first("StudyDate")[:8] for uid, row in found.studies.items()}
-        run.state.answer(one.kind, one.key, one.modality, days, found.cut, one.final)
+        studies = {
+            uid: (row.first("StudyDate")[:8], row.first("NumberOfStudyRelatedInstances"))
+            for uid, row in found.studies.items()
+        }
+        asked_for = one.kind, one.key, one.modality
+        run.state.answer(asked_for, studies, found.cut, one.final)
         done += 1
         run.show(title, done, len(asked), unit)
     _list(run)
@@ -196,15 +201,17 @@ def _find(run: _Run) -> _Run:
 def _list(run: _Run) -> None:
     done, total = 0, run.state.waiting()[0]
 
-    def ask(study: str) -> Listed | PeerError:
-        return _told(lambda: run.asking.patiently(lambda: list_study(run.source, study)))
+    def ask(said: tuple[str, str]) -> Listed | PeerError:
+        return _told(lambda: run.asking.patiently(lambda: list_study(run.source, *said)))
 
     while studies := run.state.studies_in("found", BATCH):
-        for study, found in run.asking.each(studies, ask):
+        for (study, counted), found in run.asking.each(studies, ask):
             if isinstance(found, PeerError):
                 run.state.fail_study(study, "aside", found.what)
             else:
                 run.state.list_study(study, map(_row, found.instances), found.unusable)
+                if found.is_short_of(counted):  # what it lists is fetched all the same
+                    run.state.fail_study(study, "aside", FEWER)
             done += 1
             run.show("looking at studies", done, total, "studies")
 

@@ -13,7 +13,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.pacs.state_file import StateFile
 
 FILE = "pull.sqlite"
-VERSION = 1
+VERSION = 2
 
 FetchState = Literal["found", "fetched", "left", "aside", "failed"]
 """An instance waits, is here, may not enter, waits for another try at the end, or failed."""
@@ -26,7 +26,7 @@ CREATE TABLE questions (
     PRIMARY KEY (kind, key, modality)
 ) WITHOUT ROWID;
 CREATE TABLE studies (
-    study TEXT PRIMARY KEY, day TEXT NOT NULL,
+    study TEXT PRIMARY KEY, day TEXT NOT NULL, counted TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'found', attempts INTEGER NOT NULL DEFAULT 0,
     reason TEXT NOT NULL DEFAULT '', unusable INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
@@ -100,18 +100,23 @@ class State(StateFile):
         )
 
     def answer(
-        self, kind: str, key: str, modality: str, days: Mapping[str, str], cut: bool, whole: bool
+        self,
+        asked: tuple[str, str, str],
+        studies: Mapping[str, tuple[str, str]],
+        cut: bool,
+        whole: bool,
     ) -> None:
-        """Note the studies that a question found: the day of each."""
+        """Note the studies that a question found: the day of each, and its number of objects."""
         with self.together():
             self._db.executemany(
-                "INSERT INTO studies (study, day) VALUES (?, ?) ON CONFLICT DO UPDATE SET "
+                "INSERT INTO studies (study, day, counted) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+                "SET counted = excluded.counted, "
                 "state = iif(? = 0, 'found', state)",  # a day that is not over: look again
-                [(study, day, int(whole)) for study, day in days.items()],
+                [(study, *said, int(whole)) for study, said in studies.items()],
             )
             self._db.execute(
                 "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?)",
-                (kind, key, modality, len(days), int(cut), int(whole)),
+                (*asked, len(studies), int(cut), int(whole)),
             )
 
     def cut_questions(self) -> int:
@@ -120,11 +125,14 @@ class State(StateFile):
 
     # --- studies ---
 
-    def studies_in(self, state: str, limit: int) -> list[str]:
-        """Studies whose instances are not listed yet ("found"), wait for another try, or failed."""
-        query = "SELECT study FROM studies WHERE state = ? ORDER BY day, study LIMIT ?"
-        rows = self._rows(query, state, limit)
-        return [study for (study,) in rows]
+    def studies_in(self, state: str, limit: int) -> list[tuple[str, str]]:
+        """Studies that are not listed yet ("found"), wait for another try, or failed.
+
+        Returns:
+            The UID of each, and how many objects the peer counts in it.
+        """
+        query = "SELECT study, counted FROM studies WHERE state = ? ORDER BY day, study LIMIT ?"
+        return [(study, counted) for study, counted in self._rows(query, state, limit)]
 
     def list_study(self, study: str, rows: Iterable[Row], unusable: int) -> None:
         """Note the instances of a study; what is known of one already stays."""

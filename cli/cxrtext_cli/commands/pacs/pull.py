@@ -87,7 +87,7 @@ def pull(
         rows += [("failed", sum(summary.failed.values()))]
         rows += [(f"  {reason}", count) for reason, count in summary.failed.items()]
         if summary.unlisted:
-            rows += [("studies that could not be listed", sum(summary.unlisted.values()))]
+            rows += [("studies that could not be listed whole", sum(summary.unlisted.values()))]
             rows += [(f"  {reason}", count) for reason, count in summary.unlisted.items()]
         print_table(
             [
