@@ -7,6 +7,7 @@ from the environment; they and the tokens stay in memory.
 
 import base64
 import json
+import math
 import os
 import re
 import ssl
@@ -115,7 +116,7 @@ class Tokens(Login):
         self._peer, self._oauth, self._secret, self._tls = peer, oauth, secret, tls
         self._clock = clock
         self._lock = threading.Lock()
-        self._token, self._until = "", 0.0
+        self._token, self._until = "", -math.inf
 
     def headers(self) -> dict[str, str]:
         """The header of a request, with a token that is good for a while.
@@ -134,7 +135,7 @@ class Tokens(Login):
         """Give up a token that was refused; the next one may be taken."""
         with self._lock:
             if refused.get("Authorization") == f"Bearer {self._token}":
-                self._until = 0.0
+                self._until = -math.inf
         return True
 
     def _ask(self) -> tuple[str, float]:

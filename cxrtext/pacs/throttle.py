@@ -1,5 +1,6 @@
 """How fast and when a peer is asked: requests a second, hours of the day, waits after failures."""
 
+import math
 import random
 import threading
 import time
@@ -29,7 +30,7 @@ class Throttle:
         self._window = limits.window
         self._say = say
         self._lock = threading.Lock()
-        self._next = 0.0
+        self._next = -math.inf
         self.stopped = threading.Event()
 
     def wait(self) -> None:

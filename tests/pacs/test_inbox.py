@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from cxrtext.errors import CheckpointError, DiskError
 from cxrtext.pacs.inbox import inbox as module
 from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.status import read_status
 
 
 def test_what_is_put_is_there_after_it_was_closed_in_order_and_for_its_owner_alone(
@@ -97,6 +99,29 @@ def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
             inbox.put("PACS", b"x")
         assert len(inbox.waiting(9)) == 1
     assert len(list((tmp_path / "in/objects").iterdir())) == 1
+
+
+def test_the_room_is_looked_at_also_just_after_the_machine_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seconds in (0.0, 0.5, 60.0):
+        with Inbox(tmp_path / "in", reserve=2**60) as inbox, monkeypatch.context() as patch:
+            patch.setattr(module.time, "monotonic", lambda at=seconds: at)
+            with pytest.raises(DiskError):
+                inbox.put("PACS", b"x")
+
+
+def test_a_listener_that_was_seen_by_a_clock_ahead_is_not_taken_for_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Inbox(tmp_path / "in") as inbox:
+        for ahead, there in ((0, True), (-600, False), (600, False)):
+            then = time.time() + ahead
+            monkeypatch.setattr(module.time, "time", lambda at=then: at)
+            inbox.note_listener("dicom", 1, 2, 3, 4)
+            monkeypatch.undo()
+            listening = read_status(inbox.folder).listeners["dicom"]
+            assert (listening.alive, listening.open) == (there, int(there))
 
 
 def test_an_old_file_that_no_entry_names_goes_and_a_new_one_stays(tmp_path: Path) -> None:

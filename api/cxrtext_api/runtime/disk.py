@@ -1,6 +1,7 @@
 """Whether what the server keeps can be written, and which errors say that a disk is full."""
 
 import errno
+import math
 import os
 import sqlite3
 import time
@@ -54,7 +55,7 @@ class Disk:
     ) -> None:
         self._folders = folders
         self._clock = clock
-        self._tried = -CHECK_SECONDS
+        self._tried = -math.inf
         self._found: str | None = None
 
     def wrong(self) -> str | None:

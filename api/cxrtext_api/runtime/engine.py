@@ -5,6 +5,7 @@ long is done in turns of bounded time, and others' batches go in between.
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -84,7 +85,7 @@ class Engine:
         self._turns: Batch[Pausing[Any], Any] = Batch("turns", list, 1)
         self._jobs: deque[_Job] = deque()
         self._leisurely: deque[_Job] = deque()
-        self._rested_at = 0.0
+        self._rested_at = -math.inf
         self._asked_since = False
         self._ready = threading.Condition()
         self._closed = False

@@ -192,7 +192,7 @@ def changed_since(image: FoundImage) -> str:
         now = image.path.stat().st_mtime_ns
     except OSError as error:
         return f"cannot be read ({error.strerror}); run the import again"
-    if image.modified_ns not in (0, now):
+    if image.modified_ns not in (None, now):
         return "was changed after its header was read; run the import again"
     return ""
 

@@ -75,7 +75,7 @@ class FoundImage:
     issuer: str = ""  # of the patient's id, which begins with it; "" where nothing names one
     instance: str = ""  # its SOPInstanceUID, or "" where it has none
     changed: str = ""  # when its header was last changed, as the header says
-    modified_ns: int = 0  # when its file was
+    modified_ns: int | None = None  # when its file was; None where its header was not read
     notes: tuple[str, ...] = ()  # what there is to know of it
     box_key: str = ""  # what box files call the image; "" for the name
     # the columns that the user asked for.

@@ -73,7 +73,7 @@ class FoundImages:
         self._places.append(self._file.seek(0, 2))
         pickle.dump((image, name), self._file)
         if image.instance:
-            order = image.changed, image.modified_ns
+            order = image.changed, image.modified_ns or 0
             version = _Version(order, number, image.name, digest(repr(_said(image))))
             self._versions.setdefault(digest(image.instance), []).append(version)
 

@@ -11,6 +11,7 @@ programs there.  Dask's own settings (``DASK_DISTRIBUTED__COMM__TLS__…``) say 
 """
 
 import logging
+import math
 import multiprocessing
 import os
 import pickle
@@ -78,7 +79,7 @@ class _Beside:
         # Dask has the memory of each image given back to the kernel: a third of the time.
         os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
         self._engine = LocalEngine(_Sealed(pickled), 1)
-        self.since = 0.0  # when it began to wait
+        self.since = math.inf  # when it began to wait
 
     def run(self, task: Task) -> Outcome:
         """Do a task; ends at its limit at the latest."""
@@ -254,7 +255,7 @@ class DaskEngine:
         self._tasks: dict[str, _Given] = {}  # by key
         self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._count = 0
-        self._looked = self._alive = 0.0
+        self._looked = self._alive = -math.inf
         self._slots = 0
         self._cluster: Any = None
         self._address = address or "this machine"

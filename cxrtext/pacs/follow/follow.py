@@ -8,6 +8,7 @@ An object is put into the inbox before it is noted here: after a kill one may be
 the inbox's worker sees, and none is lost.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -98,7 +99,7 @@ class Follower:
         self._options, self._scratch, self._say, self._asking = options, scratch, say, asking
         self._list = ChangeList(source, asking) if isinstance(source, DicomWeb) else None
         self.tally = Tally()
-        self._compared_at = 0.0
+        self._compared_at = -math.inf
         if not state.fact("first"):
             state.note("first", (options.first or date.today()).isoformat())
 
@@ -317,7 +318,7 @@ class Follower:
             self.work()
 
     def _may_compare(self) -> bool:
-        return not self._compared_at or time.monotonic() - self._compared_at > GAP_PAUSE_S
+        return time.monotonic() - self._compared_at > GAP_PAUSE_S
 
     def _is_due(self) -> bool:
         """Whether the hour of comparing passed since it was done last."""

@@ -7,6 +7,7 @@ nobody was told is kept: the next process to open the inbox removes it.
 
 import errno
 import fcntl
+import math
 import os
 import re
 import secrets
@@ -102,7 +103,7 @@ class Inbox:
             ) from None
         self._tickets: list[_Ticket] = []
         self._tickets_lock, self._noting = threading.Lock(), threading.Lock()
-        self._looked, self._since, self._spare = 0.0, 0, 0  # at the room that there is
+        self._looked, self._since, self._spare = -math.inf, 0, 0  # at the room that there is
         self._tidy()
 
     def __enter__(self) -> Self:

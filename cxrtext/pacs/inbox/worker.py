@@ -5,6 +5,7 @@ SOPInstanceUID.  What ended it three times is set aside.  Where the index or the
 written it waits, and nothing is lost.
 """
 
+import math
 import os
 import signal
 import sys
@@ -224,7 +225,7 @@ class WorkerBeside:
         settings.check()
         self._arguments, self._say = (folder, settings, os.getpid()), say
         self._process: SpawnProcess | None = None
-        self._started, self._wait = 0.0, WAIT_S[0]
+        self._started, self._wait = -math.inf, WAIT_S[0]
 
     def __enter__(self) -> Self:
         self.look()

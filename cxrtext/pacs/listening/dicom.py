@@ -5,6 +5,7 @@ at the first failure.  A700 says that there is no room.  No file is named by wha
 """
 
 import logging
+import math
 import ssl
 import threading
 import time
@@ -224,7 +225,7 @@ class Listener:
     def _beat(self) -> None:
         """Note what is counted, for the metrics of the server."""
         before: tuple[int, ...] = ()
-        noted = 0.0
+        noted = -math.inf
         while not self._ended.is_set():
             now = (self.associations, *self._counts.values())
             if now != before or time.monotonic() > noted + 30:

@@ -7,6 +7,7 @@ look at.  The connection lives on.  In enhanced mode CA, CE and CR say the same 
 gets which is in `acknowledging`.
 """
 
+import math
 import secrets
 import socket
 import ssl
@@ -215,7 +216,7 @@ class MessageListener:
 
     def _receive(self, connection: socket.socket, source: str) -> None:
         framing = Framing()
-        begun = 0.0
+        begun: float | None = None  # when the message was that is being sent
         taken = 0
         while True:
             connection.settimeout(FRAME_S if framing.inside else IDLE_S)
@@ -223,7 +224,7 @@ class MessageListener:
                 data = connection.recv(2**16)
             except OSError:  # silent too long, or gone
                 data = b""
-            late = framing.inside and begun and time.monotonic() > begun + FRAME_S
+            late = begun is not None and time.monotonic() > begun + FRAME_S
             if not data or late:
                 if framing.inside:
                     self._cut(source, "ended within a message, which was not kept")
@@ -237,13 +238,16 @@ class MessageListener:
                 for message in framing.feed(data):
                     taken += 1
                     connection.sendall(self._take(message, source))
-                    begun = 0.0
+                    begun = None
             except WorkError as error:
                 self._cut(source, f"was cut off: {error}")
                 return
             except OSError:
                 return  # it did not wait for the answer, and sends the message again
-            begun = (begun or time.monotonic()) if framing.inside else 0.0
+            if not framing.inside:
+                begun = None
+            elif begun is None:
+                begun = time.monotonic()
 
     def _cut(self, source: str, why: str) -> None:
         with self._lock:
@@ -287,7 +291,7 @@ class MessageListener:
     def _beat(self) -> None:
         """Note what is counted, for the metrics of the server."""
         before: tuple[int, ...] = ()
-        noted = 0.0
+        noted = -math.inf
         while not self._ended.is_set():
             with self._lock:
                 now = (len(self._open), *self._counts.values())
