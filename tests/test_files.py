@@ -25,6 +25,7 @@ from cxrtext.files import (
     write_sums,
 )
 from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
+from cxrtext.pacs.state_file import StateFile
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -302,6 +303,22 @@ def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:
         assert damaged_tables(database, tables) == ["k"]
         database.execute("UPDATE a SET t = 'befort' WHERE id = 0")
         assert damaged_tables(database, tables) == ["a", "k"]
+
+
+def test_a_state_is_opened_as_it_was_closed_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    schema = "CREATE TABLE seen (name TEXT PRIMARY KEY, number INTEGER DEFAULT 7) WITHOUT ROWID;"
+    with closing(sqlite3.connect(path)) as old:  # one of before there were sums
+        old.executescript(schema + "PRAGMA user_version = 1; INSERT INTO seen VALUES ('one', 1)")
+    for name in ("other", "other"):
+        with StateFile(path, schema, 1, mend="name a new one") as state:
+            state._change("INSERT OR REPLACE INTO seen (name) VALUES (?)", name)
+    whole = path.read_bytes()
+    for before, after in ((b"other", b"othes"), (b"one", b"o\xe5e"), (b"DEFAULT 7", b"DEFAULT 5")):
+        assert before in whole
+        path.write_bytes(whole.replace(before, after))
+        with pytest.raises(DataError, match="is damaged .*; name a new one"):
+            StateFile(path, schema, 1, mend="name a new one")
 
 
 def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 
 SUMS_TABLE = "row_sums"
+SCHEMA = "sqlite_master"
 
 _MASK = 2**48 - 1
 
@@ -43,6 +44,8 @@ def prepare(database: sqlite3.Connection) -> None:
 
 
 def _columns(database: sqlite3.Connection, table: str) -> list[str]:
+    if table == SCHEMA:
+        return ["name", "sql"]  # not where a table begins, which VACUUM changes
     return [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]
 
 
@@ -84,12 +87,37 @@ def keep_sums(database: sqlite3.Connection, tables: Sequence[str]) -> None:
             )
         database.execute(
             f"INSERT OR IGNORE INTO {SUMS_TABLE} VALUES (?, ?)",  # noqa: S608 - a constant
-            (table, _sum_of(database, table, columns)),
+            (table, _sum_of(database, table)),
         )
 
 
-def _sum_of(database: sqlite3.Connection, table: str, columns: Sequence[str]) -> int:
-    expression = _expression(table, columns, table)
+def guard(database: sqlite3.Connection, *, keep: bool = True) -> None:
+    """Compare the tables of a file with their sums; ``keep`` makes those of a file without any.
+
+    For files whose tables stay as they are made: their definitions are compared, too.  The
+    connection is prepared and in a transaction, with ``keep`` one that may write.
+
+    Raises:
+        sqlite3.DatabaseError: The file is not what was written.
+    """
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    tables = [name for (name,) in database.execute(query) if name != SUMS_TABLE]
+    if (SUMS_TABLE,) not in database.execute(query).fetchall():
+        if not keep:
+            return
+        keep_sums(database, tables)
+        sums = (SCHEMA, _sum_of(database, SCHEMA))
+        database.execute(f"INSERT INTO {SUMS_TABLE} VALUES (?, ?)", sums)  # noqa: S608
+        return
+    (state,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+    if state != "ok":
+        raise sqlite3.DatabaseError(state)
+    if damaged := damaged_tables(database, [SCHEMA, *tables]):
+        raise sqlite3.DatabaseError(f"table {damaged[0]}: a row is damaged")
+
+
+def _sum_of(database: sqlite3.Connection, table: str) -> int:
+    expression = _expression(table, _columns(database, table), table)
     try:
         rows = database.execute(f"SELECT {expression} FROM {table}")  # noqa: S608 - our names
         return sum(int(row[0]) for row in rows) & _MASK
@@ -108,8 +136,4 @@ def damaged_tables(database: sqlite3.Connection, tables: Sequence[str]) -> list[
         sqlite3.DatabaseError: The file itself is damaged.
     """
     kept = dict(database.execute(f"SELECT name, sum FROM {SUMS_TABLE}").fetchall())  # noqa: S608
-    return [
-        table
-        for table in tables
-        if kept.get(table) != _sum_of(database, table, _columns(database, table))
-    ]
+    return [table for table in tables if kept.get(table) != _sum_of(database, table)]

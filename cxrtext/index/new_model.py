@@ -149,13 +149,13 @@ def reembed(
         while len(run.missing(new)) > FEW:
             run.embed(new)
         run.embed(new)
-        run.refuse_losses(max_rejected)
+        run.refuse_losses(new, max_rejected)
         with Catalogue(folder / CATALOGUE) as old:
             run.agree(new, old)
         refresh_structure(staged, new, model, _phrases(new), kind=kind, target=target)
         with writing(folder, wait_s=wait_s) as old:
             run.embed(new, old)
-            run.refuse_losses(max_rejected)
+            run.refuse_losses(new, max_rejected, old)
             run.agree(new, old)
             refresh_structure(staged, new, model, _phrases(new), kind=kind, target=target)
             _turn(folder, old, new)
@@ -258,6 +258,8 @@ class _Rebuild:
             "SELECT number, path, coalesce(file, image), study_id, patient_id, split FROM images "
             "JOIN roots USING (root) ORDER BY number"
         ).fetchall()
+        there = {number for number, *_ in rows}
+        self._lost = {number: lost for number, lost in self._lost.items() if number in there}
         return [
             _Image(number, str(Path(root) / file), *rest)
             for number, root, file, *rest in rows
@@ -293,8 +295,11 @@ class _Rebuild:
             if self._progress:
                 self._progress(begun + done, begun + len(todo))
 
-    def refuse_losses(self, max_rejected: int) -> None:
+    def refuse_losses(
+        self, new: Catalogue, max_rejected: int, old: Catalogue | None = None
+    ) -> None:
         """Refuse to turn an index to vectors that lack more images than are to be borne."""
+        self.missing(new, old)  # one that was deleted after it could not be read is not lost
         if len(self._lost) <= max_rejected:
             return
         listed = self.write_losses()

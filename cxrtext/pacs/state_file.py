@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from cxrtext.errors import DataError, kind_of, line_of
-
-_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+from cxrtext.files.table_sums import guard, prepare
 
 
 class StateFile:
@@ -39,7 +38,7 @@ class StateFile:
         name: str = "",
         sync: bool = True,
     ) -> None:
-        self._where = name if path is None else str(path)
+        self._where, self._mend = name if path is None else str(path), mend
         with self._told():
             if path is not None:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -51,6 +50,10 @@ class StateFile:
                 raise DataError(f"{path}: of another version of cxrtext; {mend}")
             if found == 0:
                 self._db.executescript(f"BEGIN;{schema}PRAGMA user_version = {version};COMMIT;")
+            if path is not None:
+                prepare(self._db)
+                with self.together():
+                    guard(self._db)
 
     def __enter__(self) -> Self:
         return self
@@ -63,9 +66,10 @@ class StateFile:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-            kind = DataError if damaged else kind_of(error)
-            raise kind(f"{self._where}: {line_of(error)}") from None
+            if type(error) is sqlite3.DatabaseError:
+                said = f"is damaged ({line_of(error)}); {self._mend}"
+                raise DataError(f"{self._where}: {said}") from None
+            raise kind_of(error)(f"{self._where}: {line_of(error)}") from None
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SEAL, SUMS, replacing, seal_of, sealed, sha256, write_json, write_sums
+from cxrtext.images.sandbox_worker import end_with
 from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.render import PlacedBox, paint, placed_boxes
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
@@ -87,9 +88,10 @@ BOXES = "phantom.boxes.jsonl"
 """What has been drawn, a line an image, so that an interrupted run can go on."""
 
 
-def _ignore_interrupt() -> None:
+def _begin(parent: int) -> None:
     # Ctrl-C reaches every process of the terminal; only the first one acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
 
 
 def _check(job: Job, studies: int, workers: int | None) -> None:
@@ -183,7 +185,7 @@ def _drawing(job: Job, chunks: list[list[PhantomStudy]], workers: int) -> Iterat
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(
-        min(workers, len(chunks)), mp_context=context, initializer=_ignore_interrupt
+        min(workers, len(chunks)), context, initializer=_begin, initargs=(os.getpid(),)
     )
     try:
         futures = [pool.submit(draw_chunk, job, chunk) for chunk in chunks]

@@ -153,6 +153,23 @@ def test_what_changes_meanwhile_is_followed(
     assert "A new sentence of a new study." in str(found["sentences"])
 
 
+def test_an_image_that_is_deleted_before_it_is_read_is_no_loss(
+    copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
+) -> None:
+    moved = Path(shutil.copytree(data_folder, tmp_path / "data"))
+    with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("UPDATE roots SET path = ?", (str(moved),))
+
+    (moved / "images/s40.png").unlink()  # the file is gone before its row is
+
+    def change(count: int, total: int) -> None:
+        if count == total:
+            delete(copy, ["s40"])
+
+    assert reembed(copy, new_checkpoint, progress=change).images == 47
+    check_whole(copy)
+
+
 def test_a_loss_is_refused_unless_it_is_borne(
     copy: Path,
     data_folder: Path,

@@ -74,7 +74,7 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
             measured.describe_inbox(await asyncio.to_thread(read_status, inbox))
     if results is not None and (results / FILE).is_file():
         with suppress(CxrTextError):
-            folder = ResultsFolder(results, create=False)
+            folder = ResultsFolder(results, create=False, compare=False)
             measured.describe_results(await asyncio.to_thread(folder.tally))
     try:
         # Of an index that a writer holds, what was seen last is given.

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError, WorkError
+from cxrtext.images.sandbox_worker import end_with
 from cxrtext.language.scoring.score import Pieces
 from cxrtext.language.scoring.scorer import Scorer, open_model
 from cxrtext.language.scoring.settings import Precision, Variant
@@ -66,22 +66,10 @@ class ScorerPlan:
 _scorer: Scorer | None = None
 
 
-def _end_with_parent() -> None:
-    """End this process when the one that started it is gone, however that was killed."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _begin(plan: ScorerPlan) -> None:
+def _begin(plan: ScorerPlan, parent: int) -> None:
     global _scorer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    _end_with_parent()
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     keep_memory()
     torch.set_num_threads(plan.threads)
     language = open_model(plan.model, "cpu", offline=True)  # the parent has fetched it
@@ -120,7 +108,10 @@ def score_in_workers(plan: ScorerPlan, workers: int, groups: Iterable[Group]) ->
         WorkError: A worker died, most likely for want of memory.
     """
     pool = ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(plan,)
+        workers,
+        multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(plan, os.getpid()),
     )
     waiting: deque[Future[Scores]] = deque()
     try:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError, kind_of, line_of
+from cxrtext.files.table_sums import guard, prepare
 
 FILE = "inbox.sqlite"
 VERSION = 2
@@ -123,6 +124,7 @@ class Database:
 
     def _prepare(self, read_only: bool) -> None:
         run = self.connection.execute
+        prepare(self.connection)
         if not read_only:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             run("PRAGMA journal_mode = WAL")
@@ -139,6 +141,9 @@ class Database:
                 f"{self.path}: is of another version of cxrtext ({version}, this one has "
                 f"{VERSION}); name another folder"
             )
+        if not read_only:
+            with self.transaction():
+                guard(self.connection)
 
     def close(self) -> None:
         """Close the file."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from cxrtext.errors import DataError, DiskError, kind_of, line_of
 from cxrtext.files import replacing, sha256
+from cxrtext.files.table_sums import guard, prepare
 from cxrtext.pacs.results.identity import uid
 
 if TYPE_CHECKING:
@@ -106,13 +107,14 @@ class ResultsFolder:
 
     Args:
         create: False to look only: a folder that holds no results is a DataError.
+        compare: Whether to compare all rows with their sums, which reads them.
 
     Raises:
         DataError: The path is no folder of results.
         DiskError: The disk is full, or cannot be written.
     """
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
+    def __init__(self, path: Path, *, create: bool = True, compare: bool = True) -> None:
         self.path = path
         if not create and not (path / FILE).is_file():
             raise DataError(f"{path}: holds no results ({FILE}); give the --out of cxrtext results")
@@ -121,8 +123,12 @@ class ResultsFolder:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
                 (path / FILE).touch(mode=0o600)
-            with self._database() as database:
+        with self._database() as database:
+            if create:
                 database.executescript(_TABLES)
+            database.execute("BEGIN IMMEDIATE" if create else "BEGIN")
+            if compare:
+                guard(database, keep=create)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -130,10 +136,14 @@ class ResultsFolder:
             with closing(sqlite3.connect(self.path / FILE, timeout=WAIT_S)) as database:
                 database.execute("PRAGMA foreign_keys = ON")
                 database.execute("PRAGMA secure_delete = ON")
+                prepare(database)
                 with database:
                     yield database
         except sqlite3.Error as error:
-            raise kind_of(error)(f"{self.path / FILE}: {line_of(error)}") from None
+            raise kind_of(error)(
+                f"{self.path / FILE}: {line_of(error)}; check the disk, or restore the folder from "
+                "a copy"
+            ) from None
 
     @contextmanager
     def _disk(self) -> Iterator[None]:

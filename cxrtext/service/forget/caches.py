@@ -17,7 +17,7 @@ import numpy as np
 
 from cxrtext.errors import CxrTextError, DiskError, HeldError, WorkError, kind_of, line_of
 from cxrtext.files import only_one, remove_file
-from cxrtext.files.table_sums import strict_text
+from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.images.cache_store import only_filler
 from cxrtext.language.scoring.cache import digest_of
@@ -48,7 +48,7 @@ def opened(path: Path, *, write: bool = False, mend: str = CACHE) -> Iterator[sq
     try:
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as base:
-            base.text_factory = strict_text
+            prepare(base)
             if write:
                 base.isolation_level = None
                 base.execute("PRAGMA secure_delete = ON")
