@@ -1,9 +1,11 @@
 """The engine on Dask: a cluster of this machine, and one whose parts are killed."""
 
+import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,19 @@ def run(
         return storage
 
 
+def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> threading.Thread:
+    """Do something to a part once the first of a job's many shards is made."""
+
+    def watch() -> None:
+        while not any(job.rglob("*.safetensors")):
+            time.sleep(0.01)
+        do(what)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
 def test_a_poisoned_row_costs_only_itself(tmp_path: Path, parts: Parts) -> None:
     rows = [str(i) for i in range(24)]
     rows[3], rows[14] = "segfault", "memory"
@@ -59,7 +74,7 @@ def test_errors_of_the_work_come_back_as_they_are(tmp_path: Path, parts: Parts) 
 def test_without_workers_that_have_a_gpu_it_says_so(
     tmp_path: Path, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask, "START_S", 1.0)
+    monkeypatch.setattr(dask, "JOIN_S", 0.0)
     with pytest.raises(
         WorkError, match=r"no worker that offers a GPU .* joined tcp://127\.0\.0\.1"
     ):
@@ -70,8 +85,7 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     rows = [str(i) for i in range(64)]
     said: list[str] = []
     node = parts.nodes[0]
-    killer = threading.Timer(1.5, parts.kill, [node])
-    killer.start()
+    killer = when_a_shard_is_there(tmp_path / "job", parts.kill, node)
     storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), pause_s=0.05)
     killer.join()
     assert node.poll() == -signal.SIGKILL
@@ -83,10 +97,10 @@ def test_a_scheduler_that_is_gone_is_one_line_and_the_job_goes_on(
     tmp_path: Path, parts: Parts
 ) -> None:
     rows = [str(i) for i in range(64)]
-    killer = threading.Timer(2.0, parts.kill, [parts.scheduler])
-    killer.start()
+    killer = when_a_shard_is_there(tmp_path / "job", parts.kill, parts.scheduler)
     with pytest.raises(WorkError, match=r"the scheduler at \S+ is gone; what is done is kept"):
         run(tmp_path / "job", rows, parts.address, pause_s=0.1)
+    killer.join()
     with a_job(tmp_path / "job", rows, 8) as (storage, plan, tasks):
         drive(storage, plan, tasks, lambda: DaskEngine(Doubling(storage.location, plan.digest), 1))
     assert results(storage) == ([2 * i for i in range(64)], {})
@@ -98,6 +112,31 @@ def test_a_scheduler_that_does_not_answer_is_one_line(
     monkeypatch.setattr(dask, "START_S", 0.5)
     with pytest.raises(WorkError, match=r"the scheduler at tcp://127.0.0.1:9 does not answer"):
         run(tmp_path / "job", ["1"], "tcp://127.0.0.1:9")
+
+
+def test_nothing_is_left_where_the_client_cannot_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a cluster of this machine, nor a setting of Dask's, nor the level of its log."""
+    log, closed = logging.getLogger("distributed"), list[bool]()
+
+    class Cluster:
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def close(self, timeout: float) -> None:
+            closed.append(timeout > 0)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError
+
+    monkeypatch.setattr(distributed, "LocalCluster", Cluster)
+    monkeypatch.setattr(distributed, "Client", refused)
+    before = log.level, dict(distributed.config)
+    with pytest.raises(WorkError, match="does not answer"):
+        DaskEngine(Doubling(str(tmp_path), "job"))
+    assert closed == [True]
+    assert (log.level, dict(distributed.config)) == before
 
 
 @pytest.mark.parametrize("address", ["nonsense://127.0.0.1:9", "tcp://127.0.0.1:port"])

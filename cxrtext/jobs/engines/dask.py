@@ -36,7 +36,8 @@ from cxrtext.jobs.engines.local import LocalEngine
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-START_S = 60.0  # for a scheduler to answer, and for a first worker to join it
+START_S = 60.0  # for a scheduler to answer
+JOIN_S = 60.0  # for a first worker to join it
 PATIENCE_S = 600.0  # how long a cluster may be without a worker while there is work
 GRACE_S = 120.0  # beyond a task's own limit, for its outcome to arrive
 REFRESH_S = 5.0  # how often the workers are counted
@@ -48,6 +49,8 @@ _SETTINGS = {
     "distributed.scheduler.worker-ttl": "60s",
     "distributed.admin.large-graph-warning-threshold": "1 GiB",
 }
+
+_LOG = logging.getLogger("distributed")
 
 # --- on the workers
 
@@ -75,7 +78,7 @@ class _Beside:
         self.pickled = pickled
         # Dask starts its workers as processes that may have no children; those of ours end with
         # the worker by themselves (`end_with_parent`).
-        multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+        multiprocessing.current_process().daemon = False
         # Dask has the memory of each image given back to the kernel: a third of the time.
         os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
         self._engine = LocalEngine(_Sealed(pickled), 1)
@@ -246,7 +249,6 @@ class DaskEngine:
             import distributed
         except ImportError:
             raise ConfigError(f"--engine dask: Dask is not installed; run {EXTRA}") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its lines quote tasks
         self._pickled = pickle.dumps(work)
         self._gpu = gpu
         self._shared = [str(path.resolve()) for path in shared]
@@ -259,18 +261,20 @@ class DaskEngine:
         self._slots = 0
         self._cluster: Any = None
         self._address = address or "this machine"
-        with dask.config.set(_SETTINGS):
-            if address is None:
-                self._cluster = distributed.LocalCluster(
-                    n_workers=workers or os.cpu_count() or 1,
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",
-                    memory_limit=0,
-                    silence_logs=logging.CRITICAL,
-                )
-            self._client = self._connect(self._cluster or address)
+        self._log_level = _LOG.level
+        _LOG.setLevel(logging.CRITICAL)  # its lines quote tasks
         try:
+            with dask.config.set(_SETTINGS):
+                if address is None:
+                    self._cluster = distributed.LocalCluster(
+                        n_workers=workers or os.cpu_count() or 1,
+                        threads_per_worker=1,
+                        host="127.0.0.1",
+                        dashboard_address="127.0.0.1:0",
+                        memory_limit=0,
+                        silence_logs=logging.CRITICAL,
+                    )
+                self._client = self._connect(self._cluster or address)
             self._await_workers()
         except BaseException:
             self.close()
@@ -294,13 +298,13 @@ class DaskEngine:
             ) from None
 
     def _await_workers(self) -> None:
-        until = time.monotonic() + START_S
+        until = time.monotonic() + JOIN_S
         while not self._slots:
             self._count_workers()
             if not self._slots and time.monotonic() > until:
                 what = "worker that offers a GPU (--resources GPU=1)" if self._gpu else "worker"
                 raise WorkError(
-                    f"--engine dask: no {what} joined {self._address} within {START_S:g} s; start "
+                    f"--engine dask: no {what} joined {self._address} within {JOIN_S:g} s; start "
                     f"some: dask worker {self._address} --nworkers 8 --nthreads 1"
                 )
             if not self._slots:
@@ -443,6 +447,7 @@ class DaskEngine:
             with suppress(Exception):
                 self._cluster.close(timeout=2)
         self._tasks.clear()
+        _LOG.setLevel(self._log_level)
 
 
 @dataclass(slots=True)
