@@ -88,12 +88,14 @@ class Table:
     """A table: the first row is the header, the first column names the rows.
 
     ``strong`` are the rows that stand out, the header being row 0.  ``words``: cells are prose.
+    ``ends`` say what the two numbers in brackets behind a figure are.
     """
 
     rows: Sequence[Sequence[str | Cell]]
     caption: str = ""
     strong: frozenset[int] = frozenset()
     words: bool = False
+    ends: tuple[str, str] = ("low", "high")
 
     @property
     def kind(self) -> str:

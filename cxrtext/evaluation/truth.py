@@ -92,7 +92,7 @@ def measure_truth(
             values = _mean(np.stack([resampled[claim] for claim in part]), weights)
             estimate = float(np.average([estimates[claim] for claim in part], weights=weights))
             rows = (*cohort.studies, *(claim.name for claim in part))
-            found[name] = Resampled(estimate, values, rows)
+            found[name] = Resampled(estimate, values, rows, patients=len(set(cohort.patients)))
     return found
 
 

@@ -144,7 +144,8 @@ def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
         if auc is not None:
             values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
             studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
-            found[name] = Resampled(auc, values, studies)
+            patients = len({cohort.patients[row] for row in one.rows})
+            found[name] = Resampled(auc, values, studies, patients=patients)
     return found
 
 
@@ -154,7 +155,9 @@ def _mean_area(areas: Measures, zero_shot: ZeroShot) -> Resampled | None:
         return None
     values = np.mean([one.values for one in areas.values()], axis=0)
     rows = tuple(row for one in areas.values() for row in one.rows)
-    return Resampled(float(np.mean([one.estimate for one in areas.values()])), values, rows)
+    patients = min(one.patients or 0 for one in areas.values()) or None
+    estimate = float(np.mean([one.estimate for one in areas.values()]))
+    return Resampled(estimate, values, rows, patients=patients)
 
 
 def _beyond(details: Details, data: Path) -> Measures:

@@ -53,10 +53,10 @@ def compare_rows(
         By measure that both have: :func:`difference`, ``seeds`` in common, and ``ahead``: in how
         many of them the first one's figure is better.
     """
-    common = sorted(set(first or ()) & set(second or ()))
-    if first is None or second is None or not common:
+    if first is None or second is None:
         return {}
-    one, other = (mean_of_seeds([row[seed] for seed in common]) for row in (first, second))
+    one, other = _means(first, second)
+    common = first.keys() & second.keys()
     differences = {}
     for measure in measures:
         name = measure.name
@@ -71,10 +71,18 @@ def compare_rows(
     return differences
 
 
+def _means(*rows: Trainings | None) -> list[Measures]:
+    """The mean of each row over the seeds that all of them have; nothing where they share none."""
+    common = sorted(set[int].intersection(*(set(row or ()) for row in rows)))
+    return [mean_of_seeds([row[seed] for seed in common]) if row and common else {} for row in rows]
+
+
 def order_of(
-    claims: Iterable[Claim], rows: Mapping[str, Measures], measures: Mapping[str, Measure]
+    claims: Iterable[Claim], rows: Mapping[str, Trainings], measures: Mapping[str, Measure]
 ) -> dict[str, Any] | None:
-    """How many of the paper's pairs stand in its order, of those that were measured alike.
+    """How many of the paper's pairs stand in its order, each on the seeds that both rows have.
+
+    Of those that were measured alike.
 
     Returns:
         ``pairs``; ``agree`` and ``contrary`` of them, and of those ``agree_clearly`` and
@@ -84,9 +92,11 @@ def order_of(
     Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
     """
     found, estimates, signs = [], [], []
+    patients = None
     for claim in dict.fromkeys(claims):
-        better = rows.get(claim.better, {}).get(claim.measure)
-        worse = rows.get(claim.worse, {}).get(claim.measure)
+        better, worse = (
+            one.get(claim.measure) for one in _means(rows.get(claim.better), rows.get(claim.worse))
+        )
         if better is None or worse is None or not paired(better, worse):
             continue
         measure = measures[claim.measure]
@@ -94,11 +104,12 @@ def order_of(
         sign = -1.0 if measure.smaller else 1.0
         found.append({**asdict(claim), **difference(measure, better, worse)})
         estimates.append(sign * (better.estimate - worse.estimate))
+        patients = better.patients
         signs.append(np.sign(sign * (better.values - worse.values)))
     if not found:
         return None
     # A resample in which a row has no figure is NaN, and left out of the interval.
-    low, high = interval_of(np.mean(signs, axis=0)) or (None, None)
+    low, high = interval_of(np.mean(signs, axis=0), patients) or (None, None)
     return {
         "pairs": len(found),
         "agree": sum(one > 0 for one in estimates),

@@ -10,12 +10,12 @@ import numpy as np
 
 from cxrtext import __version__
 from cxrtext.errors import DataError
-from cxrtext.evaluation.intervals.bootstrap import Resampled
+from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
 """In a run's folder."""
-FORMAT = 3
+FORMAT = 4
 """Of what a measured run leaves; one that an older version measured is measured again."""
 Measures = dict[str, Resampled]
 """By name; of those read from a file ``rows`` is the digest of what was resampled."""
@@ -35,6 +35,8 @@ def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
             estimates=np.array([one.estimate for one in held], dtype=np.float64),
             values=np.array([one.values for one in held], dtype=np.float64),
             digests=np.array([_digest(one) for one in held], dtype=np.str_),
+            ends=np.array([one.ends or (np.nan, np.nan) for one in held], dtype=np.float64),
+            patients=np.array([one.patients or 0 for one in held], dtype=np.int64),
         )
 
 
@@ -47,10 +49,18 @@ def read_measures(path: Path) -> Measures:
     try:
         # Opened here: NumPy leaves a file that is no archive open.
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
-            parts = (held["names"], held["estimates"], held["values"], held["digests"])
+            names = ("names", "estimates", "values", "digests", "ends", "patients")
             return {
-                str(name): Resampled(float(estimate), values, (str(digest),))
-                for name, estimate, values, digest in zip(*parts, strict=True)
+                str(name): Resampled(
+                    float(estimate),
+                    values,
+                    (str(digest),),
+                    None if np.isnan(low) else (float(low), float(high)),
+                    int(patients) or None,
+                )
+                for name, estimate, values, digest, (low, high), patients in zip(
+                    *(held[name] for name in names), strict=True
+                )
             }
     except DAMAGED_ARCHIVE as error:
         raise DataError(
@@ -67,17 +77,28 @@ def paired(one: Resampled, other: Resampled) -> bool:
 def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
     """Average the trainings of a row, all on the same images, within each resample.
 
-    The measures that all of them have.
+    The measures that all of them have.  Where each has an interval of its own, the ends of theirs
+    are averaged: no narrower than those of the mean.
     """
     return {
         name: Resampled(
             float(np.mean([one[name].estimate for one in seeds])),
             np.mean([one[name].values for one in seeds], axis=0),
             first.rows,
+            _mean_ends([one[name].ends for one in seeds]),
+            first.patients,
         )
         for name, first in seeds[0].items()
         if all(name in one for one in seeds)
     }
+
+
+def _mean_ends(ends: Sequence[Interval | None]) -> Interval | None:
+    known = [one for one in ends if one is not None]
+    if len(known) < len(ends):
+        return None
+    low, high = np.mean(known, axis=0)
+    return float(low), float(high)
 
 
 def machine(device: str) -> str:

@@ -216,10 +216,6 @@ def _failed(rows: Sequence[Mapping[str, Any]], title: str) -> list[Section]:
 
 def table1_sections(table: Mapping[str, Any]) -> list[Section]:
     """The sections of table 1."""
-    questions: list[Block] = []
-    for number, one in enumerate(table["questions"], 1):
-        questions += [Text(f"{number}. {one['question']}"), Text(one["answer"], "lead")]
-        questions += [Bullets(one["lines"])] if one["lines"] else []
     note = (
         "The paper's figures are of models trained on MIMIC-CXR: their order is to be compared, "
         "not their height."
@@ -232,7 +228,6 @@ def table1_sections(table: Mapping[str, Any]) -> list[Section]:
     return [
         Section("Ours beside the paper's", [Table(table1_rows(table)), Text(note)]),
         *([Section("What the paper does not measure", more)] if more else []),
-        Section("The three questions", questions),
         Section("The paper's order", [Text(_table1_order(table["order"]))]),
         Section("Difference from LSE+NL", [Table(table1_differences(table))]),
         Section("AUC by finding", [Table(finding_rows(table))]),

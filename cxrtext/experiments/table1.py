@@ -40,7 +40,6 @@ from cxrtext.experiments.preparation import (
     relative,
 )
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
-from cxrtext.experiments.questions import answer_questions
 from cxrtext.experiments.reading import read_claims
 from cxrtext.files import write_sealed
 
@@ -276,7 +275,7 @@ def _sample(first: Finished) -> dict[str, Any]:
 def build_table(
     rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
 ) -> dict[str, Any]:
-    """Lay the table out: ``sample``, ``budget``, ``rows``, ``questions`` and ``order``.
+    """Lay the table out: ``sample``, ``budget``, ``rows``, ``reading`` and ``order``.
 
     Raises:
         ConfigError: The rows were not trained alike.
@@ -305,8 +304,7 @@ def build_table(
     trainings = {
         name: {one.run.seed: one.measures for one in own} for name, own in by_row.items() if own
     }
-    means = {name: mean_of_seeds(list(own.values())) for name, own in trainings.items()}
-    order = order_of(claims_of(rows, [Measure("AUC")]), means, MEASURES)
+    order = order_of(claims_of(rows, [Measure("AUC")]), trainings, MEASURES)
     return {
         "sample": _sample(first),
         "budget": {name: _budget(some[0]) for name, some in by_column.items()},
@@ -314,6 +312,5 @@ def build_table(
             _row(row, by_row[row.name], trainings, failures.get(row.name, ())) for row in rows
         ],
         "reading": read_claims(trainings, list(by_column)),
-        "questions": answer_questions(trainings),
         "order": order and {"measure": "AUC", **order},
     }

@@ -246,13 +246,11 @@ def build_table(
     }
     groups = {group.name: group for group, _ in trials}
     measures = {one.name: one for group in experiment.groups for one in group.measures}
-    means = {
-        name: mean_of_seeds([one.measures for one in own]) for name, own in by_row.items() if own
-    }
+    trainings = {name: {one.run.seed: one.measures for one in own} for name, own in by_row.items()}
     return {
         "groups": [
             _group(group, [t for g, t in trials if g.name == group.name], by_row, failures)
             for group in groups.values()
         ],
-        "order": order_of(experiment.all_claims(), means, measures),
+        "order": order_of(experiment.all_claims(), trainings, measures),
     }

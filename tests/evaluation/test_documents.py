@@ -295,6 +295,10 @@ def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -
     assert why.startswith("cannot be read: ")
     rows = list(csv.DictReader((documents / "table-1.csv").read_text().splitlines()))
     assert rows[0]["measured"] == "11"
+    assert {name.removeprefix("measured ") for name in rows[0] if name.startswith("measured ")} == {
+        "first quartile",
+        "third quartile",
+    }
     card = (documents / "model-card.md").read_text()
     assert "| Pleural Effusion | Left pleural effusion. | The lungs \\| are &lt;b> clear. |" in card
     assert "#### " not in card.split("## Quantitative analyses")[0]

@@ -1,5 +1,6 @@
 """Rows compared on shared resamples, against cases worked out by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,6 @@ from cxrtext.experiments.comparison import compare_rows as compare
 from cxrtext.experiments.experiment import Measure, Trial, claims_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds
 from cxrtext.experiments.papers.table1 import MEASURES
-from cxrtext.experiments.questions import (
-    answer_questions,
-    by_verdict,
-    direction,
-    helps,
-    trade,
-)
 
 SWING = np.array([0.0, -0.1, 0.1])
 """What all rows have in common from one resample to the next."""
@@ -40,11 +34,8 @@ def paper_order(
     rows: dict[str, Measures], paper: dict[str, dict[str, float]]
 ) -> dict[str, Any] | None:
     trials = [Trial(name, name, {}, figures) for name, figures in paper.items() if name in rows]
-    return order_of(claims_of(trials, [Measure("AUC")]), rows, MEASURES)
-
-
-def found(**verdicts: str) -> dict[str, dict[str, str]]:
-    return {name: {"verdict": verdict} for name, verdict in verdicts.items()}
+    trainings = {name: {0: measures} for name, measures in rows.items()}
+    return order_of(claims_of(trials, [Measure("AUC")]), trainings, MEASURES)
 
 
 def test_a_difference_is_paired_and_a_smaller_rank_is_better() -> None:
@@ -87,6 +78,16 @@ def test_seeds_are_averaged_within_each_resample() -> None:
     np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
 
 
+def test_the_mean_of_seeds_has_the_interval_of_so_many_patients() -> None:
+    few = Resampled(1.0, np.linspace(0.8, 1.2, 41), ("images",), None, 8)
+    own = replace(few, ends=(0.7, 1.1))
+    assert mean_of_seeds([{"CNR": few}])["CNR"].interval() == few.interval()
+    assert mean_of_seeds([{"CNR": few}] * 2)["CNR"].interval() == pytest.approx(few.interval())
+    assert few.interval() != pytest.approx(replace(few, patients=None).interval())
+    assert mean_of_seeds([{"CNR": own}])["CNR"].interval() == (0.7, 1.1)
+    assert mean_of_seeds([{"CNR": own}, {"CNR": few}])["CNR"].ends is None
+
+
 def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
     first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
     assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
@@ -118,81 +119,15 @@ def test_the_papers_order_is_counted_over_its_pairs() -> None:
     assert paper_order({"a": rows["a"], "e": rows["e"]}, paper) is None
 
 
-def test_verdicts_in_words() -> None:
-    told = found(AUC="better", ACC="not distinguishable", CNR="better", MedR="worse")
-    assert by_verdict(told) == (
-        "better in AUC, CNR; worse in MedR; not distinguishable in ACC; "
-        "not measured in mIoU, Recall"
-    )
-    assert by_verdict({}) == "not measured"
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "says"),
-    [
-        (("better", "not distinguishable"), "better"),
-        (("worse", "worse"), "worse"),
-        (("better", "worse"), "better in some and worse in others"),
-        (("not distinguishable", "not distinguishable"), "not distinguishable"),
-    ],
-)
-def test_measures_together(verdicts: tuple[str, str], says: str) -> None:
-    assert direction(found(AUC=verdicts[0], ACC=verdicts[1]), ("AUC", "ACC")) == says
-    assert direction({}, ("AUC", "ACC")) == "not measured"
-
-
-TIED = "not distinguishable"
-
-
-@pytest.mark.parametrize(
-    ("area", "recall", "trades", "helped"),
-    [
-        ("better", "worse", "a trade", "helps classification only, at the cost of the others"),
-        ("worse", "better", "a trade", "helps elsewhere, classification worse"),
-        ("better", "better", "no trade, better in both", "helps classification and more"),
-        ("better", TIED, "no trade shown", "helps classification, no help shown elsewhere"),
-        (TIED, "worse", "no trade shown", "no help shown"),
-        ("worse", "worse", "no trade, worse in both", "no help shown, classification worse"),
-    ],
-)
-def test_trades_and_help(area: str, recall: str, trades: str, helped: str) -> None:
-    told = found(AUC=area, ACC=TIED, CNR=TIED, mIoU=TIED, Recall=recall, MedR=TIED)
-    assert trade(told) == trades
-    assert helps(told) == helped
-    assert trade(found(AUC=area)) == helps(found(AUC=area)) == "not measured"
-
-
-def test_the_three_questions() -> None:
-    def like(area: float, recall: float) -> Trainings:
-        values = dict.fromkeys(MEASURES, 0.5) | {"AUC": area, "Recall": recall}
-        return {0: row(**values)}
-
+def test_the_papers_order_is_of_the_seeds_that_both_rows_have() -> None:
+    trials = [Trial("a", "a", {}, {"AUC": 0.7}), Trial("b", "b", {}, {"AUC": 0.8})]
+    claims = claims_of(trials, [Measure("AUC")])
+    # With the third training a would be ahead, which b has not.
     rows = {
-        "lse-nl": like(0.5, 0.5),
-        "dcl-eta-0.05": like(0.6, 0.6),
-        "dcl-eta-0.1": like(0.7, 0.4),
-        "dcl-eta-lm": like(0.8, 0.6),
-        "remove-by-text": like(0.7, 0.5),
+        "a": {0: row(AUC=0.5), 1: row(AUC=0.5), 2: row(AUC=0.99)},
+        "b": {0: row(AUC=0.6), 1: row(AUC=0.6)},
     }
-    first, second, third = answer_questions(rows)
-    assert first["answer"] == ("better in AUC, Recall; not distinguishable in ACC, CNR, mIoU, MedR")
-    assert first["lines"][0] == "AUC: +0.300 [+0.300, +0.300], p = 0.500: better"
-    assert len(first["lines"]) == 6
-    assert second["answer"] == (
-        "a trade: η = 0.1 against η = 0.05, η = 0.1 against LSE+NL; "
-        "no trade, better in both: η = 0.05 against LSE+NL; "
-        "no trade shown: η = 0.05 against DCL-η_LM; "
-        "no trade, worse in both: η = 0.1 against DCL-η_LM"
-    )
-    assert second["lines"][0] == (
-        "η = 0.1 against η = 0.05: better in AUC; worse in Recall; not distinguishable in ACC, "
-        "CNR, mIoU, MedR – a trade"
-    )
-    assert third["answer"] == (
-        "not measured: remove by CheX5 labels, resample by text similarity, reweight by text "
-        "similarity; helps classification, no help shown elsewhere: remove by text similarity"
-    )
-    assert third["lines"][0] == "remove by CheX5 labels against LSE+NL: not measured"
-    assert third["lines"][6].startswith(
-        "DCL-η_LM against remove by text similarity: better in AUC, Recall; not dist"
-    )
+    order = order_of(claims, rows, MEASURES)
+    assert order is not None
+    assert (order["agree"], order["claims"][0]["value"]) == (1, pytest.approx(0.1))
+    assert order_of(claims, {**rows, "b": {3: row(AUC=0.6)}}, MEASURES) is None

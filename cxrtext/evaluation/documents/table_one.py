@@ -15,6 +15,7 @@ COLUMNS = {"sex": "patient", "view": "image", "site": "image", "manufacturer": "
 """Columns of a manifest that are counted, and of what."""
 MISSING = "missing"
 OTHER = "other"
+QUARTILES = ("first quartile", "third quartile")
 NOTE = (
     "Numbers with percentages of their column, or median [first and third quartile]. Age and sex "
     "are those of a patient's first image in the split that says them. A label belongs to a "
@@ -51,13 +52,13 @@ class TableOne:
                     lines.append([title, *[""] * len(self.columns)])
                 lines.append([f"\u2003{row.level}", *row.cells])
             before = row.name
-        return Table(lines, caption)
+        return Table(lines, caption, ends=QUARTILES)
 
     def data_table(self) -> Table:
         """As a table for other programs: name, level and unit stand in each row."""
         lines = [["characteristic", "level", "unit", *self.columns]]
         lines += [[row.name, row.level, row.unit, *row.cells] for row in self.rows]
-        return Table(lines)
+        return Table(lines, ends=QUARTILES)
 
 
 def table_one(population: Population) -> TableOne:

@@ -131,7 +131,7 @@ def to_csv(table: Table) -> str:
     ]
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    ends = ("", " low", " high")
+    ends = ("", *(f" {end}" for end in table.ends))
     names = [
         [name + end for end in ends] if w else [name] for name, w in zip(header, wide, strict=True)
     ]
