@@ -201,6 +201,16 @@ def test_a_single_patient_with_the_finding_has_a_wide_interval() -> None:
     assert mean.interval()[1] - mean.interval()[0] > (high - low) / 4
 
 
+def test_a_mean_with_a_perfect_finding_is_as_sure_as_its_findings_together() -> None:
+    scores, labels, _ = drawn(3)
+    n = len(labels)
+    perfect, usual = area(labels, labels, total=n), area(scores[0], labels, total=n)
+    assert perfect.apart > 0  # seen in no patient
+    mean = mean_area([perfect, usual])
+    assert mean.variance == pytest.approx((perfect.variance + usual.variance) / 4)
+    assert mean.variance == pytest.approx(covariances([perfect, usual]).sum() / 4)
+
+
 def test_equal_scores_and_copies() -> None:
     labels = np.arange(40) % 2
     assert area(np.zeros(40), labels).value == 0.5

@@ -1,3 +1,6 @@
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,6 +13,8 @@ from cxrtext.evaluation import (
     rank_metrics,
     retrieval_metrics,
 )
+from cxrtext.evaluation.retrieval.sentences import gather_wording
+from cxrtext.records import ImageRecord, Sentence
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +45,19 @@ def test_candidates_left_out_by_hand() -> None:
     scores = [[0.5, 0.9, 0.7]]
     assert positive_ranks(scores, [[True, False, False]]).tolist() == [3]
     assert positive_ranks(scores, [[True, False, False]], [[True, True, False]]).tolist() == [2]
+
+
+def test_a_sentence_is_right_for_its_study_and_not_wrong_for_others_of_the_patient() -> None:
+    owners = [("a", "one"), ("a", "one"), ("b", "one"), ("c", "two"), ("d", "three")]
+    records = [
+        ImageRecord(Path(f"{i}.png"), f"{i}.png", study, patient, "test")
+        for i, (study, patient) in enumerate(owners)
+    ]
+    said = [Sentence(study, "findings", 0, "Clear.") for study in ("a", "c", "x")]
+    wording = gather_wording(SimpleNamespace(records=records), said)  # type: ignore[arg-type]
+    assert (wording.texts, wording.times, wording.patients) == (["Clear."], [2], ["one"])
+    assert wording.images == {0: [0, 1, 3]}
+    assert wording.related == {0: [0, 1, 2, 3]}
 
 
 @pytest.mark.parametrize("seed", range(3))

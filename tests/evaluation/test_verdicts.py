@@ -12,6 +12,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.evaluation.verdicts.evidence import contrasts_of
 from cxrtext.evaluation.verdicts.fit import (
     Values,
+    _Images,
     lower_quantiles,
     tails_of,
     upper_quantiles,
@@ -84,6 +85,15 @@ def test_what_may_not_be_judged(there: Any, absent: Any, why: str) -> None:
     assert why in (tails_of(values(*there), values(*absent)).reason or "")
 
 
+def test_nineteen_images_of_each_are_enough() -> None:
+    assert tails_of(values(*np.arange(19.0) + 19), values(*np.arange(19.0))).reason is None
+
+
+def test_evidence_at_a_threshold_is_not_beyond_it() -> None:
+    found = tails_of(values(*[1.0] * 40), values(*[0.0] * 40))
+    assert (found.with_below, found.without_above) == (0.0, 0.0)
+
+
 GOOD = Tails(
     with_images=40, without_images=60, auc=0.9, below=(-1.0, -2.0), above=(1.0, 2.0),
     with_below=0.05, without_above=0.03,
@@ -144,6 +154,19 @@ def judged(sentence: str, presence: float, left: float = 0.0) -> str:
 )
 def test_verdicts(sentence: str, presence: float, left: float, verdict: str) -> None:
     assert judged(sentence, presence, left) == verdict
+
+
+def test_what_cannot_be_unsupported_makes_the_rest_no_harder_to_doubt() -> None:
+    assert judged("Edema without large effusion.", -1.1) == judged("Edema.", -1.1) == "unsupported"
+
+
+def test_of_a_report_of_both_sides_the_side_that_its_image_shows_less_counts() -> None:
+    said, left = ["Left effusion.", "Right effusion."], np.arange(39.0)
+    says, own = VOCABULARY.says(said), [VOCABULARY.assertions(one) for one in said]
+    images = _Images([says] * 39, [own] * 39, {"effusion": left}, {"effusion": left}, left % 5)
+    side = images.findings()["effusion"].side
+    assert side is not None
+    assert side.below[0] == -37.0  # the second of those that speak most against a named side
 
 
 @pytest.mark.parametrize("evidence", [-100.0, 0.0, 100.0])

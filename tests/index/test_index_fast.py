@@ -79,6 +79,23 @@ def test_a_sentence_unlike_the_inducing_points_is_looked_for_deeper(
     assert float(large.parts[0].snapshot.language.novelty(strange)[0]) > tuning.novelty
 
 
+def test_one_unlike_sentence_of_a_query_is_enough_to_look_deeper(
+    large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depths, named = [], fast_search._named_by_scan
+    monkeypatch.setattr(
+        fast_search, "_named_by_scan", lambda *given: (depths.append(given[-1]), named(*given))[1]
+    )
+    texts = sentences(model)
+    strange = F.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
+    first = {}
+    for name, pair in {"usual": texts[1:2], "unlike": strange}.items():
+        depths.clear()
+        large.search(Query(texts=texts[:1], without=pair), K, mode="fast")
+        first[name] = depths[0]
+    assert first["unlike"] == fast_search.DEEPER * first["usual"]
+
+
 def test_a_page_behind_the_candidates_goes_on(large: Archive, model: ImageTextModel) -> None:
     query = Query(texts=sentences(model)[:1])
     every = large.search(query, 5000, mode="fast").hits

@@ -83,6 +83,12 @@ def test_what_filters_select(
     assert ask(where) == studies
 
 
+def test_between_takes_both_of_its_ends_in(ask: Callable[[str], list[str]]) -> None:
+    assert ask("age between 60 and 61") == ["s1", "s2"]
+    assert ask("age between 60 and 60") == ["s2"]
+    assert ask("age not between 60 and 61") == ["5"]
+
+
 @pytest.mark.parametrize(
     ("where", "says"),
     [

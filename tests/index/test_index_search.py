@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from torch import Tensor
 from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features.bounds import Bounds, residual, sentence_basis, sketch
 from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
+from cxrtext.index.search import ranking
 from cxrtext.index.search.ranking import highest
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
@@ -195,6 +197,18 @@ def test_the_highest_bounds_are_sorted_a_part_at_a_time(count: int) -> None:
     found = highest(upper, count)
     assert len(found) >= min(count, 300)
     assert (found == whole[: len(found)]).all()
+
+
+def test_equal_scores_stand_in_the_order_of_their_places_whenever_they_were_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places = np.arange(ranking.FIRST_BLOCK + 1)
+    upper = np.where(places == 0, 0.5, 0.9).astype(np.float32)  # the first place is scored last
+    monkeypatch.setattr(ranking, "_upper_bounds", lambda *_: upper)
+    monkeypatch.setattr(ranking, "_fetched_scores", lambda *given: np.full(len(given[-1]), 0.5))
+    snapshot, query = SimpleNamespace(arrays={"regions": None}), SimpleNamespace(has_sentences=0)
+    found = ranking.exact_order(snapshot, None, query, places, ranking.Effort())  # type: ignore[arg-type]
+    assert [place for _, place in found] == places.tolist()
 
 
 def test_a_search_to_the_end_sorts_bounds_in_parts(

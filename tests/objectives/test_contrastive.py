@@ -65,6 +65,11 @@ def test_an_anchor_without_negatives_is_not_counted_as_floored() -> None:
     assert debiased(scores, 0.5, 3.0)[1] == 0
 
 
+def test_an_anchor_with_a_single_negative_counts_as_floored() -> None:
+    scores = torch.tensor([[3.0, -1.0], [-1.0, 3.0]])
+    assert debiased_clamped(scores, 0.5, 3.0).all()
+
+
 def test_an_infinite_negative_is_not_hidden_by_the_floor() -> None:
     scores = draw(3, 3)
     scores[0, 1] = math.inf

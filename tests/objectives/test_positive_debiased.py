@@ -55,6 +55,13 @@ def test_the_floor_holds_where_all_of_p_is_taken_away() -> None:
     assert not leaf.grad.any()
 
 
+def test_an_anchor_counts_as_floored_as_soon_as_one_of_its_positives_does() -> None:
+    positive = torch.tensor([[-3.0, 2.9], [2.9, 2.9], [2.9, -math.inf]])
+    negative = torch.full((3, 4), 1.0)
+    clamped = positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0)
+    assert clamped.tolist() == [True, False, False]  # what is no positive is not floored
+
+
 def test_the_floor_cannot_hold_with_many_negatives() -> None:
     positive, negative = torch.full((2, 1), -3.0), torch.full((2, 40), 3.0)
     assert not positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0).any()
