@@ -1,7 +1,8 @@
 """From predictions to figures: no model, no image and no text is read here."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
         ConfigError: One of them decides about the predictions themselves: how prompts are
             averaged, σ, the boxes.
     """
+    return _computed(_described(predictions, settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What predictions say of themselves, read before anything is computed."""
+
+    result: Evaluation
+    predictions: Predictions
+    settings: Settings
+    left_out: Mapping[str, Sequence[str]]  # by part
+
+
+def _described(predictions: Predictions, settings: Mapping[str, Any]) -> _Described:
+    """An evaluation without figures; what a wrong description raises is raised here alone."""
     predictions = _completed(predictions)
     about = predictions.about
     fixed = sorted(set(settings) & set(MADE))
@@ -49,17 +65,23 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     how = replace(Settings.from_dict(about["settings"]), **settings)
     result = Evaluation(
         **{name: about[name] for name in ("checkpoint", "fingerprint", "data", "split")},
-        images=about["images"],
-        patients=about["patients"],
+        images=index(about["images"]),
+        patients=index(about["patients"]),
         settings=how.to_dict(),
         predictions=predictions,
     )
+    left_out = {name: list(about["left_out"].get(name, ())) for name in PARTS}
+    return _Described(result, predictions, how, left_out)
+
+
+def _computed(given: _Described) -> Evaluation:
+    result = given.result
     for name, (_, compute) in PARTS.items():
-        result.left_out.extend(about["left_out"].get(name, ()))
-        if name in predictions.parts:
-            compute(result, predictions.parts[name], how)
+        result.left_out.extend(given.left_out[name])
+        if name in given.predictions.parts:
+            compute(result, given.predictions.parts[name], given.settings)
     result.warnings.extend(few_patients(result.measured.compared))
-    _declare(result, how.primary)
+    _declare(result, given.settings.primary)
     return result
 
 
@@ -143,13 +165,14 @@ def _read(path: Path) -> Predictions:
 
 def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, Any]) -> Evaluation:
     try:
-        return measure(predictions, **settings)
+        described = _described(predictions, settings)
     except KeyError as error:
         raise DataError(f"{path}: its description lacks {error}; {AGAIN}") from None
     except (TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: its description is none of predictions: {error}; {AGAIN}"
         ) from None
+    return _computed(described)
 
 
 def _classify(result: Evaluation, given: Classified, settings: Settings) -> None:

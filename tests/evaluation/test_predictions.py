@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import Evaluation, Prompts, Settings, compare, evaluate, measure_file
-from cxrtext.evaluation.measure import measure_files
+from cxrtext.evaluation.measure import PARTS, measure_files
 from cxrtext.evaluation.report import ReportOptions, write_report
 from tests.evaluation.test_evaluate_boxes import boxed_folder
 
@@ -317,6 +317,19 @@ def test_mistakes_of_another_program(wrong: dict[str, Any], says: str, tmp_path:
     }
     with pytest.raises(DataError, match=says):
         measure_file(_described(tmp_path / "p.parquet", {**columns, **wrong}))
+
+
+@pytest.mark.parametrize("fault", [KeyError("a"), TypeError("b"), AttributeError("c")])
+def test_a_fault_of_ours_is_no_damaged_file(
+    fault: Exception, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise fault
+
+    monkeypatch.setitem(PARTS, "classification", (PARTS["classification"][0], broken))
+    with pytest.raises(type(fault)) as error:
+        measure_file(written / "predictions.parquet")
+    assert error.value is fault
 
 
 def test_descriptions_of_another_program_that_are_wrong(tmp_path: Path) -> None:
