@@ -47,7 +47,7 @@ def is_as_named(path: Path) -> bool:
 def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
     """SHA-256 digests of files of a folder, by default of all, by "name" or "subfolder/name"."""
     if names is None:
-        files = (path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
+        files = (path for path in folder.rglob("*") if path.is_file() and path != folder / SUMS)
         names = (path.relative_to(folder).as_posix() for path in files)
     return {name: sha256(folder / name) for name in sorted(names)}
 
@@ -55,7 +55,7 @@ def sums_of(folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
 def read_sums(folder: Path) -> dict[str, str] | None:
     """The digests that a folder lists; None without a list; ValueError where it is damaged."""
     try:
-        text = (folder / SUMS).read_text(encoding="utf-8")
+        text = (folder / SUMS).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
     lines = [_LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n")]

@@ -183,8 +183,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: no such file of image weights")
     if path.suffix == ".safetensors":
         try:
-            return load_file(path)
-        except (SafetensorError, OSError) as error:
+            with safe_open(path, framework="pt") as file:
+                is_sealed = f'"{SEAL}"' in (file.metadata() or {}).get(_NOTES, "")
+            return load_sealed(path)[1] if is_sealed else load_file(path)
+        except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(f"{path}: not readable as safetensors ({error})") from None
     state = _read_pickle(path, "save its state_dict alone")
     for wrapper in _WRAPPERS:

@@ -110,6 +110,7 @@ class _Answering:
     def _answer(self, rule: str, image: IndexedImage) -> bool:
         """Make and send the results of an image; whether there were any."""
         try:
+            image.require_whole()
             made = self._made(Path(image.path))
         except InputError as error:
             require_mounted(Path(image.path))

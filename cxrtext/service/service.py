@@ -245,8 +245,9 @@ class Service:
         """
         path = ""
         # One that is replaced has another file; the old one may go before it is opened.
-        while path != (path := self.find_image(image_id).path):
+        while path != (path := (found := self.find_image(image_id)).path):
             with suppress(OSError):
+                found.require_whole()
                 return self._readers.read_bytes(Path(path).read_bytes(), "the indexed image")
         raise NotFoundError("the file of this image is no longer where it was indexed")
 

@@ -201,6 +201,23 @@ def test_a_key_is_revoked(tmp_path: Path) -> None:
         revoke_key(path, "ward")
 
 
+def test_a_line_that_was_changed_is_refused_and_a_revoked_key_moves_no_other(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "keys"
+    for name in ("ward", "clinic", "front"):
+        add_key(path, name)
+    before = path.read_text()
+    revoke_key(path, "clinic")
+    after = path.read_text()
+    assert after.index("front") == before.index("front")
+    path.write_text(after.replace("ward", "wbrd"))
+    with pytest.raises(ConfigError, match=r"line 2: is not what was written; take '#sum:"):
+        read_key_file(path)
+    path.write_text(after.partition("#sum:")[0].replace("ward", "wing"))
+    assert [key.key_id for key in read_key_file(path)] == ["wing"]
+
+
 def test_a_known_key() -> None:
     keys = (Key(key_id="a", digest=hash_key(OTHER)), Key(key_id="b", digest=hash_key(KEY)))
     assert find_caller(KEY, keys) == Caller("b", READER)

@@ -1,5 +1,6 @@
 """The queue on disk: nothing that was acknowledged is lost, and nothing else stays."""
 
+import fcntl
 import os
 import signal
 import stat
@@ -127,14 +128,25 @@ def test_a_listener_that_was_seen_by_a_clock_ahead_is_not_taken_for_there(
 def test_an_old_file_that_no_entry_names_goes_and_a_new_one_stays(tmp_path: Path) -> None:
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         inbox.put("PACS", b"x")
-    old, new = (tmp_path / "in/objects" / (letter * 32) for letter in "ab")
-    for path in (old, new):
-        path.write_bytes(b"half")
-    os.utime(old, (0, 0))
+    half = tmp_path / "in/objects" / ("a" * 32)
+    half.write_bytes(b"half")
+    with (tmp_path / "in" / module.PUTTING).open("w") as lock:  # an object is being put
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        os.utime(half, (0, 0))  # as if the clock had stepped
+        Inbox(tmp_path / "in", reserve=0).close()
+        assert half.exists()
     Inbox(tmp_path / "in", reserve=0).close()
-    assert not old.exists()
-    assert new.exists()
-    assert len(list((tmp_path / "in/objects").iterdir())) == 2
+    assert not half.exists()
+    assert len(list((tmp_path / "in/objects").iterdir())) == 1
+
+
+def test_what_waits_is_known_to_be_what_came(tmp_path: Path) -> None:
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        inbox.put("PACS", [b"one ", b"object"])
+        (entry,) = inbox.waiting(1)
+        assert entry.is_whole
+        entry.path.write_bytes(b"one objecu")
+        assert not entry.is_whole
 
 
 def test_a_damaged_queue_is_said_in_one_line(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Bearer keys: a file of digests, who a key belongs to, and what it may do.
 
 A line of the file is ``NAME SCOPES SHA256 [LAST-DAY]``: scopes stand between commas, the last day
-is as in 2027-12-31, ``#`` starts a comment.  Whoever can write the file lets himself in: one that
+is as in 2027-12-31, ``#`` starts a comment.  A line that this program wrote ends with its sum, by
+which a damaged one is known.  Whoever can write the file lets himself in: one that
 others can write is refused.  Digests give no key away: a key made by ``cxrtext keys add`` is 256
 random bits.  Nobody can try that many, so one round of SHA-256 protects it at rest; a slow hash
 with salt, as passwords want, would only slow the server.
@@ -40,10 +41,12 @@ SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
 ScopeName = Literal["read", "write", "admin", "metrics"]
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
+REVOKED = "# revoked"
 CHECK_SECONDS = 1.0
 """How long a change of the file may go unseen."""
 
 _FORM = "write 'NAME SCOPES SHA256 [LAST-DAY]', as `cxrtext keys add` does"
+_SUM = "#sum:"
 _log = logging.getLogger("cxrtext_api")
 
 Signature = tuple[int, int, int] | None
@@ -112,6 +115,12 @@ def read_key_file(path: Path) -> tuple[Key, ...]:
     """
     keys: list[Key] = []
     for number, line in enumerate(_lines(path), 1):
+        said, _, noted = line.partition(_SUM)
+        if noted and noted.strip() != _sum_of(said):
+            raise ConfigError(
+                f"{path}: line {number}: is not what was written; take '{_SUM}...' off its end if "
+                "you changed it yourself, else make the key anew"
+            )
         words = line.partition("#")[0].split()
         if not words:
             continue
@@ -181,7 +190,8 @@ def add_key(
             lines.append(HEADER)
         elif not lines[-1].endswith("\n"):
             lines[-1] += "\n"
-        lines.append(" ".join(words) + "\n")
+        said = " ".join(words) + " "
+        lines.append(f"{said}{_SUM}{_sum_of(said)}\n")
     return key
 
 
@@ -195,7 +205,18 @@ def revoke_key(path: Path, name: str) -> None:
     if name not in known:
         raise ConfigError(f"{path}: no key named {name}; see: cxrtext keys list {path}")
     with _rewriting(path) as lines:
-        lines[:] = [line for line in lines if not _is_line_of(line, known[name])]
+        # As long as before: a process that is killed here leaves no line that was half moved.
+        gone = (
+            REVOKED.ljust(len(line.encode("utf-8", "surrogateescape")) - 1) + "\n" for line in lines
+        )
+        lines[:] = [
+            new if _is_line_of(line, known[name]) else line
+            for line, new in zip(lines, gone, strict=True)
+        ]
+
+
+def _sum_of(said: str) -> str:
+    return hash_key(said)[:8]
 
 
 def _is_line_of(line: str, digest: str) -> bool:
@@ -211,13 +232,15 @@ def _rewriting(path: Path) -> Iterator[list[str]]:
     seeing the old one.  A server that reads it at that very moment reads it again a second later.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "r+", encoding="utf-8") as file:
+    with os.fdopen(handle, "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        lines = file.readlines()
+        before = file.read()
+        lines = before.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         yield lines
-        file.seek(0)
-        file.writelines(lines)
-        file.truncate()
+        data = "".join(lines).encode("utf-8", "surrogateescape")
+        start = len(os.path.commonprefix([before, data]))
+        file.seek(start)
+        file.write(data[start:])
         file.flush()
         os.fsync(handle)
 

@@ -22,7 +22,7 @@ from cxrtext.datasets.importing.reading import (
     Skipped,
 )
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files import SEAL, SUMS, replacing, write_sealed
+from cxrtext.files import SEAL, SUMS, replacing, sha256, write_sealed
 from cxrtext.records import Rejected, RowWriter
 from cxrtext.records.report_folder import walk
 
@@ -170,7 +170,11 @@ class Placer:
         if target.exists():
             if self._link and target.samefile(source):
                 return "linked, read-only"
-            if _same_times(source, target) and not target.samefile(source):
+            if (
+                _same_times(source, target)
+                and not target.samefile(source)
+                and sha256(source) == sha256(target)
+            ):
                 return "copied"
             target.unlink()
         if self._link:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from cxrtext.errors import DataError
-from cxrtext.files import replacing, sha256
+from cxrtext.files import SEAL, replacing, sealed, sha256, unsealed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +24,7 @@ AGAIN = (
     "own, as the guide to evaluating says"
 )
 KEY = b"cxrtext"
+COLUMNS = "columns"
 
 
 class Part(Protocol):
@@ -66,8 +67,12 @@ def write_predictions(path: Path, predictions: Predictions, *, sentences: bool =
     names = pa.field("part", pa.dictionary(pa.int32(), pa.string()))
     schema = pa.unify_schemas([pa.schema([names]), *(one.schema for one in tables.values())])
     about = {"format": KIND, "version": VERSION, **predictions.about}
+    about = sealed({**about, COLUMNS: schema.names})
     schema = schema.with_metadata({KEY: json.dumps(about, ensure_ascii=False)})
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, schema, write_page_checksum=True) as writer,
+    ):
         for name, table in tables.items():
             rows = len(table)
             same = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [name])
@@ -119,13 +124,22 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException):
+        table = pq.read_table(path, page_checksum_verification=True)
+    # What a damaged file holds can be no text, too large, or of no type.
+    except (OSError, ValueError, MemoryError, pa.ArrowException):
         raise DataError(f"{path}: not a Parquet file, or a damaged one; {AGAIN}") from None
     try:
-        about = json.loads((table.schema.metadata or {})[KEY])
+        noted = (table.schema.metadata or {})[KEY]
+        about = json.loads(noted)
     except (KeyError, ValueError):
         about = {}
+    if isinstance(about, dict) and SEAL in about:
+        try:
+            about = unsealed(noted)
+        except ValueError:
+            about = {}
+        if about.pop(COLUMNS, None) != table.column_names:
+            raise DataError(f"{path}: is damaged; {AGAIN}")
     if not isinstance(about, dict) or about.get("format") != KIND:
         raise DataError(
             f"{path}: not a file of predictions: the metadata of its schema have no "

@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import CheckpointError, DiskError, HeldError, WorkError, kind_of, line_of
+from cxrtext.errors import (
+    CheckpointError,
+    DiskError,
+    HeldError,
+    ImageError,
+    WorkError,
+    kind_of,
+    line_of,
+)
+from cxrtext.files import sha256
 from cxrtext.files.table_sums import keep_sums, prepare
 from cxrtext.index.store.replica import index_at
 from cxrtext.records.manifest import LABEL, OF_MODEL
@@ -121,6 +130,8 @@ UNLIKE = f"{OF_MODEL}unlike"
 """The column of how unlike an image is those that the model was trained on: its distance over the
 limit, so that what is above 1 is flagged."""
 
+_KEPT = re.compile(r"[0-9a-f]{64}")
+
 _IMAGES = (
     "SELECT number, image, path, study_id, patient_id, split, height, width, metadata, file "
     "FROM images JOIN roots USING (root) "
@@ -140,6 +151,13 @@ class IndexedImage:
     height: int  # of the original, in pixels
     width: int
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def require_whole(self) -> None:
+        """Refuse a file that the index keeps and that is not what its name says (ImageError)."""
+        path = Path(self.path)
+        is_kept = not self.path.endswith(self.image) and _KEPT.fullmatch(path.stem)
+        if is_kept and sha256(path) != path.stem:
+            raise ImageError(f"{path.name}: is damaged; put it back from a backup")
 
 
 class Catalogue:

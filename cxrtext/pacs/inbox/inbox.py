@@ -1,12 +1,14 @@
 """Putting what was received on disk, so that nothing acknowledged is lost.
 
-An object is written to a file of a generated name and synced; then it is noted in the queue, and
-that is synced, too.  Only then does `Inbox.put` return.  A file that no entry names is one that
-nobody was told is kept: the next process to open the inbox removes it.
+An object is written to a file, synced, and given a generated name that ends with the beginning of
+its SHA-256; then it is noted in the queue, and that is synced, too.  Only then does `Inbox.put`
+return.  A file that no entry names is one that nobody was told is kept: the next process to open
+the inbox while none is being put removes it.
 """
 
 import errno
 import fcntl
+import hashlib
 import math
 import os
 import re
@@ -19,10 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Literal, Self, TypeAlias
+from typing import IO, Literal, Self, TypeAlias
 
 from cxrtext.errors import DiskError, HeldError, WorkError
-from cxrtext.files import sync
+from cxrtext.files import is_as_named, sync
+from cxrtext.files.digests import DIGITS
 from cxrtext.pacs.inbox.database import FILE, Database
 
 What = Literal["object", "message", "deletion"]
@@ -32,21 +35,19 @@ Bytes: TypeAlias = "bytes | bytearray | memoryview"
 Data: TypeAlias = "Bytes | Sequence[Bytes] | Path"
 """Bytes, pieces of them, or a file, which is copied."""
 
-OBJECTS, LOCK = "objects", "worker.lock"
+OBJECTS, LOCK, PUTTING = "objects", "worker.lock", "putting.lock"
 MAX_BYTES = 2**30
 """Of one entry; larger images are not read (`cxrtext.images.source`)."""
 MAX_WAITING = 1_000_000
 RESERVE_BYTES = 2**30
 """Space that is left free on the disk."""
 LOOK_S = 1.0
-ORPHAN_S = 3600.0
-"""How old a file is that no entry names before it is removed: another process may be about to."""
 KEPT_S = 90 * 86_400.0
 """How long it is kept what became of an entry."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/-]{0,99}")
-_GENERATED = re.compile(r"[0-9a-f]{32}")
+_GENERATED = re.compile(rf"[0-9a-f]{{32}}(-[0-9a-f]{{{DIGITS}}})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ class Entry:
     received: float  # seconds since 1970
     attempts: int  # how often work on it began before
     charset: str = ""  # of a message that names none
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its file is what came, as far as its name says it."""
+        return "-" not in self.path.name or is_as_named(self.path)
 
 
 @dataclass(eq=False, slots=True)
@@ -137,20 +143,25 @@ class Inbox:
         if not _NAME.fullmatch(source):
             raise ValueError("a source is named with A-Z a-z 0-9 . _ : @ / - and space")
         self._require_room()
-        name = secrets.token_hex(16)
-        try:
-            size = self._write(self._objects / name, data)
-        except OSError as error:
-            raise _disk_error(error, self._objects) from None
-        ticket = _Ticket((what, source, name, size, charset, time.time()))
-        with self._tickets_lock:
-            self._tickets.append(ticket)
-        with self._noting:  # whoever comes first notes all that wait: one sync for several
-            self._note()
+        with self._lock_file(PUTTING) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            try:
+                name, size = self._write(self._objects / secrets.token_hex(16), data)
+            except OSError as error:
+                raise _disk_error(error, self._objects) from None
+            ticket = _Ticket((what, source, name, size, charset, time.time()))
+            with self._tickets_lock:
+                self._tickets.append(ticket)
+            with self._noting:  # whoever comes first notes all that wait: one sync for several
+                self._note()
         if ticket.error is not None:
             (self._objects / name).unlink(missing_ok=True)
             raise ticket.error
         return ticket.number
+
+    def _lock_file(self, name: str) -> IO[bytes]:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        return os.fdopen(os.open(self.folder / name, flags, 0o600), "r+b")
 
     def _require_room(self) -> None:
         """Refuse where the disk or the queue is full; looked at again each second."""
@@ -173,17 +184,22 @@ class Inbox:
             )
         self._looked, self._since, self._spare = time.monotonic(), 0, self._max_waiting - waiting
 
-    def _write(self, path: Path, data: Data) -> int:
+    def _write(self, path: Path, data: Data) -> tuple[str, int]:
+        """Write a file and give it its name; that, and its bytes."""
+        digest = hashlib.sha256()
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 for piece in _pieces(data):
                     file.write(piece)
+                    digest.update(piece)
                     if file.tell() > MAX_BYTES:
                         raise WorkError(f"larger than {MAX_BYTES >> 20} MiB; it was not kept")
                 file.flush()
                 os.fsync(handle)
-                return file.tell()
+                whole = path.with_name(f"{path.name}-{digest.hexdigest()[:DIGITS]}")
+                path.rename(whole)
+                return whole.name, file.tell()
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -259,7 +275,7 @@ class Inbox:
     @contextmanager
     def one_worker(self) -> Iterator[None]:
         """Hold the right to work on the entries; a killed process gives it up (HeldError)."""
-        with (self.folder / LOCK).open("w") as handle:
+        with self._lock_file(LOCK) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -305,17 +321,16 @@ class Inbox:
             database.execute(
                 "DELETE FROM entries WHERE state = 'done' AND finished < ?", (time.time() - KEPT_S,)
             )
-        with self.database.reading() as database:
-            named = {
-                name
-                for (name,) in database.execute("SELECT file FROM entries WHERE file IS NOT NULL")
-            }
-        old = time.time() - ORPHAN_S
-        for path in self._objects.iterdir():
-            with suppress(FileNotFoundError):
-                unnamed = _GENERATED.fullmatch(path.name) and path.name not in named
-                if unnamed and path.stat().st_mtime < old:
-                    path.unlink()
+        with self._lock_file(PUTTING) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # another process is about to name one: the next to open the inbox looks
+            with self.database.reading() as database:
+                named = dict(database.execute("SELECT file, entry FROM entries WHERE file <> ''"))
+            for path in self._objects.iterdir():
+                if _GENERATED.fullmatch(path.name) and path.name not in named:
+                    path.unlink(missing_ok=True)
 
 
 class Finishing:

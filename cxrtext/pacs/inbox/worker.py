@@ -43,6 +43,7 @@ DECODE_S = 30.0
 """Computing time that an image may take."""
 ENDED_IT = "working on it ended the process three times"
 LOST = "its file was removed, such as by 'cxrtext forget'"
+DAMAGED = "its file is not what was received: it was damaged on the disk; have it sent again"
 NO_REPORT = "a message of another kind than a report"
 
 
@@ -171,6 +172,11 @@ class Worker:
             with self._inbox.finishing() as finishing:
                 for entry in lost:
                     finishing.done(entry, "left out", LOST)
+            return True
+        if damaged := [entry for entry in batch if not entry.is_whole]:
+            with self._inbox.finishing() as finishing:
+                for entry in damaged:
+                    finishing.fail(entry, DAMAGED)
             return True
         self._inbox.begin(batch)
         try:

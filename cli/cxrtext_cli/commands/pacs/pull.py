@@ -19,7 +19,10 @@ def _accessions(path: Path | None) -> tuple[str, ...]:
 
     if path is None:
         return ()
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text; give an accession number a line") from None
     numbers = tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
     for place, number in enumerate(numbers, 1):
         if len(number) > 16 or not number.isprintable() or set(number) & set("*?\\"):
