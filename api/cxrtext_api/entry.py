@@ -3,14 +3,13 @@
 The rules are those of ``cxrtext import``: `cxrtext.datasets.admission` decides.
 """
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cxrtext.datasets.admission import decide
-from cxrtext.datasets.admission.ids import Ids, object_ids
+from cxrtext.datasets.admission.ids import Ids, is_uid, object_ids
 from cxrtext.images.frontal import look
 from cxrtext.service.alike import alike, shown_pixels
 from cxrtext_api.changes import TAKEN, NewImageForm, Said, is_of_others
@@ -29,8 +28,6 @@ SAME_OTHERWISE = (
     "Delete the wrong one, or send replace=true to add them again."
 )
 LONGEST = 200
-_UID = re.compile(r"[0-9a-f]+(\.[0-9a-f]+){0,63}")
-"""A UID, or its hash."""
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
@@ -49,8 +46,7 @@ def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageF
     if not found.enters:
         raise Refusal(422, f"The image does not enter the archive: {found}.")
     own = object_ids(said)
-    instance = ids.of("instance", own.instance)
-    named = instance if _UID.fullmatch(instance) else None  # it becomes a part of addresses
+    named = ids.of("instance", own.instance) if is_uid(own.instance) else None
     metadata = {"view": found.view, **form.metadata} if found.view else form.metadata
     return replace(
         form,

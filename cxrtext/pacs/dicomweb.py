@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs import need
 from cxrtext.pacs.faults import (
     AnswerError,
     BusyError,
@@ -40,7 +40,6 @@ from cxrtext.pacs.source import (
     Question,
     Studies,
     from_json,
-    is_uid,
 )
 from cxrtext.pacs.throttle import Throttle
 from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import Header
 from cxrtext.images.source import quiet
@@ -33,7 +34,6 @@ from cxrtext.pacs.source import (
     Instance,
     Question,
     Studies,
-    is_uid,
 )
 from cxrtext.pacs.throttle import Throttle
 

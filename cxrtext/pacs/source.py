@@ -1,7 +1,6 @@
 """What is asked of a PACS, whichever protocol it speaks."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +32,6 @@ MAX_ROWS = 100_000
 
 UNCUT = 90
 """Rows of an answer that no server cuts off: the lowest cap known is 100."""
-
-_UID = re.compile(r"[0-9]+(\.[0-9]+)*")
-
-
-def is_uid(text: str) -> bool:
-    """Whether a text is a UID, and so may stand in an address or a question."""
-    return len(text) <= 64 and _UID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

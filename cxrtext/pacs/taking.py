@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.datasets.admission import NEEDED, decide
-from cxrtext.datasets.admission.ids import IDS, object_ids
+from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.errors import DiskError, ImageError, WorkError
 from cxrtext.files import replacing, sha256
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.faults import AnswerError
-from cxrtext.pacs.source import Instance, Source, is_uid
+from cxrtext.pacs.source import Instance, Source
 
 RESERVE_BYTES = 512 * 2**20
 """Space that is left free on the disk."""

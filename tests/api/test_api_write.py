@@ -171,6 +171,15 @@ def add_dicom_name(png: bytes, name: str, **elements: Any) -> bytes:
     return buffer.getvalue()
 
 
+def test_what_is_no_uid_names_no_image_and_two_of_them_are_two(client: TestClient) -> None:
+    uid = b"1.2.826.0.1.3680043.8.498.1"
+    for number in (7, 8):
+        sent = add_dicom_name(drawn(number), "Doe", **CHEST).replace(uid, b"49".ljust(len(uid)))
+        added = add(client, sent)
+        assert added.status_code == 201
+        assert added.json()["image_id"].endswith(".png"), "a digest of its pixels"
+
+
 def test_what_is_there_is_not_added_again(client: TestClient, check_problem: Any) -> None:
     sent = drawn(4)
     first = add(client, sent, image_id="a.png", metadata='{"view": "PA"}')

@@ -14,6 +14,7 @@ from pydicom.uid import UID, ExplicitVRLittleEndian
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.datasets.importing.resolving import (
     AGAIN,
+    ANOTHERS,
     CORRECTED,
     EQUAL,
     OTHER_PIXELS,
@@ -96,6 +97,16 @@ def test_the_issuer_of_old_headers_can_be_named(tree: Path) -> None:
     summary, rows, _ = load(tree, issuer="NORD")
     assert {row["patient_id"] for row in rows.values()} == {"NORD:000123"}
     assert (summary.patients, summary.mixed_issuers) == (1, 0)
+
+
+def test_other_pixels_of_another_patient_under_one_uid_are_both_left_out(tree: Path) -> None:
+    save(tree / "a", 1, PatientID="ONE")
+    save(tree / "b", 1, PatientID="OTHER", seed=99)
+    for name in ("c", "d"):  # what has no UID is no version of another
+        save(tree / name, 2, SOPInstanceUID="", seed=ord(name))
+    _, rows, why = load(tree)
+    assert why == {"a": f"{ANOTHERS}: b", "b": f"{ANOTHERS}: a"}
+    assert set(rows) == {"c", "d"}
 
 
 def test_a_corrected_header_replaces_the_one_before(tree: Path) -> None:

@@ -26,6 +26,7 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image_bytes
+from cxrtext.images.dicom.described import texts_of
 
 Make = Callable[..., bytes]
 WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}
@@ -239,3 +240,9 @@ def test_padding_with_the_wrong_sign_is_no_part_of_the_picture(
     # 0.5 % at each end of the 480 pixels of the picture.
     assert (result[4].min(), result[-1].max()) == (0, 1)
     assert np.unique(result[4:]).size > 400
+
+
+def test_a_uid_that_is_written_as_bytes_is_read_as_the_text_that_it_is() -> None:
+    dataset = Dataset()
+    dataset.add_new("StudyInstanceUID", "OB", b"1.2.840.1\0")
+    assert texts_of(dataset, "StudyInstanceUID") == ["1.2.840.1"]

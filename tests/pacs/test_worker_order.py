@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
+from cxrtext.datasets.admission.ids import NO_UID
+from cxrtext.datasets.importing.resolving import ANOTHERS, CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import WorkError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox import worker as module
@@ -49,6 +50,35 @@ def test_a_study_under_two_patients_waits_also_where_both_come_at_once(
     both = (instance(1), instance(1, 2, "AP", PatientID="WRONG"))
     assert [outcome for outcome, _ in take(*both)] == ["added", "held"]
     assert set(indexed(index)) == {uid(1, 1, 1)}
+
+
+@pytest.mark.parametrize("named", [b"", b"\0\0", b"49", b"CHEST ", b"1.2.x ", b"1." * 32 + b"1\0"])
+def test_an_object_without_a_uid_names_no_image(take: Take, index: Path, named: bytes) -> None:
+    head, element, rest = instance(1).partition(b"\x08\0\x18\0UI")
+    said = rest[2 + rest[0] :]
+    object_ = head + element + len(named).to_bytes(2, "little") + named + said
+    assert take(object_) == [("failed", NO_UID)]
+    assert indexed(index) == {}
+
+
+def test_an_object_does_not_take_the_place_of_another_patients_picture_of_its_uid(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    one = {"SOPInstanceUID": uid(1, 1, 1)}
+    take(instance(1))
+    before = indexed(index)
+    strange = inbox.put("PACS", instance(2, **one))
+    assert take(instance(1, 2, PatientID="X", StudyInstanceUID="1.2.3", **one)) == [
+        ("held", ANOTHERS)
+    ]
+    assert take(instance(1, PatientID="X"), source="OTHER") == [("held", WHOSE)]
+    assert outcomes(inbox, [strange]) == [("held", ANOTHERS)]
+    assert indexed(index) == before
+    # What is in the index by another way has no less right to its place.
+    with inbox.database.transaction() as database:
+        database.execute("DELETE FROM objects")
+    assert take(instance(2, **one)) == [("held", ANOTHERS)]
+    assert indexed(index) == before
 
 
 def test_an_object_that_failed_does_not_take_the_place_of_a_later_one(

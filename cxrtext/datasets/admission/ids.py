@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,17 @@ IDS = (
 )
 """The elements that name an object, its study and its patient."""
 
+NO_UID = "its SOPInstanceUID is missing, or is none"
+_UID = re.compile(r"[0-9]+(\.[0-9]+)+")
+
 KEY_BYTES = 16  # shortest key: with fewer bytes all could be tried
 KEY_LIMIT = 65_536
 DIGITS = 24  # hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance
+
+
+def is_uid(text: str) -> bool:
+    """Whether a text is a UID, and so may name an image, and stand in an address or a question."""
+    return len(text) <= 64 and _UID.fullmatch(text) is not None
 
 
 def digest(text: str) -> int:

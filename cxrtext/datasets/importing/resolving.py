@@ -20,9 +20,26 @@ from cxrtext.records import Rejected
 AGAIN = "the same SOPInstanceUID as another file"
 CORRECTED = "an earlier version: its header was corrected in another file"
 OTHER_PIXELS = "the same SOPInstanceUID as another file, which has other pixels"
+ANOTHERS = "the same SOPInstanceUID as an image of another patient or study, with other pixels"
 TWO_PATIENTS = "its study is under two patients"
 EQUAL = "the same pixels as another image"
 WHOSE = "the same pixels under two patients: nobody knows whose they are"
+
+
+def why_not_replaced(
+    before: tuple[str, str], now: tuple[str, str], *, same_pixels: bool, same_source: bool
+) -> str:
+    """Why an object may not take the place of the one of its SOPInstanceUID; "" where it may.
+
+    One source may correct whose its picture is; a picture that changes must stay with its owner.
+
+    Args:
+        before: Study and patient of the one that is there.
+        now: Those of the object.
+    """
+    if not same_pixels:
+        return "" if before == now else ANOTHERS
+    return "" if before[1] == now[1] or same_source else WHOSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,7 @@ class _Version:
     number: int
     name: str
     said: int  # a digest of what its header says
+    whose: tuple[str, str]  # its study and patient
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +92,8 @@ class FoundImages:
         pickle.dump((image, name), self._file)
         if image.instance:
             order = image.changed, image.modified_ns or 0
-            version = _Version(order, number, image.name, digest(repr(_said(image))))
+            whose = image.study_id, image.patient_id
+            version = _Version(order, number, image.name, digest(repr(_said(image))), whose)
             self._versions.setdefault(digest(image.instance), []).append(version)
 
     def __getitem__(self, number: int) -> Waiting:
@@ -108,7 +127,7 @@ class FoundImages:
         return found
 
     def _superseded(self, one: Waiting, seen: Mapping[int, Seen]) -> Skipped | None:
-        """Why another file of the same object is used; None where this one is."""
+        """Why another file of the same object is used, or none; None where this one is."""
         versions = self._versions.get(digest(one.image.instance), []) if one.image.instance else []
         if len(versions) < 2:
             return None
@@ -116,6 +135,11 @@ class FoundImages:
         newest = max(readable, key=lambda version: version.order)
         # Of files that say the same, the first.
         newest = next(version for version in readable if version.said == newest.said)
+        mine = next(v for v in readable if v.number == one.number)
+        for other in readable:
+            same = seen.get(other.number, Seen()).pixels == seen.get(one.number, Seen()).pixels
+            if why_not_replaced(other.whose, mine.whose, same_pixels=same, same_source=True):
+                return Skipped(one.image.name, ANOTHERS, other=other.name)
         if newest.number == one.number:
             return None
         pixels = {seen.get(number, Seen()).pixels for number in (one.number, newest.number)}

@@ -67,6 +67,8 @@ def texts_of(dataset: "Dataset", keyword: str) -> list[str]:
     try:
         with quiet():
             value = dataset.get(keyword)
+            if isinstance(value, bytes):  # of another representation than the standard's
+                value = value.decode("latin-1").split("\\")
             several = [value] if isinstance(value, str) or not hasattr(value, "__iter__") else value
             texts = [str(one) for one in several if one is not None]
     except Exception:  # noqa: BLE001 - converting a damaged value raises anything

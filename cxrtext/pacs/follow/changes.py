@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.pacs.asking import Asking
 from cxrtext.pacs.dicomweb import DicomWeb
 from cxrtext.pacs.faults import AnswerError
-from cxrtext.pacs.source import is_uid
 
 
 class ChangeList:

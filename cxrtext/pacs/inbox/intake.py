@@ -16,11 +16,17 @@ from PIL import Image
 from torch import Tensor
 
 from cxrtext.datasets.admission.decide import NO_IMAGE
-from cxrtext.datasets.admission.ids import Ids, ObjectIds, object_ids
+from cxrtext.datasets.admission.ids import NO_UID, Ids, ObjectIds, is_uid, object_ids
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_object
 from cxrtext.datasets.importing.reading import NotKeptError, Skipped
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.resolving import CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
+from cxrtext.datasets.importing.resolving import (
+    CORRECTED,
+    EQUAL,
+    TWO_PATIENTS,
+    WHOSE,
+    why_not_replaced,
+)
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import HeldError, ImageError
 from cxrtext.images import encode_png
@@ -148,6 +154,8 @@ class Intake:
         except ImageError as error:
             return _failing(entry, str(error))
         own = object_ids(said, self._given.issuer)
+        if not is_uid(own.instance):
+            return _failing(entry, NO_UID)
         ids = self._hashed(own)
         if any(len(value) > LONGEST_ID or not value.isprintable() for value in _texts(ids)):
             return _failing(entry, "an id has more than 200 characters, or some not printed")
@@ -294,7 +302,8 @@ class Intake:
                 "WHERE pixels = ? AND instance <> ?",
                 (one.pixels, one.instance),
             ).fetchall() if one.pixels else []  # fmt: skip
-        if catalogue.image(one.instance) is not None and known is not None:
+        before = catalogue.image(one.instance)
+        if before is not None and known is not None:
             if known[:2] == (one.said, one.pixels):
                 outcomes.append(self._again(one))
                 return True
@@ -302,6 +311,9 @@ class Intake:
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
                 outcomes.append(_leaving(one, CORRECTED))
                 return True
+        if before is not None and (why := self._why_not(before, one)):
+            outcomes.append(_holding(one, before.study_id, why))
+            return True
         for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
                 may_go = source in self._given.forgetting
@@ -317,6 +329,15 @@ class Intake:
             outcomes.append(_holding(one, one.ids.study, TWO_PATIENTS))
             return True
         return False
+
+    def _why_not(self, before: IndexedImage, one: _Found) -> str:
+        """Why an object may not take the place of the image that has its UID; "" where it may."""
+        return why_not_replaced(
+            (before.study_id, before.patient_id),
+            (one.ids.study, one.ids.patient),
+            same_pixels=self._digest(before) == one.pixels,
+            same_source=before.metadata.get(SOURCE) == one.entry.source,
+        )
 
     def _is_elsewhere(self, one: _Found, regions: Tensor, outcomes: list[Outcome]) -> bool:
         """Whether the index has the pixels from another way in, such as an import."""

@@ -8,8 +8,9 @@ until no half adds anything to the whole.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.source import UNCUT, Question, Source, Studies, is_uid
+from cxrtext.pacs.source import UNCUT, Question, Source, Studies
 
 DAY_S = 86_400
 SHORTEST_S = 60

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
-from cxrtext.datasets.admission.ids import IDS, object_ids
+from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.importing.folder import inside, walk_set
 from cxrtext.datasets.importing.reading import (
@@ -118,7 +118,7 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
         accession=ids.accession,
         accession_issuer=ids.accession_issuer,
         issuer=ids.issuer,
-        instance=ids.instance,
+        instance=ids.instance if is_uid(ids.instance) else "",
         changed=max(said.all("OriginalAttributesSequence"), default=""),
         modified_ns=path.stat().st_mtime_ns,
         box_key=ids.instance,
