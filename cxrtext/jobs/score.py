@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import scratch_folder
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
@@ -241,6 +241,7 @@ def finish_score(
     reports: Path | None = None,
     model: str | Path | None = None,
     device: str = "cpu",
+    max_rejected: int = 100,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     **table: Any,
 ) -> ScoreSummary:
@@ -250,16 +251,20 @@ def finish_score(
         out: The table, CSV or Parquet by its ending.
         reports: Where the reports lie now; by default where they lay when the job was begun.
         model: Where the language model lies now, likewise.
+        max_rejected: How many rows and sentences may be rejected, those that were set aside
+            because they end their process among them.
         table: What else :func:`cxrtext.language.score_reports` takes of ``a``, ``k``, ``fit``,
-            ``tokens``, ``max_rejected``, ``on_scored`` and ``offline``.
+            ``tokens``, ``on_scored`` and ``offline``.
 
     Raises:
-        DataError: Shards are missing, or the text or the model is another one.
+        DataError: Shards are missing, the text or the model is another one, or too much was
+            rejected.
         CheckpointError: A shard is damaged.
     """
     storage = open_storage(address)
     plan = read_plan(storage, KIND)
-    done = require_ready(storage, plan, max_rejected=plan.rows)
+    done = require_ready(storage, plan, max_rejected)
+    aside = sum(file.rejected for file in done.values())
     shared = plan.shared
     reports, model = reports or Path(shared["source"]), model or shared["model"]
     options = ScoreOptions(
@@ -277,6 +282,7 @@ def finish_score(
     with scratch_folder(out.absolute().parent, "scores") as folder:
         known = folder / "scores.sqlite"
         _collect(storage, plan, done, known, scorer.identity, progress)
+        lost = "was set aside: alone, it ends the process that scores it" if aside else None
         summary = score_reports(
             reports,
             out,
@@ -287,9 +293,11 @@ def finish_score(
             batch_tokens=options.batch_tokens,
             longest=options.longest,
             cache=known,
+            max_rejected=max_rejected,
+            unscored=lost,
             **table,
         )
-    if not summary.from_cache == summary.distinct_sentences == plan.rows:
+    if not summary.from_cache == summary.distinct_sentences == plan.rows - aside:
         raise CheckpointError(
             f"{storage.address}: the shards have {summary.from_cache} of "
             f"{summary.distinct_sentences} sentences; start the job anew in another folder"
@@ -309,11 +317,9 @@ def _collect(
     count = 0
     with ScoreCache(known, identity) as cache:
         for shard in every_shard(storage, plan, done, None):
-            if shard.rejected:
-                raise DataError(
-                    f"{storage.address}: {len(shard.rejected)} sentences of shard {shard.number} "
-                    "were set aside, as they end their process; look at aside/ there"
-                )
+            count += len(shard.rejected)
+            if not shard.places:
+                continue
             ends = np.cumsum(shard.arrays["lengths"])[:-1]
             values = np.split(shard.arrays["values"], ends)
             digests = [row.tobytes() for row in shard.arrays["digests"]]
