@@ -88,6 +88,8 @@ def test_the_heatmap_is_what_the_api_says(visit: Any, url: str) -> None:
     assert page.text_content(".result-number") == f"{found['score']:.2f}".replace("-", "−")
     ends = [page.text_content(f"#legend-{end}") for end in ("low", "high")]
     assert ends == [f"{limit:.2f}".replace("-", "−") for limit in found["limits"]]
+    best = f"{max(map(max, found['grid'])):.2f}".replace("-", "−")
+    assert page.text_content("#heat-note .number") == f"best region {best}"
     stage, peak = page.locator("#stage").bounding_box(), page.locator("#peak").bounding_box()
     scale = min(stage["width"] / 80, stage["height"] / 80)
     left, top = (stage["width"] - 80 * scale) / 2, (stage["height"] - 80 * scale) / 2

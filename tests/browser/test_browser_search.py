@@ -206,11 +206,17 @@ def test_images_like_an_image_and_both(visit: Any, url: str, png: bytes) -> None
 def test_sentences_are_found(visit: Any) -> None:
     page = visit("#/search")
     page.check("[name=target][value=sentences]", force=True)
-    assert not page.is_visible("#where")
+    assert not page.is_visible("#not")
     page.fill("#query", "pleural effusion")
     page.press("#query", "Enter")
     page.wait_for_selector("#results .line")
     assert page.locator("#results .line").count() == 3
+    page.fill("#where", "age < 0")
+    page.press("#query", "Enter")
+    page.wait_for_selector("#found-title:text('No sentences')")
+    page.fill("#where", "")
+    page.press("#query", "Enter")
+    page.wait_for_selector("#results .line >> nth=2")
     assert "16 studies" in page.text_content("#results .line >> nth=0")
     page.click("#results .line >> nth=0")
     page.wait_for_selector("#results .pick")

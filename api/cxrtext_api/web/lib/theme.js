@@ -1,20 +1,25 @@
-// Dark as a reading room, or light.
+// Light or dark: as the system has it, until one is chosen here.
 
 import { byId } from "./dom.js";
 
 const NAME = "cxrtext-theme";
+const OTHER = { dark: "light", light: "dark" };
+const system = matchMedia("(prefers-color-scheme: dark)");
 
-function show(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  byId("theme").setAttribute("aria-label", `Use the ${theme === "dark" ? "light" : "dark"} theme`);
+const shown = () => localStorage.getItem(NAME) ?? (system.matches ? "dark" : "light");
+
+function show() {
+  const other = OTHER[shown()];
+  document.documentElement.dataset.theme = shown();
+  byId("theme").textContent = other === "light" ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", `Use the ${other} theme`);
 }
 
 export function start() {
-  show(localStorage.getItem(NAME) === "light" ? "light" : "dark");
+  show();
+  system.addEventListener("change", show);
   byId("theme").addEventListener("click", () => {
-    const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    localStorage.setItem(NAME, theme);
-    show(theme);
+    localStorage.setItem(NAME, OTHER[shown()]);
+    show();
   });
 }

@@ -22,17 +22,17 @@ function row(found, ofUnlike) {
   const { finding, probability, evaluated = null } = found;
   const fill = element("span", { className: "bar-fill" });
   fill.style.width = `${100 * probability}%`;
-  const percent = `${Math.round(100 * probability)} %`;
   const asked = prompts.of(finding);
   const shown = element(
     "button",
     {
       type: "button",
       className: classOf(found),
-      "aria-label": `${finding}, probability ${percent}, ${quality(evaluated, ofUnlike).text}. Show where.`,
+      title: "Show where",
       data: { finding },
     },
     element("span", { className: "finding-name" }, finding),
+    element("span", { className: "visually-hidden" }, ", probability "),
     element("span", { className: "finding-number" }, probability.toFixed(2)),
     qualityTag(evaluated, ofUnlike),
     element("span", { className: "bar-track" }, fill),

@@ -98,7 +98,7 @@ function showHistory() {
 export function fit(hit, digits) {
   if (hit.lift == null) return score(hit.score, digits);
   const title = "Lift: how much better the sentence fits this image than the archive's other images, in nats";
-  return element("span", { title }, score(hit.lift, 1));
+  return element("span", { title }, `lift ${score(hit.lift, 1)}`);
 }
 
 export function line(sentence, number, onClick, below = "") {

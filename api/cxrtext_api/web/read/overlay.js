@@ -23,7 +23,7 @@ export function showFound(viewer, sentence, found) {
     return;
   }
   byId("heat-note").replaceChildren(...[
-    element("span", { className: "number" }, score(found.score)),
+    element("span", { className: "number" }, `best region ${score(Math.max(...found.grid.flat()))}`),
     found.stands_out === false
       ? element("span", { className: "heat-nothing", title: NOTHING }, "Nothing stands out")
       : null,

@@ -1,5 +1,8 @@
 // The viewer by mouse, finger and keyboard.
 
+import * as session from "../lib/session.js";
+import { openBeside } from "../search/archive.js";
+
 const STEP = 48;
 const PRESET_KEYS = ["whole", "auto", "contrast", "lungs", "mediastinum"];
 
@@ -66,12 +69,15 @@ function actionOf(key, viewer) {
     r: () => viewer.reset(),
     h: () => viewer.setOverlay({ heat: !heat }),
     b: () => viewer.setOverlay({ boxes: !boxes }),
+    n: () => openBeside(1),
+    p: () => openBeside(-1),
   }[key];
 }
 
 function onKey(event, viewer) {
   if (!viewer.picture || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target !== viewer.stage) return;
+  // A slider, a list, and the strip of images have keys of their own.
+  if (event.defaultPrevented || event.target.closest("input, select")) return;
   const preset = PRESET_KEYS[Number(event.key) - 1];
   const action = preset ? () => viewer.setPreset(preset) : actionOf(event.key, viewer);
   if (!action) return;
@@ -79,8 +85,27 @@ function onKey(event, viewer) {
   action();
 }
 
+/**
+ * A button that was pressed by mouse or finger to see something gives the keyboard to the image;
+ * who presses by keyboard stays where they are.
+ */
+function listenToPresses(viewer) {
+  let byPointer = false;
+  for (const kind of ["pointerdown", "keydown"]) {
+    document.addEventListener(kind, () => { byPointer = kind === "pointerdown"; }, true);
+  }
+  for (const event of ["opened", "located"]) {
+    session.on(event, () => {
+      if (byPointer && document.activeElement.matches("button, body")) {
+        viewer.stage.focus({ preventScroll: true });
+      }
+    });
+  }
+}
+
 export function listen(viewer) {
   listenToWheel(viewer);
   listenToPointer(viewer);
-  viewer.stage.addEventListener("keydown", (event) => onKey(event, viewer));
+  viewer.stage.closest(".viewer").addEventListener("keydown", (event) => onKey(event, viewer));
+  listenToPresses(viewer);
 }

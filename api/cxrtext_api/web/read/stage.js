@@ -37,7 +37,9 @@ function showState(viewer) {
   overlay.showState(viewer);
   if (!viewer.picture) return;
   showWindow(viewer);
-  byId("fit").textContent = `${Math.round(viewer.zoom * 100)} %`;
+  const percent = `${Math.round(viewer.zoom * 100)} %`;
+  byId("fit").textContent = percent;
+  byId("fit").setAttribute("aria-label", `${percent}. Fit the image`);
   byId("zoom-out").disabled = viewer.zoom === 1;
   byId("zoom-in").disabled = viewer.zoom === MAX_ZOOM;
   byId("stage").classList.toggle("zoomed", viewer.zoom > 1);

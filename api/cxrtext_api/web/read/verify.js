@@ -69,7 +69,6 @@ function sentenceRow(answer, one) {
       type: "button",
       className: `checked ${verdictOf(one)}`,
       title: whyOf(one),
-      "aria-label": `${title}, ${one.wording}: ${one.sentence} ${whyOf(one)} Show where.`,
     },
     element("span", { className: "verdict-mark", "aria-hidden": "true" }, mark),
     element(

@@ -23,22 +23,60 @@ async function showPage(start) {
     byId("archive-next").disabled = last >= total;
     strip.replaceChildren(...page.images.map(film));
     strip.scrollLeft = 0;
+    mark();
   } catch (error) {
     byId("archive-range").textContent = "";
     strip.replaceChildren(element("li", {}, problemCard(error, () => showPage(start))));
   }
 }
 
+const films = () => [...byId("filmstrip").querySelectorAll(".film")];
+const place = () => films().findIndex((one) => session.isOpen(one.dataset.id));
+
+/** Open the image beside the open one, from the next page of the strip where this one ends. */
+export async function openBeside(step) {
+  let to = place() + step;
+  if (place() < 0 || offset + to < 0 || offset + to >= total) return;
+  if (!films()[to]) {
+    await showPage(offset + step * PAGE);
+    to = step > 0 ? 0 : PAGE - 1;
+  }
+  const { id } = films()[to]?.dataset ?? {};
+  if (id !== undefined) await session.open({ id });
+}
+
+/** Mark the open image; the strip is one stop for the Tab key, and arrows move in it. */
+function mark() {
+  const here = place();
+  films().forEach((one, at) => {
+    one.classList.toggle("open", at === here);
+    one.tabIndex = at === Math.max(here, 0) ? 0 : -1;
+  });
+  if (here >= 0) films()[here].scrollIntoView({ block: "nearest", inline: "nearest" });
+  byId("image-previous").disabled = here < 0 || offset + here === 0;
+  byId("image-next").disabled = here < 0 || offset + here === total - 1;
+}
+
+function onKey(event) {
+  const all = films();
+  const at = all.indexOf(event.target);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  const next = all[Math.min(Math.max(to, 0), all.length - 1)];
+  for (const one of all) one.tabIndex = one === next ? 0 : -1;
+  next.focus();
+}
+
 export async function start() {
   byId("archive").hidden = byId("empty-archive").hidden = false;
   byId("archive-previous").addEventListener("click", () => showPage(Math.max(0, offset - PAGE)));
   byId("archive-next").addEventListener("click", () => showPage(offset + PAGE));
+  byId("image-previous").addEventListener("click", () => openBeside(-1));
+  byId("image-next").addEventListener("click", () => openBeside(1));
+  byId("filmstrip").addEventListener("keydown", onKey);
   for (const event of ["opened", "closed"]) {
-    session.on(event, () => {
-      for (const button of document.querySelectorAll(".film")) {
-        button.classList.toggle("open", session.isOpen(button.dataset.id));
-      }
-    });
+    session.on(event, mark);
   }
   await showPage(0);
 }

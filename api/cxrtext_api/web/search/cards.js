@@ -48,7 +48,7 @@ function actions(hit) {
       className: "quiet small", "aria-label": `Open ${study}`,
     }),
     button("More like this", () => showSimilar(hit.image_id), {
-      className: "quiet small", "aria-label": `More like ${study}`,
+      className: "quiet small", "aria-label": `More like this, ${study}`,
     }),
   );
 }
@@ -60,7 +60,6 @@ function card(hit, sentence) {
       type: "button",
       className: "pick",
       "aria-pressed": "false",
-      "aria-label": `Study ${hit.study_id}, patient ${hit.patient_id}, score ${score(hit.score, 3)}. Select.`,
       title: hit.image_id,
       data: { id: hit.image_id },
     },
@@ -69,7 +68,9 @@ function card(hit, sentence) {
       "span",
       { className: "card-head" },
       element("span", { className: "tick", "aria-hidden": "true" }, "✓"),
+      element("span", { className: "visually-hidden" }, "Study "),
       element("span", { className: "card-name" }, hit.study_id),
+      element("span", { className: "visually-hidden" }, " score "),
       element("span", { className: "score number" }, score(hit.score, 3)),
     ),
     element(

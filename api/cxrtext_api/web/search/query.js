@@ -80,7 +80,9 @@ export const isEmpty = ({ query, source }) => query === "" && source === null;
 /** The fields of the request for a page of results. */
 export function fieldsOf(asked, offset = 0, k = PAGE) {
   const { target, query, source } = asked;
-  if (target === "sentences") return { target, query: source ? "" : query, k };
+  if (target === "sentences") {
+    return { target, query: source ? "" : query, where: asked.where, k };
+  }
   return {
     target, query, not: asked.not, k, offset: offset || "",
     where: asked.where, unique: asked.unique, min_score: asked.min,

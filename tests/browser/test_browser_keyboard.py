@@ -1,0 +1,134 @@
+"""The page by keyboard, and by what a screen reader or a voice calls its controls."""
+
+from typing import Any
+
+import pytest
+
+READ = "#/read?image=images/s25.png&say=Left effusion."
+NAMES = """() => [...document.querySelectorAll("button, a, [role=button]")]
+  .filter((one) => one.checkVisibility() && one.hasAttribute("aria-label"))
+  .map((one) => [one.innerText, one.getAttribute("aria-label")]
+    .map((text) => text.toLowerCase().replace(/[^\\p{L}\\p{N}%.]+/gu, " ").trim()))
+  .filter(([shown, name]) => !name.includes(shown))"""
+
+
+def is_open(page: Any, name: str) -> None:
+    page.wait_for_selector(f"#image-note:has-text('{name}')")
+    page.wait_for_selector("#stage[aria-busy=false]")
+
+
+def at(page: Any) -> str:
+    """Where the keyboard is."""
+    return str(page.evaluate("document.activeElement.id || document.activeElement.className"))
+
+
+def test_after_a_press_the_keys_are_the_images(visit: Any) -> None:
+    page = visit()
+    page.click("#filmstrip .film >> nth=1")
+    is_open(page, "images/s01.png")
+    page.keyboard.press("i")
+    assert page.get_attribute("#toggle-invert", "aria-pressed") == "true"
+    page.click("#toggle-invert")
+    page.keyboard.press("i")
+    assert page.get_attribute("#toggle-invert", "aria-pressed") == "true"
+    page.click("#findings .finding >> nth=0")
+    page.wait_for_selector("#overlay:not(.idle)")
+    page.keyboard.press("h")
+    assert page.get_attribute("#toggle-heat", "aria-pressed") == "false"
+
+
+def test_who_opens_by_keyboard_stays_in_the_strip(visit: Any) -> None:
+    page = visit()
+    page.focus("#filmstrip .film >> nth=0")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    is_open(page, "images/s01.png")
+    assert at(page) == "film open"
+    page.keyboard.press("Tab")
+    assert at(page) == "tab-findings"
+    page.keyboard.press("Shift+Tab")
+    assert at(page) == "film open"
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    is_open(page, "images/s23.png")
+
+
+def test_keys_that_are_typed_are_text(visit: Any) -> None:
+    page = visit(READ)
+    page.wait_for_selector("#overlay:not(.idle)")
+    page.click("#tab-locate")
+    page.fill("#sentence", "")
+    page.focus("#sentence")
+    page.keyboard.type("in")
+    assert page.input_value("#sentence") == "in"
+    assert page.get_attribute("#toggle-invert", "aria-pressed") == "false"
+    is_open(page, "images/s25.png")
+    page.focus("#window-level")
+    page.keyboard.press("n")
+    page.keyboard.press("ArrowRight")
+    assert page.input_value("#window-level") == "129"
+    is_open(page, "images/s25.png")
+
+
+def test_the_next_and_the_previous_image(visit: Any) -> None:
+    page = visit()
+    assert page.is_disabled("#image-next")
+    page.click("#filmstrip .film >> nth=0")
+    is_open(page, "images/s00.png")
+    assert page.is_disabled("#image-previous")
+    page.keyboard.press("p")
+    page.keyboard.press("n")
+    is_open(page, "images/s01.png")
+    page.click("#filmstrip .film >> nth=23")
+    is_open(page, "images/s23.png")
+    page.click("#image-next")
+    is_open(page, "images/s24.png")
+    assert page.text_content("#archive-range") == "25–48 of 48"
+    page.keyboard.press("p")
+    is_open(page, "images/s23.png")
+    assert page.text_content("#archive-range") == "1–24 of 48"
+    page.click("#archive-next")
+    page.click("#filmstrip .film >> nth=23")
+    is_open(page, "images/s47.png")
+    assert page.is_disabled("#image-next")
+
+
+@pytest.mark.parametrize(
+    ("place", "wanted"),
+    [
+        (READ, "#overlay:not(.idle)"),
+        ("#/search?query=Effusion.", "#results .pick"),
+        ("#/about", ".about-card"),
+    ],
+)
+def test_controls_are_called_what_they_show(visit: Any, place: str, wanted: str) -> None:
+    page = visit(place)
+    page.wait_for_selector(wanted)
+    if place == READ:
+        page.click("#tab-report")
+        page.fill("#report", "Left pleural effusion.")
+        page.click("#report-form button.primary")
+        for tab in ("report", "findings", "study"):
+            page.click(f"#tab-{tab}")
+            page.wait_for_selector(f"#panel-{tab} :is(.checked, .finding, .line)")
+            assert page.evaluate(NAMES) == []
+    assert page.evaluate(NAMES) == []
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen(visit: Any) -> None:
+    page = visit()
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = {}
+    for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_selector(f"html[data-theme={theme}]")
+        seen[theme] = page.evaluate(ground)
+    assert seen["dark"] != seen["light"]
+    page.click("#theme")
+    assert page.evaluate(ground) == seen["dark"]
+    visit()
+    assert page.evaluate(ground) == seen["dark"]
+    page.emulate_media(color_scheme="dark")
+    page.click("#theme")
+    assert page.evaluate(ground) == seen["light"]
+    page.evaluate("localStorage.clear()")
