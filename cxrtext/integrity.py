@@ -111,7 +111,8 @@ def accept_changes(folder: Path) -> list[str]:
 def _files(folder: Path) -> Iterator[Path]:
     for root, folders, names in os.walk(folder):
         folders.sort()
-        yield from (Path(root) / name for name in sorted(names))
+        paths = (Path(root) / name for name in sorted(names))
+        yield from (path for path in paths if path.is_file())  # a pipe would be waited for
 
 
 def _listed(folder: Path) -> list[str]:

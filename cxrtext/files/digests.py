@@ -4,14 +4,16 @@ A folder that is made as a whole carries ``SHA256SUMS``, in the format of the co
 which checks it too.  A JSON file that stands alone carries the digest of its own content.
 """
 
+import errno
 import hashlib
 import json
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cxrtext.errors import CxrTextError
 
@@ -33,9 +35,17 @@ DIGITS = 16  # of a digest, where a file carries it in its name
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to be read; a pipe or a device, which may never end, is an OSError instead."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a folder, open() says it
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return path.open("rb")
+
+
 def sha256(path: Path) -> str:
     """Return the hexadecimal SHA-256 digest of a file's bytes."""
-    with path.open("rb") as handle:
+    with open_regular(path) as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from cxrtext.errors import ImageError
+from cxrtext.files import open_regular
 from cxrtext.images.cache_store import (
     NAME,
     Catalogue,
@@ -193,7 +194,7 @@ class DecodedCache:
 def digest_of(path: Path) -> bytes | None:
     """Give the SHA-256 of a file's bytes; None where it cannot be read."""
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             return hashlib.file_digest(handle, "sha256").digest()
     except OSError:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from cxrtext.errors import DataError
-from cxrtext.files import check_listed, write_json
+from cxrtext.files import check_listed, open_regular, write_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
 from cxrtext.records.rows import TableRows
 from cxrtext.records.study import Rejected
@@ -112,9 +112,11 @@ def _drawn(box: Box | Absent) -> dict[str, object]:
 def _load_coco(path: Path) -> dict[str, list[Any]]:
     check_listed(path, DataError)
     try:
-        if path.stat().st_size > FILE_LIMIT:
+        with open_regular(path) as handle:
+            data = handle.read(FILE_LIMIT + 1)
+        if len(data) > FILE_LIMIT:
             raise DataError(f"{path}: larger than {FILE_LIMIT >> 20} MiB; is it a box file?")
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError):

@@ -10,6 +10,7 @@ from typing import TextIO
 from cxrtext.errors import DataError
 
 LINE_LIMIT = 1_000_000  # longest line that is read, in characters
+NO_LINE = 100 * LINE_LIMIT  # what is longer is no line, and its file no text
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
 
 _MAGIC = {
@@ -82,13 +83,22 @@ def read_lines(handle: TextIO) -> Iterator[str]:
 
     Of a line longer than ``LINE_LIMIT`` only the first ``LINE_LIMIT + 1`` characters are given, so
     that its length tells.  UTF-16 that ends within a character gives a last line ``undecoded``.
+
+    Raises:
+        DataError: A line is longer than ``NO_LINE``.
     """
     while True:
         try:
             line = handle.readline(LINE_LIMIT + 1)
-            rest = line if len(line) > LINE_LIMIT else "\n"
+            rest, length = line if len(line) > LINE_LIMIT else "\n", len(line)
             while rest and not rest.endswith(("\n", "\r")):
                 rest = handle.readline(65536)
+                length += len(rest)
+                if length > NO_LINE:
+                    raise DataError(
+                        f"{getattr(handle, 'name', 'standard input')}: a line is longer than "
+                        f"{NO_LINE:,} characters; is it the right file?"
+                    )
         except UnicodeDecodeError:
             yield "\udc00"
             return

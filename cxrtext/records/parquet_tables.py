@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cxrtext.errors import DataError, WorkError
+from cxrtext.files import open_regular
 from cxrtext.records import parquet_process
 from cxrtext.records.parquet_process import DAMAGED, END, FAULT, HEAD, HEADER, ROWS
 
@@ -53,7 +54,7 @@ class ParquetTable:
 
     def __init__(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 self._left = TEXT_BYTES + TIMES * os.fstat(file.fileno()).st_size
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from None

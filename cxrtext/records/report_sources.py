@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.files import check_listed, sha256
+from cxrtext.files import check_listed, open_regular, sha256
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
@@ -56,7 +56,7 @@ def _parse(line: str) -> dict[str, Any] | str:
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    with path.open("rb") as raw, open_text(raw, str(path)) as handle:
+    with open_regular(path) as raw, open_text(raw, str(path)) as handle:
         for number, line in enumerate(read_lines(handle), 1):
             if line.strip():
                 yield number, _parse(line)

@@ -1,3 +1,4 @@
+import gzip
 import io
 import os
 import sys
@@ -140,6 +141,30 @@ def test_paths_that_are_refused(tmp_path: Path, name: str, content: bytes, says:
         open_source(path)
     assert str(path) in str(error.value)
     assert CANARY not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["reports.csv", "reports.csv.gz", "reports.jsonl"])
+def test_a_line_without_an_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("cxrtext.records.decoding.NO_LINE", 2_000_000)
+    path = tmp_path / name
+    opener = gzip.open if name.endswith("gz") else open
+    with opener(path, "wb") as handle:
+        handle.write(
+            b'{"study_id": "1", "report": "Clear."}\n' if "json" in name else b"study_id,report\n"
+        )
+        handle.write(bytes(8_000_000))  # as a hole reads
+    with pytest.raises(DataError, match=rf"{name}: a line is longer than 2,000,000 characters"):
+        list(open_source(path))
+
+
+def test_a_file_of_zeros_is_refused_by_its_first_block(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.jsonl"):
+        with (tmp_path / name).open("wb") as handle:
+            handle.truncate(2**40)
+        with pytest.raises(DataError, match="without a byte order mark"):
+            list(open_source(tmp_path / name))
 
 
 def test_paths_where_nothing_is(tmp_path: Path) -> None:

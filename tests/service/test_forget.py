@@ -23,6 +23,8 @@ from PIL import Image
 
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.checking import CheckOptions, check_data
+from cxrtext.datasets.importing.folder import walk_set
+from cxrtext.datasets.importing.reports.sources import _kind
 from cxrtext.errors import DataError, HeldError, WorkError
 from cxrtext.files import file_problems, write_sums
 from cxrtext.files.signed_log import faults, key_of, mark_of
@@ -39,6 +41,7 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import keep_file, writing
+from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import NAME as JOB_PLAN
 from cxrtext.jobs.plan import begin
 from cxrtext.language import score_reports
@@ -335,6 +338,16 @@ def test_what_was_stopped_halfway_is_named_too(
     assert ("job", "archive job") in found
     assert {place.path for place in places if place.what == "index"} == {str(root / "index")}
     assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
+    for name in ("reports.csv", "notes", "job.json", "a.sqlite", "SHA256SUMS", "x.dcm"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="nothing|not found|no "):
+        forget([tmp_path], patient=PATIENT)
+    assert check_files(tmp_path).checked == {}
+    found = list(walk_set(tmp_path, tmp_path / "out"))
+    assert {_kind(tmp_path / name) for name in found if isinstance(name, str)} == {""}
 
 
 def test_a_file_that_is_in_use_is_not_to_be_removed(

@@ -234,13 +234,10 @@ def _rewriting(path: Path) -> Iterator[list[str]]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        before = file.read()
-        lines = before.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        lines = file.read().decode("utf-8", "surrogateescape").splitlines(keepends=True)
         yield lines
-        data = "".join(lines).encode("utf-8", "surrogateescape")
-        start = len(os.path.commonprefix([before, data]))
-        file.seek(start)
-        file.write(data[start:])
+        file.seek(0)
+        file.write("".join(lines).encode("utf-8", "surrogateescape"))  # never shorter than before
         file.flush()
         os.fsync(handle)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.files import open_regular
 from cxrtext.records import Absent, Box, Rejected, Study, TableRows
 from cxrtext.records.boxes import FILE_LIMIT
 from cxrtext.records.manifest import is_own_column
@@ -198,9 +199,11 @@ def read_objects(path: Path) -> list[dict[str, Any]]:
         DataError: The file cannot be read, is too large, or holds something else.
     """
     try:
-        if path.stat().st_size > FILE_LIMIT:
+        with open_regular(path) as handle:
+            data = handle.read(FILE_LIMIT + 1)
+        if len(data) > FILE_LIMIT:
             raise DataError(f"{path}: larger than {FILE_LIMIT >> 20} MiB; is it the right file?")
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError):

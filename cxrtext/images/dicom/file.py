@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
+from cxrtext.files import open_regular
 from cxrtext.images.dicom.elements import LONG_VRS, MAX_BYTES, PIXEL_DATA, select
 from cxrtext.images.source import MAX_FILE_BYTES, quiet
 
@@ -163,7 +164,7 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ImageError("larger than 1 GiB; split it into single frames")
     wanted = list(keywords)
-    with path.open("rb") as handle:
+    with open_regular(path) as handle:
         data = handle.read(FIRST_BYTES)
         if not is_dicom(data):
             if looks_headless(data):

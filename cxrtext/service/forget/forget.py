@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from cxrtext.datasets.admission.ids import IDS, Ids, object_ids, read_key
 from cxrtext.errors import CxrTextError, DataError, ImageError
-from cxrtext.files import only_one, remove_file, sha256
+from cxrtext.files import only_one, open_regular, remove_file, sha256
 from cxrtext.files.signed_log import append_signed, key_of, mark_of
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
@@ -489,7 +489,7 @@ def _names_one(path: Path, needles: list[bytes]) -> bool:
     """Whether one of some texts stands in a file, with no letter or digit beside it."""
     longest = max(map(len, needles), default=0) + 2
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             before = b""
             while data := handle.read(SCAN_BYTES):
                 text = before + data

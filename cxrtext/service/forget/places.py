@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cxrtext.files import sweep
+from cxrtext.files import open_regular, sweep
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.index.backup import NOTE as BACKUP
 from cxrtext.index.publishing.publication import OBJECTS, PUBLISHING
@@ -91,7 +91,7 @@ def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
                 found.publications.append(folder)
                 subfolders.clear()
                 continue
-            if JOB in names and ("shards" in subfolders or _is_job(folder / JOB)):
+            if (folder / JOB).is_file() and ("shards" in subfolders or _is_job(folder / JOB)):
                 found.jobs.append(folder)
                 subfolders.clear()
                 continue
@@ -114,13 +114,13 @@ def _is_published(folder: Path, names: list[str], subfolders: list[str]) -> bool
 
 def _is_job(path: Path) -> bool:
     """Whether a plan is that of an archive job, which may have no shard yet."""
-    with path.open("rb") as handle:
+    with open_regular(path) as handle:
         return JOB_FORMAT in handle.read(JOB_HEAD)
 
 
 def _put(found: Places, path: Path, *, is_index: bool) -> None:
     name, suffix = path.name, path.suffix.lower()
-    if path.is_symlink() and not path.exists():
+    if not path.is_file():  # a link to nowhere, or a pipe, which would be waited for
         return
     if is_index and (name.startswith((CATALOGUE, "index.json")) or suffix == ENDING):
         return

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from cxrtext.errors import WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
@@ -50,7 +51,8 @@ def rows_of(path: Path) -> Iterator[Row]:
                 yield from (_lowered(row) for row in part.to_pylist())
         elif suffix == ".jsonl":
             with path.open(encoding="utf-8", errors="surrogateescape") as handle:
-                yield from (row for line in handle if (row := _json_row(line)) is not None)
+                rows = map(_json_row, _lines(handle))
+                yield from (row for row in rows if row is not None)
         elif suffix == ".csv":
             with _opened(path) as handle:
                 yield from (row for row, _ in _records(handle) if row is not None)
@@ -81,12 +83,20 @@ def _opened(path: Path) -> TextIO:
         raise ValueError(str(error)) from None
 
 
+def _lines(handle: TextIO) -> Iterator[str]:
+    """Whole lines, as they are written back (ValueError where one is longer than a cell)."""
+    while line := handle.readline(CELL_LIMIT + 1):
+        if len(line) > CELL_LIMIT:
+            raise ValueError("a line is too long")
+        yield line
+
+
 def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
     """Each record of a CSV file with the text that it was written as; the header has no row."""
     lines: list[str] = []
 
     def noted() -> Iterator[str]:
-        for line in handle:
+        for line in _lines(handle):
             lines.append(line)
             yield line
 
@@ -149,7 +159,11 @@ def take_out(path: Path, subject: Subject) -> None:
     """
     before = sha256(path)
     with replacing(path) as temporary:
-        _WRITERS[path.suffix.lower()](path, temporary, subject)
+        try:
+            _WRITERS[path.suffix.lower()](path, temporary, subject)
+        except ValueError:
+            said = f"a line is longer than {CELL_LIMIT:,} characters"
+            raise WorkError(f"{path}: {said}; mend it, then run the command again") from None
         temporary.chmod(path.stat().st_mode & 0o777)
         now = sha256(temporary)
         notes = path.with_name(path.name + META)
@@ -161,9 +175,14 @@ def take_out(path: Path, subject: Subject) -> None:
         relist(path.parent, {path: now}, only_if=before)
 
 
+def _is_marked(path: Path) -> bool:
+    with path.open("rb") as handle:
+        return handle.read(3) == b"\xef\xbb\xbf"
+
+
 def _write_csv(path: Path, out: Path, subject: Subject) -> None:
     with _opened(path) as handle:
-        mark = "\ufeff" if path.read_bytes()[:3] == b"\xef\xbb\xbf" else ""
+        mark = "\ufeff" if handle.encoding == "utf-8-sig" and _is_marked(path) else ""
         encoding = "utf-8" if handle.encoding == "utf-8-sig" else handle.encoding
         with out.open("w", encoding=encoding, errors=handle.errors, newline="") as target:
             target.write(mark)
@@ -177,7 +196,7 @@ def _write_jsonl(path: Path, out: Path, subject: Subject) -> None:
         path.open(encoding="utf-8", errors="surrogateescape", newline="") as handle,
         out.open("w", encoding="utf-8", errors="surrogateescape", newline="") as target,
     ):
-        for line in handle:
+        for line in _lines(handle):
             row = _json_row(line)
             if row is None or not subject.has(row):
                 target.write(line)

@@ -25,6 +25,7 @@ from cxrtext.datasets.importing.versions import (
     read_time,
 )
 from cxrtext.errors import DataError, ImageError
+from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import Rejected
 from cxrtext.records.report_folder import printable, read_report_file, walk
@@ -127,7 +128,7 @@ def file_versions(path: Path, item: str) -> Versions:
 def _kind(path: Path) -> str:
     """What a file holds by its content: "hl7", "fhir", "dicom" or ""."""
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             start = handle.read(_HEAD)
     except OSError:
         return ""
@@ -173,6 +174,7 @@ def _whole(path: Path, item: str) -> bytes | Rejected:
     try:
         if path.stat().st_size > MAX_BYTES:
             return Rejected(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
-        return path.read_bytes()
+        with open_regular(path) as handle:
+            return handle.read()
     except OSError as error:
         return Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
