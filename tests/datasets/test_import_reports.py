@@ -222,6 +222,66 @@ def test_a_time_is_read_in_the_ways_that_tables_write_it(text: str, digits: str 
     assert read_time(text) == (read_time("20240301090500+0000") if digits is None else digits)
 
 
+def test_a_withdrawal_takes_what_was_there_and_not_what_comes_later() -> None:
+    withdrawn = version("", Status.WITHDRAWN, "20240302")
+    late = version("More was seen.", Status.FINAL, "20240303", addendum=True)
+    early = version("Also this.", Status.FINAL, "20240301", addendum=True)
+    chosen = choose([withdrawn, late, early])
+    assert (chosen.report, *chosen.addenda) == (late,)
+    assert (early, "withdrawn") in chosen.replaced
+    final = version("Of the wrong patient.", Status.FINAL, "20240301")
+    preliminary = version("Of the right one.", Status.PRELIMINARY, "20240303")
+    assert choose([final, withdrawn, preliminary]).report == preliminary
+
+
+def mdm(event: str, text: str = "", *, completion: str = "", availability: str = "") -> bytes:
+    lines = [
+        f"MSH|^~\\&|RIS|H|PACS|H|20240302||MDM^{event}|1|P|2.5||||||UNICODE UTF-8",
+        "EVN||20240302",
+        "PID|1||P001||Doe^John",
+        f"TXA|1|RP|TX|||||||||7^RIS|||001^RIS||{completion}||{availability}",
+    ]
+    return "\r".join(lines + [f"OBX|1|TX|18748-4||{text}||||||F"] * bool(text)).encode()
+
+
+def observed(status: str, of_order: str = "F") -> bytes:
+    return hl7("Clear.\nHeart.", status=of_order).replace(b"||||||F", f"||||||{status}".encode())
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "addendum"),
+    [
+        (observed("W", "C"), Status.WITHDRAWN, False),
+        (observed("D", "C"), Status.WITHDRAWN, False),
+        (observed("W"), Status.WITHDRAWN, False),
+        (observed("C", ""), Status.CORRECTED, False),
+        (observed("C"), Status.CORRECTED, False),
+        (observed("C", "P"), Status.PRELIMINARY, False),
+        (observed("P", ""), Status.PRELIMINARY, False),
+        (observed("F", ""), Status.FINAL, False),
+        (mdm("T11"), Status.WITHDRAWN, False),
+        (mdm("T02", "Clear.", completion="LA"), Status.FINAL, False),
+        (mdm("T02", "Clear.", completion="DI"), Status.PRELIMINARY, False),
+        (mdm("T04", availability="CA"), Status.WITHDRAWN, False),
+        (mdm("T06", "More.", completion="AU"), Status.FINAL, True),
+        (mdm("T10", "Corrected.", completion="AU"), Status.CORRECTED, False),
+    ],
+)
+def test_the_status_of_a_message_by_the_standards_tables(
+    message: bytes, status: Status, addendum: bool
+) -> None:
+    found = read_message(message, "m")
+    assert found is not None
+    assert (found.status, found.addendum) == (status, addendum)
+    assert (found.accession, found.issuer) == ("001", "RIS")
+
+
+def test_a_part_that_was_wrong_is_no_part_of_the_report() -> None:
+    found = read_message(hl7("Clear.\nHeart.").replace(b"Heart.||||||F", b"Heart.||||||W"), "m")
+    assert found is not None
+    assert (found.status, found.report) == (Status.FINAL, "Clear.")
+
+
 def test_a_withdrawal_that_names_a_day_or_no_time_withdraws() -> None:
     report = version("Clear.", time="20240301120000")
     for time in ("20240301", ""):

@@ -231,6 +231,18 @@ def test_values_of_another_kind_are_no_crash(tmp_path: Path, key: str, value: ob
     list(file_versions(path, "report.json"))
 
 
+def test_the_type_of_a_resource_may_stand_last(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    contained = [{"resourceType": "Patient", "text": {"div": "x" * 2000}}]
+    said = report(contained=contained)
+    kind = said.pop("resourceType")
+    path.write_text(json.dumps({"meta": {"tag": []}, **said, "resourceType": kind}))
+    (version,) = file_versions(path, "a.json")
+    assert isinstance(version, ReportVersion)
+    path.write_text('{"meta": {}, "rows": [1, 2]}')
+    assert list(file_versions(path, "a.json")) == []
+
+
 def test_a_bundle_without_addresses_and_a_patient_with_many_numbers(tmp_path: Path) -> None:
     study = {"system": "urn:dicom:uid", "value": "urn:oid:1.2.3"}
     numbers = [

@@ -367,7 +367,10 @@ def test_a_full_disk_stops_the_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/pull.sqlite").write_bytes(b"not a database, far from it" * 100)
-    with served(OddPeer(study(1))) as url, pytest.raises(Exception, match=r"pull\.sqlite: is damaged"):
+    with (
+        served(OddPeer(study(1))) as url,
+        pytest.raises(Exception, match=r"pull\.sqlite: is damaged"),
+    ):
         pull_archive(odd(url), tmp_path / "out", ONE_DAY)
 
 

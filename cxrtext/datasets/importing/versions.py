@@ -160,37 +160,29 @@ def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chose
             return not arrived or place[id(one)] < place[id(other)]
         return one.time >= other.time
 
-    if any(all(withdraws(one, other) for other in whole) for one in withdrawn):
-        replaced = [(v, "withdrawn") for v in (*whole, *addenda)]
-        return Chosen(None, (), [*replaced, *((v, "withdraws") for v in withdrawn)], again)
-    if not whole:
-        return Chosen(None, (), [(v, "withdraws") for v in withdrawn], again) if not addenda else (
-            _appended(addenda[0], addenda[1:], withdrawn, again)
-        )  # fmt: skip
-    best = max(whole, key=_order)
+    gone = [v for v in (*whole, *addenda) if any(withdraws(one, v) for one in withdrawn)]
+    whole, addenda = ([v for v in some if v not in gone] for some in (whole, addenda))
+    replaced = [*((v, "withdrawn") for v in gone), *((v, "withdraws") for v in withdrawn)]
+    if not whole and not addenda:
+        return Chosen(None, (), replaced, again)
+    best = max(whole, key=_order) if whole else addenda.pop(0)
     rest = [(v, _why(v, best)) for v in whole if v is not best]
-    found = _appended(best, addenda, withdrawn, again)
-    return Chosen(found.report, found.addenda, [*rest, *found.replaced], again)
+    found = _appended(best, addenda)
+    return replace(found, replaced=[*rest, *found.replaced, *replaced], again=again)
 
 
-def _appended(
-    best: ReportVersion,
-    addenda: Sequence[ReportVersion],
-    withdrawn: Sequence[ReportVersion],
-    again: int,
-) -> Chosen:
+def _appended(best: ReportVersion, addenda: Sequence[ReportVersion]) -> Chosen:
     said = " ".join(best.texts)
     longer = [one for one in addenda if said and said in " ".join(one.texts)]
     if longer:  # the report as it is with the addendum, as FHIR gives it
         whole = max(longer, key=_order)
-        found = _appended(whole, [one for one in addenda if one is not whole], withdrawn, again)
+        found = _appended(whole, [one for one in addenda if one is not whole])
         return replace(
             found, replaced=[(best, "a report with its addendum holds it"), *found.replaced]
         )
     held = [one for one in addenda if " ".join(one.texts) in said]
     new = sorted((one for one in addenda if one not in held), key=lambda one: one.time)
-    replaced = [(one, "an addendum that the report holds") for one in held]
-    return Chosen(best, new, [*replaced, *((one, "withdraws") for one in withdrawn)], again)
+    return Chosen(best, new, [(one, "an addendum that the report holds") for one in held])
 
 
 def _why(version: ReportVersion, best: ReportVersion) -> str:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.ids import issued
@@ -37,7 +38,7 @@ STATUSES: Mapping[str, tuple[Status, bool]] = {
 
 _OID = re.compile(r"urn:oid:([0-9]+(?:\.[0-9]+)+)")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([a-z0-9][a-z0-9._:-]{0,39})""")
-_START = re.compile(rb'\s*\{[^{}]{0,400}?"resourceType"\s*:', re.DOTALL)
+_TYPE = re.compile(rb'"resourceType"\s*:')
 
 Resource = Mapping[str, Any]
 
@@ -46,9 +47,12 @@ class ResourceError(Exception):
     """Says in one line what is wrong with a resource, without quoting it."""
 
 
-def looks_like_fhir(start: bytes) -> bool:
-    """Whether a file begins as a resource in JSON."""
-    return _START.match(start.removeprefix(b"\xef\xbb\xbf")) is not None
+def looks_like_fhir(start: bytes, path: Path) -> bool:
+    """Whether a file holds a resource in JSON: its type need not be the first that it says."""
+    if not start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return False
+    with path.open("rb") as handle:
+        return _TYPE.search(handle.read(MAX_BYTES)) is not None
 
 
 def resources(data: bytes) -> Iterator[Resource]:

@@ -1,6 +1,6 @@
-"""HL7 v2 result messages (ORU, and MDM as far as it has OBX segments), read strictly.
+"""HL7 v2 result messages (ORU) and documents (MDM), read strictly.
 
-Source: HL7 version 2.5.1, chapters 2 (encoding, escapes, MSH-18) and 7 (OBR-25, OBX-11).
+Source: HL7 version 2.5.1, chapters 2 (encoding, escapes, MSH-18), 7 (OBR-25, OBX-11) and 9 (MDM).
 """
 
 import re
@@ -43,7 +43,15 @@ _NULL = '""'
 _TEXT_KINDS = {"TX", "FT", "ST", ""}
 _OWN_NUMBER = ("MR", "PI")
 """Types of identifiers (table 0203): medical record number, patient internal identifier."""
+_DOCUMENT = {
+    **dict.fromkeys(("DI", "DO", "IP", "IN", "PA"), Status.PRELIMINARY),
+    **dict.fromkeys(("AU", "LA"), Status.FINAL),
+}
+"""TXA-17: how far a document has come (table 0271)."""
+_GONE = {"D", "W"}
+"""OBX-11 (table 0085): deleted, or posted as wrong, such as under the wrong patient."""
 _STUDY_UID = {"113014", "STUDY INSTANCE UID", "STUDYINSTANCEUID"}
+_FILLER = {"ORC": 3, "TXA": 15}
 _SECTIONS = {
     **dict.fromkeys(("GDT", "59776-5", "FINDINGS"), "FINDINGS"),
     **dict.fromkeys(("IMP", "19005-8", "IMPRESSION"), "IMPRESSION"),
@@ -194,16 +202,20 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion 
         return None
     patient = next((s for s in segments if s.name == "PID"), None)
     orders = [s for s in segments if s.name == "OBR"]
-    if not orders:
+    document = next((s for s in segments if s.name == "TXA"), None)
+    if not orders and document is None:
         raise MessageError("holds no OBR segment")
     if len(orders) > 1 and len({_accession(one)[0] for one in orders}) > 1:
         raise MessageError("reports on several orders; send one message for each")
-    order, common = orders[0], next((s for s in segments if s.name == "ORC"), None)
+    order = orders[0] if orders else _Segment("OBR", marks)
     accession, issuer = _accession(order)
-    if not accession and common is not None:
-        accession, issuer = common.get(3), common.assigner(3, 2)
-    status, addendum = read_status(order.get(25))
-    study, report, only_addenda = _text(segments)
+    for segment in segments:  # the filler's order number stands in these, too
+        if not accession and segment.name in _FILLER:
+            number = _FILLER[segment.name]
+            accession, issuer = segment.get(number), segment.assigner(number, 2)
+    study, report, only_addenda, observed = _text(segments)
+    event = head.get(9, 2) if head.get(9) == "MDM" else ""
+    status, addendum = _status(event, order, document, observed)
     if not accession and not study:
         raise MessageError("names neither an accession number nor a study UID")
     if not report.strip() and status != Status.WITHDRAWN:
@@ -221,6 +233,29 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion 
     )
 
 
+def _status(
+    event: str, order: _Segment, document: _Segment | None, observed: set[str]
+) -> tuple[Status, bool]:
+    """How far a report has come, and whether it is an addendum.
+
+    A document says it by its event (table 0003: T11 cancels, T06 adds, T10 replaces), TXA-17
+    (table 0271) and TXA-19 (table 0273: CA is deleted); a result by OBR-25 (table 0123).  Its
+    observations (OBX-11, table 0085) may say that all of it is gone, or that it is a correction.
+    """
+    status, addendum = read_status(order.get(25))
+    if document is not None:
+        status = _DOCUMENT.get(document.get(17).upper(), status)
+    if status == Status.UNKNOWN:
+        known = [read_status(one)[0] for one in observed - _GONE - {""}]
+        status = min(known, default=Status.UNKNOWN)
+    is_deleted = document is not None and document.get(19).upper() == "CA"
+    if event == "T11" or is_deleted or (observed and observed <= _GONE):
+        status = Status.WITHDRAWN
+    elif ("C" in observed or event in ("T09", "T10")) and status in (Status.UNKNOWN, Status.FINAL):
+        status = Status.CORRECTED
+    return status, addendum or event in ("T05", "T06")
+
+
 def _patient_id(patient: _Segment) -> str:
     """The id that images have: the hospital's own number, which need not stand first in PID-3."""
     kinds = [patient.get(3, 5, n).upper() for n in range(patient.repetitions(3))]
@@ -235,9 +270,10 @@ def _accession(order: _Segment) -> tuple[str, str]:
     return order.get(3), order.assigner(3, 2)
 
 
-def _text(segments: list[_Segment]) -> tuple[str, str, bool]:
-    """The study's UID, the text under headings, and whether all of it is an addendum."""
+def _text(segments: list[_Segment]) -> tuple[str, str, bool, set[str]]:
+    """The study's UID, the text under headings, whether all is an addendum, and its OBX-11."""
     study, parts, last = "", list[str](), ""
+    observed: set[str] = set()
     headings: set[str] = set()
     for segment in segments:
         if segment.name == "ZDS":
@@ -248,9 +284,10 @@ def _text(segments: list[_Segment]) -> tuple[str, str, bool]:
         words |= {piece for word in words for piece in word.split("&")}
         if words & _STUDY_UID:
             study = segment.get(5)
-        elif segment.get(2).upper() in _TEXT_KINDS and read_status(segment.get(11))[0] != (
-            Status.WITHDRAWN
-        ):
+        elif segment.get(2).upper() in _TEXT_KINDS:
+            observed.add(segment.get(11).upper())
+            if read_status(segment.get(11))[0] == Status.WITHDRAWN:
+                continue
             heading = next((_SECTIONS[word] for word in sorted(words) if word in _SECTIONS), "")
             headings.add(heading)
             if heading and heading != last:
@@ -259,4 +296,4 @@ def _text(segments: list[_Segment]) -> tuple[str, str, bool]:
             parts.append(segment.lines(5).rstrip())
     only = headings == {"ADDENDUM"}
     body = parts[1:] if only else parts
-    return study, "\n".join(body).strip(), only
+    return study, "\n".join(body).strip(), only, observed

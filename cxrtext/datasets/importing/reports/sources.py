@@ -130,11 +130,11 @@ def _kind(path: Path) -> str:
     try:
         with open_regular(path) as handle:
             start = handle.read(_HEAD)
+        if looks_like_hl7(start):
+            return "hl7"
+        return "fhir" if looks_like_fhir(start, path) else "dicom" if is_dicom(start) else ""
     except OSError:
         return ""
-    if looks_like_hl7(start):
-        return "hl7"
-    return "fhir" if looks_like_fhir(start) else "dicom" if is_dicom(start) else ""
 
 
 def hl7_file(path: Path, item: str) -> Versions:
