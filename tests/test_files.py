@@ -1,4 +1,5 @@
 import fcntl
+import os
 import sqlite3
 import subprocess
 import sys
@@ -14,18 +15,22 @@ from cxrtext.files import (
     check_listed,
     file_problems,
     is_as_named,
+    is_empty,
     only_one,
     read_sealed,
     replacing,
     replacing_folder,
+    rights_of_sources,
     sweep,
     write_json,
     write_named,
     write_sealed,
     write_sums,
+    write_text,
 )
 from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
 from cxrtext.pacs.state_file import StateFile
+from cxrtext.records.tables import read_table
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -275,6 +280,41 @@ def test_a_file_that_is_named_by_its_digest_is_known_by_it(tmp_path: Path) -> No
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     path.write_bytes(b"weighty")
     assert not is_as_named(path)
+
+
+def test_what_is_written_has_the_rights_of_the_folder_that_it_comes_from(tmp_path: Path) -> None:
+    for mode, wanted in ((0o755, 0o644), (0o750, 0o640), (0o700, 0o600)):
+        source, out = tmp_path / f"{mode:o}" / "reports.csv", tmp_path / f"{mode:o} of"
+        source.parent.mkdir()
+        source.write_text("study_id,report\n1,Clear.\n")
+        source.parent.chmod(mode)
+        before = os.umask(0o022)
+        tmp_path.chmod(0o755)
+        try:
+            with rights_of_sources():
+                read_table(source)
+                write_text(out / "a.txt", "of a patient")
+                with replacing_folder(out / "b") as folder:
+                    (folder / "c").write_text("of a patient")
+        finally:
+            os.umask(before)
+        found = {path.stat().st_mode & 0o777 for path in (out / "a.txt", out / "b" / "c")}
+        assert found == {wanted}
+        assert (out / "b").stat().st_mode & 0o777 == mode
+
+
+def test_what_killed_processes_left_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / ".backup.0123abcd.tmp").mkdir()
+    (tmp_path / "decoded.sqlite.lock").touch()
+    with only_one(tmp_path / "held.csv"):
+        assert not is_empty(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["held.csv.lock"]
+    assert is_empty(tmp_path)
+    with replacing(tmp_path / "one", new=True) as temporary:
+        temporary.write_text("1")
+    with pytest.raises(FileExistsError), replacing(tmp_path / "one", new=True) as temporary:
+        temporary.write_text("2")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("one", "1")]
 
 
 def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:

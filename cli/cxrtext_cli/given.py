@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.files import is_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def _new_address(address: str) -> None:
 
 def _empty_folder(path: Path) -> None:
     _new_folder(path)
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and not is_empty(path):
         raise DataError(f"{path}: is not empty; name a new folder")
 
 

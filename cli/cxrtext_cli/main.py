@@ -12,6 +12,7 @@ import typer.core
 
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
+from cxrtext.files import rights_of_sources
 from cxrtext_cli.commands.backup import backup, restore
 from cxrtext_cli.commands.benchmark import benchmark
 from cxrtext_cli.commands.check_data import check_data
@@ -157,7 +158,8 @@ def main() -> None:
         os.environ.setdefault(name, value)  # read when torch is first imported
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        app(standalone_mode=True)
+        with rights_of_sources():
+            app(standalone_mode=True)
     except CxrTextError as error:
         if os.environ.get("CXRTEXT_DEBUG"):
             raise

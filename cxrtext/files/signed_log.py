@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError, WorkError
-from cxrtext.files.writing import write_private
+from cxrtext.files.writing import replacing
 
 SIGNATURE, BEFORE = "signature", "before"
 KEY_BYTES = 32
@@ -35,11 +35,9 @@ def key_of(path: Path) -> bytes:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             # Whole or not at all, also where the process is killed; the first one that comes stays.
-            whole = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-            write_private(whole, (secrets.token_hex(KEY_BYTES) + "\n").encode())
-            with suppress(FileExistsError):
-                os.link(whole, path)
-            whole.unlink()
+            with suppress(FileExistsError), replacing(path, new=True) as whole:
+                whole.chmod(0o600)
+                whole.write_text(secrets.token_hex(KEY_BYTES) + "\n", encoding="ascii")
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip()
     except UnicodeDecodeError:

@@ -189,17 +189,7 @@ class _Folder(Storage):
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each))
 
     def _put(self, path: Path, data: bytes | Path, new: bool) -> str:
-        if new:
-            # A name is taken by a link, which fails where there is one; a rename would replace it.
-            scratch = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
-            try:
-                digest = self._put(scratch, data, new=False)
-                os.link(scratch, path)
-                sync(path.parent)
-                return digest
-            finally:
-                scratch.unlink(missing_ok=True)
-        with replacing(path) as temporary:
+        with replacing(path, new=new) as temporary:
             if isinstance(data, Path):
                 shutil.copyfile(data, temporary)
                 return sha256(temporary)

@@ -22,12 +22,38 @@ from cxrtext.errors import WorkError
 from cxrtext.files.digests import DIGITS, SUMS, sealed, sha256, sums_of
 
 _LEFT = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{8}\.(?P<kind>tmp|old)(?P<suffix>\.[^.]+)?", re.DOTALL)
+_LOCK = re.compile(r".+\.[a-z]+\.lock", re.DOTALL)
+"""Names of the locks of `only_one`; others, such as an inbox's, may stay."""
 
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2
 _NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
 _swept: set[tuple[int, Path]] = set()
 """Folders that a process has swept; a forked one sweeps for itself."""
+
+_denied: list[int] = []
+"""Rights that others do not have to what was read, of each block of `rights_of_sources`."""
+
+
+@contextmanager
+def rights_of_sources() -> Iterator[None]:
+    """Inside, nobody gets rights to what is written that they lack to the folders it comes from."""
+    _denied.append(0)
+    try:
+        yield
+    finally:
+        _denied.pop()
+
+
+def note_source(path: Path) -> None:
+    """Note that what is written from now on comes from a file, too."""
+    if _denied and path.exists():
+        folder = path if path.is_dir() else path.parent
+        _denied[-1] |= ~folder.stat().st_mode & 0o077
+
+
+def _allowed(mode: int) -> int:
+    return mode & ~(_denied[-1] if _denied else 0)
 
 
 def sync(path: Path) -> None:
@@ -72,13 +98,20 @@ def sweep(folder: Path) -> None:
     """
     try:
         with os.scandir(folder) as entries:
-            left = [match for entry in entries if (match := _LEFT.fullmatch(entry.name))]
+            names = [entry.name for entry in entries]
     except (FileNotFoundError, NotADirectoryError):
         return
-    for match in left:
+    for name in names:
         # Another's file, or one that is gone meanwhile.
         with suppress(PermissionError, FileNotFoundError):
-            _remove_left(folder, match)
+            if match := _LEFT.fullmatch(name) or _LOCK.fullmatch(name):
+                _remove_left(folder, match)
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but what killed processes left, which is removed."""
+    sweep(folder)
+    return not any(folder.iterdir())
 
 
 def _remove_left(folder: Path, match: re.Match[str]) -> None:
@@ -89,10 +122,14 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
     try:
         if not _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
-        place = folder / f"{match['stem']}{match['suffix'] or ''}"
-        if match["kind"] == "old" and not place.exists():
-            path.rename(place)
-        elif path.is_dir():
+        if match.re is _LEFT and match["kind"] == "old":
+            place = folder / f"{match['stem']}{match['suffix'] or ''}"
+            if not place.exists():
+                path.rename(place)
+                return
+        if not _is_at(path, handle):
+            return  # a lock that another process took and gave up meanwhile
+        if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink()
@@ -102,7 +139,7 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
 
 def _prepare(folder: Path) -> None:
     """Make a folder, and sweep it when this process first writes there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(_allowed(0o777), parents=True, exist_ok=True)
     key = os.getpid(), folder.absolute()
     if key not in _swept:
         _swept.add(key)
@@ -117,7 +154,7 @@ def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
     files are for their owner alone.
     """
     _prepare(path.parent)
-    mode = 0o666 if path.parent.stat().st_mode & 0o077 else 0o600
+    mode = _allowed(0o666) if path.parent.stat().st_mode & 0o077 else 0o600
     kind = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
     while True:
         temporary = _name_beside(path, "tmp")
@@ -170,8 +207,12 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, new: bool = False) -> Iterator[Path]:
     """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
+
+    Args:
+        path: The file.
+        new: Whether to refuse (FileExistsError) where there is one.
 
     Yields:
         An empty file beside it with the same ending, to be written inside the block.
@@ -179,7 +220,10 @@ def replacing(path: Path) -> Iterator[Path]:
     with _temporary(path) as temporary:
         yield temporary
         sync(temporary)
-        temporary.replace(path)
+        if new:
+            os.link(temporary, path)
+        else:
+            temporary.replace(path)
         sync(path.parent)
 
 
@@ -237,10 +281,11 @@ def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) ->
         os.umask(mask)
         if sums:
             write_sums(temporary)
+        temporary.chmod(0o700 if private else _allowed(0o777 & ~mask))
         for file in temporary.rglob("*"):
             if file.is_file():
                 # Some writers make files for their owner alone, whatever the umask says.
-                file.chmod(0o600 if private else 0o666 & ~mask)
+                file.chmod(0o600 if private else _allowed(0o666 & ~mask))
             elif private:
                 file.chmod(0o700)
             sync(file)

@@ -12,6 +12,7 @@ from cxrtext.errors import CheckpointError, DataError, WorkError
 from cxrtext.files import (
     SUMS,
     file_problems,
+    is_empty,
     read_sealed,
     replacing_folder,
     sha256,
@@ -181,7 +182,7 @@ def restore(backup: Path, out: Path, *, progress: Progress | None = None) -> Bac
 
 def check_empty(folder: Path) -> None:
     """Refuse a folder that holds something (DataError)."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or not is_empty(folder)):
         raise DataError(f"{folder}: is not empty; name a new folder")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, WorkError
-from cxrtext.files import replacing_folder, sha256
+from cxrtext.files import is_empty, replacing_folder, sha256
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.records import write_table
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -28,7 +28,7 @@ def export_uploads(folder: Path, out: Path) -> int:
         DataError: Nothing was added over HTTP, or ``out`` holds something.
         WorkError: The disk is full or cannot be written.
     """
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and not is_empty(out):
         raise DataError(f"{out}: is not empty; name a new folder")
     with Catalogue(folder / CATALOGUE) as catalogue, catalogue.transaction() as database:
         images = database.execute(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from cxrtext.errors import DataError
-from cxrtext.files import check_listed, open_regular, write_json
+from cxrtext.files import check_listed, note_source, open_regular, write_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
 from cxrtext.records.rows import TableRows
 from cxrtext.records.study import Rejected
@@ -111,6 +111,7 @@ def _drawn(box: Box | Absent) -> dict[str, object]:
 
 def _load_coco(path: Path) -> dict[str, list[Any]]:
     check_listed(path, DataError)
+    note_source(path)
     try:
         with open_regular(path) as handle:
             data = handle.read(FILE_LIMIT + 1)

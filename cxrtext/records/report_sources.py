@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.files import check_listed, open_regular, sha256
+from cxrtext.files import check_listed, note_source, open_regular, sha256
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
@@ -247,6 +247,7 @@ def open_source(path: Path | str) -> TextSource:
         opener = open_folder if path.is_dir() else _opener(path)
         if opener is not _open_table:  # which checks for itself
             check_listed(path, DataError)
+            note_source(path)
         return opener(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.files import check_listed
+from cxrtext.files import check_listed, note_source
 from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import CELL_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
@@ -229,6 +229,7 @@ class TableRows:
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
+        note_source(path)
         if self.is_parquet:
             with ParquetTable(path) as table:
                 self.columns, self.no_text = table.columns, table.no_text

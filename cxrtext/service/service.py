@@ -18,6 +18,7 @@ from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import calibration_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
+from cxrtext.files import note_source
 from cxrtext.images import Geometry, ReaderPool
 from cxrtext.index import (
     Archive,
@@ -221,6 +222,7 @@ class Service:
 
     def read_file(self, path: Path) -> Image:
         """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
+        note_source(path)
         return self._readers.read(path)
 
     def embed_file(self, path: Path) -> EmbeddedImage:

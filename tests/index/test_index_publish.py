@@ -17,7 +17,13 @@ from cxrtext.index import Query, delete, open_index
 from cxrtext.index.moment import at_one_moment
 from cxrtext.index.publishing import publication, pull
 from cxrtext.index.publishing import publish as publishing
-from cxrtext.index.publishing.publication import encoded, in_words, read_manifest, read_pointer
+from cxrtext.index.publishing.publication import (
+    encoded,
+    in_words,
+    process_mark,
+    read_manifest,
+    read_pointer,
+)
 from cxrtext.index.publishing.publish import Published
 from cxrtext.index.publishing.pull import Pulled
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
@@ -348,6 +354,13 @@ def test_what_is_old_is_removed(small: Path, upload: Upload, tmp_path: Path) -> 
     assert (made.removed, made.is_tidy) == (0, False)  # another is at work
     begun = {"begun": in_words(datetime.now(UTC) - timedelta(days=2))}
     other.commit("publishing/other.json", encoded(begun))  # or was killed
+    mark = process_mark()
+    assert mark is not None
+    for name, process in (("killed", [*mark[:3], 0]), ("alive", mark)):  # its number is ours now
+        noted = {"begun": in_words(datetime.now(UTC)), "process": process}
+        other.commit(f"publishing/{name}.json", encoded(noted))
+    assert published(small, target, keep=2, grace_s=0).removed == 0
+    other.remove("publishing/alive.json")
     made = published(small, target, keep=2, grace_s=0)
     assert (made.removed, made.is_tidy) == (2, True)
     assert left() == (2, set())

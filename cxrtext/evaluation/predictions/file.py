@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from cxrtext.errors import DataError
-from cxrtext.files import SEAL, replacing, sealed, sha256, unsealed
+from cxrtext.files import SEAL, note_source, replacing, sealed, sha256, unsealed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,6 +123,7 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
 
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    note_source(path)
     try:
         table = pq.read_table(path, page_checksum_verification=True)
     # What a damaged file holds can be no text, too large, or of no type.

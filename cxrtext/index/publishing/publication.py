@@ -13,9 +13,11 @@ grown file but its last are there already.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import DataError, NotFoundError
@@ -27,6 +29,7 @@ OBJECTS, PUBLISHING = "objects", "publishing"
 FORMAT, VERSION = "cxrtext publication", 1
 PIECE_BYTES = 8 * 2**20
 
+BEFORE = datetime.min.replace(tzinfo=UTC)
 AGAIN = "publish again into an empty place, or restore it from a copy"
 
 
@@ -175,13 +178,36 @@ def read_pointer(storage: Storage) -> Publication | None:
 
 
 def publishers(storage: Storage) -> dict[str, datetime]:
-    """When each publisher began that is at work, or was killed at it, by the name of its note."""
+    """When each publisher began that is at work, or was killed at it, by the name of its note.
+
+    One that is known to be gone, as its process was of this machine, began before all days.
+    """
     found = {}
     for name in storage.names(f"{PUBLISHING}/"):
         noted = _read(storage, name)
         if noted is not None:
-            found[name] = datetime.fromisoformat(noted["begun"])
+            gone = _is_gone(noted.get("process"))
+            found[name] = BEFORE if gone else datetime.fromisoformat(noted["begun"])
     return found
+
+
+def process_mark(number: int | str = "self") -> list[str | int] | None:
+    """What a process of this machine is known by: machine, user, number, and when it began."""
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
+        machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        names = Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return None
+    began = int(stat.rpartition(")")[2].split()[19])
+    return [f"{machine} {names}", os.getuid(), int(stat.split()[0]), began]
+
+
+def _is_gone(mark: Any) -> bool:
+    own = process_mark()
+    if own is None or not isinstance(mark, list) or mark[:2] != own[:2]:
+        return False  # of elsewhere, or not to be seen from here
+    return process_mark(mark[2]) != mark
 
 
 def _read(storage: Storage, name: str) -> dict[str, Any] | None:

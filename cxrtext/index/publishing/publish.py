@@ -40,6 +40,7 @@ from cxrtext.index.publishing.publication import (
     in_words,
     now,
     object_name,
+    process_mark,
     read_pointer,
     write_manifest,
     write_pointer,
@@ -172,7 +173,7 @@ def _scratch(index: Path) -> Iterator[Path]:
 def _announced(storage: Storage) -> Iterator[str]:
     """Note that a publisher is at work, so that no other removes what it relies on."""
     name = f"{PUBLISHING}/{secrets.token_hex(8)}.json"
-    storage.commit(name, encoded({"begun": in_words(now())}))
+    storage.commit(name, encoded({"begun": in_words(now()), "process": process_mark()}))
     try:
         yield name
     finally:
