@@ -307,3 +307,14 @@ def test_a_number_of_a_patient_with_a_backslash_is_one_number() -> None:
 @pytest.mark.parametrize(("frames", "enters"), [("01", True), ("+1", True), ("10", False)])
 def test_one_frame_is_one_however_it_is_written(frames: str, enters: bool) -> None:
     assert decide(said(BodyPartExamined="CHEST", NumberOfFrames=frames)).enters is enters
+
+
+def test_the_class_of_a_radiograph_lets_no_other_modality_in() -> None:
+    assert decide(said(Modality="CT")).refused == OTHER_MODALITY
+    assert decide(said(Modality=None, SOPClassUID=None)).refused == OTHER_MODALITY
+    assert decide(said(Modality=None)).enters
+
+
+def test_a_view_code_that_is_not_known_is_read_by_its_meaning() -> None:
+    assert decide(said(ViewCodeSequence=["L-1", "postero-anterior"])).view == "PA"
+    assert decide(said(ViewCodeSequence=["L-2", "Thorax seitlich"])).refused == LATERAL

@@ -2,6 +2,8 @@
 
 import csv
 import os
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from pydicom.sequence import Sequence
 from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
+from cxrtext.datasets.importing.identity import Studies
+from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.resolving import (
     AGAIN,
     ANOTHERS,
@@ -20,8 +24,12 @@ from cxrtext.datasets.importing.resolving import (
     OTHER_PIXELS,
     TWO_PATIENTS,
     WHOSE,
+    FoundImages,
+    Seen,
+    find_equal,
 )
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.records import Rejected
 
 
 def load_table(path: Path) -> list[dict[str, str]]:
@@ -148,6 +156,35 @@ def test_a_study_of_two_patients_stays_out(tree: Path) -> None:
     assert list(rows) == ["3"]
     assert set(why) == {"1", "2"}
     assert why["1"].startswith(TWO_PATIENTS)
+
+
+def test_a_report_with_a_number_of_another_issuer_is_of_another_patient() -> None:
+    studies = Studies()
+    studies.add(FoundImage(Path("a"), "a", "s", "NORD:7", issuer="NORD"))
+    for patient, may_be in (("NORD:7", True), ("7", True), ("SUED:7", False), ("8", False)):
+        assert studies.is_of("s", patient) == may_be
+
+
+def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None:
+    with closing(FoundImages()) as found:
+        for number, view in enumerate(("PA", "AP")):
+            image = FoundImage(Path("a"), f"{number}", "s", "p", view=view, instance="1.2")
+            found.add(replace(image, changed=f"2024010{number}", modified_ns=0), f"{number}.png")
+        refused = found.refused({1: Seen(fault="is damaged")})
+    assert refused == {1: Rejected("1", "is damaged")}
+
+
+@pytest.mark.parametrize(
+    ("patients", "dropped"), [("pp", {1: (EQUAL, "0")}), ("pq", {0: (WHOSE, "1"), 1: (WHOSE, "0")})]
+)
+def test_of_one_picture_in_two_studies_of_a_patient_the_first_stays(
+    patients: str, dropped: dict[int, tuple[str, str]]
+) -> None:
+    with closing(FoundImages()) as found:
+        for number, patient in enumerate(patients):
+            found.add(FoundImage(Path("a"), f"{number}", f"s{number}", patient), f"{number}.png")
+        equal = find_equal(found, {0: Seen(7), 1: Seen(7)}, set(), "leave-out")
+    assert {number: (one.kind, one.other) for number, one in equal.drop.items()} == dropped
 
 
 def test_merged_patients_are_one(tree: Path) -> None:

@@ -486,6 +486,40 @@ def test_a_report_of_a_patient_with_a_national_number_is_joined(tree: Path) -> N
     assert (summary.reports, list(texts.values())) == (1, ["Clear."])
 
 
+def test_a_report_with_an_addendum_in_it_is_no_addendum() -> None:
+    lines = hl7("Clear.\nLate.", code="36643-5&GDT").replace(b"3|TX|36643-5&GDT", b"3|TX|X&ADT")
+    found = read_message(lines, "m")
+    assert found is not None
+    assert not found.addendum
+    assert found.report.endswith("Clear.\n\nADDENDUM:\nLate.")
+
+
+@pytest.mark.parametrize(
+    ("complete", "verified", "status"),
+    [
+        ("COMPLETE", "VERIFIED", Status.FINAL),
+        ("COMPLETE", "UNVERIFIED", Status.PRELIMINARY),
+        ("PARTIAL", "VERIFIED", Status.PRELIMINARY),
+    ],
+)
+def test_a_structured_report_is_final_when_it_is_complete_and_verified(
+    tmp_path: Path, complete: str, verified: str, status: Status
+) -> None:
+    path = tmp_path / "sr.dcm"
+    save_sr(path, 1, "Clear.", CompletionFlag=complete, VerificationFlag=verified)
+    found = read_sr(path, "sr")
+    assert found is not None
+    assert found.status == status
+
+
+def test_a_report_under_the_old_id_of_a_merged_patient_is_joined(tree: Path) -> None:
+    table, reports = tree.parent / "merged.csv", tree.parent / "reports.hl7"
+    table.write_text("patient_id,merged_into\nOLD,P001\n")
+    reports.write_bytes(hl7(patient="OLD"))
+    _, texts, _ = load(tree, reports=reports, merged_patients=table)
+    assert texts == {"1.2.9.1": "Clear."}
+
+
 def test_a_section_that_goes_on_after_another_keeps_its_heading(tmp_path: Path) -> None:
     path = tmp_path / "sr.dcm"
     contents = [("Findings", "Clear."), ("Impression", "Normal."), ("Findings", "Old fracture.")]

@@ -13,7 +13,14 @@ from cxrtext.evaluation import (
     rank_metrics,
     retrieval_metrics,
 )
-from cxrtext.evaluation.retrieval.sentences import gather_wording
+from cxrtext.evaluation.retrieval.sentences import (
+    DIRECTIONS,
+    Queries,
+    SentenceRanks,
+    gather_wording,
+    measure_retrieval,
+)
+from cxrtext.evaluation.settings import Settings
 from cxrtext.records import ImageRecord, Sentence
 
 Floats = NDArray[np.float64]
@@ -39,6 +46,17 @@ def loop_rank(scores: list[float], right: list[bool], apart: list[bool]) -> int:
         if not good and not out and score >= best:
             rank += 1
     return rank
+
+
+def test_a_recall_among_all_candidates_is_not_told() -> None:
+    queries = {
+        name: Queries(list("abcde"), list("vwxyz"), np.arange(1, 6), candidates)
+        for name, candidates in zip(DIRECTIONS, (5, 6), strict=True)
+    }
+    found = measure_retrieval(SentenceRanks(queries), Settings(resamples=20))
+    assert "R@5" not in found.metrics[DIRECTIONS[0]]  # it is 1 whatever the model says
+    assert found.metrics[DIRECTIONS[1]]["R@5"] == 1
+    assert set(found.intervals[DIRECTIONS[0]]) == {"R@1", "MedR", "MRR"}
 
 
 def test_candidates_left_out_by_hand() -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, ImageError, WorkError
 from cxrtext.images import Preprocessing, ReaderPool, cache_store, read_image
-from cxrtext.images.cache import DecodedCache
+from cxrtext.images.cache import DecodedCache, digest_of
 from cxrtext.images.cache_store import NAME, only_filler
 from cxrtext.images.reader_pool import ReadImage
 
@@ -233,6 +233,21 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
         (found,) = squares(folder, paths[:1], processes=0)
         assert "changed while it was read" in str(found)
     check(squares(folder, paths, processes=0), paths)
+
+
+def test_of_a_file_that_changes_just_after_it_was_hashed_the_old_picture_is_not_given(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squares(folder, paths, processes=0)
+
+    def late(path: Path) -> bytes | None:
+        found = digest_of(path)
+        shutil.copy(paths[1], path)
+        return found
+
+    monkeypatch.setattr("cxrtext.images.cache.digest_of", late)
+    (found,) = squares(folder, paths[:1], processes=0)
+    assert "changed while it was read" in str(found)
 
 
 def test_a_file_that_is_linked_while_it_is_read_is_kept(

@@ -85,6 +85,11 @@ def test_bits_outside_the_stored_ones_are_an_overlay_and_ignored(make_dicom: Mak
     np.testing.assert_array_equal(gray(shifted), gray(plain))
 
 
+def test_a_window_of_width_1_is_black_at_its_step_and_white_above(make_dicom: Make) -> None:
+    data = make_dicom(np.array([[2047, 2048, 2049]], dtype=np.uint16))
+    assert gray(data, window=(2048.5, 1)).tolist() == [[0, 0, 1]]
+
+
 def test_linear_window_follows_the_standard(make_dicom: Make) -> None:
     values = np.array([[-1, 0, 1, 2047, 2048, 4094, 4095, 4096]], dtype=np.int16)
     data = make_dicom(values, WindowCenter=2048, WindowWidth=4096)

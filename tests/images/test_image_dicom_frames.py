@@ -220,15 +220,29 @@ def test_one_bit_frames_do_not_start_at_bytes(make_dicom: Make) -> None:
         np.testing.assert_array_equal(result[0], frames[index])
 
 
-def test_enhanced_files_have_windows_a_frame(make_dicom: Make) -> None:
-    def group(center: float, slope: float) -> Dataset:
-        voi, rescale, item = Dataset(), Dataset(), Dataset()
-        voi.WindowCenter, voi.WindowWidth = center, 2 * center
-        rescale.RescaleSlope, rescale.RescaleIntercept = slope, 0
-        item.FrameVOILUTSequence = Sequence([voi])
-        item.PixelValueTransformationSequence = Sequence([rescale])
-        return item
+def group(center: float, slope: float) -> Dataset:
+    """How frames are shown: a window, twice as wide as its center, and a slope."""
+    voi, rescale, item = Dataset(), Dataset(), Dataset()
+    voi.WindowCenter, voi.WindowWidth = center, 2 * center
+    rescale.RescaleSlope, rescale.RescaleIntercept = slope, 0
+    item.FrameVOILUTSequence = Sequence([voi])
+    item.PixelValueTransformationSequence = Sequence([rescale])
+    return item
 
+
+def test_a_frames_own_window_and_slope_count_before_those_of_all_frames(make_dicom: Make) -> None:
+    frames = np.full((2, 1, 2), 100, np.uint8)
+    own = Sequence([group(100.5, 1), group(400.5, 2)])
+    both = {"SharedFunctionalGroupsSequence": Sequence([group(50.5, 3)])}
+    for frame in (0, 1):
+        found = read_image_bytes(
+            make_dicom(frames, PerFrameFunctionalGroupsSequence=own, **both), "x", frame=frame
+        )
+        alone = make_dicom(frames, PerFrameFunctionalGroupsSequence=own)
+        np.testing.assert_array_equal(found, read_image_bytes(alone, "x", frame=frame))
+
+
+def test_enhanced_files_have_windows_a_frame(make_dicom: Make) -> None:
     frames = np.full((2, 1, 2), 100, np.uint8)
     per_frame = make_dicom(
         frames, PerFrameFunctionalGroupsSequence=Sequence([group(100.5, 1), group(400.5, 2)])

@@ -224,13 +224,14 @@ def test_a_voi_table_counts_with_the_sign_of_rescaled_values(make_dicom: Make) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "padding", "signed"), [("US", 65_536 - 2_000, True), ("SS", -36, False)]
+    ("kind", "padding", "stored"),
+    [("US", 65_536 - 2_000, -2_000), ("US", 32_768, -32_768), ("SS", -36, 65_500)],
 )
 def test_padding_with_the_wrong_sign_is_no_part_of_the_picture(
-    make_dicom: Make, kind: str, padding: int, signed: bool
+    make_dicom: Make, kind: str, padding: int, stored: int
 ) -> None:
-    pixels = np.arange(600).reshape(20, 30).astype(np.int16 if signed else np.uint16)
-    pixels[:4] = -2_000 if signed else 65_500
+    pixels = np.arange(600).reshape(20, 30).astype(np.int16 if stored < 0 else np.uint16)
+    pixels[:4] = stored
     data = make_dicom(pixels)
     dataset = pydicom.dcmread(BytesIO(data))
     dataset.add_new("PixelPaddingValue", kind, padding)

@@ -39,6 +39,20 @@ def test_recovers_a_and_k_from_truncated_poisson_counts(a: float, k: float) -> N
     assert 0.0 < fit.explained < 1.0
 
 
+def test_standard_errors_are_those_of_the_sandwich_written_out() -> None:
+    log_p, count = simulated(0.02, 0.35, 500.0)
+    fit = fit_class_probability(log_p, count)
+    bread, meat = np.zeros((2, 2)), np.zeros((2, 2))
+    for value, n in zip(log_p.tolist(), count.tolist(), strict=True):
+        row = np.array([1.0, value])
+        expected = (count.sum() - 1) * fit.a * math.exp(fit.k * value)
+        bread += n * expected * np.outer(row, row)
+        meat += (n * (n - 1 - expected)) ** 2 * np.outer(row, row)
+    inverse = np.linalg.inv(bread)
+    errors = np.sqrt(np.diag(inverse @ meat @ inverse))
+    assert [fit.log_a_error, fit.k_error] == pytest.approx(errors.tolist())
+
+
 def test_with_heavy_tails_it_gives_the_mean_that_an_anchor_meets() -> None:
     shape = 0.5
     log_p, count = simulated(0.002, 0.2, 30_000.0, shape=shape)
