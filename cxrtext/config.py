@@ -22,6 +22,7 @@ from pydantic import (
 
 from cxrtext.errors import ConfigError
 from cxrtext.files import write_text
+from cxrtext.files.yaml_text import parse_yaml
 
 Positive = Annotated[int, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -584,9 +585,9 @@ def parse_override(text: str) -> tuple[list[str], Any]:
     if not equals or not key.strip():
         raise ConfigError(f"--set {text}: expected section.key=value, such as training.lr=1e-4")
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {text}: the value is not readable YAML") from None
+        parsed = parse_yaml(value)
+    except ValueError as error:
+        raise ConfigError(f"--set {text}: {error}") from None
     return key.strip().split("."), parsed
 
 
@@ -611,13 +612,16 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
         error: What pydantic says.
         above: The section that was read by itself, where it is not the whole configuration.
     """
-    first = error.errors(include_url=False, include_context=False)[0]
+    found = error.errors(include_url=False, include_context=False)
+    # A key that is not known may be the one that is missed.
+    first = min(found, key=lambda one: one["type"] == "missing")
     path, kind = _without_kinds((*above, *first["loc"]))
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
         return f"{source}: {_unknown_key(path, kind)}"
     if first["type"] == "missing":
-        return f"{source}: key '{key}' is missing; give it there or with --set {key}=…"
+        there = "in a file ('cxrtext train --init' writes one)" if source == "--set" else "there"
+        return f"{source}: key '{key}' is missing; give it {there} or with --set {key}=…"
     if first["type"] == "union_tag_invalid":
         chosen, kinds = KINDS.get(key, ("name", _KERNELS))
         given = first["input"][chosen]
@@ -715,17 +719,15 @@ def _unknown_key(path: Sequence[str | int], kind: str) -> str:
 
 def _read_tree(path: Path) -> dict[str, Any]:
     try:
-        tree = yaml.safe_load(_unsealed(path, path.read_text(encoding="utf-8")))
+        tree = parse_yaml(_unsealed(path, path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(
             f"{path}: {error.strerror}; 'cxrtext train --init' writes a configuration"
         ) from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{path}: {where}not readable YAML") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):

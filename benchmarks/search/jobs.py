@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cxrtext.files.storage import open_storage
 from cxrtext.jobs.embed import EmbedWork, tasks_of
-from cxrtext.jobs.engines import readers_for
+from cxrtext.jobs.engines.engine import readers_for
 from cxrtext.jobs.plan import NAME, read_plan
 from cxrtext.jobs.status import job_status
 from cxrtext.records import read_manifest

@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -57,8 +58,11 @@ def _readable(path: Path) -> None:
 
 
 def _report(path: Path) -> None:
-    if str(path) != "-":
-        _file(path)
+    if str(path) == "-":
+        return
+    if not path.exists():
+        raise DataError(f"{path}: no such file; give one with the report's text, or - and type it")
+    _file(path)
 
 
 def _source(path: str | Path) -> None:
@@ -196,6 +200,12 @@ def _sentence(text: str) -> None:
     from cxrtext.service.limits import check_sentence
 
     check_sentence(text)
+    with suppress(OSError, ValueError):  # no path at all
+        if Path(text).is_file():
+            raise DataError(
+                f"{text}: is a file, where a sentence is to be; an image goes before the sentence, "
+                "or with --image where the command has that"
+            )
 
 
 def _charset(name: str) -> None:
@@ -265,9 +275,12 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        for name, kind in kinds.items():
+        # A file in a sentence's place says why what stands in the file's own place is none.
+        for name, kind in sorted(kinds.items(), key=lambda one: one[1] is not SENTENCE):
             value = given.get(name)
             for one in value if isinstance(value, list | tuple) else [value]:
+                if one is not None and kind is FILE and one.is_dir():
+                    raise DataError(f"{one}: is a folder; give a file: {_help_of(command, name)}")
                 if one is not None:
                     kind.check(one)
         if kinds.get("index") is INDEX and given.get("model") is None:
@@ -286,6 +299,13 @@ def _kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
         elif "Path" in str(get_args(parameter.annotation)[:1] or parameter.annotation):
             raise TypeError(f"{command.__name__}: {name}: a path says what it is to be")
     return kinds
+
+
+def _help_of(command: Callable[..., None], name: str) -> str:
+    """What a command's help says of a parameter, as the end of a sentence."""
+    said = get_args(inspect.signature(command).parameters[name].annotation)
+    text = next(str(one.help) for one in said if getattr(one, "help", None)).rstrip(".")
+    return text[0].lower() + text[1:]
 
 
 def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:

@@ -54,7 +54,21 @@ STOPPED = 130
 
 
 class _Sections(typer.core.TyperGroup):
-    """Shows the commands in sections."""
+    """Shows the commands in sections, and says where an option is an argument."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; an option that is one of its arguments is named as such."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            wrong: Any = error
+            option = getattr(error, "option_name", "")
+            name = option.lstrip("-").replace("-", "_")
+            if name and any(one.name == name for one in wrong.ctx.command.params):
+                said = f"{wrong.ctx.command_path} {name.upper()}"
+                wrong.message = f"{option} is no option; give it without: {said}"
+                wrong.possibilities = None
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer has it
         width = max(map(len, self.commands))

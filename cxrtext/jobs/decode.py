@@ -18,7 +18,8 @@ from cxrtext.images.cache import DecodedCache, DecodedFile, digest_of
 from cxrtext.images.cache_store import READER_VERSION, Stamp, stamp_of
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines import Start, Task, open_engine, readers_for
+from cxrtext.jobs.engines import open_engine
+from cxrtext.jobs.engines.engine import Start, Task, readers_for
 from cxrtext.jobs.finishing import every_shard, require_ready, require_same
 from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices

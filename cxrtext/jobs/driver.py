@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from cxrtext.errors import InputError, NotFoundError, WorkError
 from cxrtext.files.storage import Storage
-from cxrtext.jobs.engines import Engine, Outcome, Task
+from cxrtext.jobs.engines.engine import Engine, Outcome, Task
 from cxrtext.jobs.plan import Plan
 from cxrtext.jobs.shards import ShardFile, committed, is_whole
 from cxrtext.jobs.status import JobStatus, failures, forget_failure, note_failure, status_of

@@ -40,7 +40,8 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_here
+from cxrtext.jobs.engines import open_engine
+from cxrtext.jobs.engines.engine import Start, Task, readers_for, readers_here
 from cxrtext.jobs.finishing import every_shard, require_ready, require_same
 from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices

@@ -19,7 +19,8 @@ from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import scratch_folder
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines import Start, Task, open_engine
+from cxrtext.jobs.engines import open_engine
+from cxrtext.jobs.engines.engine import Start, Task
 from cxrtext.jobs.finishing import every_shard, require_ready, require_same
 from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, begin, begun, plan_file, read_plan

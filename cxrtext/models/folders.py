@@ -219,7 +219,11 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise CheckpointError(f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}") from None
+        below = sorted(one.parent for one in folder.glob(f"*/{WEIGHTS}"))
+        advice = f"; give one of those in it, such as {below[0]}" if below else ""
+        raise CheckpointError(
+            f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}{advice}"
+        ) from None
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:

@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cxrtext.errors import ConfigError
+from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.pacs.tls import check_private
 
 MAX_PEERS = 64
@@ -317,9 +317,9 @@ def _parsed(path: Path) -> _File:
     if len(data) > MAX_FILE_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; it lists peers alone")
     try:
-        value = yaml.safe_load(data.decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise ConfigError(f"{path}: not YAML; see {GUIDE} for its form") from None
+        value = parse_yaml(data)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}; see {GUIDE} for its form") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: lists no peers; see {GUIDE} for its form")
     try:
@@ -330,7 +330,8 @@ def _parsed(path: Path) -> _File:
 
 def _first_fault(error: ValidationError, value: Mapping[object, object]) -> str:
     """Where the first fault is, and what it is; no value is quoted."""
-    (first, *_) = error.errors(include_input=False, include_url=False)
+    found = error.errors(include_input=False, include_url=False)
+    first = min(found, key=lambda one: one["type"] == "missing")
     place = [str(part) for part in first["loc"]]
     listed = value.get("peers")
     if len(place) > 1 and place[0] == "peers" and isinstance(listed, list):

@@ -294,7 +294,7 @@ def test_an_image_that_cannot_be_decoded(
     response = client.post(
         route, files={"image": ("x.png", content)}, data={"sentence": "Effusion."}
     )
-    check_problem(response, 422, "The image ")
+    check_problem(response, 422, "The image: ")
 
 
 def test_a_second_question_of_an_upload_does_not_decode_it_again(

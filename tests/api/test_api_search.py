@@ -108,6 +108,24 @@ def names(response: Any) -> list[str]:
     return [hit["image_id"] for hit in response.json()["images"]]
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("split = 'Test'", "The filter leaves no image: split holds 'train', 'test', 'val'."),
+        ("age > 'abc'", "The filter leaves no image: age holds numbers, 40 to 87."),
+        ("age > 1000", None),
+    ],
+)
+def test_search_says_why_a_filter_leaves_nothing(
+    client: TestClient, where: str, says: str | None
+) -> None:
+    for target in ("images", "sentences"):
+        asked = {"query": "Effusion.", "where": where, "target": target}
+        body = client.post("/v1/search", data=asked).json()
+        assert not body[target]
+        assert says in body["warning"] if says else body["warning"] is None
+
+
 def test_search_says_how_it_looked(client: TestClient) -> None:
     body = client.post("/v1/search", data={"query": "Effusion.", "offset": 2, "k": 3}).json()
     assert (body["matching"], body["exact"], body["warning"]) == (48, True, None)

@@ -335,7 +335,7 @@ def test_metadata_becomes_text() -> None:
 
 
 def test_a_file_that_is_no_image(client: TestClient, check_problem: Any, uploads: Path) -> None:
-    check_problem(add(client, b"hello"), 422, "The image ")
+    check_problem(add(client, b"hello"), 422, "The image: ")
     check_problem(client.post("/v1/images", data={"image_id": "a.png"}), 422, "see errors")
     assert not uploads.exists()
 

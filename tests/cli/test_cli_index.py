@@ -66,7 +66,9 @@ def test_every_kind_of_query(cxrtext: Command, archive: Path, data_folder: Path)
     assert found(cxrtext, "Effusion.", "--where", "age > 1000", *at) == []
 
 
-def test_shards_are_searched_as_one(cxrtext: Command, archive: Path, tmp_path: Path) -> None:
+def test_several_indexes_are_searched_as_one(
+    cxrtext: Command, archive: Path, tmp_path: Path
+) -> None:
     other = Path(shutil.copytree(archive, tmp_path / "other"))
     rows = found(cxrtext, "Effusion.", "--index", archive, "--index", other, "-k", 96)
     assert len(rows) == 96
@@ -87,6 +89,21 @@ def test_an_image_that_is_no_radiograph(cxrtext: Command, archive: Path, tmp_pat
     text.write_text("no image")
     refused = cxrtext("search", "--image", text, "--index", archive)
     assert (refused.returncode, refused.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("target", ["images", "sentences"])
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("age > 'abc'", "the filter leaves no image: age holds numbers, 40 to 87"),
+        ("split = 'Test'", "the filter leaves no image: split holds 'train', 'test', 'val'"),
+    ],
+)
+def test_a_filter_that_no_value_can_pass_says_what_there_is(
+    refused: Refused, archive: Path, where: str, says: str, target: str
+) -> None:
+    asked = ("search", "Pneumothorax.", "--where", where, "--target", target, "--index", archive)
+    assert says in refused(*asked)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from cxrtext_cli.main import SECTIONS
 from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 WRONG = """
+demo --out FILE
 phantom out --size 7
 phantom FILE
 phantom --gallery out.txt
@@ -295,6 +296,21 @@ keys list GONE
 keys revoke GONE name
 """
 
+SAYS = {
+    "train --set training.stepz=5": "there is no key 'training.stepz'",
+    "train --set training.lr=[": "--set training.lr=[: line 1: not readable YAML: ",
+    "train --config CONFIG": "--config is no option; give it without: cxrtext train CONFIG",
+    "index build --manifest MANIFEST": "give it without: cxrtext index build MANIFEST",
+    "verify IMAGE Nothing.": "Nothing.: no such file; give one with the report's text, or - and",
+    "ground Effusion. IMAGE --model CHECKPOINT": "is a file, where a sentence is to be; an image",
+    "search IMAGE --index INDEX": "is a file, where a sentence is to be",
+    "classify IMAGE --model RUN": "give one of those in it, such as ",
+    "classify EMPTY --model CHECKPOINT": "give a file: images (PNG, JPEG, DICOM), or one manifest",
+    "import EMPTY --out new": "give a table with the columns image and study_id",
+}
+"""What else is wrong, and what is said of it."""
+LINES = [*WRONG.strip().splitlines(), *SAYS]
+
 
 @pytest.fixture(scope="module")
 def came(
@@ -323,7 +339,7 @@ def came(
         parts = [value] if value in named else value.split("/")
         return start + equals + "/".join(str(named.get(part, part)) for part in parts)
 
-    lines = WRONG.strip().splitlines()
+    lines = LINES
     before = sorted(here.rglob("*"))
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("refuse_commands.py")],
@@ -335,7 +351,7 @@ def came(
     return dict(zip(lines, json.loads(done.stdout), strict=True))
 
 
-@pytest.mark.parametrize("line", WRONG.strip().splitlines())
+@pytest.mark.parametrize("line", LINES)
 def test_is_refused_before_anything_heavy_is_imported(
     came: dict[str, dict[str, Any]], line: str
 ) -> None:
@@ -344,6 +360,11 @@ def test_is_refused_before_anything_heavy_is_imported(
     assert "Traceback" not in found["said"]
     assert "rror: " in found["said"]
     assert found["loaded"] == []
+
+
+@pytest.mark.parametrize("line", SAYS)
+def test_what_is_wrong_is_said_with_what_to_do(came: dict[str, dict[str, Any]], line: str) -> None:
+    assert SAYS[line] in " ".join(came[line]["said"].split())
 
 
 def test_every_command_is_tried() -> None:

@@ -421,7 +421,7 @@ def test_answers_stand_in_the_documents_and_edits_are_kept(written: Path, tmp_pa
 @pytest.mark.parametrize(
     ("text", "says"),
     [("a: b", "no question 'a'"), ("funding: [1]", "funding: an answer"), ("- x", "expected"),
-     ("{", "not readable YAML")],
+     ("{", "line 1: not readable YAML: expected the node content")],
 )  # fmt: skip
 def test_wrong_answers_are_refused(text: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "answers.yaml"

@@ -108,7 +108,7 @@ def test_prompts_from_a_file(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("", "expected 'Finding"),
-        ("[", "not readable YAML"),
+        ("[", "line 1: not readable YAML: expected the node content"),
         ("Edema: [a]", "Edema: expected the keys"),
         ("Edema: {positive: a}", "Edema: expected the keys"),
         ("Edema: {positive: [], negative: b}", "'positive' wants a sentence"),

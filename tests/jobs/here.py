@@ -1,6 +1,6 @@
 """An engine without processes."""
 
-from cxrtext.jobs.engines import Engine, Outcome, Task, Work, attempt
+from cxrtext.jobs.engines.engine import Engine, Outcome, Task, Work, attempt
 
 
 class Here:

@@ -15,7 +15,7 @@ import pytest
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Part, Running, aside_of, drive, sound_shards, without
-from cxrtext.jobs.engines import Outcome, Task
+from cxrtext.jobs.engines.engine import Outcome, Task
 from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Plan, begin
 from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard

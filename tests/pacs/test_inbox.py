@@ -107,7 +107,7 @@ def test_the_room_is_looked_at_also_just_after_the_machine_was_started(
 ) -> None:
     for seconds in (0.0, 0.5, 60.0):
         with Inbox(tmp_path / "in", reserve=2**60) as inbox, monkeypatch.context() as patch:
-            patch.setattr(module.time, "monotonic", lambda at=seconds: at)
+            patch.setattr(time, "monotonic", lambda at=seconds: at)
             with pytest.raises(DiskError):
                 inbox.put("PACS", b"x")
 
@@ -118,7 +118,7 @@ def test_a_listener_that_was_seen_by_a_clock_ahead_is_not_taken_for_there(
     with Inbox(tmp_path / "in") as inbox:
         for ahead, there in ((0, True), (-600, False), (600, False)):
             then = time.time() + ahead
-            monkeypatch.setattr(module.time, "time", lambda at=then: at)
+            monkeypatch.setattr(time, "time", lambda at=then: at)
             inbox.note_listener("dicom", 1, 2, 3, 4)
             monkeypatch.undo()
             listening = read_status(inbox.folder).listeners["dicom"]

@@ -1,6 +1,6 @@
 """Retrieval: images by sentences, an image or both; sentences by either; every image found."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -228,12 +228,23 @@ async def search(
         matching=found.images,
         scored=found.scored,
         exact=found.exact,
-        warning=asked.warning,
+        warning=await _warning(session, form, asked, found.hits),
         unlike=None if asked.image is None else unlike_of(asked.image.unlike),
         unlike_sentences=[unlike_of(one) for one in asked.unlike],
         offset=form.offset,
         k=form.k,
     )
+
+
+async def _warning(
+    session: Session, form: SearchForm, asked: _Asked, hits: Sequence[object]
+) -> str | None:
+    """Why to distrust what was found, and why nothing was."""
+    held = None
+    if form.where is not None and not hits:
+        held = await session.read(session.service.archive.why_nothing, form.where)
+    nothing = f"The filter leaves no image: {held}." if held else None
+    return " ".join(said for said in (asked.warning, nothing) if said) or None
 
 
 def _query(service: "Service", form: SearchForm, asked: _Asked) -> "Query":
@@ -273,7 +284,7 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
         matching=sentences,
         scored=sentences,
         exact=True,
-        warning=asked.warning,
+        warning=await _warning(session, form, asked, hits),
         unlike=None if asked.image is None else unlike_of(asked.image.unlike),
         unlike_sentences=[unlike_of(one) for one in asked.unlike],
         offset=form.offset,

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -14,7 +13,6 @@ from PIL import Image
 
 from cxrtext.datasets.admission import NEEDED
 from cxrtext.datasets.admission.ids import IDS
-from cxrtext.errors import ImageError
 from cxrtext.images import to_uint8
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
@@ -94,7 +92,7 @@ class Uploads:
         if not is_dicom(data):
             return None
         elements = (*NEEDED, *IDS)
-        return await self._decoded(
+        return await self._waiters.run(
             scope, lambda: self._decoders.describe_bytes(data, UPLOAD, elements)
         )
 
@@ -104,7 +102,9 @@ class Uploads:
         Raises:
             ImageError: It cannot be read; the message does not hold its name.
         """
-        return await self._decoded(scope, lambda: to_uint8(self._decoders.read_bytes(data, UPLOAD)))
+        return await self._waiters.run(
+            scope, lambda: to_uint8(self._decoders.read_bytes(data, UPLOAD))
+        )
 
     async def embed(self, scope: RequestScope, service: "Service", data: bytes) -> EmbeddedImage:
         """Decode and embed an image, or remember it from its last question.
@@ -153,16 +153,10 @@ class Uploads:
             read = self._decoders.prepare_bytes(data, UPLOAD, square, whole=whole)
             return read, service.unlike_square(read.pixels)
 
-        read, unlike = await self._decoded(scope, decode)
+        read, unlike = await self._waiters.run(scope, decode)
         if self._batch is None or self._batch_of is not service:
             self._batch_of = service
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]
         return EmbeddedImage(regions, read.height, read.width, read.placement, unlike), pixels
-
-    async def _decoded(self, scope: RequestScope, decode: Callable[[], T]) -> T:
-        try:
-            return await self._waiters.run(scope, decode)
-        except ImageError as error:
-            raise ImageError(str(error).replace(f"{UPLOAD}:", UPLOAD, 1)) from None

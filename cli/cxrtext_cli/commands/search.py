@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext.errors import InputError, NotFoundError
+from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
@@ -147,6 +147,8 @@ def search(
                 rows = [{name: row.get(name, "") for name in columns} for row in rows]
                 if not found.exact:
                     say(f"candidates only: {found.scored} of {found.images} images were scored")
+            if where is not None and not rows and (held := archive.why_nothing(where)):
+                raise DataError(f"the filter leaves no image: {held}")
         finally:
             service.close()
     if out is not None:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from cxrtext.errors import DataError
+from cxrtext.files.yaml_text import parse_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +49,11 @@ def read_prompts(path: Path) -> dict[str, Prompts]:
         DataError: The file is unreadable or not of that form.
     """
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = parse_yaml(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, yaml.YAMLError):
-        raise DataError(f"{path}: not readable YAML") from None
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
     if not isinstance(tree, dict) or not tree:
         raise DataError(f"{path}: expected 'Finding: {{positive: …, negative: …}}' entries")
     prompts = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from cxrtext.errors import DataError
+from cxrtext.files.yaml_text import parse_yaml
 
 TEXTS = Path(__file__).parent / "texts"
 MUST = "**The author must write:**"
@@ -57,11 +58,11 @@ def read_answers(path: Path) -> dict[str, str]:
         DataError: The file is unreadable, or answers what was not asked.
     """
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = parse_yaml(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, yaml.YAMLError):
-        raise DataError(f"{path}: not readable YAML") from None
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
     if not isinstance(tree, dict):
         raise DataError(
             f"{path}: expected lines 'question: answer', as documents/questions.yaml has"

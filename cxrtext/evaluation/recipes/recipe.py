@@ -7,15 +7,15 @@ import hashlib
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.metrics import Uncertain
 from cxrtext.evaluation.settings import Average
+from cxrtext.files.yaml_text import parse_yaml
 
 FOLDER = Path(__file__).with_name("data")
 
@@ -198,15 +198,16 @@ def load_recipe(name: str | Path) -> Recipe:
             raise ConfigError(f"no recipe '{name}'; there are {known}, or give a .yaml file")
     try:
         data = path.read_bytes()
-        tree: Any = yaml.safe_load(data.decode("utf-8"))
+        tree = parse_yaml(data)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, yaml.YAMLError):
-        raise DataError(f"{path}: not readable YAML") from None
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
     try:
         content = RecipeFile.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        found = error.errors(include_url=False, include_context=False)
+        first = min(found, key=lambda one: one["type"] == "missing")
         key = ".".join(map(str, first["loc"]))
         raise DataError(f"{path}: {key}: {first['msg']}; see `cxrtext benchmark --show`") from None
     return Recipe(content, hashlib.sha256(data).hexdigest(), data.decode("utf-8"))

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from cxrtext.errors import CheckpointError, NotFoundError
 from cxrtext.index.search.columns import Column, columns_of
+from cxrtext.index.search.filter import parse, tests_of
 from cxrtext.index.search.hits import Cohort, Found, Ranked, SentenceHit, Unique, page
 from cxrtext.index.search.index import Index, open_part
 from cxrtext.index.search.query import Query
@@ -132,6 +133,20 @@ class Archive:
         ):
             self._columns = snapshots, columns_of(self.parts, snapshots)
         return self._columns[1]
+
+    def why_nothing(self, where: str) -> str | None:
+        """What a column holds of which a filter that leaves no image asks something else, or None.
+
+        Work of a moment, or, where the archive has changed, of a look at all its columns.
+        """
+        if finish(self.page(0, 1, where))[1]:
+            return None
+        columns = {column.name: column for column in self.columns()}
+        for test in tests_of(parse(where, self.parts[0].catalogue.columns()).tree):
+            column = columns.get(test.column)
+            if column is not None and (held := column.instead_of(test)):
+                return f"{column.name} holds {held}"
+        return None
 
     def is_unlike(self, regions: Tensor) -> bool:
         """Whether an image with regions [N, D] is less like any than they are like each other."""

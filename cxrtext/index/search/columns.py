@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from cxrtext.index.search.filter import Test, as_cell
 from cxrtext.index.search.index import Index
 from cxrtext.index.store.catalogue import ID_COLUMNS, TEXT_COLUMNS, sqlite_errors
 from cxrtext.index.store.columns import NAME
@@ -32,6 +33,15 @@ class Column:
     least: Number | None = None  # the least number; None for text, and where all cells are empty
     most: Number | None = None
     values: tuple[str, ...] = ()  # the commonest first, at most 20
+
+    def instead_of(self, test: Test) -> str:
+        """What it holds, where a test asks for a value that it has nowhere; else ""."""
+        if self.kind == "number" and any(isinstance(as_cell(str(v)), str) for v in test.values):
+            return f"numbers, {self.least} to {self.most}"
+        are_all = test.operator in ("=", "IN") and len(self.values) < MAX_VALUES
+        if are_all and not {*map(str, test.values)} & {*self.values}:
+            return ", ".join(f"'{value}'" for value in self.values)
+        return ""
 
 
 @dataclass(slots=True)

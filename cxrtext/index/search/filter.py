@@ -11,7 +11,7 @@ that is no number, is neither true nor false, so that neither it nor its negatio
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -177,6 +177,18 @@ def parse(condition: str, slots: Mapping[str, int]) -> Condition:
     cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
     cells |= {name: f"attributes.c{int(slot)}" for name, slot in slots.items()}
     return Condition(tree, _sql(tree, cells, values), tuple(values))
+
+
+def tests_of(tree: Tree) -> Iterator[Test]:
+    """What is asked of single columns, in the order of the text."""
+    match tree:
+        case Test():
+            yield tree
+        case Not(of):
+            yield from tests_of(of)
+        case Joined(_, parts):
+            for part in parts:
+                yield from tests_of(part)
 
 
 def named_ids(condition: str) -> dict[str, list[str]]:

@@ -23,7 +23,8 @@ from cxrtext.jobs.encode.begin import (
 from cxrtext.jobs.encode.finish import finish_encode, write_rejected
 from cxrtext.jobs.encode.options import KIND, EncodeOptions, definition_of
 from cxrtext.jobs.encode.work import EncodeWork, Reader
-from cxrtext.jobs.engines import Start, Task, open_engine, readers_for, readers_here
+from cxrtext.jobs.engines import open_engine
+from cxrtext.jobs.engines.engine import Start, Task, readers_for, readers_here
 from cxrtext.jobs.plan import Plan, begun, plan_file
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import JobStatus

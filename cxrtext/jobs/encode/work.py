@@ -17,7 +17,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.jobs.encode.encoder import BATCH, Encoder, full_batches
 from cxrtext.jobs.encode.options import KIND
-from cxrtext.jobs.engines import Task, readers_here
+from cxrtext.jobs.engines.engine import Task, readers_here
 from cxrtext.jobs.kept import Kept
 from cxrtext.jobs.plan import Plan, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard, digest_of_names

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.files.storage import EXTRA
-from cxrtext.jobs.engines import Outcome, Task, Work
+from cxrtext.jobs.engines.engine import Outcome, Task, Work
 from cxrtext.jobs.engines.local import LocalEngine
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 
 from cxrtext.errors import CxrTextError
 from cxrtext.images.sandbox_worker import end_with
-from cxrtext.jobs.engines import Outcome, Task, Work, attempt
+from cxrtext.jobs.engines.engine import Outcome, Task, Work, attempt
 
 START_S = 300.0
 """What a process may take to start, before the time of its task begins."""

@@ -74,5 +74,8 @@ def open_layout(folder: Path, asked: str, out: Path) -> tuple[Path, str, Reading
             return root, name, reading
     if asked != "auto":
         raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
-    known = "; ".join(f"{name}: {content}" for name, (_, content) in LAYOUTS.items())
-    raise DataError(f"{folder}: no layout is recognized in it; these are: {known}")
+    raise DataError(
+        f"{folder}: holds no DICOM files, no table that names its images and no public set that is "
+        "known; give a table with the columns image and study_id, as manifest.csv there or in its "
+        "place ('cxrtext import -h' lists the sets)"
+    )
