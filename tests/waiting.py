@@ -11,4 +11,4 @@ def until(happened: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE_S
     while not happened():
         assert time.monotonic() < end, f"it has not happened within {PATIENCE_S:g} s"
-        time.sleep(0.01)
+        time.sleep(0.005)

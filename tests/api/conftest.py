@@ -1,5 +1,6 @@
 """A served tiny model, and images of every kind to send to it."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,22 +19,33 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.settings import Settings
+from tests.waiting import until
 
 Serve = Callable[..., AbstractContextManager[TestClient]]
 
 
 def _wait_until_ready(client: TestClient) -> None:
     """Poll until the model is loaded."""
-    end = time.monotonic() + 10
-    while client.get("/readyz").status_code != 200:
-        assert time.monotonic() < end, "the model was not loaded in time"
-        time.sleep(0.01)
+    until(lambda: client.get("/readyz").status_code == 200)
 
 
 @pytest.fixture
 def wait_until_ready() -> Callable[[TestClient], None]:
     """Wait until a server has loaded its model."""
     return _wait_until_ready
+
+
+@pytest.fixture
+def skip_ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Puts the clocks of event loops on by so many seconds."""
+    ahead = 0.0
+
+    def skip(seconds: float) -> None:
+        nonlocal ahead
+        ahead += seconds
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: time.monotonic() + ahead)
+    return skip
 
 
 @contextmanager
