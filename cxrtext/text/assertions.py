@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from cxrtext.text.finding_words import StudyWords, corpus_words, find_words
+from cxrtext.text.finding_words import (
+    SELDOM_DENIED,
+    StudyWords,
+    corpus_words,
+    find_words,
+    singular,
+)
 from cxrtext.text.sides import SIDES, Side, side_of, sides_of
 
 LEAST_EXPECTED = 10.0
@@ -160,6 +166,12 @@ def words_of(sentence: str) -> StudyWords:
     """The words of one sentence by how it puts them."""
     (found,) = corpus_words([[sentence]])
     return found
+
+
+def affirmed_findings(sentences: Iterable[str]) -> set[str]:
+    """The findings of :data:`~cxrtext.text.finding_words.SELDOM_DENIED` that sentences affirm."""
+    affirmed = {word for sentence in sentences for word in words_of(sentence).affirmed}
+    return {singular(word, SELDOM_DENIED) for word in affirmed} & SELDOM_DENIED
 
 
 def _study_words(sentences: Sequence[str]) -> StudyWords:

@@ -14,7 +14,7 @@ import math
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -260,11 +260,12 @@ def _forms(vocabulary: set[str]) -> dict[str, list[str]]:
     """Words of a vocabulary and their plurals in it, by the singular."""
     forms: dict[str, list[str]] = defaultdict(list)
     for word in sorted(vocabulary):
-        forms[_singular(word, vocabulary)].append(word)
+        forms[singular(word, vocabulary)].append(word)
     return dict(forms)
 
 
-def _singular(word: str, vocabulary: set[str]) -> str:
+def singular(word: str, vocabulary: Set[str]) -> str:
+    """The singular of a word where a vocabulary has it, else the word."""
     for ending, instead in (("aces", "ax"), ("ies", "y"), ("ses", "sis"), ("es", ""), ("s", "")):
         if word.endswith(ending) and not word.endswith(("ss", "is", "us")):
             shorter = word.removesuffix(ending) + instead

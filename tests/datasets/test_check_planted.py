@@ -256,6 +256,7 @@ PLANTED = {
     "same-image-of-two-studies": (1, "same pixels"),
     "same-image-twice": (1, "same file"),
     "near-duplicates-apart": (1, "images/clean00.png (row 1) ~ images/near.jpg"),
+    "few-positives": (2, "Edema: "),
     "report-empty": (1, "row 4"),
     "report-short": (2, "row 5"),
     "report-long": (1, "row 6 (16"),
@@ -312,8 +313,12 @@ def test_suspicious_images_are_shown(report: CheckReport) -> None:
 def test_clean_folder_is_clean(tmp_path: Path) -> None:
     report = check_data(write_clean(tmp_path / "set"), CheckOptions(workers=1))
     # The pictures are noise, which looks like no chest.
-    assert {problem.kind.code for problem in report.problems} == {"looks-otherwise"}
-    assert not report.has_failed(strict=True)
+    found = {problem.kind.code: problem.examples for problem in report.problems}
+    assert found.keys() == {"looks-otherwise", "few-positives"}
+    assert found["few-positives"][0] == "Edema: 3 in train, 0 in val, 3 in test"
+    (table,) = (one for one in report.tables if one.title == "Positive studies by split")
+    assert table.rows[0] == ("Edema", "3", "0", "3")
+    assert not report.has_failed()
     assert report.galleries is None
     assert report.summary == {
         "rows of the manifest": 12,

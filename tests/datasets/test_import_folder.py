@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import stat
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing import LAYOUTS, ImportOptions, import_folder
 from cxrtext.datasets.importing.folder import changed_since
-from cxrtext.datasets.importing.identity import draw_split
 from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.data import read_data_folder
@@ -228,15 +226,6 @@ def test_sentences_are_no_reports(data_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("sentence\nClear.\n")
     with pytest.raises(DataError, match="holds sentences; give reports"):
         import_folder(data_folder, tmp_path / "out", ImportOptions(reports=tmp_path / "s.csv"))
-
-
-def test_splits_are_drawn_by_patient_in_the_shares_asked_for() -> None:
-    drawn = Counter(draw_split(f"p{n}", (80, 10, 10), 0) for n in range(5000))
-    assert 3900 < drawn["train"] < 4100
-    assert 420 < drawn["val"] < 580
-    assert draw_split("p1", (1, 1, 1), 7) == draw_split("p1", (1, 1, 1), 7)
-    assert len({draw_split("p1", (1, 1, 1), seed) for seed in range(20)}) == 3
-    assert {draw_split(f"p{n}", (0, 0, 5), 0) for n in range(9)} == {"test"}
 
 
 @pytest.mark.parametrize("shares", [(0, 0, 0), (-1, 1, 1)])

@@ -17,7 +17,7 @@ from cxrtext.datasets.checking.images import (
     note_near_duplicates,
     read_images,
 )
-from cxrtext.datasets.checking.labels import check_labels
+from cxrtext.datasets.checking.labels import check_labels, positives_table
 from cxrtext.datasets.checking.manifest import ListedImage, Listing, Rows, read_listing
 from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
 from cxrtext.datasets.checking.problems import Problems, printable
@@ -135,10 +135,13 @@ def check_data(
     studies: dict[str, int] = {}  # each study, and the first row of it
     for image in images:
         studies.setdefault(image.study, image.row)
-    _check_texts(sources, studies, problems, report, workers, progress)
-    if sources.labels is not None:
-        table = check_labels(sources.labels, studies, problems)
-        report.tables += [table] if table else []
+    positives = _check_texts(sources, studies, problems, report, workers, progress)
+    if sources.labels is not None and (checked := check_labels(sources.labels, studies, problems)):
+        table, positives = checked
+        report.tables.append(table)
+    if positives:
+        split_of = {image.study: image.split for image in images}
+        report.tables.append(positives_table(positives, split_of, problems))
     if sources.boxes is not None:
         found = check_boxes(sources.boxes, images, problems)
         if found is not None:
@@ -183,13 +186,14 @@ def _check_texts(
     report: CheckReport,
     workers: int,
     progress: Progress,
-) -> None:
+) -> Mapping[str, set[str]]:
+    """Note what is wrong with reports; returns the studies that affirm each finding."""
     if sources.reports is None:
         problems.add("no-reports", sources.manifest.name)
-        return
+        return {}
     texts = check_reports(sources.reports, problems, workers, partial(progress, "reading reports"))
     if texts is None:
-        return
+        return {}
     problems.add_unjoined("report", texts.studies, studies)
     report.summary |= {
         "reports": len(texts.studies),
@@ -198,6 +202,7 @@ def _check_texts(
     }
     report.tables.append(sections_table(texts))
     report.add_histograms({"words a report": texts.words, "sentences a report": texts.sentences})
+    return texts.positives
 
 
 def _cores() -> int:

@@ -10,12 +10,19 @@ from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.records import CHEX5, Rejected
 from cxrtext.records.labels import CHEXPERT, VALUES
+from cxrtext.records.manifest import SPLITS
 
 _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
 
 
-def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> FactTable | None:
-    """Note what is wrong with labels; return counts by finding, unless they are unreadable."""
+FEWEST = 5
+"""Positive studies below which a figure of a split says next to nothing."""
+
+
+def check_labels(
+    path: Path, studies: Mapping[str, int], problems: Problems
+) -> tuple[FactTable, Mapping[str, set[str]]] | None:
+    """Note what is wrong with labels; return counts and positive studies, if they are readable."""
     try:
         rows = Rows(path, "study_id")
     except DataError as error:
@@ -25,7 +32,8 @@ def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> 
     if not set(CHEX5) & set(findings):
         problems.add("no-known-finding", path.name)
     counts = {finding: Counter[int | str | None]() for finding in findings}
-    seen = _count(rows, counts, problems)
+    positives: dict[str, set[str]] = {finding: set() for finding in findings}
+    seen = _count(rows, counts, positives, problems)
     problems.add_unjoined("label", {study: row for study, (row, _) in seen.items()}, studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
@@ -34,7 +42,22 @@ def check_labels(path: Path, studies: Mapping[str, int], problems: Problems) -> 
         (finding, *(str(count[value]) for value in (1, 0, -1, None, "other")))
         for finding, count in counts.items()
     ]
-    return FactTable("Labels", ("finding", "1", "0", "−1", "blank", "other"), table)
+    return FactTable("Labels", ("finding", "1", "0", "−1", "blank", "other"), table), positives
+
+
+def positives_table(
+    positives: Mapping[str, set[str]], split_of: Mapping[str, str], problems: Problems
+) -> FactTable:
+    """How many positive studies of each finding each split has; notes where they are few."""
+    splits = [split for split in SPLITS if split in split_of.values()]
+    table = []
+    for finding, studies in sorted(positives.items()):
+        count = Counter(split_of[study] for study in studies if study in split_of)
+        few = [f"{count[split]} in {split}" for split in splits if count[split] < FEWEST]
+        if count and few:
+            problems.add("few-positives", f"{finding}: {', '.join(few)}")
+        table.append((finding, *(str(count[split]) for split in splits)))
+    return FactTable("Positive studies by split", ("finding", *splits), table)
 
 
 def _findings(rows: Rows) -> list[str]:
@@ -56,7 +79,10 @@ def _findings(rows: Rows) -> list[str]:
 
 
 def _count(
-    rows: Rows, counts: dict[str, Counter[int | str | None]], problems: Problems
+    rows: Rows,
+    counts: dict[str, Counter[int | str | None]],
+    positives: dict[str, set[str]],
+    problems: Problems,
 ) -> dict[str, tuple[int, int]]:
     """Count labels; return the row and a digest of the labels of each study."""
     seen: dict[str, tuple[int, int]] = {}
@@ -73,6 +99,8 @@ def _count(
             value = VALUES.get(cells[finding].strip(), "other")
             count[value] += 1
             values.append(value)
+            if value == 1:
+                positives[finding].add(study)
             if value == "other":
                 problems.add("label-value", f"row {number}, column {finding}")
         digest = hash(tuple(values))

@@ -146,6 +146,8 @@ _KINDS = (
          "keep one row for each study"),
     Kind("label-one-sided", WARNING, "findings without a positive or without a negative study",
       "no figure can be computed for them; blank is not 0: fill in 0 where the finding is absent"),
+    Kind("few-positives", WARNING, "findings with fewer than 5 positive studies in a split",
+      "figures on them say little: take more data, or larger shares with import --split"),
     Kind("label-without-study", NOTE, "rows of labels of studies without an image",
          "normal for a table of all labels; otherwise see that both spell study_id alike"),
     Kind("study-without-label", NOTE, "studies without a row of labels",

@@ -14,6 +14,7 @@ from cxrtext.errors import DataError
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.records import Rejected, Study, open_reports
 from cxrtext.text import split_sections, study_sentences
+from cxrtext.text.assertions import affirmed_findings
 
 CHUNK = 64
 FEW = 1000  # up to so many reports are read in this process
@@ -29,6 +30,7 @@ class TextFacts(NamedTuple):
     sentences: int  # sentences that describe the image
     sections: Sequence[str]  # sections that hold text
     digest: str  # of the text in small letters with single spaces, hexadecimal
+    findings: Sequence[str]  # that the sentences affirm
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class ReportFacts:
     words: list[int] = field(default_factory=list)  # words of each report that has text
     sentences: list[int] = field(default_factory=list)  # sentences of each report that has text
     sections: Counter[str] = field(default_factory=Counter)  # reports with text in each section
+    positives: dict[str, set[str]] = field(default_factory=dict)  # studies by what they affirm
 
 
 def describe_work(studies: list[dict[str, Any]], _: bytes) -> tuple[list[TextFacts], bytes]:
@@ -52,14 +55,16 @@ def _describe(study: Study) -> TextFacts:
     sections = {name for name, text in study.sections.items() if text.strip()}
     if study.report.strip():
         sections |= {name for name, _ in split_sections(study.report)}
+    said = [one.sentence for one in study_sentences(study)] if words else []
     digest = hashlib.blake2b(" ".join(words).lower().encode(errors="replace"), digest_size=8)
     return TextFacts(
         study=study.study_id,
         row=study.row,
         words=len(words),
-        sentences=len(study_sentences(study)) if words else 0,
+        sentences=len(said),
         sections=sorted(sections),
         digest=digest.hexdigest(),
+        findings=sorted(affirmed_findings(said)),
     )
 
 
@@ -121,6 +126,8 @@ def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: 
     where = f"row {text.row}"
     facts.studies[text.study] = text.row
     facts.sections.update(text.sections)
+    for finding in text.findings:
+        facts.positives.setdefault(finding, set()).add(text.study)
     if not text.words:
         problems.add("report-empty", where)
         return

@@ -1,23 +1,9 @@
-"""Splits drawn from the ids of patients, and the studies kept."""
+"""The studies kept, and by which numbers reports and labels name them."""
 
-import hashlib
 from typing import NamedTuple
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
-
-
-def draw_split(patient: str, shares: tuple[int, int, int], seed: int, given: str = "") -> str:
-    """Draw train, val or test by a hash of the patient, and of nothing but the arguments."""
-    train, val, test = shares
-    if given == TRAIN_OR_VAL:
-        test = 0
-        train, val = (train, val) if train + val else (1, 0)
-    key = f"cxrtext split {seed}".encode()[:64]
-    data = patient.encode("utf-8", "surrogatepass")
-    drawn = int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest())
-    place = drawn * (train + val + test) >> 64
-    return "train" if place < train else "val" if place < train + val else "test"
+from cxrtext.datasets.importing.reading import FoundImage
 
 
 class _Owner(NamedTuple):

@@ -24,8 +24,8 @@ from cxrtext.datasets.importing.folder import (
 )
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
-from cxrtext.datasets.importing.identity import Studies, draw_split
-from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Tell
+from cxrtext.datasets.importing.identity import Studies
+from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Tell, present
 from cxrtext.datasets.importing.looking import look_at
 from cxrtext.datasets.importing.reading import (
     AGE_TOP,
@@ -44,6 +44,7 @@ from cxrtext.datasets.importing.resolving import (
     Waiting,
     find_equal,
 )
+from cxrtext.datasets.importing.splits import Splits
 from cxrtext.datasets.importing.values import NO_VIEW
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
@@ -131,6 +132,7 @@ class Import:
         self.issuers = Issuers()
         self.together: dict[int, str] = {}
         self.studies = Studies()
+        self.splits = Splits(options.split, options.seed)
         self.split_of: dict[int, str] = {}
         self.reports = Reports()
         self.boxes: Boxes | None = None
@@ -211,7 +213,7 @@ class Import:
                 self.labels = LabelTable(writer, self.studies, self.ids, left_out)
             for row in self._rows(left_out):
                 manifest.write(row)
-            for entry in self.reading.label_rows or ():
+            for entry in self.reading.label_rows() if self.reading.label_rows else ():
                 if isinstance(entry, Rejected):
                     left_out.add(entry, of="labels")
                 elif self.labels is not None:
@@ -227,6 +229,7 @@ class Import:
             equal = find_equal(found, seen, set(refused), policy)
             self.together = equal.together
             self._keep_names(found, {*refused, *equal.drop})
+            self._draw_splits(found, {*refused, *equal.drop}, left_out)
             kept: dict[int, dict[str, Any]] = {}
             for one in found:
                 self.tell("putting images in place", one.number + 1, len(found))
@@ -347,16 +350,52 @@ class Import:
                 writer.write({"image": kept[number]["image"], "looks": one.looks, "sure": one.sure})
                 self.summary.looks[one.looks] = self.summary.looks.get(one.looks, 0) + 1
 
+    def _drawn_as(self, image: FoundImage) -> str:
+        """The patient by whom a split is drawn: of several in one split the first."""
+        own = image.patient_id or image.study_id
+        top = self.together.get(digest(own), image.patient_id)
+        return self.ids.of("patient", top) or self.ids.of("study", image.study_id)
+
+    def _draw_splits(self, found: FoundImages, dropped: set[int], left_out: LeftOut) -> None:
+        """Draw the splits that are not known, by what labels or reports say of the patients."""
+        path, before = self.out / "manifest.csv", dict[str, str]()
+        if path.is_file():  # of an earlier run with the same shares and seed
+            rows = (row for row in TableRows(path) if not isinstance(row, Rejected))
+            before = {row.get("patient_id", ""): row.get("split", "") for _, row in rows}
+        studies, patients = Studies(), dict[int, str]()
+        for one in found:
+            if one.number not in dropped:
+                patient = self._drawn_as(one.image)
+                self.splits.add(patient, one.image.split)
+                if before.get(patient) and one.image.split not in SPLITS:
+                    self.splits.add(patient, before[patient])
+                self.splits.note(patient, present(one.image.labels))
+                studies.add(one.image)
+                patients[digest(one.image.study_id)] = patient
+        if self.splits.are_drawn:
+            for study, findings in self._findings(studies, left_out):
+                self.splits.note(patients[digest(study)], findings)
+        self.splits.draw()
+
+    def _findings(self, studies: Studies, left_out: LeftOut) -> Iterator[tuple[str, set[str]]]:
+        """Studies with what their labels, or else their reports, say is present."""
+        if self.reading.findings:
+            for entry in self.reading.label_rows() if self.reading.label_rows else ():
+                if not isinstance(entry, Rejected) and (study := studies.named(entry[0])):
+                    yield study, present(entry[1])
+            return
+        if self._texts is not None:
+            self.reports.take(self._texts, left_out)
+            self._texts = iter(())
+        yield from self.reports.findings(studies, self.tell)
+
     def _keep(self, one: Waiting) -> dict[str, Any] | Skipped | Rejected:
         """Put an image in place and give its row; or say why it is not kept."""
         image, name = one.image, one.name
         patient = self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
         known = self.split_of.get(digest(patient))
-        split = image.split if image.split in SPLITS else known
-        if split is None:
-            top = self.together.get(digest(image.patient_id or image.study_id), "")
-            drawn = self.ids.of("patient", top) or patient
-            split = draw_split(drawn, self.options.split, self.options.seed, image.split)
+        given = image.split if image.split in SPLITS else known
+        split = given or self.splits[self._drawn_as(image)]
         if known not in (None, split):
             return Rejected(image.name, f"its patient is in the split {known} too; keep one")
         if fault := changed_since(image):

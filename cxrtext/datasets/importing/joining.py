@@ -4,7 +4,7 @@ import pickle
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -28,6 +28,8 @@ from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.records import Absent, Box, Rejected, RowWriter, Study
 from cxrtext.records.tables import Kind
+from cxrtext.text import study_sentences
+from cxrtext.text.assertions import affirmed_findings
 
 Tell = Callable[[str, int, int], None]
 """Called with a stage of the work, how much of it is done, and how much there is."""
@@ -159,10 +161,7 @@ class Reports:
             version = self[number]
             study = version.study or version.accession
             if studies is not None:
-                named = (
-                    studies.named(version.accession, version.issuer) if version.accession else None
-                )
-                named = named or (studies.named(version.study) if version.study else None)
+                named = _study_of(version, studies)
                 if named is None:
                     self.counts.without_study += 1
                     continue
@@ -175,6 +174,17 @@ class Reports:
             self._names[digest(study)] = study
         return found
 
+    def findings(self, studies: Studies, tell: Tell) -> Iterator[tuple[str, set[str]]]:
+        """The findings that each version affirms, with its study, of those that it belongs to."""
+        for number in range(len(self._places)):
+            version = self[number]
+            study = _study_of(version, studies)
+            if study is not None:
+                said = study_sentences(Study(study, version.report, version.sections))
+                yield study, affirmed_findings(one.sentence for one in said)
+            if number % 100 == 0:
+                tell("reading findings", number + 1, len(self._places))
+
     def _columns(self, of_study: Mapping[int, Sequence[int]]) -> list[str]:
         sections: dict[str, None] = {}
         has_report = False
@@ -184,6 +194,16 @@ class Reports:
                 sections.update(dict.fromkeys(version.sections))
                 has_report = has_report or bool(version.report) or not version.sections
         return ["study_id", *(("report",) if has_report else ()), *sections]
+
+
+def _study_of(version: ReportVersion, studies: Studies) -> str | None:
+    found = studies.named(version.accession, version.issuer) if version.accession else None
+    return found or (studies.named(version.study) if version.study else None)
+
+
+def present(labels: Mapping[str, str]) -> set[str]:
+    """The findings that labels say are present."""
+    return {name for name, value in labels.items() if value == "1"}
 
 
 class LabelTable:
@@ -210,7 +230,7 @@ class LabelTable:
         self._said[digest(study_id)] = said
         self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
         self.studies += 1
-        self.findings.update(name for name, value in row[1].items() if value == "1")
+        self.findings.update(present(row[1]))
 
 
 class Boxes:

@@ -117,8 +117,8 @@ class Reading:
     offered: Columns = ()  # the metadata that there are
     lists_left_out: bool = True  # whether metadata that the user did not ask for are named
     findings: Columns = ()  # columns of the labels; empty where there are none
-    # labels that do not come with the images.
-    label_rows: Iterable[LabelRow | Rejected] | None = None
+    # reads the labels that do not come with the images.
+    label_rows: Callable[[], Iterable[LabelRow | Rejected]] | None = None
     # open the reports and boxes of the set, where it has some.
     reports: Callable[[], Iterable[Study | ReportVersion | Rejected]] | None = None
     boxes: Callable[[], Iterable[Box | Absent | Rejected]] | None = None

@@ -124,7 +124,7 @@ def open_generic(root: Path, _: Path, table: Path | None = None) -> Reading | No
         images=images,
         offered=tuple(c for c in present if c and c not in (*_KNOWN, *_TEXT, *own)),
         findings=findings,
-        label_rows=label_rows(labels, findings) if labels else None,
+        label_rows=partial(label_rows, labels, findings) if labels else None,
         reports=partial(as_reports, texts) if texts else None,
         boxes=partial(iter_boxes, boxes, absent=True) if boxes else None,
     )

@@ -100,7 +100,7 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
         images=images,
         offered=tuple(KEEP),
         findings=findings,
-        label_rows=label_rows(labels, findings) if labels else None,
+        label_rows=partial(label_rows, labels, findings) if labels else None,
         reports=partial(open_reports, files) if any(files.glob("p*/p*/*.txt")) else None,
         boxes=partial(iter_boxes, boxes[0], absent=True) if boxes else None,
     )

@@ -172,6 +172,6 @@ def open_padchest(root: Path, out: Path) -> Reading | None:
         images=images,
         offered=KEEP,
         findings=findings(),
-        label_rows=labels(),
+        label_rows=labels,
         reports=partial(_reports, table),
     )

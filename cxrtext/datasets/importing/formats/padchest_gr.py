@@ -191,7 +191,7 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
         images=images,
         offered=KEEP,
         findings=findings(),
-        label_rows=labels(),
+        label_rows=labels,
         reports=reports,
         boxes=boxes,
     )

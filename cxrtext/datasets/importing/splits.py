@@ -1,0 +1,129 @@
+"""Who trains, validates and tests: whole patients, with the share of every finding in each part.
+
+A patient has a part of its own, drawn by a hash of its id and the seed.  From the rarest finding
+on, patients leave it for the part that has too few of the finding, as few patients as that takes:
+so most keep theirs however the archive grows.  A part that is known, from the set or from an
+earlier import into the folder, is kept.
+
+Source: Sechidis, Tsoumakas and Vlahavas 2011 (On the stratification of multi-label data), Fig. 1,
+for the rarest finding first and the part that lacks most; the parts drawn by hashes are ours.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cxrtext.datasets.importing.reading import TRAIN_OR_VAL
+from cxrtext.records.manifest import SPLITS
+
+Shares = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Patient:
+    drawn: str  # the part by its hash
+    order: int  # the hash
+    parts: tuple[str, ...]  # that it may be in
+    part: str = ""  # once it is known
+    findings: set[str] = field(default_factory=set)
+
+
+def _patient(patient: str, shares: Shares, seed: int, given: str) -> _Patient:
+    train, val, test = shares
+    if given == TRAIN_OR_VAL:
+        test = 0
+        train, val = (train, val) if train + val else (1, 0)
+    key = f"cxrtext split {seed}".encode()[:64]
+    data = patient.encode("utf-8", "surrogatepass")
+    order = int.from_bytes(hashlib.blake2b(data, digest_size=8, key=key).digest())
+    place = order * (train + val + test) >> 64
+    drawn = "train" if place < train else "val" if place < train + val else "test"
+    parts = (part for part, share in zip(SPLITS, (train, val, test), strict=True) if share)
+    return _Patient(drawn, order, tuple(parts))
+
+
+class Splits:
+    """The parts of the patients of an import."""
+
+    def __init__(self, shares: Shares, seed: int) -> None:
+        self._shares, self._seed = shares, seed
+        self._patients: dict[str, _Patient] = {}
+
+    def add(self, patient: str, given: str = "") -> None:
+        """Take a patient, and the part that is known: a split, ``TRAIN_OR_VAL`` or ""."""
+        if patient not in self._patients:
+            self._patients[patient] = _patient(patient, self._shares, self._seed, given)
+        if given in SPLITS:
+            self._patients[patient].part = given
+
+    @property
+    def are_drawn(self) -> bool:
+        """Whether the part of some patient is not known yet."""
+        return not all(one.part for one in self._patients.values())
+
+    def note(self, patient: str, findings: Iterable[str]) -> None:
+        """Note findings of a patient that was taken."""
+        self._patients[patient].findings.update(findings)
+
+    def draw(self) -> None:
+        """Settle the part of every patient; a finding of fewer patients than parts moves none."""
+        holders: dict[str, list[_Patient]] = defaultdict(list)
+        for one in sorted(self._patients.values(), key=lambda one: one.order):
+            for finding in one.findings:
+                holders[finding].append(one)
+        known = {f: Counter(p.part for p in some if p.part) for f, some in holders.items()}
+        left = {f: len(some) - known[f].total() for f, some in holders.items()}
+        while left:
+            finding = min(left, key=lambda one: (left[one], one))
+            del left[finding]
+            room = quotas(len(holders[finding]), self._shares)
+            for part in room:
+                room[part] -= known[finding][part]
+            for one in _placed([one for one in holders[finding] if not one.part], room):
+                for other in one.findings:
+                    known[other][one.part] += 1
+                    if other in left:
+                        left[other] -= 1
+        for one in self._patients.values():
+            one.part = one.part or one.drawn
+
+    def __getitem__(self, patient: str) -> str:
+        return self._patients[patient].part
+
+
+def _placed(patients: Iterable[_Patient], room: Mapping[str, int]) -> list[_Patient]:
+    """Give patients their own parts as far as there is room, and then those that lack most."""
+    left, others, placed = Counter(room), list[_Patient](), list[_Patient]()
+    for one in patients if left else ():
+        if left[one.drawn] > 0:
+            one.part = one.drawn
+            left[one.drawn] -= 1
+            placed.append(one)
+        else:
+            others.append(one)
+    for one in others:
+        best = max(one.parts, key=lambda part: left[part])
+        one.part = best if left[best] > 0 else one.drawn
+        left[one.part] -= 1
+    return placed + others
+
+
+def quotas(patients: int, shares: Shares) -> dict[str, int]:
+    """How many of so many patients each part is to have: at least one; none where they are fewer.
+
+    >>> quotas(7, (80, 10, 10))
+    {'train': 5, 'val': 1, 'test': 1}
+    """
+    parts = {part: share for part, share in zip(SPLITS, shares, strict=True) if share}
+    if patients < len(parts):
+        return {}
+    exact = {part: patients * share / sum(shares) for part, share in parts.items()}
+    found = {part: max(1, int(value)) for part, value in exact.items()}
+    while (missing := patients - sum(found.values())) != 0:
+        # The part that is farthest below its share gets one; the one farthest above gives one.
+        sign = 1 if missing > 0 else -1
+        some = [part for part in found if sign > 0 or found[part] > 1]
+        part = max(some, key=lambda part: sign * (exact[part] - found[part]))
+        found[part] += sign
+    return found
