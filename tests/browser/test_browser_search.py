@@ -207,6 +207,7 @@ def test_sentences_are_found(visit: Any) -> None:
     page = visit("#/search")
     page.check("[name=target][value=sentences]", force=True)
     assert not page.is_visible("#not")
+    assert page.is_visible("#where")
     page.fill("#query", "pleural effusion")
     page.press("#query", "Enter")
     page.wait_for_selector("#results .line")

@@ -86,6 +86,23 @@ def test_each_finding_says_how_well_it_is_detected(visit: Any) -> None:
     assert field.count() == 1
 
 
+@pytest.mark.usefixtures("calibrated")
+def test_a_sentence_that_names_a_finding_says_how_well_that_is_detected(visit: Any) -> None:
+    page = _shown(visit(IMAGE))
+    page.click("#tab-locate")
+    said = {}
+    for sentence in ("Pulmonary edema", "Edema on the left.", "A fracture."):
+        page.fill("#sentence", sentence)
+        page.press("#sentence", "Enter")
+        page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+        said[sentence] = page.text_content("#locate-result .quality")
+    assert list(said.values()) == [
+        "AUC .95 (.91–.98)",
+        "as evaluated, Edema: AUC .95 (.91–.98)",
+        "not evaluated",
+    ]
+
+
 def test_a_lateral_view_has_no_sides(page: Any, visit: Any) -> None:
     def turned(route: Any) -> None:
         answer = route.fetch()

@@ -31,12 +31,17 @@ const about = (found) => `Similarity from −1 to 1 · ` + (found.stands_out ===
   : `${plural(found.boxes.length, "region")} · best at ` +
     `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`);
 
-/** What was measured of the finding whose prompt a sentence is. */
-function evaluatedOf(sentence) {
+/** What was measured of the finding whose prompt a sentence is, or that it names in other words. */
+function qualityOf(sentence, ofUnlike) {
   const { prompts = {}, evaluated = null } = session.current.model ?? {};
   const asks = ({ positive, negative }) => [...positive, ...negative].includes(sentence);
-  const finding = Object.keys(prompts).find((name) => asks(prompts[name]));
-  return evaluated?.findings[finding] ?? null;
+  const asked = Object.keys(prompts).find((name) => asks(prompts[name]));
+  const said = sentence.toLowerCase();
+  const finding = asked ?? Object.keys(prompts).find((name) => said.includes(name.toLowerCase()));
+  const measured = evaluated?.findings[finding] ?? null;
+  const tag = qualityTag(measured, ofUnlike);
+  if (measured && !asked && !ofUnlike) tag.prepend(`as evaluated, ${finding}: `);
+  return tag;
 }
 
 let answered = null;
@@ -72,7 +77,7 @@ function showResult(sentence, found, secret) {
           { className: "result-about muted small-text" },
           about(found),
         ),
-        qualityTag(evaluatedOf(sentence), isUnlike(found.unlike)),
+        qualityOf(sentence, isUnlike(found.unlike)),
         isUnlike(found.unlike_sentence)
           ? element("p", { className: "sentence-unlike" }, UNLIKE_SENTENCE)
           : null,
