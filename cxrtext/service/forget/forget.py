@@ -211,6 +211,7 @@ class _Work:
         self._tell, self._wait_s = tell, wait_s
         self._pieces = caches.Pieces(frozenset(), frozenset())
         self._dicom: dict[Path, tuple[str, str]] = {}  # patient and study of headers
+        self._unread: list[Path] = []  # pictures that no table lists, without a header to read
 
     # --- who they are ---
 
@@ -220,8 +221,12 @@ class _Work:
         listed = self._listed()
         for number, path in enumerate(places.pictures):
             self._tell("reading headers", number + 1, len(places.pictures))
-            if path.resolve() not in listed and (said := _header_ids(path)):
+            if path.resolve() in listed:
+                continue
+            if said := _header_ids(path):
                 self._dicom[path] = said
+            else:
+                self._unread.append(path)
         for _ in range(ROUNDS):
             before = subject.size
             for path in filter(_lists_studies, places.tables):
@@ -233,6 +238,8 @@ class _Work:
                 if patient in subject.patients or study in subject.studies:
                     subject.studies.update({study, self._ids.of("study", study)} - {""})
                     subject.files.add(str(path))
+            for path in places.peers:
+                inboxes.learn_peer(path, subject, self._ids)
             if subject.size == before:
                 break
         for path in places.tables:
@@ -341,7 +348,9 @@ class _Work:
         for path in places.results:
             add("results", path, caches.count_results(path, subject))
         for path in places.inboxes:
-            add("inbox", path, inboxes.count_inbox(path, subject))
+            add("inbox", path, inboxes.count_inbox(path, subject, self._ids))
+        for path in places.peers:
+            add("state of a peer", path, inboxes.count_peer(path, subject, self._ids))
         for path in places.features:
             entries, why = self._features(path)
             add("features of a locked encoder", path, entries, why)
@@ -383,7 +392,7 @@ class _Work:
         gone = set(self._texts())
         # Of a table only what names them elsewhere than in the columns of ids, such as a path.
         tables_left = [path for path in self._places.tables if not tables.count(path, self.subject)]
-        others = (*self._places.others, *self._places.texts, *tables_left)
+        others = (*self._places.others, *self._unread, *self._places.texts, *tables_left)
         paths = [path for path in others if path not in gone]
         for number, path in enumerate(paths):
             self._tell("searching other files", number + 1, len(paths))
@@ -431,8 +440,11 @@ class _Work:
             if caches.count_results(path, subject):
                 caches.forget_results(path, subject)
         for path in places.inboxes:
-            if inboxes.count_inbox(path, subject):
-                inboxes.forget_inbox(path, subject)
+            if inboxes.count_inbox(path, subject, self._ids):
+                inboxes.forget_inbox(path, subject, self._ids)
+        for path in places.peers:
+            if inboxes.count_peer(path, subject, self._ids):
+                inboxes.forget_peer(path, subject, self._ids)
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
             self._remove_from_index(folder)

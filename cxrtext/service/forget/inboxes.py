@@ -1,25 +1,34 @@
-"""Inboxes (`cxrtext.pacs.inbox`, which stands above this layer): what is of somebody in them."""
+"""Inboxes, and states of pull and follow (`cxrtext.pacs`, above this layer): whom they know."""
 
+import json
+import re
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import HeldError
 from cxrtext.files import remove_file
 from cxrtext.service.forget.caches import NO_CACHE, opened
-from cxrtext.service.forget.subject import Subject
+from cxrtext.service.forget.subject import SHORTEST, Subject
 
 INBOX_TABLES = frozenset({"entries", "objects", "reports", "listeners"})
 """Tables by which its file is known."""
 
-_OBJECTS = "objects"
-"""Folder of what waits, beside the file."""
+PEER_TABLES = frozenset({"facts", "studies", "instances"})
+"""Tables by which what is known of a pulled or followed peer is known."""
 
-_BUSY_INBOX = "is in use: stop 'cxrtext listen', 'hl7 listen', 'follow' and 'inbox work' first"
+_OBJECTS, _BAD = "objects", "bad"
+"""Folders beside the file: of what waits, and of messages that could not be read."""
+
+_BUSY = "is in use: stop 'cxrtext listen', 'hl7 listen', 'follow', 'pull' and 'inbox work' first"
+_MARKS = re.compile(r"[|^~&\\\r\n\x0b\x1c]")
 
 
 def _of_inbox(
-    path: Path, base: sqlite3.Connection, subject: Subject
+    path: Path, base: sqlite3.Connection, subject: Subject, ids_of: Ids
 ) -> dict[str, list[tuple[object]]]:
     """Keys of the rows about them, by table."""
     ids = {*subject.patients, *subject.studies}
@@ -30,12 +39,12 @@ def _of_inbox(
 
     objects = rows("SELECT instance, patient, study FROM objects")
     reports = base.execute("SELECT report, patient, study, joined, accession FROM reports")
-    messages = _messages(path, base, subject)
+    waiting = _waiting(path, base, subject, ids_of)
     return {
         "objects": [(row[0],) for row in objects],
         "reports": [(row[0],) for row in reports if (ids & set(row[1:4])) or row[4] in numbers],
         "entries": [(row[0],) for row in rows("SELECT entry, study FROM entries")]
-        + [(entry,) for entry in messages],
+        + [(entry,) for entry in waiting],
         # Known by the number and the name of an image of the index.
         "pictures": [
             (image,)
@@ -51,34 +60,92 @@ def _numbers(base: sqlite3.Connection, ids: set[str]) -> set[str]:
     return {row[0] for row in objects if row[0] and ids & set(row[1:])} | ids
 
 
-def _messages(path: Path, base: sqlite3.Connection, subject: Subject) -> dict[int, Path]:
-    """The files of reports that wait and are about them, by entry."""
+def _waiting(
+    path: Path, base: sqlite3.Connection, subject: Subject, ids_of: Ids
+) -> dict[int, Path]:
+    """The files of reports and deletions that wait, or failed, and are about them, by entry."""
     found = {}
     numbers = _numbers(base, {*subject.patients, *subject.studies})
-    bare = {patient.partition(":")[2] for patient in subject.patients}
-    for entry, file, charset in base.execute(
-        "SELECT entry, file, charset FROM entries WHERE what = 'message' AND file IS NOT NULL"
+    for entry, what, file, charset in base.execute(
+        "SELECT entry, what, file, charset FROM entries WHERE what <> 'object' AND file IS NOT NULL"
     ).fetchall():
-        message = path.parent / _OBJECTS / file
-        try:
-            said = read_message(message.read_bytes(), "", charset)
-        except (MessageError, OSError):
+        waiting = path.parent / _OBJECTS / file
+        if not waiting.is_file():
             continue
-        if said is not None and (
-            {said.study, said.accession, said.patient} & numbers - {""}
-            or (":" not in said.patient and said.patient in bare - {""})
+        data = waiting.read_bytes()
+        if (
+            _says(data, charset, subject, numbers)
+            if what == "message"
+            else _deletes(data, subject, ids_of)
         ):
-            found[entry] = message
+            found[entry] = waiting
     return found
 
 
-def count_inbox(path: Path, subject: Subject) -> int:
-    """How many rows of an inbox are about them."""
+def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> bool:
+    """Whether a message is about them."""
+    bare = _bare(subject)
+    try:
+        said = read_message(data, "", charset)
+    except MessageError:
+        return _names(data, numbers | bare)
+    return said is not None and bool(
+        {said.study, said.accession, said.patient} & numbers - {""}
+        or (":" not in said.patient and said.patient in bare)
+    )
+
+
+def _bare(subject: Subject) -> set[str]:
+    """Their numbers without the issuer."""
+    return {patient.partition(":")[2] for patient in subject.patients} - {""}
+
+
+def _names(data: bytes, names: set[str]) -> bool:
+    """Whether a message that cannot be read names them.
+
+    An id is a whole part of any field; a short one, which may stand for anything, of PID-3.
+    """
+    text = data.decode("utf-8", "replace")
+    parts = set(_MARKS.split(text))
+    own = re.findall(r"(?:^|[\r\n])PID\|[^|\r\n]*\|[^|\r\n]*\|([^|\r\n]*)", text)
+    own_parts = {part for field in own for part in _MARKS.split(field)}
+    return any(name in (parts if len(name) >= SHORTEST else own_parts) for name in names)
+
+
+def _deletes(data: bytes, subject: Subject, ids_of: Ids) -> bool:
+    """Whether a deletion names one of their studies or images."""
+    try:
+        said = json.loads(data)
+        study, instance = str(said.get("study", "")), str(said.get("instance", ""))
+    except (ValueError, AttributeError):
+        return False
+    return _is_theirs(study, instance, subject, ids_of)
+
+
+def _is_theirs(study: str, instance: str, subject: Subject, ids_of: Ids) -> bool:
+    """Whether UIDs of headers are theirs; hashed, too, as the index may have them."""
+    return bool(
+        {study, ids_of.of("study", study)} & subject.studies - {""}
+        or {instance, ids_of.of("instance", instance)} & subject.images - {""}
+    )
+
+
+def _bad(path: Path, base: sqlite3.Connection, subject: Subject) -> Iterator[Path]:
+    """Messages that were refused and name them."""
+    names = _numbers(base, {*subject.patients, *subject.studies}) | _bare(subject)
+    for message in sorted((path.parent / _BAD).glob("*")):
+        if message.is_file() and _names(message.read_bytes(), names):
+            yield message
+
+
+def count_inbox(path: Path, subject: Subject, ids_of: Ids) -> int:
+    """How many rows and refused messages of an inbox are about them."""
     with opened(path, mend=NO_CACHE) as base:
-        return sum(map(len, _of_inbox(path, base, subject).values()))
+        rows = sum(map(len, _of_inbox(path, base, subject, ids_of).values()))
+        return rows + len(list(_bad(path, base, subject)))
 
 
-def forget_inbox(path: Path, subject: Subject) -> None:
+def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
     """Take them out; who receives or works must be stopped, so that no byte stays in a journal.
 
     Raises:
@@ -86,12 +153,72 @@ def forget_inbox(path: Path, subject: Subject) -> None:
         WorkError: It is damaged.
     """
     keys = {"objects": "instance", "reports": "report", "entries": "entry", "pictures": "image"}
+    with _stopped(path) as base:
+        about = _of_inbox(path, base, subject, ids_of)
+        for file in [*_waiting(path, base, subject, ids_of).values(), *_bad(path, base, subject)]:
+            remove_file(file)
+        for table, rows in about.items():
+            base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
+
+
+# --- what is known of a peer ---
+
+
+def _of_peer(base: sqlite3.Connection, subject: Subject, ids_of: Ids) -> list[tuple[str, str]]:
+    """Their studies and instances; of a row that names one of the two, the other is ""."""
+    there = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+    rows = " UNION ".join(query for table, query in _PEER_ROWS.items() if table in there)
+    return [row for row in base.execute(rows) if _is_theirs(*row, subject, ids_of)]
+
+
+_PEER_ROWS = {
+    "studies": "SELECT study, '' FROM studies",
+    "pending": "SELECT study, '' FROM pending",
+    "instances": "SELECT study, instance FROM instances",
+    "renewed": "SELECT '', instance FROM renewed",
+}
+
+
+def learn_peer(path: Path, subject: Subject, ids_of: Ids) -> None:
+    """Learn what a peer called their studies and images, those that never entered, too."""
+    with opened(path, mend=NO_CACHE) as base:
+        for study, instance in _of_peer(base, subject, ids_of):
+            subject.studies.update({study} - {""})
+            subject.images.update({instance} - {""})
+
+
+def count_peer(path: Path, subject: Subject, ids_of: Ids) -> int:
+    """How many studies and objects are known of a peer that are theirs."""
+    with opened(path, mend=NO_CACHE) as base:
+        return len(_of_peer(base, subject, ids_of))
+
+
+def forget_peer(path: Path, subject: Subject, ids_of: Ids) -> None:
+    """Take them out; all else stays known, so that deletions at the peer are found further on.
+
+    Raises:
+        HeldError: Another process has it open.
+        WorkError: It is damaged.
+    """
+    with _stopped(path) as base:
+        theirs = _of_peer(base, subject, ids_of)
+        for table, key, place in (
+            *(("studies", "study", 0), ("pending", "study", 0)),
+            *(("instances", "instance", 1), ("renewed", "instance", 1)),
+        ):
+            if base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                keys = [(row[place],) for row in theirs if row[place]]
+                base.executemany(f"DELETE FROM {table} WHERE {key} = ?", keys)  # noqa: S608
+        # Accession numbers are asked for anew in any case, and name patients.
+        if base.execute("SELECT 1 FROM sqlite_master WHERE name = 'questions'").fetchone():
+            base.execute("DELETE FROM questions WHERE kind = 'accession'")
+
+
+@contextmanager
+def _stopped(path: Path) -> Iterator[sqlite3.Connection]:
+    """A state that nobody works with (HeldError)."""
     try:
         with opened(path, write=True, mend=NO_CACHE) as base:
-            about = _of_inbox(path, base, subject)
-            for file in _messages(path, base, subject).values():
-                remove_file(file)
-            for table, rows in about.items():
-                base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
+            yield base
     except HeldError:
-        raise HeldError(f"{path}: {_BUSY_INBOX}, then run the command again") from None
+        raise HeldError(f"{path}: {_BUSY}, then run the command again") from None

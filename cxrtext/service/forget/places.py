@@ -15,7 +15,7 @@ from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
 from cxrtext.service.forget.caches import RESULTS, tables_of
-from cxrtext.service.forget.inboxes import INBOX_TABLES
+from cxrtext.service.forget.inboxes import INBOX_TABLES, PEER_TABLES
 from cxrtext.service.forget.tables import ENDINGS, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
@@ -39,6 +39,7 @@ class Places:
     facts: list[Path] = field(default_factory=list)
     results: list[Path] = field(default_factory=list)  # of folders of results for a PACS
     inboxes: list[Path] = field(default_factory=list)  # their queues
+    peers: list[Path] = field(default_factory=list)  # what pull and follow know of one
     features: list[Path] = field(default_factory=list)
     tables: list[Path] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
@@ -129,6 +130,8 @@ def _put(found: Places, path: Path, *, is_index: bool) -> None:
     elif suffix in (".sqlite", ".partial", ".db") and (names := tables_of(path)):
         if {"model", "score"} <= names:
             found.scores.append(path)
+        elif names >= PEER_TABLES:
+            found.peers.append(path)
         elif "facts" in names:
             found.facts.append(path)
         elif names >= RESULTS:
