@@ -30,6 +30,7 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
+from cxrtext.text.assertions import FUNCTION_WORDS
 
 FAMILIAR = "familiar.safetensors"
 FORMAT, VERSION = "cxrtext familiar images and sentences", 1
@@ -64,6 +65,7 @@ LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2
 
 _STEP = 1 / 255
 _WORD = re.compile(r"[^\W\d_]+")
+_TELLS_NOTHING = FUNCTION_WORDS | {"left", "right", "bilateral", "tiny", "small", "big", "large"}
 
 Rows = NDArray[np.float64]
 Squares = NDArray[np.uint8]
@@ -240,8 +242,12 @@ class KnownWords:
     threshold: float
 
     def share(self, sentence: str) -> float:
-        """Share of a sentence's words that are unknown; 1 where it has no word."""
-        words = words_of(sentence)
+        """Share of a sentence's words that are unknown; 1 where it has no word.
+
+        Articles, sides and sizes tell nothing, and count where there is nothing else.
+        """
+        every = words_of(sentence)
+        words = [word for word in every if word not in _TELLS_NOTHING] or every
         if not words:
             return 1.0
         wanted = np.array([_digest(word) for word in words], dtype=np.int64)

@@ -40,7 +40,7 @@ _WITHOUT_MEANING = """
     there this that these those it its which no not nor both either any all each also again still
     now but within without well
 """
-_FUNCTION = frozenset(re.findall(r"\S+", _WITHOUT_MEANING))
+FUNCTION_WORDS = frozenset(re.findall(r"\S+", _WITHOUT_MEANING))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -192,7 +192,7 @@ def statements_of(sentence: str) -> set[str]:
     words = words_of(sentence)
     if words.affirmed or words.hedged:
         return set(words.denied - words.affirmed)
-    return set(_TOKEN.findall(sentence.lower())) - _FUNCTION
+    return set(_TOKEN.findall(sentence.lower())) - FUNCTION_WORDS
 
 
 def learn_vocabulary(studies: Sequence[Sequence[str]]) -> Vocabulary:

@@ -111,8 +111,18 @@ def test_words_that_few_studies_say_are_unknown() -> None:
     assert known.share("1234 -") == 1
     assert words_of("No 2nd pneumothorax; T-wave") == ["no", "nd", "pneumothorax", "t", "wave"]
     assert known.of("the lungs are asdf").flagged
-    assert not known.of("the lungs are clear and the lungs are asdf").flagged
+    assert not known.of("the lungs are clear, clear lungs and asdf").flagged
     assert know_words(said[:2]) is None
+
+
+def test_a_side_and_an_article_make_no_sentence_familiar_or_odd() -> None:
+    said = [(f"s{i}", "There is a left pleural effusion of the lung.") for i in range(3)]
+    known = know_words(said)
+    assert known is not None
+    assert not known.of("Pleural effusion, right, big.").flagged
+    assert known.of("There is a fracture of the left lung.").flagged
+    assert not known.of("Left.").flagged
+    assert known.of("Right.").flagged
 
 
 def test_the_limit_of_words_is_that_of_the_held_out_sentences() -> None:
