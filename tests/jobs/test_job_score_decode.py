@@ -13,7 +13,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.jobs.decode import DecodeOptions, decode_job, finish_decode
 from cxrtext.jobs.driver import Part, Running
-from cxrtext.jobs.engines import Outcome
+from cxrtext.jobs.engines.engine import Outcome
 from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
 from cxrtext.language import score_reports
 from cxrtext.records import read_manifest
