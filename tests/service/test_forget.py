@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import zlib
 from contextlib import closing
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -51,7 +52,7 @@ from cxrtext.service.forget import caches
 from cxrtext.service.forget.caches import CACHE, NO_CACHE
 from cxrtext.service.forget.forget import Place, forget
 from cxrtext.service.forget.subject import Subject
-from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
+from cxrtext.training.data.locked_features import ENTRY, Keeping, lock_images, lock_sentences
 
 PATIENT, STUDY, SCANNED = "PLANTEDPATIENT77", "PLANTEDSTUDY88", "PLANTEDUPLOAD55"
 IMAGE = "images/PLANTEDIMAGE99.png"
@@ -338,6 +339,27 @@ def test_what_was_stopped_halfway_is_named_too(
     assert ("job", "archive job") in found
     assert {place.path for place in places if place.what == "index"} == {str(root / "index")}
     assert before == {path: path.read_bytes() for path in before}
+
+
+def test_damaged_features_do_not_keep_others_from_being_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "regions-0.f16"
+    rows = np.arange(3 * 400, dtype=np.float16).reshape(3, 400)
+    keys = np.array([(bytes([n] * 16), zlib.crc32(rows[n].tobytes())) for n in range(3)], ENTRY)
+    wanted = frozenset({bytes([2] * 16)})
+
+    def forgotten(data: bytes) -> None:
+        path.write_bytes(data)
+        path.with_suffix(".keys").write_bytes(keys.tobytes())
+        assert caches.count_features(path, wanted) == 1
+        caches.forget_features(path, wanted)
+
+    whole = bytearray(rows.tobytes())
+    whole[7] ^= 1  # in the first
+    forgotten(bytes(whole))
+    assert path.read_bytes() == bytes(whole[:1600]) + bytes(800)
+    assert caches.count_features(path, wanted) == 0
+    forgotten(bytes(whole) + b"of a stopped run")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:

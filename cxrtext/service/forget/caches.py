@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cxrtext.errors import CxrTextError, DiskError, HeldError, WorkError, kind_of, line_of
+from cxrtext.errors import CxrTextError, DiskError, HeldError, kind_of, line_of
 from cxrtext.files import only_one, remove_file
 from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache_store import NAME as DECODED
@@ -291,8 +291,16 @@ def _features(path: Path, wanted: frozenset[bytes]) -> tuple[list[int], int]:
 
 
 def _row_bytes(path: Path, entries: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
-    """Bytes of one entry's features, which the file does not say: by the first ones' checksums."""
+    """Bytes of one entry's features, which the file does not say: by checksums; 0 of a damaged one.
+
+    A stopped run may have left features that are not noted: then the first ones' tell.
+    """
     with path.open("rb") as handle:
+        size, left = divmod(os.fstat(handle.fileno()).st_size, len(entries))
+        for entry in () if left or not size or size > LONGEST_ROW else entries:
+            if zlib.crc32(handle.read(size)) == entry["checksum"]:
+                return size
+        handle.seek(0)
         start = handle.read(LONGEST_ROW)
         total = 0
         for size in range(2, len(start) + 1, 2):
@@ -302,7 +310,7 @@ def _row_bytes(path: Path, entries: np.ndarray[tuple[int], np.dtype[np.void]]) -
             handle.seek(size)
             if len(entries) == 1 or zlib.crc32(handle.read(size)) == entries[1]["checksum"]:
                 return size
-    raise WorkError(f"{path}: is damaged; remove it with its .keys: it is a cache")
+    return 0
 
 
 def count_features(path: Path, wanted: frozenset[bytes]) -> int:
@@ -311,11 +319,14 @@ def count_features(path: Path, wanted: frozenset[bytes]) -> int:
 
 
 def forget_features(path: Path, wanted: frozenset[bytes]) -> None:
-    """Overwrite features and their keys."""
+    """Overwrite features and their keys; a damaged file goes as a whole: it is a cache."""
     with only_one(path):
         places, size = _features(path, wanted)
+        if places and not size:
+            remove_file(path.with_suffix(".keys"))
+            remove_file(path)
         checksum = np.array([(b"", zlib.crc32(bytes(size)))], dtype=ENTRY).tobytes()
-        for place in places:
+        for place in places if size else ():
             _overwrite(path, place * size, size)
             with path.with_suffix(".keys").open("r+b") as keys:
                 keys.seek(place * ENTRY.itemsize)
