@@ -74,7 +74,7 @@ class HubError(WorkError):
     """The model hub cannot be reached, or does not have the model."""
 
 
-def kind_of(error: sqlite3.Error) -> type[WorkError]:
+def kind_of(error: sqlite3.Error | UnicodeDecodeError) -> type[WorkError]:
     """What an error of SQLite's is to a user."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -224,7 +224,7 @@ def _is_score_cache(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
             names = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
         return path.name == "scores.sqlite"
     return {"model", "score"} <= names
 

@@ -85,7 +85,7 @@ def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
             f"{folder}: {what} cannot be kept ({reason}); make room or name another "
             "folder, then run again: what was done is kept"
         ) from None
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
         raise DataError(
             f"{folder}: the catalogue of decoded images is damaged; delete the folder, and it is "
             "made again"

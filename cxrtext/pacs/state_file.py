@@ -65,11 +65,11 @@ class StateFile:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            if type(error) is sqlite3.DatabaseError:
-                said = f"is damaged ({line_of(error)}); {self._mend}"
-                raise DataError(f"{self._where}: {said}") from None
+        except sqlite3.OperationalError as error:
             raise kind_of(error)(f"{self._where}: {line_of(error)}") from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of its message
+            said = f"is damaged ({line_of(error)}); {self._mend}"
+            raise DataError(f"{self._where}: {said}") from None
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -476,3 +477,310 @@ def test_notes_of_experiments(tmp_path: Path, chance: random.Random) -> None:
     notes = [out / "experiment.json", out / "stages" / "data.json"]
     try_flips("notes of experiments", notes, lambda: [read_json(note) for note in notes], chance)
     assert read_sealed(notes[0])["seeds"] == 3
+
+
+def kept_as(path: Path, read: Read) -> Read:
+    """Read, and let what lies at a path be as it was before."""
+    before = {p: p.read_bytes() for p in [path, *path.rglob("*")] if p.is_file()}
+
+    def again() -> object:
+        try:
+            return read()
+        finally:
+            for file in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
+                if file not in before:
+                    file.unlink()
+            for file, content in before.items():
+                if not file.is_file() or file.read_bytes() != content:
+                    file.write_bytes(content)
+
+    return again
+
+
+@pytest.mark.slow
+def test_image_weights(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.models.image_encoder import ImageEncoder
+    from cxrtext.models.image_weights import load_image_weights
+    from cxrtext.models.weight_files import save_sealed
+
+    encoder = ImageEncoder("resnet-narrow")
+    path = tmp_path / "encoder.safetensors"
+    save_sealed(path, encoder.state_dict(prefix="encoder."), {"of": "a test"})
+
+    def read() -> str:
+        load_image_weights(encoder, path)
+        return digest(*encoder.state_dict().values())
+
+    try_flips("encoder.safetensors", [path], read, chance)
+
+
+def rows_of(database: Any) -> list[Any]:
+    """All rows of the tables of a database, but those of the sums."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    names = [name for (name,) in database.execute(query) if name != "row_sums"]
+    return [database.execute(f"SELECT * FROM {name}").fetchall() for name in names]
+
+
+@pytest.mark.slow
+def test_state_of_pull_and_follow(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.pacs.follow.state import FollowState, Seen
+    from cxrtext.pacs.pull.state import Row, State
+
+    uids = [f"1.2.840.{number}" for number in range(200)]
+    with State(tmp_path / "pull.sqlite") as state:
+        state.belongs_to("archive")
+        state.answer("day", "20240301", "DX", dict.fromkeys(uids, "20240301"), True)
+        for uid in uids[:30]:
+            rows = [Row(f"{uid}.{n}", uid, f"{uid}.9", "found", file=f"{n}.dcm") for n in range(4)]
+            state.list_study(uid, rows, 0)
+            state.settle(f"{uid}.1", "fetched", digest="ab" * 32, size=12345)
+    with FollowState(tmp_path / "follow.sqlite") as following:
+        following.note("since", "2024-03-01")
+        for uid in uids:
+            following.know_study(uid, "20240301", "2")
+            following.know(Seen(f"{uid}.1", uid, "entered", "", "cd" * 32))
+
+    def read(name: str, kind: type[Any]) -> object:
+        with kind(tmp_path / name) as state:
+            return rows_of(state._db)
+
+    for name, kind in (("pull.sqlite", State), ("follow.sqlite", FollowState)):
+        path = tmp_path / name
+        try_flips(name, [path], kept_as(path, lambda n=name, k=kind: read(n, k)), chance)
+
+
+@pytest.mark.slow
+def test_inbox(tmp_path: Path, chance: random.Random) -> None:
+    """Its queue, and what waits in it."""
+    from cxrtext.errors import DataError
+    from cxrtext.pacs.inbox.inbox import Inbox
+
+    folder = tmp_path / "inbox"
+    with Inbox(folder, reserve=0) as inbox:
+        for number in range(50):
+            inbox.put("PACS", b"object %d" % number * 200)
+        with inbox.finishing() as finishing:
+            for entry in inbox.waiting(40)[20:]:
+                finishing.hold(entry, f"1.2.{entry.number}", "another patient's")
+
+    def read() -> object:
+        with Inbox(folder, reserve=0) as inbox, inbox.database.reading() as database:
+            return rows_of(database)
+
+    def taken() -> object:
+        with Inbox(folder, reserve=0) as inbox:
+            entries = [*inbox.waiting(50), *inbox.set_aside("PACS")]
+            if not all(entry.is_whole for entry in entries):
+                raise DataError("damaged, as the worker notes it")
+            return [(entry.number, entry.path.read_bytes()) for entry in entries]
+
+    try_flips("inbox.sqlite", [folder / "inbox.sqlite"], kept_as(folder, read), chance)
+    files = [*(folder / "objects").iterdir()]
+    try_flips("waiting objects", files, taken, chance)
+
+
+@pytest.mark.slow
+def test_results(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.pacs.results.folder import ResultsFolder
+    from tests.pacs.test_results_folder import built
+
+    folder = tmp_path / "results"
+    kept = ResultsFolder(folder)
+    facts = {"source": "1.2.3", "study_id": "s", "patient_id": "p", "model": "m"}
+    for number in range(60):
+        said = {"sentence": f"Sentence {number}.", "probability": number / 60, "calibrated": True}
+        one = kept.put(built(number), kind="sr", **facts, **said)
+        kept.note_sent([one.instance], "archive")
+        kept.note_answered("rule", f"1.2.{number}", "2024-03-01", "")
+
+    def read() -> object:
+        with ResultsFolder(folder)._database() as database:
+            return rows_of(database)
+
+    def whole() -> object:
+        found = ResultsFolder(folder)
+        return digest([found.find(f"2.25.{n}") is not None for n in range(60)])
+
+    try_flips("results.sqlite", [folder / "results.sqlite"], read, chance)
+    assert whole() == digest([True] * 60)
+    path = folder / kept.all()[0].file
+    for _ in range(FLIPS):
+        with flipped(path, chance) as where:
+            assert ResultsFolder(folder).find("2.25.0") is None, where
+    print(f"{'objects of results':20} {FLIPS} flips: made again")
+
+
+@pytest.mark.slow
+def test_kept_images(tmp_path: Path, chance: random.Random) -> None:
+    """Of an archive, and of an import that goes on."""
+    from cxrtext.datasets.importing import import_folder
+    from cxrtext.index.store.catalogue import IndexedImage
+    from tests.conftest import write_data
+
+    data = write_data(tmp_path / "data", 6)
+    content = (data / "images" / "s00.png").read_bytes()
+    path = tmp_path / f"{hashlib.sha256(content).hexdigest()}.dcm"
+    path.write_bytes(content)
+    image = IndexedImage(1, "1.2.3", str(path), "s", "p", "test", 80, 80)
+
+    def read() -> object:
+        image.require_whole()
+        return path.read_bytes()
+
+    try_flips("archive", [path], read, chance)
+    out = tmp_path / "out"
+
+    def imported() -> object:
+        import_folder(data, out)
+        return digest(*(p.read_bytes() for p in sorted((out / "images").iterdir())))
+
+    imported()
+    files = [*(out / "images").iterdir()]
+    for file in files:
+        file.chmod(0o600)
+    again = kept_as(out, imported)
+    try_flips("copies of import", files, again, chance)
+    try_flips("import.json", [out / "import.json"], again, chance)
+
+
+@pytest.mark.slow
+def test_keys(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext_api.gate.keys import add_key, read_key_file, revoke_key
+
+    path = tmp_path / "keys"
+    for name in ("ward", "clinic", "gone", "front"):
+        add_key(path, name, ("read", "write"), date(2031, 12, 31))
+    revoke_key(path, "gone")
+    try_flips("keys", [path], lambda: read_key_file(path), chance)
+
+
+@pytest.mark.slow
+def test_predictions(
+    data_folder: Path, checkpoint: Path, tmp_path: Path, chance: random.Random
+) -> None:
+    from cxrtext.evaluation import evaluate
+    from cxrtext.evaluation.measure import PARTS
+    from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
+
+    path = tmp_path / "predictions.parquet"
+    write_predictions(path, evaluate(checkpoint, data_folder).predictions)
+
+    def read() -> str:
+        found = read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
+        tables = [part.to_table().to_pydict() for part in found.parts.values()]
+        return digest(found.about, tables)
+
+    try_flips("predictions.parquet", [path], read, chance)
+
+
+@pytest.mark.slow
+def test_backup_publication_and_replica(
+    index_folder: Path, tmp_path: Path, chance: random.Random
+) -> None:
+    from cxrtext.files.storage import open_storage
+    from cxrtext.index.backup import back_up, restore
+    from cxrtext.index.publishing.publish import publish
+    from cxrtext.index.publishing.pull import pull
+    from cxrtext.index.store.replica import index_at
+    from cxrtext_api.gate.keys import add_key
+
+    add_key(tmp_path / "keys", "ward")
+    backup, target, out = tmp_path / "backup", tmp_path / "target", tmp_path / "out"
+    back_up(index_folder, backup, keys=tmp_path / "keys")
+
+    def contents(folder: Path) -> str:
+        paths = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "in-use")
+        # What a restored index notes of its place is made anew.
+        paths = [path for path in paths if path.name not in ("catalogue.sqlite", "index.json")]
+        return digest(*((path.name, path.read_bytes()) for path in paths))
+
+    def restored() -> str:
+        shutil.rmtree(out, ignore_errors=True)
+        restore(backup, out)
+        return contents(out)
+
+    try_flips("backup", [p for p in backup.rglob("*") if p.is_file()], restored, chance)
+    try_flips("model/SHA256SUMS", [backup / "model" / "SHA256SUMS"], restored, chance)
+    publish(index_folder, open_storage(target))
+
+    def pulled() -> str:
+        shutil.rmtree(out, ignore_errors=True)
+        pull(open_storage(target), out)
+        return contents(index_at(out).parent)
+
+    try_flips("publication", [p for p in target.rglob("*") if p.is_file()], pulled, chance)
+    pulled()
+
+    def opened() -> str:
+        with open_index(index_at(out)) as index:
+            return digest(index.counts() if hasattr(index, "counts") else len(index.parts))
+
+    replica = [p for p in out.rglob("*") if p.is_file() and p.stat().st_size]
+    try_flips("replica", replica, opened, chance)
+
+
+@pytest.mark.slow
+def test_log_of_forgetting(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.errors import DataError
+    from cxrtext.files.signed_log import append_signed, key_of
+
+    path = tmp_path / "forgotten.jsonl"
+    key = key_of(tmp_path / "forgotten.key")
+    for number in range(20):
+        append_signed(path, key, event="forgotten", subject=f"{number:064x}")
+
+    def read() -> bytes:
+        if problems := check_files(tmp_path).problems:
+            raise DataError(problems[0])
+        return path.read_bytes()
+
+    try_flips("forgotten.jsonl", [path], read, chance)
+    try_flips("forgotten.key", [tmp_path / "forgotten.key"], read, chance)
+
+
+@pytest.mark.slow
+def test_features_of_locked_encoders(
+    checkpoint: Path, tmp_path: Path, chance: random.Random
+) -> None:
+    from cxrtext.training.data.locked_features import Keeping, lock_sentences
+
+    model, folder = load_model(checkpoint), tmp_path / "cache"
+    tokens = [[2, 5 + number, 6, 3] for number in range(12)]
+
+    def read() -> str:
+        return digest(lock_sentences(model, tokens, Keeping(folder)).of(range(12)))
+
+    read()
+    files = [path for path in folder.iterdir() if path.suffix in (".f16", ".keys")]
+    try_flips("locked features", files, kept_as(folder, read), chance)
+
+
+@pytest.mark.slow
+def test_jobs_and_features(tmp_path: Path, chance: random.Random) -> None:
+    from cxrtext.files.storage import open_storage
+    from cxrtext.jobs.plan import begin, read_plan
+    from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
+    from cxrtext.models.features import open_features
+    from tests.models.feature_folders import drawn_regions, write_feature_folder
+
+    storage = open_storage(tmp_path / "job")
+    plan = begin(storage, "embed", {"table": "ab" * 32}, rows=20, shards=1, shared={"pool": 2})
+    arrays = {"regions": np.arange(400, dtype=np.float32).reshape(20, 20)}
+    commit_shard(storage, plan.digest, Shard(0, list(range(20)), {}, {}, arrays))
+
+    def read() -> str:
+        plan = read_plan(storage)
+        shard = read_shard(storage, plan.digest, committed(storage)[0])
+        return digest(plan, shard.places, shard.arrays["regions"])
+
+    for kind, name in (("job.json", "job.json"), ("shards of jobs", "shards/*")):
+        try_flips(kind, [*(tmp_path / "job").glob(name)], read, chance)
+    folder = write_feature_folder(
+        tmp_path / "features", drawn_regions(10, 1, 2, 8), [f"{n}.png" for n in range(10)]
+    )
+
+    def opened() -> str:
+        found = open_features(folder, check=True)
+        return digest(found.of(range(10)), found.places([f"{n}.png" for n in range(10)]))
+
+    try_flips("features", [p for p in folder.rglob("*") if p.is_file()], opened, chance)

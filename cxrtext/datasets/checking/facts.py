@@ -301,13 +301,13 @@ def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCach
             raise DataError(f"{path}: the cache cannot be written ({error})") from None
         yield FactsCache(None)
         return
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
         raise DataError(f"{path}: is no readable cache; remove it and start again") from None
     with closing(database):
         try:
             yield FactsCache(database)
             database.commit()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{path}: the cache cannot be used ({error}); make room on the disk, or remove it"
             ) from None

@@ -139,8 +139,8 @@ def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions
             about = unsealed(noted)
         except ValueError:
             about = {}
-        if about.pop(COLUMNS, None) != table.column_names:
-            raise DataError(f"{path}: is damaged; {AGAIN}")
+        if not {*about.pop(COLUMNS, [""])} <= {*table.column_names}:
+            raise DataError(f"{path}: is damaged, or was changed; {AGAIN}")
     if not isinstance(about, dict) or about.get("format") != KIND:
         raise DataError(
             f"{path}: not a file of predictions: the metadata of its schema have no "

@@ -177,7 +177,7 @@ class Database:
             raise kind_of(error)(
                 f"{self.path}: {line_of(error)}; check the free space and the right to write"
             ) from None
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of its message
             raise CheckpointError(
                 f"{self.path}: is damaged ({line_of(error)}); keep the folder, and start with a "
                 "new one"

@@ -139,7 +139,7 @@ class ResultsFolder:
                 prepare(database)
                 with database:
                     yield database
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of its message
             raise kind_of(error)(
                 f"{self.path / FILE}: {line_of(error)}; check the disk, or restore the folder from "
                 "a copy"

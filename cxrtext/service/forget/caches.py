@@ -57,7 +57,7 @@ def opened(path: Path, *, write: bool = False, mend: str = CACHE) -> Iterator[sq
             yield base
             if write:
                 base.execute("VACUUM")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's message
         kind = kind_of(error)
         advice = {
             HeldError: "another process has it open: stop that",
