@@ -21,6 +21,7 @@ from cxrtext.phantom.render import paint
 from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.write import mask_name
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
+from tests.waiting import PATIENCE_S, until
 
 TABLES = (
     "manifest.csv",
@@ -249,6 +250,28 @@ def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert errors.strip().endswith("KeyboardInterrupt")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_the_processes_of_one_that_was_killed_end(tmp_path: Path) -> None:
+    script = tmp_path / "draw.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from cxrtext.phantom import write_phantoms\n"
+        "if __name__ == '__main__':\n"
+        "    write_phantoms(Path(sys.argv[1]), studies=4000, size=64, workers=2)\n"
+    )
+    out = tmp_path / "set"
+    with subprocess.Popen(
+        [sys.executable, str(script), str(out)],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        until(lambda: list(out.glob("images/s*")) or process.poll() is not None)
+        process.kill()
+        # The pipe closes only when the last of the processes, which share it, has ended.
+        assert process.communicate(timeout=PATIENCE_S)[0] == b""
 
 
 @pytest.mark.parametrize(

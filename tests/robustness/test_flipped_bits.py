@@ -529,7 +529,8 @@ def test_state_of_pull_and_follow(tmp_path: Path, chance: random.Random) -> None
     uids = [f"1.2.840.{number}" for number in range(200)]
     with State(tmp_path / "pull.sqlite") as state:
         state.belongs_to("archive")
-        state.answer("day", "20240301", "DX", dict.fromkeys(uids, "20240301"), True)
+        found = dict.fromkeys(uids, ("20240301", "2"))
+        state.answer(("day", "20240301", "DX"), found, cut=False, whole=True)
         for uid in uids[:30]:
             rows = [Row(f"{uid}.{n}", uid, f"{uid}.9", "found", file=f"{n}.dcm") for n in range(4)]
             state.list_study(uid, rows, 0)

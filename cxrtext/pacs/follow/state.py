@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cxrtext.errors import ConfigError
+from cxrtext.pacs.pull.state import State
 from cxrtext.pacs.state_file import StateFile
 
 VERSION = 1
@@ -158,6 +159,7 @@ class FollowState(StateFile):
         """Take over what a pull knows (`pull.sqlite`), so that its objects are known; how many."""
         if not path.is_file():
             raise ConfigError(f"{path}: no such file; --pulled names the folder of a pull")
+        State(path).__exit__()  # which compares it
         with self._told():
             self._db.execute("ATTACH ? AS pull", (f"file:{path}",))
             try:
