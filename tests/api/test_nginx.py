@@ -8,7 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -78,9 +78,15 @@ def replica(name: str) -> Iterator[Replica]:
             thread.join()
 
 
-def ask(address: str, path: str, body: bytes | None = None) -> tuple[int, dict[str, Any], Any]:
+FILE = {"Content-Type": "multipart/form-data; boundary=x"}
+
+
+def ask(
+    address: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, Any], Any]:
+    asked = urllib.request.Request(f"http://{address}{path}", body, headers or {})
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", body, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
             return answer.status, json.loads(answer.read()), answer.headers
     except urllib.error.HTTPError as error:
         with error:
@@ -107,15 +113,15 @@ def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(tmp_path: Path) ->
         assert replicas[2].asked == asked + 30
         assert 0 < replicas[0].asked < 20
         replicas[0].does = replicas[1].does = "answer"
-        # A body of some megabytes is passed on from memory: there is no folder to put it into.
+        # A file of some megabytes is passed on while it comes: there is no folder to put it into.
         (tmp_path / "proxy" / "body").rmdir()
         (tmp_path / "proxy" / "proxy").rmdir()
-        status, body, _ = ask(address, "/v1/classify", bytes(20 * 2**20))
+        status, body, _ = ask(address, "/v1/classify", bytes(20 * 2**20), FILE)
         assert (status, body["size"], body["host"]) == (200, 20 * 2**20, address)
         # What it keeps to itself.
         before = sum(one.asked for one in replicas)
         assert ask(address, "/metrics")[0] == 404
-        status, body, headers = ask(address, "/v1/classify", bytes(64 * 2**20 + 1))
+        status, body, headers = ask(address, "/v1/classify", bytes(2**18 + 1))
         assert (status, body["status"]) == (413, 413)
         assert headers["Content-Type"] == "application/problem+json"
         assert sum(one.asked for one in replicas) == before
@@ -129,3 +135,30 @@ def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(tmp_path: Path) ->
         for status, body, headers in found:
             assert (status, body["status"], headers["Retry-After"]) == (503, 503, "2")
             assert "No replica answers" in body["detail"]
+
+
+def test_what_comes_without_a_key_takes_no_memory(tmp_path: Path) -> None:
+    """Files of callers that the server has not looked at yet: none of them lies in the proxy."""
+    with ExitStack() as stack:
+        deaf = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = deaf.getsockname()[1]
+        folder = tmp_path / "proxy"
+        address = stack.enter_context(_proxy_of()(folder, [port], NGINX))
+        before, host = _memory_of(folder), address.partition(":")
+        head = f"POST /v1/classify HTTP/1.1\r\nHost: {address}\r\nContent-Length: {60 * 2**20}\r\n"
+        head += f"Content-Type: {FILE['Content-Type']}\r\n\r\n"
+        for _ in range(8):
+            caller = stack.enter_context(socket.create_connection((host[0], int(host[2]))))
+            caller.settimeout(0.5)
+            with suppress(TimeoutError):
+                caller.sendall(head.encode() + bytes(16 * 2**20))
+        assert _memory_of(folder) - before < 16 * 2**20
+        assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 2**20
+
+
+def _memory_of(folder: Path) -> int:
+    """Bytes that the workers of a proxy have in memory."""
+    parent = (folder / "nginx.pid").read_text().strip()
+    workers = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    pages = (int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in workers)
+    return sum(pages) * 4096
