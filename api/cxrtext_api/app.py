@@ -5,19 +5,21 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 
 from fastapi import Depends, FastAPI
-from fastapi.params import Form
+from fastapi.params import File, Form
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 import cxrtext
+from cxrtext_api.gate.admission import BodyKind
 from cxrtext_api.gate.keys import KeyRing
-from cxrtext_api.gate.middleware import Gate
+from cxrtext_api.gate.middleware import BODIES_HELD, Gate
 from cxrtext_api.observe.audit import AuditLog, note_subjects
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.openapi import describe
 from cxrtext_api.problems import add_problem_handlers
 from cxrtext_api.routes import health, images, model, pacs, page, questions, search, write
 from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
+from cxrtext_api.runtime.scope import Budget
 from cxrtext_api.settings import Settings
 
 DESCRIPTION = """Search, label and ground chest radiographs in plain language.
@@ -42,16 +44,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         audit.close()
 
 
-def _json_paths() -> frozenset[str]:
-    """The addresses whose body is JSON; every other body is a form."""
-    routes = [route for routes in ROUTES for route in routes.router.routes]
-    return frozenset(
-        route.path
-        for route in routes
-        if isinstance(route, APIRoute)
-        and route.body_field is not None
-        and not isinstance(route.body_field.field_info, Form)
-    )
+def _bodies() -> dict[str, BodyKind]:
+    """What the body of each address is that takes one."""
+    found: dict[str, BodyKind] = {}
+    for route in (route for routes in ROUTES for route in routes.router.routes):
+        if isinstance(route, APIRoute) and route.body_field is not None:
+            info = route.body_field.field_info
+            found[route.path] = "form" if isinstance(info, Form) else "json"
+            if isinstance(info, File):
+                found[route.path] = "files"
+    return found
 
 
 def create_app(
@@ -75,12 +77,13 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(note_subjects)],
-        form_limits={"max_files": 2, "max_fields": 1000, "max_part_size": 2**20},
+        form_limits={"max_files": 2, "max_fields": 256, "max_part_size": 2**20},
     )
     app.state.keys = KeyRing(settings.keys_file)
     app.state.audit = AuditLog(settings.audit_log)
     app.state.metrics = Metrics()
     app.state.draining = False
+    app.state.held = Budget(BODIES_HELD * settings.max_body_bytes)
     app.state.resources = Resources(settings, app.state.metrics, load, warm=warm)
     app.add_middleware(
         Gate,
@@ -88,7 +91,8 @@ def create_app(
         keys=app.state.keys,
         metrics=app.state.metrics,
         audit=app.state.audit,
-        json_paths=_json_paths(),
+        bodies=_bodies(),
+        held=app.state.held,
     )
     add_problem_handlers(app)
     app.state.routes = [route for route in app.routes if isinstance(route, Route)]

@@ -42,7 +42,7 @@ DETAILS = {
     405: "This address does not take this method; /docs lists the routes.",
     408: "The request did not arrive in time; send it again on a better line.",
     409: "That is there already.",
-    413: "The request is larger than this server takes.",
+    413: "The request is larger than this address takes: 256 KiB, or a file as a form's part.",
     415: "The body is of a kind that this address does not take; /docs lists the routes.",
     422: "The input is wrong; the detail says what to fix.",
     429: "This key asks more often than it may; wait as long as Retry-After says.",

@@ -25,7 +25,7 @@ DAMAGED = "the compressed image is damaged; copy or export the file again"
 _NO_LENGTH = {0x01, *range(0xD0, 0xD9)}
 _NOT_A_FRAME = {0xC4, 0xC8, 0xCC}
 _ALWAYS_DECODED = 2**24
-_MAX_PIXELS_A_BYTE = 4096
+MAX_PIXELS_A_BYTE = 4096
 _J2K_START = b"\xff\x4f\xff\x51"
 
 _SEQUENTIAL, _PROGRESSIVE, _LOSSLESS = (0xC0, 0xC1), 0xC2, 0xC3
@@ -65,13 +65,13 @@ def check_end(data: bytes) -> None:
         raise ImageError(CUT)
 
 
-def check_density(height: int, width: int, size: int) -> None:
+def check_density(height: int, width: int, size: int, most: int = MAX_PIXELS_A_BYTE) -> None:
     """Refuse a large picture in a few bytes: a blank one, made to keep a decoder busy.
 
     JPEG-LS and JPEG 2000 have no least size.  Pictures as large as a detector's pass: they are
     decoded within a second whatever they hold.
     """
-    if height * width > max(_ALWAYS_DECODED, _MAX_PIXELS_A_BYTE * size):
+    if height * width > max(_ALWAYS_DECODED, most * size):
         raise ImageError(
             f"holds {width} x {height} pixels in {size} bytes, which can be no radiograph; "
             "export the file uncompressed"

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from cxrtext.images.gray import Floats, eight_bit
+from cxrtext.images.gray import Bytes, Floats, eight_bit
 
 Box = Sequence[float]
 
@@ -36,6 +36,14 @@ def encode_png(image: Floats | Image.Image) -> bytes:
     buffer = BytesIO()
     picture.save(buffer, format="PNG", compress_level=3)
     return buffer.getvalue()
+
+
+def shrunk(pixels: Bytes, side: int) -> Bytes:
+    """An image [H, W], its longest side at most so long; a smaller one is not enlarged."""
+    picture = Image.fromarray(pixels)
+    kind = Image.Resampling.BOX if side < 512 else Image.Resampling.LANCZOS
+    picture.thumbnail((side, side), kind)
+    return np.asarray(picture)
 
 
 def render_overlay(

@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 
 from cxrtext.errors import ImageError
 from cxrtext.images.gray import Floats, Gray, Samples, check_size, count, luma, stretched
-from cxrtext.images.jpeg import DAMAGED, FedJpeg, check_whole, read_jpeg, read_scans
+from cxrtext.images.jpeg import DAMAGED, FedJpeg, check_density, check_whole, read_jpeg, read_scans
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
 JPEG_START = b"\xff\xd8\xff"
@@ -22,6 +22,8 @@ _ADAM7 = (*_PASSES, (0, 1, 1, 2))
 
 _PIECE_BYTES, _STEP_BYTES = 2**16, 2**20
 _STRIP = 2**18
+_MAX_PIXELS_A_BYTE = 64
+"""Of a large PNG; radiographs have less than ten, and a blank picture of 8 bits a thousand."""
 _UNREADABLE = "is damaged or cut off; copy or export the file again"
 
 
@@ -36,6 +38,8 @@ def decode_raster(data: bytes) -> Gray:
     """
     height, width = _size(data)
     check_size(height, width)
+    if data.startswith(PNG_START):
+        check_density(height, width, len(data), _MAX_PIXELS_A_BYTE)
     try:
         if not data.startswith(PNG_START):
             return _gray(_jpeg(data))

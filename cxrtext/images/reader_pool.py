@@ -1,5 +1,6 @@
 """Reading images in processes of their own; results equal those of `read_image`, bit for bit."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described, from_plain, plain
 from cxrtext.images.dicom.elements import MAX_BYTES
 from cxrtext.images.dicom.file import wanted_of
-from cxrtext.images.gray import Bytes, Floats
+from cxrtext.images.gray import Bytes, Floats, Gray
+from cxrtext.images.overlay import shrunk
 from cxrtext.images.placement import Placement
 from cxrtext.images.preprocessing import Preprocessing
 from cxrtext.images.read import Window, check_window, decode_image
@@ -32,7 +34,7 @@ class ReadImage:
     height: int  # rows of the picture shown
     width: int
     placement: Placement | None = None  # how it lies over the file's pixels; None where it is these
-    whole: Bytes | None = None  # [1, H, W], the image in 8 bits, where it was asked for as well
+    whole: Bytes | None = None  # [1, H, W], as it is shown, where it was asked for as well
 
 
 class ReaderPool(SandboxPool):
@@ -57,11 +59,22 @@ class ReaderPool(SandboxPool):
         pixels: Floats = self._read(name, data, frame=frame, window=window).pixels
         return pixels
 
+    def show_bytes(self, data: bytes, name: str, side: int | None = None) -> Bytes:
+        """Read an image that was sent in 8 bits, [H, W], with its longest side at most so long."""
+        shown: Bytes = self._read(name, data, shown=True, side=side).pixels[0]
+        return shown
+
     def prepare_bytes(
-        self, data: bytes, name: str, square: Preprocessing, *, whole: bool = False
+        self,
+        data: bytes,
+        name: str,
+        square: Preprocessing,
+        *,
+        whole: bool = False,
+        side: int | None = None,
     ) -> ReadImage:
-        """Decode an image that was sent once, into its square and, on request, whole in 8 bits."""
-        return self._read(name, data, square=square, whole=whole)
+        """Decode an image that was sent once, into its square and, on request, as it is shown."""
+        return self._read(name, data, square=square, whole=whole, side=side)
 
     def describe_bytes(self, data: bytes, name: str, keywords: Iterable[str]) -> Described:
         """Read what a DICOM header that was sent says of its object."""
@@ -119,8 +132,11 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         frame=request.get("frame"),
         window=tuple(window) if isinstance(window, list) else window,
     )
-    square = Preprocessing.from_dict(sizes).square(gray.bytes()) if sizes else gray.floats()
-    pixels = np.ascontiguousarray(square)
+    if sizes:
+        made = Preprocessing.from_dict(sizes).square(gray.bytes())
+    else:
+        made = _shown(gray, request["side"]) if request.get("shown") else gray.floats()
+    pixels = np.ascontiguousarray(made)
     answer: dict[str, Any] = {
         "kind": pixels.dtype.name,
         "shape": pixels.shape,
@@ -129,7 +145,14 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     answer["placement"] = gray.placement and gray.placement.to_dict()
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
-    return {**answer, "whole": True}, pixels.tobytes() + gray.bytes().tobytes()
+    whole = _shown(gray, request["side"])
+    return {**answer, "whole": whole.shape}, pixels.tobytes() + whole.tobytes()
+
+
+def _shown(gray: Gray, side: int | None) -> Bytes:
+    """A decoded image in 8 bits, [1, H, W], no larger than it is shown."""
+    pixels = gray.bytes()
+    return pixels if side is None else shrunk(pixels[0], side)[np.newaxis]
 
 
 def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
@@ -139,8 +162,8 @@ def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
         raise ValueError("pixels are float32 or uint8")
     whole = None
     if answer.get("whole"):
-        end = len(payload) - height * width
-        whole = np.frombuffer(payload, dtype=np.uint8)[end:].reshape(1, height, width)
+        end = len(payload) - math.prod(answer["whole"])
+        whole = np.frombuffer(payload, dtype=np.uint8)[end:].reshape(answer["whole"])
         payload = payload[:end]
     pixels = np.frombuffer(payload, dtype=np.dtype(answer["kind"])).reshape(answer["shape"])
     placement = Placement(**answer["placement"]) if answer.get("placement") else None

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import ImageError, NotFoundError
-from cxrtext.images import to_uint8
 
 if TYPE_CHECKING:
     from cxrtext.index.store.catalogue import IndexedImage
@@ -35,6 +34,6 @@ def alike(
 def shown_pixels(service: "Service", known: "IndexedImage") -> Pixels | None:
     """The pixels of an indexed image; None where its file is gone or cannot be read."""
     try:
-        return to_uint8(service.pixels(known.image))
+        return service.shown(known.image)
     except (NotFoundError, ImageError):
         return None

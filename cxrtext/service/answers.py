@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image as Pictures
 from torch import Tensor
 
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import KeptCalibration
-from cxrtext.images import Geometry
+from cxrtext.images import Geometry, render_overlay
 from cxrtext.images.placement import Placement
 from cxrtext.models.familiar import Unlike
 
@@ -98,9 +99,26 @@ class Grounding:
         """Whether any region does; None where no scale says so."""
         return None if self.scale is None else bool(self.grid.max() > self.scale[0])
 
-    def map(self) -> Grid:
-        """The map [H, W] in original pixels; NaN outside the crop that the model saw."""
-        return self.geometry.map_to_original(self.grid)
+    def map(self, size: tuple[int, int] | None = None) -> Grid:
+        """The map [H, W] over the original, or over a copy of another size (height, width).
+
+        NaN outside the crop that the model saw.
+        """
+        height, width = size or (self.geometry.height, self.geometry.width)
+        return replace(self.geometry, height=height, width=width).map_to_original(self.grid)
+
+    def drawn_on(self, pixels: Square) -> Pictures.Image:
+        """The map, the boxes and the peak over the image in 8 bits, [H, W], or a smaller copy."""
+        height, width = pixels.shape
+        scale = np.array([width / self.geometry.width, height / self.geometry.height] * 2)
+        x, y = (scale[:2] * self.peak).tolist()
+        return render_overlay(
+            np.divide(pixels[np.newaxis], np.float32(255), dtype=np.float32),
+            self.map((height, width)),
+            limits=self.limits,
+            boxes=[(scale * box.bbox).tolist() for box in self.boxes],
+            peak=(x, y),
+        )
 
 
 def connected_regions(mask: NDArray[np.bool_]) -> list[list[tuple[int, int]]]:

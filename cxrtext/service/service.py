@@ -5,8 +5,9 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
 from cxrtext.files import note_source
 from cxrtext.images import Geometry, ReaderPool
+from cxrtext.images.gray import Bytes
 from cxrtext.index import (
     Archive,
     Column,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:  # the language model is loaded by few
     from cxrtext.language.scoring.scorer import Scorer
     from cxrtext.models import MaskedLanguageModel
 
+T = TypeVar("T")
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
 
@@ -245,12 +248,20 @@ class Service:
             NotFoundError: There is no image of that id, or its file is gone.
             ImageError: The file is not readable any more; the message does not hold its path.
         """
+        return self._of_file(image_id, self._readers.read_bytes)
+
+    def shown(self, image_id: str, side: int | None = None) -> Bytes:
+        """As :meth:`pixels`, in 8 bits, [H, W], the longest side at most so long."""
+        return self._of_file(image_id, partial(self._readers.show_bytes, side=side))
+
+    def _of_file(self, image_id: str, read: Callable[[bytes, str], T]) -> T:
+        """What is read of the file of an indexed image."""
         path = ""
         # One that is replaced has another file; the old one may go before it is opened.
         while path != (path := (found := self.find_image(image_id)).path):
             with suppress(OSError):
                 found.require_whole()
-                return self._readers.read_bytes(Path(path).read_bytes(), "the indexed image")
+                return read(Path(path).read_bytes(), "the indexed image")
         raise NotFoundError("the file of this image is no longer where it was indexed")
 
     def columns(self) -> list[Column]:

@@ -68,6 +68,18 @@ def test_who_asked_about_whom(service: Service, serve: Any, tmp_path: Path, png:
     ]
 
 
+@pytest.mark.parametrize("asked", [{"offset": 2}, {"where": "age > 41 and age <= 44"}])
+def test_a_page_of_images_names_whom_it_showed(
+    service: Service, serve: Any, tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    with serve(service, Settings(audit_log=tmp_path / "audit.log")) as client:
+        page = client.get("/v1/images", params={"limit": 3, **asked}).json()
+    (line,) = lines(tmp_path / "audit.log")
+    for name in ("image_id", "study_id", "patient_id"):
+        assert line[name] == [image[name] for image in page["images"]]
+    assert (line["who"], line["patient_id"]) == ("-", ["p02", "p03", "p04"])
+
+
 def test_whoever_a_question_names_is_told(
     service: Service, serve: Any, tmp_path: Path, png: bytes
 ) -> None:
@@ -76,7 +88,12 @@ def test_whoever_a_question_names_is_told(
     known, by_id = "images/s01.png", {"image_id": "images/s01.png"}
     everybody = "patient_id in ('p01', 'p02') and (study_id = s01 or image != 'images/s01.png')"
     asked: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = [
-        ("GET", "/v1/images", {"params": {"where": "patient_id = 'p05'"}}, {"patient_id": ["p05"]}),
+        (
+            "GET",
+            "/v1/images",
+            {"params": {"where": "patient_id = 'p05'"}},
+            {"patient_id": ["p05"], "study_id": ["s05"], "image_id": ["images/s05.png"]},
+        ),
         (
             "POST",
             "/v1/search",

@@ -16,8 +16,8 @@ from cxrtext.index import open_index
 from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
-from cxrtext_api.runtime.scope import Busy, RequestScope
-from cxrtext_api.runtime.work import LONGEST_WAIT, Budget, WaitEstimate
+from cxrtext_api.runtime.scope import Budget, Busy, RequestScope
+from cxrtext_api.runtime.work import LONGEST_WAIT, WaitEstimate
 from cxrtext_api.settings import Settings
 
 
@@ -287,7 +287,7 @@ def test_uploads_in_memory_are_bounded(
     service: Service, serve: Any, check_problem: Any, png: bytes
 ) -> None:
     with serve(service) as client:
-        budget = client.app.state.resources.bytes
+        budget = client.app.state.held
         budget.take(budget.amount - 10)
         response = client.post("/v1/classify", files={"image": png})
         check_problem(response, 503)

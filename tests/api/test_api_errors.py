@@ -29,6 +29,7 @@ def test_an_unknown_address(client: TestClient, check_problem: Any) -> None:
         ("PUT", "/v1/images/images/s01.png", "DELETE, GET, HEAD"),
         ("PUT", "/v1/images", "DELETE, GET, HEAD, POST"),
         ("PATCH", "/v1/images/images/s01.png/rendered", "GET, HEAD"),
+        ("DELETE", "/v1/images/images/s01.png/rendered", "GET, HEAD"),
         ("POST", "/v1/model", "GET, HEAD"),
         ("POST", "/", "GET, HEAD"),
         ("DELETE", "/openapi.json", "GET, HEAD"),

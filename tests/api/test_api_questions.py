@@ -14,10 +14,12 @@ from PIL import Image
 from pydicom import dcmread
 
 from cxrtext.evaluation import Prompts
-from cxrtext.images import read_image_bytes
+from cxrtext.images import Geometry, Preprocessing, read_image_bytes
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
+from cxrtext.service.answers import ground_grid
 from cxrtext_api.routes.fields import preferred
+from tests.api.conftest import as_file, grey_picture
 
 FRACTURE = {"Fracture": {"positive": ["Rib fracture."], "negative": ["No rib fracture."]}}
 
@@ -200,6 +202,32 @@ def test_ground_as_a_picture(
     overlay = np.asarray(Image.open(BytesIO(response.content)))
     assert overlay.shape == ((96, 80, 3) if source == "upload" else (80, 80, 3))
     assert (overlay[..., 0] != overlay[..., 2]).any()  # there is colour on the grey
+
+
+def test_a_map_on_a_smaller_copy_lies_where_it_does_on_the_image() -> None:
+    grid = np.zeros((4, 4), np.float32)
+    grid[1, 2] = 1
+    found = ground_grid(grid, 1.0, Geometry(400, 320, Preprocessing(resize=256, crop=224)))
+    large = found.drawn_on(np.zeros((400, 320), np.uint8)).resize((160, 200))
+    small = found.drawn_on(np.zeros((200, 160), np.uint8))
+    first, second = np.asarray(large, float), np.asarray(small, float)
+    assert np.abs(first - second).mean() < np.abs(first - second[:, ::-1]).mean() / 2
+
+
+def test_a_large_image_is_drawn_no_larger_than_it_is_shown(client: TestClient) -> None:
+    """It leaves the process that decodes it in that size, and what is held of it is given back."""
+    sent = as_file(np.tile(grey_picture(60, 60), (1, 100)), "png")
+    form: dict[str, Any] = {"files": {"image": sent}, "data": {"sentence": "Effusion."}}
+    drawn = client.post("/v1/ground", **form, headers={"Accept": "image/png"})
+    overlay = np.asarray(Image.open(BytesIO(drawn.content)))
+    assert overlay.shape == (20, 2048, 3)
+    uploads = client.app.state.resources.uploads  # type: ignore[attr-defined]
+    assert uploads._pixels.taken == 0
+    uploads._pixels.take(uploads._pixels.amount - 9)
+    try:
+        assert client.post("/v1/render", files={"image": sent}).status_code == 503
+    finally:
+        uploads._pixels.give(uploads._pixels.amount - 9)
 
 
 @pytest.mark.parametrize("accept", ["application/json", "*/*", "application/json, image/png"])

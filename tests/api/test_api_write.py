@@ -389,7 +389,7 @@ def test_a_server_without_a_folder_for_images(
     service: Service, serve: Any, check_problem: Any
 ) -> None:
     with serve(service) as client:
-        check_problem(add(client, drawn(14)), 503, "--uploads FOLDER")
+        check_problem(add(client, drawn(14)), 403, "--uploads FOLDER")
         assert client.get("/v1/model").json()["takes_images"] is False
 
 

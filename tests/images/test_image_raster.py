@@ -144,6 +144,12 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
 
 
+def test_a_large_png_of_a_few_bytes_is_refused_by_its_header() -> None:
+    assert "9999 x 9999 pixels in 33 bytes, which can be no" in refused(png_header(9999, 9999))
+    assert "cut off" in refused(png_header(4096, 4096))  # decoded whatever it holds
+    assert "cut off" in refused(png_header(9999, 9999) + bytes(9999 * 9999 // 64))
+
+
 @pytest.mark.parametrize("side", [10_001, 13_000, 50_000, 2**31 - 1])
 def test_bombs_are_refused_by_their_header(side: int) -> None:
     assert "more than 100 million" in refused(png_header(side, side))

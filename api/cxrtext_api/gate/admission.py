@@ -5,9 +5,9 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -22,6 +22,12 @@ OPEN_PREFIX = "/web/"
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 JSON = ("application/json",)
+
+BodyKind = Literal["json", "form", "files"]
+
+MAX_TEXT_BYTES = 2**18
+"""Of a body without a file.  It is parsed on the event loop, which takes a second for a megabyte:
+of nothing but ampersands, or of lists in lists."""
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
@@ -95,12 +101,24 @@ class RateLimit:
 class Admission:
     """Checks host, origin, key, scope, rate, size and kind, in this order."""
 
-    def __init__(self, settings: Settings, keys: KeyRing, json_paths: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        keys: KeyRing,
+        bodies: Mapping[str, BodyKind] | None = None,
+    ) -> None:
         self._settings = settings
         self._keys = keys
-        self._json_paths = json_paths  # addresses that take JSON; the others take forms
+        self._bodies = bodies or {}  # of addresses
         self._rate = RateLimit(settings.rate_limit)
         self._others = {parse_origin(origin) for origin in settings.cors_origins}
+
+    def max_bytes(self, scope: Scope) -> int:
+        """How large a request may be: small, unless it is to an address that takes files."""
+        takes_files = self._bodies.get(scope["path"]) == "files"
+        if takes_files and _content_type(Headers(scope=scope)) == FORMS[0]:
+            return self._settings.max_body_bytes
+        return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
 
     def refuse_question(self, scope: Scope) -> Refusal | None:
         """Why a request whose head is good is not let in, by its caller or its body.
@@ -173,10 +191,10 @@ class Admission:
 
     def _refuse_body(self, scope: Scope, headers: Headers) -> Refusal | None:
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._settings.max_body_bytes:
+        if length.isdecimal() and int(length) > self.max_bytes(scope):
             return Refusal(413, "size", headers=CLOSE, drain=True)
         has_body = length != "0" or "transfer-encoding" in headers
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _content_type(headers)
         # A kind that is named is looked at even where nothing follows.
         if scope["method"] not in CHANGING or not (
             has_body or (scope["method"] == "POST" and kind)
@@ -184,7 +202,7 @@ class Admission:
             return None
         if headers.get("content-encoding", "identity").lower() != "identity":
             return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
-        kinds = JSON if scope["path"] in self._json_paths else FORMS
+        kinds = JSON if self._bodies.get(scope["path"]) == "json" else FORMS
         if kind not in kinds:
             taken = " or ".join(kinds)
             return Refusal(415, "kind", f"This address takes {taken}.", drain=True)
@@ -236,6 +254,10 @@ def _is_among(host: str, names: Sequence[str]) -> bool:
 
 def _is_open(path: str) -> bool:
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+
+
+def _content_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _bearer(headers: Headers) -> str | None:

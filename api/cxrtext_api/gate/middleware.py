@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,12 +15,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext_api.gate.admission import Admission, Refusal
+from cxrtext_api.gate.admission import CLOSE, Admission, BodyKind, Refusal
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
 from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
 from cxrtext_api.observe.metrics import METHODS, Metrics
 from cxrtext_api.problems import REQUEST_ID, RETRY, log_failure, problem_response
-from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, RequestScope
+from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, Budget, RequestScope
 from cxrtext_api.settings import Settings
 
 SECURITY_HEADERS = {
@@ -52,6 +52,12 @@ SHARED_HEADERS = (
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Addresses that answer however much the server has to do."""
 
+BODIES_HELD = 4
+"""Requests of the largest size that may lie in memory and on disk at a time, whole or half sent."""
+
+PACE_BYTES, PACE_SECONDS = 2**16, 10.0
+"""How much of a body that is not whole is to arrive in how long, that none is held for nothing."""
+
 DRAIN_BYTES = 2**23
 
 DRAIN_SECONDS = 3.0
@@ -76,12 +82,14 @@ class Gate:
         keys: KeyRing,
         metrics: Metrics,
         audit: AuditLog,
-        json_paths: Collection[str],
+        bodies: Mapping[str, BodyKind],
+        held: Budget,
     ) -> None:
         self._app = app
         self._settings = settings
         self._keys = keys
-        self._admission = Admission(settings, keys, json_paths)
+        self._admission = Admission(settings, keys, bodies)
+        self._held = held
         self._metrics = metrics
         self._audit = audit
         self._inside = 0
@@ -101,13 +109,15 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope[REQUEST_ID] = str(uuid.uuid4())
-        served = _Served(receive, self._settings)
+        most = self._admission.max_bytes(scope)
+        served = _Served(receive, most, self._settings.body_seconds, self._held)
         scope[_SERVED] = served
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 _add_headers(message, scope)
                 served.note(message)
+                served.give_back()
                 _give_back(scope)
             await send(message)
 
@@ -120,6 +130,7 @@ class Gate:
             else:
                 await self._turn_away(refusal, scope, receive, send_guarded)
         finally:
+            served.give_back()
             self._inside -= 1
             self._metrics.under_way.set(self._inside)
             if self._settings.audit_log is None:
@@ -240,44 +251,67 @@ _SERVED = "cxrtext_api.served"
 class Body:
     """Counts and times what is received.
 
-    ``received`` bytes may be up to ``max_bytes`` and take ``seconds`` to arrive.
+    ``received`` bytes may be up to ``max_bytes`` and take ``seconds`` to arrive; what is held of
+    all requests together may be up to a budget, from the first byte on.
     """
 
-    def __init__(self, receive: Receive, max_bytes: int, seconds: float) -> None:
+    def __init__(self, receive: Receive, max_bytes: int, seconds: float, held: Budget) -> None:
         self.raw_receive = receive
         self._max_bytes = max_bytes
-        self._deadline = asyncio.get_running_loop().time() + seconds
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + seconds
+        self._held, self._holds = held, 0
         self._whole = False
         self.received = 0
+        self._note_pace()
 
     async def receive(self) -> Message:
         """The next part of the body, or the word that the caller has gone.
 
         Raises:
-            HTTPException: 413 where it is too large, 408 where it is too slow.
+            HTTPException: 413 where it is too large, 408 where it is too slow, 503 where too much
+                is held of all requests.
         """
         if self._whole:
             return await self.raw_receive()
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout_at(min(self._deadline, self._pace_deadline)):
                 message = await self.raw_receive()
         except TimeoutError:
-            raise HTTPException(408, headers={"Connection": "close"}) from None
-        self.received += len(message.get("body", b""))
+            raise HTTPException(408, headers=CLOSE) from None
+        size = len(message.get("body", b""))
+        self.received += size
         self._whole = not message.get("more_body", False)
         if self.received > self._max_bytes:
-            raise HTTPException(413, headers={"Connection": "close"})
+            raise HTTPException(413, headers=CLOSE)
+        if not self._held.take(size):
+            raise HTTPException(503, headers={**RETRY, **CLOSE})
+        self._holds += size
+        if self.received - self._paced >= PACE_BYTES:
+            self._note_pace()
         return message
+
+    def _note_pace(self) -> None:
+        self._paced, self._pace_deadline = self.received, self._loop.time() + PACE_SECONDS
+
+    def give_back(self) -> None:
+        """Count what was received as held no longer."""
+        self._held.give(self._holds)
+        self._holds = 0
 
 
 class _Served(Body):
     """What became of a request; its status is 0 where the caller left before there was one."""
 
-    def __init__(self, receive: Receive, settings: Settings) -> None:
-        super().__init__(receive, settings.max_body_bytes, settings.body_seconds)
+    def __init__(self, receive: Receive, max_bytes: int, seconds: float, held: Budget) -> None:
+        super().__init__(receive, max_bytes, seconds, held)
         self.begun = time.monotonic()
         self.status = 0
         self.location = ""  # address of what it made
+
+    async def receive(self) -> Message:
+        """As of a :class:`Body`; what still comes when there is an answer is only listened to."""
+        return await (self.raw_receive() if self.status else super().receive())
 
     def note(self, message: Message) -> None:
         """Remember how an answer begins."""

@@ -146,6 +146,13 @@ def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) 
         given[name] = list(dict.fromkeys([*given.get(name, []), *shown]))[:MAX_IDS]
 
 
+def note_images(request: Request, images: Sequence[tuple[str, str, str]]) -> None:
+    """Note images, each with its study and its patient, as what a request is about."""
+    subjects = request.scope.setdefault(SUBJECTS, {})
+    for number, name in enumerate(("image_id", "study_id", "patient_id")):
+        add_subjects(subjects, name, [image[number] for image in images])
+
+
 def subjects_of(scope: Mapping[str, Any]) -> dict[str, list[str]]:
     """The ids that a request named."""
     found: dict[str, list[str]] = scope.get(SUBJECTS, {})

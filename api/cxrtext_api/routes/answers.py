@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from PIL import Image as Pictures
 
 from cxrtext.client import models
-from cxrtext.images import Geometry, encode_png, render_overlay
+from cxrtext.images import Geometry, encode_png
 from cxrtext.language.class_probability import WITHOUT_ETA
 from cxrtext_api.runtime.uploads import Pixels
 
@@ -243,22 +242,11 @@ def score_text_of(
     )
 
 
-def draw_image(pixels: Pixels, side: int) -> bytes:
-    """An image as PNG, its longest side at most so long; a smaller one is not enlarged."""
-    picture = Pictures.fromarray(pixels)
-    picture.thumbnail(
-        (side, side), Pictures.Resampling.BOX if side < 512 else Pictures.Resampling.LANCZOS
-    )
-    return encode_png(picture)
+def draw_image(pixels: Pixels) -> bytes:
+    """An image as PNG."""
+    return encode_png(Pictures.fromarray(pixels))
 
 
 def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
-    """A heatmap over an image as PNG, in original size."""
-    picture = render_overlay(
-        np.divide(pixels[np.newaxis], np.float32(255), dtype=np.float32),
-        found.map(),
-        limits=found.limits,
-        boxes=[box.bbox for box in found.boxes],
-        peak=found.peak,
-    )
-    return encode_png(picture)
+    """A heatmap over an image as PNG, in the size of these pixels, which may be a smaller copy."""
+    return encode_png(found.drawn_on(pixels))

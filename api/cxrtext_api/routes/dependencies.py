@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, File, Form, Request, Security, UploadFile
 from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
 
 from cxrtext.errors import InputError
-from cxrtext.images import to_uint8
 from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.resources import Resources, Session
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
@@ -58,22 +58,20 @@ class ChosenImage:
         await self._session.see_index()
         return await self._session.read(self._session.service.embedded, self._image_id)
 
-    async def pixels(self) -> Pixels:
-        """The image as it is shown, [H, W]."""
+    async def pixels(self, side: int) -> Pixels:
+        """The image as it is shown, [H, W], its longest side at most so long."""
+        session = self._session
         if self._upload is not None:
-            return await self._session.uploads.decode(self._session, self._upload)
-        await self._session.see_index()
-        return await self._session.draw(self._indexed_pixels)
+            return await session.uploads.decode(session, self._upload, side)
+        await session.see_index()
+        return await session.draw(session.service.shown, self._image_id, side)
 
-    async def whole(self) -> "tuple[EmbeddedImage, Pixels]":
+    async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
         """The image as the model sees it and as it is shown; an upload is decoded once for both."""
         if self._upload is not None:
             session = self._session
-            return await session.uploads.embed_whole(session, session.service, self._upload)
-        return await self.embedded(), await self.pixels()
-
-    def _indexed_pixels(self) -> Pixels:
-        return to_uint8(self._session.service.pixels(self._image_id))
+            return await session.uploads.embed_shown(session, session.service, self._upload, side)
+        return await self.embedded(), await self.pixels(side)
 
 
 UploadFileField = Annotated[
@@ -95,7 +93,6 @@ async def _any_image(
         return None
     if image is None:
         return ChosenImage(session, None, image_id)
-    session.hold_bytes(image.size or 0)
     return ChosenImage(session, await image.read(), None)
 
 
@@ -117,7 +114,9 @@ def is_read_only(service: "Service", settings: Settings) -> bool:
     return settings.read_only or bool(service.publications)
 
 
-async def _check_writable(session: SessionDep) -> None:
+async def _check_writable(session: SessionDep, request: Request) -> None:
+    if request.url.path.endswith("/rendered"):  # of an image, and no image
+        raise HTTPException(405)
     if is_read_only(session.service, session.settings):
         raise Refusal(403, READ_ONLY)
 

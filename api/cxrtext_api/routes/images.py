@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from cxrtext.client.models import Column, Columns, ImageDetail, ImagePage
-from cxrtext.images import to_uint8
+from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.answers import detail_of, draw_image, image_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, PNG, WHERE, WHOLE, Side, check_where
@@ -39,7 +39,7 @@ def detail(service: "Service", image_id: str) -> ImageDetail:
 
 
 def _picture(service: "Service", image_id: str, size: int) -> bytes:
-    return draw_image(to_uint8(service.pixels(image_id)), size)
+    return draw_image(service.shown(image_id, size))
 
 
 def _columns(service: "Service") -> Columns:
@@ -65,11 +65,18 @@ def _columns(service: "Service") -> Columns:
     responses=problems(404, 422),
 )
 async def list_images(
-    session: SessionDep, offset: Offset = 0, limit: Limit = 50, where: Where = None
+    request: Request,
+    session: SessionDep,
+    offset: Offset = 0,
+    limit: Limit = 50,
+    where: Where = None,
 ) -> ImagePage:
     """Some of the indexed images, in the order in which they were indexed."""
     await session.see_index()
-    return await session.read_in_turns(_page(session.service, offset, limit, where))
+    page = await session.read_in_turns(_page(session.service, offset, limit, where))
+    # Who looks through an archive, or for an age and a sex, need not name anybody.
+    note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in page.images])
+    return page
 
 
 @router.get(

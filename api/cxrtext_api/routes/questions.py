@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/v1", dependencies=GUARDED)
 
 MAX_FINDING_CHARACTERS = 200
+OVERLAY_SIDE = 2048
 
 FindingName = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_FINDING_CHARACTERS)
@@ -86,8 +87,7 @@ Report = Annotated[
 )
 async def render(session: SessionDep, image: ImageDep, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model gets it, windowed and upright, as an 8-bit PNG."""
-    pixels = await image.pixels()
-    picture = await session.draw(draw_image, pixels, size)
+    picture = await session.draw(draw_image, await image.pixels(size))
     return Response(picture, media_type=PNG)
 
 
@@ -162,10 +162,15 @@ async def ground(
     threshold: Threshold = None,
     accept: Accept = "*/*",
 ) -> Grounded | Response:
-    """A grid of region scores with its place in the image, the best region, and boxes."""
+    """A grid of region scores with its place in the image, the best region, and boxes.
+
+    A picture is at most 2048 pixels wide and high.
+    """
     service = session.service
     as_picture = preferred(accept, (JSON, PNG)) == PNG
-    embedded, pixels = await image.whole() if as_picture else (await image.embedded(), None)
+    embedded, pixels = (
+        await image.both(OVERLAY_SIDE) if as_picture else (await image.embedded(), None)
+    )
     await session.ensure_embedded([sentence])
     found = await session.compute(service.ground, embedded, sentence, threshold)
     if pixels is not None:

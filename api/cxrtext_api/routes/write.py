@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
 
 from cxrtext.client.models import AddedImage, Deleted
-from cxrtext.errors import InputError, UnavailableError
+from cxrtext.errors import InputError
 from cxrtext.records import Study
 from cxrtext.records.manifest import SOURCE, is_own_column
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
@@ -20,7 +19,7 @@ from cxrtext.text import study_sentences
 from cxrtext_api import changes
 from cxrtext_api.entry import entered, existing, looks_like
 from cxrtext_api.gate.keys import CALLER, READ, Caller
-from cxrtext_api.observe.audit import SUBJECTS, add_subjects
+from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import (
     GUARDED,
@@ -34,6 +33,7 @@ from cxrtext_api.runtime.resources import Session
 
 router = APIRouter(prefix="/v1", tags=["images"], dependencies=[*GUARDED, *WRITES])
 
+NO_UPLOADS = "This server takes no images; it is started with --uploads FOLDER to keep them in."
 MAX_ID = 200
 MAX_ENTRIES = 64
 MAX_NAME = 64
@@ -59,7 +59,6 @@ Studies = Annotated[list[str], Query(max_length=MAX_DELETED, description="A stud
 
 
 async def _new_image_form(
-    session: SessionDep,
     image: Annotated[
         UploadFile, File(description="PNG, JPEG or DICOM, detected from the content.")
     ],
@@ -109,7 +108,6 @@ async def _new_image_form(
         if value is not None and not NAME.fullmatch(value):
             raise InputError(f"{field}: write it with A-Z a-z 0-9 . _ : - alone")
     said = {} if metadata is None else parse_metadata(metadata)
-    session.hold_bytes(image.size or 0)
     data = await image.read()
     return changes.NewImageForm(data, image_id, study_id, patient_id, split, said, report, replace)
 
@@ -120,9 +118,7 @@ NewImageDep = Annotated[changes.NewImageForm, Depends(_new_image_form)]
 def _uploads(session: Session) -> Path:
     folder = session.settings.uploads
     if folder is None:
-        raise UnavailableError(
-            "this server takes no images; start it with --uploads FOLDER to keep them in"
-        )
+        raise Refusal(403, NO_UPLOADS)
     return folder
 
 
@@ -158,7 +154,7 @@ async def add_image(
     _ = service.index  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)
     sent, form = form, entered(form, header, session.ids)
-    embedded, pixels = await session.uploads.embed_whole(session, service, form.data)
+    embedded, pixels = await session.uploads.embed_shown(session, service, form.data)
     picture = await session.read(changes.picture_of, pixels)
     name = form.image_id or picture.name
     said = await session.read(sentences_of, form.report or "")
@@ -183,7 +179,7 @@ async def add_image(
     name = held or name
     added = await session.read(detail, service, name)
     gone = [] if was is None else [changes.Subject(was.image, was.study_id, was.patient_id)]
-    _note(request, [changes.Subject(added.image_id, added.study_id, added.patient_id), *gone])
+    note_images(request, [changes.Subject(added.image_id, added.study_id, added.patient_id), *gone])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
     if READ in caller.scopes:
         return AddedImage(**added.model_dump(), looks=looks)
@@ -238,14 +234,8 @@ async def _delete(session: Session, request: Request, images: list[str], studies
     """Delete, and note for the audit log whose images went; gives how many."""
     caller: Caller = request.scope[CALLER]
     gone = await session.read(changes.delete_images, session.service, images, studies, caller)
-    _note(request, gone)
+    note_images(request, gone)
     return len(gone)
-
-
-def _note(request: Request, images: Sequence[changes.Subject]) -> None:
-    subjects = request.scope.setdefault(SUBJECTS, {})
-    for number, name in enumerate(("image_id", "study_id", "patient_id")):
-        add_subjects(subjects, name, [image[number] for image in images])
 
 
 def check_image_id(image_id: str) -> None:

@@ -16,8 +16,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from cxrtext.pausing import Pausing
 from cxrtext_api.observe.metrics import Metrics
-from cxrtext_api.runtime.scope import Busy, RequestScope
-from cxrtext_api.runtime.work import Budget, WaitEstimate
+from cxrtext_api.runtime.scope import Budget, Busy, RequestScope
+from cxrtext_api.runtime.work import WaitEstimate
 
 P = ParamSpec("P")
 T = TypeVar("T")

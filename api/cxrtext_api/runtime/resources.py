@@ -20,9 +20,9 @@ from cxrtext.service.limits import MAX_MULTIPLICATIONS
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.runtime.engine import Batch, Engine
-from cxrtext_api.runtime.scope import Busy, NotReady, Receive, RequestScope
+from cxrtext_api.runtime.scope import Budget, Busy, NotReady, Receive, RequestScope
 from cxrtext_api.runtime.uploads import Uploads
-from cxrtext_api.runtime.work import Budget, Workers
+from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ FOLLOW_SECONDS = 5.0
 
 TRIAL_SECONDS = 1.0
 """How long a disk may take to show whether it can be written."""
-
-UPLOADS_HELD = 4
-"""Bodies of the largest size that may be in memory at a time."""
 
 EXPORTS_AT_ONCE = 2
 """Exports that may be under way; each keeps some numbers of every image in memory."""
@@ -129,7 +126,6 @@ class Resources:
         self._sentences: tuple[Service, Batch[Sequence[str], None]] | None = None
         self.scored = Budget(QUESTIONS_SCORED * SHARES)
         self.exports = Budget(EXPORTS_AT_ONCE)
-        self.bytes = Budget(UPLOADS_HELD * settings.max_body_bytes)
         self._load, self._warm = load, warm
         self._service: Service | None = None
         self._loading: asyncio.Task[None] | None = None
@@ -394,7 +390,7 @@ class Session(RequestScope):
         service, engine = self.service, self._resources.engine
         cost = await engine.work(self, once(service.cost_of_scoring, sentences), has_time=True)
         share = max(SHARES // 32, math.ceil(SHARES * cost / MAX_MULTIPLICATIONS))
-        self._take(self._resources.scored, share)
+        self.take(self._resources.scored, share)
         return await engine.work(self, service.score_text_pausing(sentences), has_time=True)
 
     async def ensure_embedded(self, sentences: Sequence[str]) -> None:
@@ -426,10 +422,6 @@ class Session(RequestScope):
         """What is made of uploaded images."""
         return self._resources.uploads
 
-    def hold_bytes(self, size: int) -> None:
-        """Count the bytes of an upload; :class:`.Busy` where too many are in memory already."""
-        self._take(self._resources.bytes, size)
-
     def hold_export(self) -> None:
         """Count an export until its table has been sent.
 
@@ -440,9 +432,3 @@ class Session(RequestScope):
         if not exports.take(1):
             raise Busy(EXPORT_WAIT)
         self.hold(exports, lambda: exports.give(1), lasting=True)
-
-    def _take(self, budget: Budget, part: int) -> None:
-        """Take a part of a budget until the answer begins."""
-        if not budget.take(part):
-            raise Busy
-        self.hold(object(), lambda: budget.give(part))

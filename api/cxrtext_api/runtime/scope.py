@@ -35,6 +35,25 @@ class ClientGone(Busy):
     """The caller went away; whatever is answered, nobody reads it."""
 
 
+class Budget:
+    """An amount of which parts are taken and given back, on the event loop."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = amount
+        self.taken = 0
+
+    def take(self, part: int) -> bool:
+        """Take a part, if it is there."""
+        if self.taken + part > self.amount:
+            return False
+        self.taken += part
+        return True
+
+    def give(self, part: int) -> None:
+        """Give a part back."""
+        self.taken -= part
+
+
 class RequestScope:
     """How long one request may take, whether its caller is there, and what it has to give back.
 
@@ -112,6 +131,12 @@ class RequestScope:
         self._held[what] = give_back
         if lasting:
             self._lasting.add(what)
+
+    def take(self, budget: Budget, part: int) -> None:
+        """Take a part of a budget until the answer begins; :class:`Busy` where it is not there."""
+        if not budget.take(part):
+            raise Busy
+        self.hold(object(), lambda: budget.give(part))
 
     def begin_answer(self) -> None:
         """Give back what work took; the caller may read slowly."""

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -13,15 +14,15 @@ from PIL import Image
 
 from cxrtext.datasets.admission import NEEDED
 from cxrtext.datasets.admission.ids import IDS
-from cxrtext.images import to_uint8
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
+from cxrtext.images.gray import MAX_PIXELS
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
-from cxrtext_api.runtime.scope import RequestScope
+from cxrtext_api.runtime.scope import Budget, RequestScope
 from cxrtext_api.runtime.work import Workers
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ Pixels = NDArray[np.uint8]
 
 DECODE_SECONDS = 10.0
 """Computing time that an upload may take; on the clock it may take three times as long."""
+
+DECODE_BYTES = 2**30
+"""Memory of each process that decodes: twice what a detector's largest picture takes in color."""
+
+PIXELS_HELD = 2 * MAX_PIXELS
+"""Decoded pixels that all requests together may hold: two pictures of the largest size."""
 
 REMEMBERED_IMAGES = 64
 """How many uploads are remembered as embeddings, so that a second question is quick."""
@@ -54,9 +61,10 @@ class Uploads:
         self, engine: Engine, readers: Workers, processes: int, limit: int, metrics: Metrics
     ) -> None:
         self._engine = engine
+        self._pixels = Budget(PIXELS_HELD)
         self._readers = readers  # digest large ones
         self._waiters = Workers("decode", processes, limit, metrics)  # a thread for each process
-        self._decoders = ReaderPool(processes, seconds=DECODE_SECONDS)
+        self._decoders = ReaderPool(processes, seconds=DECODE_SECONDS, memory_bytes=DECODE_BYTES)
         self._known: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
         self._at_work: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._batch: Batch[Any, Any] | None = None
@@ -96,15 +104,18 @@ class Uploads:
             scope, lambda: self._decoders.describe_bytes(data, UPLOAD, elements)
         )
 
-    async def decode(self, scope: RequestScope, data: bytes) -> Pixels:
-        """Decode an image.
+    async def decode(self, scope: RequestScope, data: bytes, side: int | None = None) -> Pixels:
+        """Decode an image as it is shown, its longest side at most so long.
 
         Raises:
             ImageError: It cannot be read; the message does not hold its name.
+            Busy: Too many pixels are held already.
         """
-        return await self._waiters.run(
-            scope, lambda: to_uint8(self._decoders.read_bytes(data, UPLOAD))
+        pixels = await self._waiters.run(
+            scope, lambda: self._decoders.show_bytes(data, UPLOAD, side)
         )
+        scope.take(self._pixels, pixels.nbytes)
+        return pixels
 
     async def embed(self, scope: RequestScope, service: "Service", data: bytes) -> EmbeddedImage:
         """Decode and embed an image, or remember it from its last question.
@@ -114,15 +125,15 @@ class Uploads:
         """
         return (await self._embed_once(scope, service, data, whole=False))[0]
 
-    async def embed_whole(
-        self, scope: RequestScope, service: "Service", data: bytes
+    async def embed_shown(
+        self, scope: RequestScope, service: "Service", data: bytes, side: int | None = None
     ) -> tuple[EmbeddedImage, Pixels]:
-        """As :meth:`embed`, with the image's own pixels, for which it is not decoded again."""
-        embedded, pixels = await self._embed_once(scope, service, data, whole=True)
-        return embedded, await self.decode(scope, data) if pixels is None else pixels
+        """As :meth:`embed`, with what :meth:`decode` gives, for which it is not decoded again."""
+        embedded, pixels = await self._embed_once(scope, service, data, whole=True, side=side)
+        return embedded, await self.decode(scope, data, side) if pixels is None else pixels
 
     async def _embed_once(
-        self, scope: RequestScope, service: "Service", data: bytes, *, whole: bool
+        self, scope: RequestScope, service: "Service", data: bytes, **shown: Any
     ) -> tuple[EmbeddedImage, Pixels | None]:
         """An embedded image; its pixels where they are wanted and it is not remembered."""
         # By the model, too: a server may turn to another one while it runs.
@@ -132,7 +143,7 @@ class Uploads:
         async with lock:
             pixels = None
             if digest not in self._known:
-                self._known[digest], pixels = await self._embed(scope, service, data, whole)
+                self._known[digest], pixels = await self._embed(scope, service, data, shown)
                 if len(self._known) > REMEMBERED_IMAGES:
                     self._known.popitem(last=False)
             self._known.move_to_end(digest)
@@ -144,13 +155,13 @@ class Uploads:
         return await self._readers.run(scope, lambda: hashlib.sha256(data).digest())
 
     async def _embed(
-        self, scope: RequestScope, service: "Service", data: bytes, whole: bool
+        self, scope: RequestScope, service: "Service", data: bytes, shown: Mapping[str, Any]
     ) -> tuple[EmbeddedImage, Pixels | None]:
         self._engine.enter(scope)  # before it is decoded for nothing
         square = service.model.spec.preprocessing
 
         def decode() -> tuple[ReadImage, Unlike | None]:
-            read = self._decoders.prepare_bytes(data, UPLOAD, square, whole=whole)
+            read = self._decoders.prepare_bytes(data, UPLOAD, square, **shown)
             return read, service.unlike_square(read.pixels)
 
         read, unlike = await self._waiters.run(scope, decode)
@@ -159,4 +170,5 @@ class Uploads:
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]
+        scope.take(self._pixels, 0 if pixels is None else pixels.nbytes)
         return EmbeddedImage(regions, read.height, read.width, read.placement, unlike), pixels

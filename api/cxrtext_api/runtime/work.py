@@ -36,25 +36,6 @@ class WaitEstimate:
         return max(1, min(LONGEST_WAIT, math.ceil(seconds)))
 
 
-class Budget:
-    """An amount of which parts are taken and given back, on the event loop."""
-
-    def __init__(self, amount: int) -> None:
-        self.amount = amount
-        self.taken = 0
-
-    def take(self, part: int) -> bool:
-        """Take a part, if it is there."""
-        if self.taken + part > self.amount:
-            return False
-        self.taken += part
-        return True
-
-    def give(self, part: int) -> None:
-        """Give a part back."""
-        self.taken -= part
-
-
 class Workers:
     """Threads that take one call each at a time, of which ``limit`` may be running or waiting.
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from cxrtext.images import render_overlay
+from cxrtext.images import to_uint8
 from cxrtext.images.gray import Floats
+from cxrtext.images.overlay import shrunk
 from cxrtext.pacs.results.building import Result, building, one_line
 from cxrtext.pacs.results.finding import Finding
 from cxrtext.pacs.results.identity import WARNING
@@ -32,15 +33,7 @@ def draw_capture(pixels: Floats, finding: Finding) -> tuple[NDArray[np.uint8], i
     Returns:
         [rows, columns, 3], and the rows of the upper band, where the picture begins.
     """
-    where = finding.grounding
-    picture = render_overlay(
-        pixels,
-        where.map(),
-        limits=where.limits,
-        boxes=[box.bbox for box in where.boxes],
-        peak=where.peak,
-    )
-    picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
+    picture = finding.grounding.drawn_on(shrunk(to_uint8(pixels), MAX_SIDE))
     width, height = picture.size
     font = _font(max(10, width // 32))
     upper = _lines([WARNING], font, width)

@@ -70,7 +70,7 @@ def _why(one: SupportedSentence) -> str:
 
 def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
     """The map of a sentence over the image, with its support, verdict and wording."""
-    heat = _resized(one.grounding.map(), pixels.shape[1], pixels.shape[2])
+    heat = one.grounding.map(pixels.shape[1:])
     x, y = one.grounding.peak
     overlay = render_overlay(
         pixels, heat, limits=one.grounding.limits, peak=(x * factor, y * factor)
