@@ -65,6 +65,21 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
         assert PLANTED not in path.name
 
 
+@pytest.mark.parametrize("folder", ["inbox", "results"])
+def test_a_folder_that_cannot_be_read_alarms(checkpoint: Path, tmp_path: Path, folder: str) -> None:
+    inbox = Inbox(tmp_path / "inbox", reserve=0)
+    inbox.close()
+    ResultsFolder(tmp_path / "results")
+    settings = Settings(inbox=tmp_path / "inbox", results=tmp_path / "results")
+    with serving(Service(load_model(checkpoint)), settings) as client:
+        assert f'cxrtext_readable{{folder="{folder}"}} 1.0' in client.get("/metrics").text
+        (database,) = (tmp_path / folder).glob("*.sqlite")
+        database.write_bytes(b"no database" * 1000)
+        answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert f'cxrtext_readable{{folder="{folder}"}} 0.0' in answer.text
+
+
 def _file(service: Service, number: int) -> Path:
     image = service.index.catalogue.image(uid(number, 1, 1))
     assert image is not None

@@ -58,6 +58,9 @@ class Metrics:
         self.inbox_waiting = self._gauge(
             "inbox_waiting", "Entries of the inbox that wait, are held, or failed.", "state"
         )
+        self.readable = self._gauge(
+            "readable", "Whether a folder can be read; what was seen last is told if not.", "folder"
+        )
         self.inbox_oldest = self._gauge(
             "inbox_oldest_seconds", "How long the first that waits has waited."
         )

@@ -1,7 +1,9 @@
 """Whether the process answers, whether it can be asked, and how it does."""
 
 import asyncio
-from contextlib import suppress
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from fastapi import APIRouter, Request, Response, Security
 from fastapi.security import HTTPBearer
@@ -70,12 +72,13 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     measured: Metrics = request.app.state.metrics
     inbox, results = resources.settings.inbox, resources.settings.results
     if inbox is not None:
-        with suppress(CxrTextError):  # what was seen last is given
+        with _reading(measured, "inbox"):
             measured.describe_inbox(await asyncio.to_thread(read_status, inbox))
-    if results is not None and (results / FILE).is_file():
-        with suppress(CxrTextError):
-            folder = ResultsFolder(results, create=False, compare=False)
-            measured.describe_results(await asyncio.to_thread(folder.tally))
+    if results is not None:
+        with _reading(measured, "results"):
+            if (results / FILE).is_file():
+                folder = ResultsFolder(results, create=False, compare=False)
+                measured.describe_results(await asyncio.to_thread(folder.tally))
     try:
         # Of an index that a writer holds, what was seen last is given.
         with suppress(TimeoutError, CxrTextError):
@@ -89,3 +92,13 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     except NotReady:
         measured.ready.set(0)
     return Response(measured.page(), headers={"Content-Type": CONTENT_TYPE})
+
+
+@contextmanager
+def _reading(measured: Metrics, folder: str) -> Iterator[None]:
+    """Note whether a folder can be read: what was seen last looks as if all were well."""
+    try:
+        yield
+        measured.readable.labels(folder).set(1)
+    except (CxrTextError, OSError, sqlite3.Error):
+        measured.readable.labels(folder).set(0)
