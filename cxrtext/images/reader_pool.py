@@ -13,7 +13,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described, from_plain, plain
 from cxrtext.images.dicom.elements import MAX_BYTES
 from cxrtext.images.dicom.file import wanted_of
-from cxrtext.images.gray import Bytes, Floats, Gray
+from cxrtext.images.gray import Bytes, Floats, Gray, Samples
 from cxrtext.images.overlay import shrunk
 from cxrtext.images.placement import Placement
 from cxrtext.images.preprocessing import Preprocessing
@@ -132,6 +132,7 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         frame=request.get("frame"),
         window=tuple(window) if isinstance(window, list) else window,
     )
+    made: Samples
     if sizes:
         made = Preprocessing.from_dict(sizes).square(gray.bytes())
     else:
