@@ -102,7 +102,7 @@ def change_for_ever(service: Service, uploads: Path, held: Held, pipe: int, seed
         os.write(pipe, (json.dumps(change) + "\n").encode())
         name = str(change["name"])
         if change["kind"] == "delete":
-            delete_images(service, [name], [])
+            delete_images(service, [name], [], ANYONE)
         else:
             put(service, uploads, name, version)
         os.write(pipe, b"done\n")

@@ -321,11 +321,11 @@ def test_a_search_does_not_wait_for_pictures(
 ) -> None:
     go_on = threading.Event()
 
-    def slow(_: str) -> Any:
+    def slow(*_: object) -> Any:
         assert go_on.wait(60)
         raise InputError("no picture")
 
-    monkeypatch.setattr(service, "pixels", slow)
+    monkeypatch.setattr(service, "shown", slow)
     with serve(service) as client, ThreadPoolExecutor(6) as pool:
         data = {"image_id": "images/s01.png"}
         pictures = [pool.submit(client.post, "/v1/render", data=data) for _ in range(6)]
