@@ -6,6 +6,7 @@ which checks it too.  A JSON file that stands alone carries the digest of its ow
 
 import errno
 import hashlib
+import io
 import json
 import re
 import stat
@@ -13,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from cxrtext.errors import CxrTextError
 
@@ -35,7 +36,7 @@ DIGITS = 16  # of a digest, where a file carries it in its name
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a file to be read; a pipe or a device, which may never end, is an OSError instead."""
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a folder, open() says it

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -541,13 +542,13 @@ def test_state_of_pull_and_follow(tmp_path: Path, chance: random.Random) -> None
             following.know_study(uid, "20240301", "2")
             following.know(Seen(f"{uid}.1", uid, "entered", "", "cd" * 32))
 
-    def read(name: str, kind: type[Any]) -> object:
-        with kind(tmp_path / name) as state:
+    def read(kind: type[State | FollowState], path: Path) -> object:
+        with kind(path) as state:
             return rows_of(state._db)
 
-    for name, kind in (("pull.sqlite", State), ("follow.sqlite", FollowState)):
+    for kind, name in ((State, "pull.sqlite"), (FollowState, "follow.sqlite")):
         path = tmp_path / name
-        try_flips(name, [path], kept_as(path, lambda n=name, k=kind: read(n, k)), chance)
+        try_flips(name, [path], kept_as(path, partial(read, kind, path)), chance)
 
 
 @pytest.mark.slow
@@ -587,10 +588,11 @@ def test_results(tmp_path: Path, chance: random.Random) -> None:
 
     folder = tmp_path / "results"
     kept = ResultsFolder(folder)
-    facts = {"source": "1.2.3", "study_id": "s", "patient_id": "p", "model": "m"}
     for number in range(60):
-        said = {"sentence": f"Sentence {number}.", "probability": number / 60, "calibrated": True}
-        one = kept.put(built(number), kind="sr", **facts, **said)
+        one = kept.put(
+            built(number), kind="sr", source="1.2.3", study_id="s", patient_id="p", model="m",
+            sentence=f"Sentence {number}.", probability=number / 60, calibrated=True,
+        )  # fmt: skip
         kept.note_sent([one.instance], "archive")
         kept.note_answered("rule", f"1.2.{number}", "2024-03-01", "")
 
@@ -664,7 +666,9 @@ def test_predictions(
     from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
 
     path = tmp_path / "predictions.parquet"
-    write_predictions(path, evaluate(checkpoint, data_folder).predictions)
+    made = evaluate(checkpoint, data_folder).predictions
+    assert made is not None
+    write_predictions(path, made)
 
     def read() -> str:
         found = read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
@@ -714,7 +718,11 @@ def test_backup_publication_and_replica(
 
     def opened() -> str:
         with open_index(index_at(out)) as index:
-            return digest(index.counts() if hasattr(index, "counts") else len(index.parts))
+            texts = index.model.embed_sentences(["Left pleural effusion."])
+            hits = index.search(Query(texts=texts), 20).hits
+            regions = index.parts[0].regions(hits[0].image.number)
+            found = [(hit.image.image, hit.image.metadata, hit.score) for hit in hits]
+            return digest(found, rows_of(index.parts[0].catalogue.database), regions)
 
     replica = [p for p in out.rglob("*") if p.is_file() and p.stat().st_size]
     try_flips("replica", replica, opened, chance)
@@ -749,7 +757,7 @@ def test_features_of_locked_encoders(
     tokens = [[2, 5 + number, 6, 3] for number in range(12)]
 
     def read() -> str:
-        return digest(lock_sentences(model, tokens, Keeping(folder)).of(range(12)))
+        return digest(lock_sentences(model, tokens, Keeping(folder=folder)).of(range(12)))
 
     read()
     files = [path for path in folder.iterdir() if path.suffix in (".f16", ".keys")]

@@ -162,8 +162,10 @@ def take_out(path: Path, subject: Subject) -> None:
         try:
             _WRITERS[path.suffix.lower()](path, temporary, subject)
         except ValueError:
-            said = f"a line is longer than {CELL_LIMIT:,} characters"
-            raise WorkError(f"{path}: {said}; mend it, then run the command again") from None
+            raise WorkError(
+                f"{path}: a line is longer than {CELL_LIMIT:,} characters; mend it, then run the "
+                "command again"
+            ) from None
         temporary.chmod(path.stat().st_mode & 0o777)
         now = sha256(temporary)
         notes = path.with_name(path.name + META)
