@@ -614,7 +614,7 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
     """
     found = error.errors(include_url=False, include_context=False)
     # A key that is not known may be the one that is missed.
-    first = min(found, key=lambda one: one["type"] == "missing")
+    first = min(found, key=lambda one: one["type"] != "extra_forbidden")
     path, kind = _without_kinds((*above, *first["loc"]))
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":

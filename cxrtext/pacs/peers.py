@@ -331,7 +331,7 @@ def _parsed(path: Path) -> _File:
 def _first_fault(error: ValidationError, value: Mapping[object, object]) -> str:
     """Where the first fault is, and what it is; no value is quoted."""
     found = error.errors(include_input=False, include_url=False)
-    first = min(found, key=lambda one: one["type"] == "missing")
+    first = min(found, key=lambda one: one["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"]]
     listed = value.get("peers")
     if len(place) > 1 and place[0] == "peers" and isinstance(listed, list):

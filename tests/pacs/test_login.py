@@ -263,6 +263,10 @@ def test_a_password_of_the_environment() -> None:
         ({"token_env": "A", "user": "u", "password_env": "B"}, "give one login"),
         ({"oauth": {"token_url": "https://a.example.org/t", "client_id": "c"}}, "secret_env"),
         (
+            {"oauth": {"token_url": "https://a.example.org/t", "client_id": "c", "secret": "S"}},
+            "cloud: dicomweb: oauth: secret: Extra inputs are not permitted",
+        ),
+        (
             {"oauth": {"token_url": "http://a.example.org/t", "client_id": "c", "secret_env": "S"}},
             "give https beyond loopback",
         ),

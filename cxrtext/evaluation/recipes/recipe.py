@@ -207,7 +207,7 @@ def load_recipe(name: str | Path) -> Recipe:
         content = RecipeFile.model_validate(tree)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False)
-        first = min(found, key=lambda one: one["type"] == "missing")
+        first = min(found, key=lambda one: one["type"] != "extra_forbidden")
         key = ".".join(map(str, first["loc"]))
         raise DataError(f"{path}: {key}: {first['msg']}; see `cxrtext benchmark --show`") from None
     return Recipe(content, hashlib.sha256(data).hexdigest(), data.decode("utf-8"))
