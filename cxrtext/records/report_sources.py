@@ -228,9 +228,9 @@ def open_source(path: Path | str) -> TextSource:
 
     Args:
         path: A table (``.csv``, ``.csv.gz``, ``.parquet``, ``.jsonl``) with ``study_id`` and either
-            ``report`` or any of ``findings``, ``impression``, ``indication``, ``comparison``; a table with
-            ``sentence``; a folder of ``.txt`` reports, or one of them; or "-" for sentences on
-            standard input, one a line.
+            ``report`` or any of ``findings``, ``impression``, ``indication``, ``comparison``; a
+            table with ``sentence``; a folder of ``.txt`` reports, or one of them; or "-" for
+            sentences on standard input, one a line.
 
     Returns:
         The source.  What is wrong with single rows or files comes as a ``Rejected`` in its place; a

@@ -89,7 +89,11 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     good = {"peers": [{"name": "one", "dicomweb": WEB}]}
     with pytest.raises(ConfigError, match=f"run: chmod 600 {path}"):
         read_peers(write(path, good, 0o640))
-    for text, says in (("[", "line 1: not readable YAML: expected the node"), ("x", "lists no peers"), ("peers: []", "peers: Tuple")):
+    for text, says in (
+        ("[", "line 1: not readable YAML: expected the node"),
+        ("x", "lists no peers"),
+        ("peers: []", "peers: Tuple"),
+    ):
         with pytest.raises(ConfigError, match=says):
             read_peers(write(path, text))
     with pytest.raises(ConfigError, match="the name one stands there twice"):
