@@ -208,6 +208,8 @@ def test_train_resume_and_init(options: list[str], tmp_path: Path) -> None:
     assert written.returncode == 0
     assert "objective:" in (tmp_path / "cxrtext.yaml").read_text()
     refused(run("train", "--init", cwd=tmp_path), 2, "cxrtext.yaml: exists already")
+    run("train", "--init", "ssd-mimic-cxr.yaml", cwd=tmp_path)
+    assert "steps: 100000" in (tmp_path / "ssd-mimic-cxr.yaml").read_text()
     settings = [part for option in [*options, "training.steps=3"] for part in ("--set", option)]
     done = run("train", *settings)
     assert done.returncode == 0, done.stderr
