@@ -31,9 +31,10 @@ class Asking:
         say: Callable[[str], None],
         *,
         patience_s: float = PATIENCE_S,
+        mend: str = "",
     ) -> None:
         self._peer, self._throttle, self._say = peer, throttle, say
-        self._patience_s = patience_s
+        self._patience_s, self._mend = patience_s, mend
         self._gone_since: float | None = None
 
     def patiently(self, ask: Callable[[], Answer]) -> Answer:
@@ -79,10 +80,7 @@ class Asking:
         while not is_there(self._peer):
             if time.monotonic() - begun > self._patience_s:
                 minutes = self._patience_s / 60
-                raise GoneError(
-                    error.peer,
-                    f"has been gone for {minutes:.0f} min; run the same command again to resume",
-                )
+                raise GoneError(error.peer, f"has been gone for {minutes:.0f} min{self._mend}")
             if self._throttle.stopped.is_set():
                 raise error
             turn += 1

@@ -42,7 +42,8 @@ class StateFile:
         with self._told():
             if path is not None:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
+            where = ":memory:" if path is None else path.absolute().as_uri()
+            self._db = sqlite3.connect(where, uri=True, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
             (found,) = self._db.execute("PRAGMA user_version").fetchone()

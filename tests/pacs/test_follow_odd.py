@@ -13,7 +13,7 @@ from pydicom import dcmread
 
 from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs.asking import Asking
-from cxrtext.pacs.faults import BusyError
+from cxrtext.pacs.faults import BusyError, GoneError
 from cxrtext.pacs.follow import FollowOptions, follow_peer
 from cxrtext.pacs.follow import follow as module
 from cxrtext.pacs.follow.changes import ChangeList
@@ -21,9 +21,11 @@ from cxrtext.pacs.follow.follow import Follower, days_under_way
 from cxrtext.pacs.follow.state import FollowState
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.pull.state import Row, State
 from cxrtext.pacs.sources import open_source
 from cxrtext.pacs.throttle import Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
+from tests.pacs.orthanc import free_port
 from tests.pacs.studies import PLANTED, instance, study, uid
 
 TODAY = date.today()
@@ -226,6 +228,31 @@ def test_a_full_disk_is_said_and_waited_for(
         follow_peer(peer_at(url), tmp_path / "in", options, said.append, throttle)
     assert said[0] == "in: the disk is full; make room on it; trying again in 0 s"
     assert entries(tmp_path / "in") == [uid(1, 1, 1)]
+
+
+def test_a_pull_is_learned_of_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "a # b? c%20"
+    folder.mkdir()
+    with State(folder / "pull.sqlite") as pull:
+        pull.answer(("day", "20240301", "DX"), {uid(1): ("20240301", "1")}, False, True)
+        pull.list_study(uid(1), [Row(uid(1, 1, 1), uid(1), uid(1, 1), "fetched")], 0)
+    with FollowState(folder / "follow.sqlite") as state:
+        assert state.learn_pull(folder / "pull.sqlite") == 1
+        assert list(state.objects_of(uid(1))) == [uid(1, 1, 1)]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:
+    peer = Peer.model_validate(
+        {"name": "archive", "dimse": {"host": "127.0.0.1", "port": free_port(), "aet": "A"}}
+    )
+
+    def gone() -> None:
+        raise GoneError("archive", "cannot be reached")
+
+    asking = Asking(peer, Throttle(peer.limits), lambda _: None, patience_s=-1)
+    with pytest.raises(GoneError, match="has been gone for -?0 min$"):
+        asking.patiently(gone)
 
 
 def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_worker_waits_for_room_and_sets_nothing_aside(
             for _ in range(5):
                 with pytest.raises((WorkError, OSError)) as caught:
                     worker.drain()
-                one_line(caught.value)
+                assert str(disk) in one_line(caught.value), "the disk that is full"
             enlarge(disk)
             worker.drain()
         assert [outcome for outcome, _ in outcomes(inbox, numbers)] == ["added"] * 2

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from shutil import which
@@ -356,6 +357,14 @@ def _fetched(orthanc: Orthanc, one: Kept) -> pydicom.Dataset:
     (number,) = orthanc.ask("POST", "/tools/lookup", content=one.instance).json()
     file = orthanc.ask("GET", f"/instances/{number['ID']}/file").content
     return pydicom.dcmread(BytesIO(file))
+
+
+def test_a_note_is_of_one_model(service: Service, tmp_path: Path) -> None:
+    folder = ResultsFolder(tmp_path / "out")
+    path = effusion(tmp_path / "source.dcm")
+    first, second = make_results(service, path, SENTENCE, folder).results
+    notes = reject(folder, [first, replace(second, model="another")])
+    assert [note.model for note in notes] == [first.model, "another"]
 
 
 def test_nothing_is_sent_to_a_peer_that_is_not_opened_for_it(

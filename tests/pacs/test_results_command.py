@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydicom import dcmread
 
+from cxrtext.errors import CheckpointError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.sending import Delivery
@@ -86,6 +87,31 @@ def test_what_cannot_be_done_is_said_in_a_line(
     out.mkdir()
     assert "holds no results" in refused("results", "list", "--out", out)
     assert "name what to take back" in refused("results", "revoke", "--out", out)
+
+
+def test_an_index_that_another_model_builds_anew_is_waited_for(
+    cxrtext: Command,
+    checkpoint: Path,
+    index_folder: Path,
+    tmp_path: Path,
+    peers: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([CheckpointError("model: is not there yet"), KeyboardInterrupt()])
+
+    def turned(_: object) -> None:
+        raise next(looks)
+
+    monkeypatch.setattr("cxrtext.service.service.turned", turned)
+    rule = {"sentences": ["Pneumothorax"]}
+    entry = {"name": "a", "dimse": {"host": "h", "port": 104, "aet": "A"}, "results": rule}
+    file = peers({**entry, "write": True})
+    done = cxrtext(
+        "results", "answer", "--index", index_folder, "--out", tmp_path / "out", "--peers", file,
+        "--every", "0.1",
+    )  # fmt: skip
+    assert "model: is not there yet; trying again in" in done.stderr
+    assert next(looks, None) is None, "it looked again"
 
 
 def test_a_peer_that_is_not_there_is_said_in_a_line_and_nothing_is_lost(

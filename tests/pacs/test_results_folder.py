@@ -1,12 +1,15 @@
 """The folder of results: what was sent and taken back stays noted, whatever happens to files."""
 
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
+from cxrtext.errors import DataError
 from cxrtext.pacs.results import folder as module
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 
@@ -40,6 +43,16 @@ def test_a_result_that_is_made_again_was_sent_and_taken_back_before(tmp_path: Pa
     assert again is not None
     assert again.revoked
     assert folder.peers() == {kept.instance: ["archive"]}
+
+
+def test_a_folder_of_another_version_is_refused(tmp_path: Path) -> None:
+    put(ResultsFolder(tmp_path / "out"))
+    with closing(sqlite3.connect(tmp_path / "out" / module.FILE)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
+        database.execute("PRAGMA user_version = 9")
+    for create in (True, False):
+        with pytest.raises(DataError, match="of another version of cxrtext; name a new folder"):
+            ResultsFolder(tmp_path / "out", create=create)
 
 
 def test_of_two_that_make_one_result_the_row_is_that_of_the_file(

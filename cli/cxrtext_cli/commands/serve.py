@@ -11,7 +11,6 @@ from cxrtext.errors import InputError
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
-    FOLDER,
     INDEX,
     LANGUAGE_MODEL,
     NEW_FILE,
@@ -62,7 +61,7 @@ def serve(
         bool, typer.Option("--read-only", help="Refuse to add and delete images.")
     ] = False,
     inbox: Annotated[
-        Path | None, typer.Option(help="Inbox of 'cxrtext listen', for /metrics."), FOLDER
+        Path | None, typer.Option(help="Inbox of 'cxrtext listen', for /metrics."), NEW_FOLDER
     ] = None,
     hash_ids: Annotated[
         Path | None,

@@ -81,14 +81,21 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
     items = list(dataset.get("VOILUTSequence") or ())
     tables = [_read_table(item, little, negative) for item in items]
-    pairs = zip(numbers(voi, "WindowCenter"), numbers(voi, "WindowWidth"), strict=False)
-    windows = [ContrastWindow(center, width, function) for center, width in pairs]
-    window_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(windows)]
+    centers, widths = (
+        numbers(voi, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
+    )
+    window_names = [*_texts(voi, "WindowCenterWidthExplanation"), *[""] * len(centers)]
+    windows = [  # one that is damaged is passed over, as viewers do
+        (ContrastWindow(center, width, function), name)
+        for center, width, name in zip(centers, widths, window_names, strict=False)
+        if math.isfinite(center) and math.isfinite(width)
+    ]
     names = (
         *(" ".join(_texts(item, "LUTExplanation")) for item in items),
-        *window_names[: len(windows)],
+        *(name for _, name in windows),
     )
-    return Display(modality, (*tables, *windows), names, function, _padding(dataset, pixels))
+    shown = (*tables, *(window for window, _ in windows))
+    return Display(modality, shown, names, function, _padding(dataset, pixels))
 
 
 def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat) -> bool:

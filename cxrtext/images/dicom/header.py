@@ -78,17 +78,18 @@ def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -
         raise ImageError(f"{keyword} is no whole number; export the file again") from None
 
 
-def numbers(dataset: "Dataset", keyword: str) -> list[float]:
+def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[float]:
     """Read an element of any number of decimal numbers; a missing one gives none.
+
+    What is no number is refused (ImageError), or where ``lenient`` NaN or infinite.
 
     Of a number with one comma it is the decimal point, as some writers have it ("40,5"); several,
     or one with a blank after it, divide a list.
     """
     found = [one for text in _number_texts(dataset, keyword) for one in _divided(text)]
-    if all(_NUMBER.fullmatch(text) for text in found):
-        values = [float(text) for text in found]
-        if all(map(math.isfinite, values)):
-            return values
+    values = [float(text) if _NUMBER.fullmatch(text) else math.nan for text in found]
+    if lenient or all(map(math.isfinite, values)):
+        return values
     raise ImageError(f"{keyword} is no number; export the file again")
 
 

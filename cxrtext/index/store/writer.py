@@ -142,7 +142,11 @@ def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending
     path = root / file
     # Another image may have the same pixels.  What is not what its name says is a killed writer's.
     if path.is_symlink() or not path.is_file() or sha256(path) != digest:
-        write_private(path, data)
+        try:
+            write_private(path, data)
+        except OSError as error:
+            error.filename = error.filename or str(path.parent)  # writing does not say where
+            raise
     return file
 
 

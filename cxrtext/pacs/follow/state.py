@@ -161,7 +161,7 @@ class FollowState(StateFile):
             raise ConfigError(f"{path}: no such file; --pulled names the folder of a pull")
         State(path).__exit__()  # which compares it
         with self._told():
-            self._db.execute("ATTACH ? AS pull", (f"file:{path}",))
+            self._db.execute("ATTACH ? AS pull", (f"{path.absolute().as_uri()}?mode=ro",))
             try:
                 before = sum(self.counts().values())
                 with self.together():

@@ -250,9 +250,10 @@ class WorkerBeside:
             code = self._process.exitcode
             if code == InputError.exit_code:  # it said why; the same settings would end it again
                 raise WorkError("the worker cannot work: see above; fix it and start again")
-            self._wait = WAIT_S[0] if time.monotonic() > self._started + 600 else 2 * self._wait
+            lived = time.monotonic() > self._started + 600
+            self._wait = WAIT_S[0] if lived else min(2 * self._wait, WAIT_S[1])
             self._say(f"the worker ended ({code}); starting it again in {self._wait:.0f} s")
-            time.sleep(min(self._wait, WAIT_S[1]))
+            time.sleep(self._wait)
         self._started = time.monotonic()
         self._process = get_context("spawn").Process(
             target=_work, args=self._arguments, name="worker"

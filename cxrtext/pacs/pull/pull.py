@@ -126,7 +126,8 @@ def pull_archive(
         raise ConfigError(f"--from {options.first} is after --to {options.last}; exchange them")
     throttle = Throttle(peer.limits, say)
     with closing(open_source(peer, throttle)) as source:
-        asking = Asking(peer, throttle, say, patience_s=options.patience_s)
+        mend = "; run the same command again to resume"
+        asking = Asking(peer, throttle, say, patience_s=options.patience_s, mend=mend)
         if options.dry_run:
             with State(None) as state:
                 run = _Run(peer, options, out, state, source, asking, show)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 FILE = "results.sqlite"
+VERSION = 1
 OBJECTS = "objects"
 WAIT_S = 30.0
 
@@ -124,8 +125,11 @@ class ResultsFolder:
                 (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
                 (path / FILE).touch(mode=0o600)
         with self._database() as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version not in (0, VERSION):
+                raise DataError(f"{path / FILE}: of another version of cxrtext; name a new folder")
             if create:
-                database.executescript(_TABLES)
+                database.executescript(f"{_TABLES}PRAGMA user_version = {VERSION};")
             database.execute("BEGIN IMMEDIATE" if create else "BEGIN")
             if compare:
                 guard(database, keep=create)

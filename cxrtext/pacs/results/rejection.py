@@ -36,9 +36,9 @@ def reject(
         DataError: The file of a result is gone or changed, so that it cannot be named.
     """
     need("highdicom")
-    groups: dict[tuple[str, str, str], list[Kept]] = {}
+    groups: dict[tuple[str, ...], list[Kept]] = {}
     for one in results:
-        groups.setdefault((one.study, one.source, one.patient_id), []).append(one)
+        groups.setdefault((one.study, one.source, one.patient_id, one.model), []).append(one)
     notes = []
     for some in groups.values():
         some = sorted(some, key=lambda one: one.instance)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from cxrtext.errors import InputError, WorkError
+from cxrtext.errors import CheckpointError, InputError, WorkError
 from cxrtext_cli.given import (
     CHECKPOINT,
     FILE,
@@ -278,8 +278,9 @@ def answer(
     wait = every
     while True:
         try:
+            service = turned(service) or service
             done = answer_them(service, chosen, folder, ids=ids, say=say)
-        except WorkError as error:  # a peer that is gone, a full disk
+        except (WorkError, CheckpointError) as error:  # a peer or a model that is gone, a full disk
             if once:
                 raise
             wait = min(2 * wait, 60.0)
@@ -294,7 +295,6 @@ def answer(
         if once:
             return
         time.sleep(wait)
-        service = turned(service) or service
 
 
 def fhir(
