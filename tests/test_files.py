@@ -317,6 +317,13 @@ def test_what_killed_processes_left_is_not_in_the_way(tmp_path: Path) -> None:
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("one", "1")]
 
 
+def test_a_lock_that_somebody_else_keeps_something_in_stays(tmp_path: Path) -> None:
+    (tmp_path / "package.json.lock").write_text("of another program")
+    (tmp_path / "archive.db.lock").mkdir()
+    sweep(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:
     tables = ["a", "k"]
     with closing(sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)) as database:

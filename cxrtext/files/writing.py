@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -120,6 +121,9 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
         return
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        found = os.fstat(handle)
+        if match.re is _LOCK and (found.st_size or not stat.S_ISREG(found.st_mode)):
+            return  # no lock of ours, which are empty files
         if not _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return
         if match.re is _LEFT and match["kind"] == "old":
