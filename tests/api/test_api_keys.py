@@ -201,6 +201,13 @@ def test_a_key_is_revoked(tmp_path: Path) -> None:
         revoke_key(path, "ward")
 
 
+def test_a_key_whose_digest_was_written_in_capitals_is_revoked_too(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"first read {hash_key(KEY).upper()}\nward read {hash_key(OTHER)}\n")
+    revoke_key(path, "first")
+    assert [key.key_id for key in read_key_file(path)] == ["ward"]
+
+
 def test_a_line_that_was_changed_is_refused_and_a_revoked_key_moves_no_other(
     tmp_path: Path,
 ) -> None:

@@ -27,7 +27,13 @@ from cxrtext.evaluation.grounding.boxes import (
     NOT_ONE_SIZE,
     place_boxes,
 )
-from cxrtext.evaluation.retrieval.boxes import box_features
+from cxrtext.evaluation.predictions.columns import images_of
+from cxrtext.evaluation.retrieval.boxes import (
+    DIRECTIONS,
+    BoxRanks,
+    box_features,
+    measure_box_retrieval,
+)
 from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
 from cxrtext.records import Box, ImageRecord, write_boxes
@@ -226,3 +232,12 @@ def test_settings_out_of_range() -> None:
         Settings(resamples=-1)
     with pytest.raises(ConfigError, match="--sigma"):
         Settings(sigma=float("nan"))
+
+
+def test_a_recall_among_all_boxes_is_not_told() -> None:
+    records = [ImageRecord(Path(f"{i}"), f"{i}", f"s{i}", f"p{i}", "test") for i in range(5)]
+    ranks = {name: np.arange(1, 6) for name in DIRECTIONS}
+    texts, boxes = [f"t{i}" for i in range(5)], [(0.0, 0.0, 1.0, 1.0)] * 5
+    given = BoxRanks(images_of(records), np.arange(5), texts, texts, boxes, ranks, ranks)
+    for one in measure_box_retrieval(given, Settings(resamples=20)).summary.values():
+        assert not isinstance(one, dict) or "R@5" not in one

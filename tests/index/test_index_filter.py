@@ -89,6 +89,12 @@ def test_between_takes_both_of_its_ends_in(ask: Callable[[str], list[str]]) -> N
     assert ask("age not between 60 and 61") == ["5"]
 
 
+def test_a_name_that_two_columns_may_mean_is_refused() -> None:
+    assert parse("AGE > 3", {"Age": 0}).sql == parse("Age > 3", {"Age": 0}).sql
+    with pytest.raises(DataError, match="no column 'AGE'"):
+        parse("AGE > 3", {"Age": 0, "age": 1})
+
+
 @pytest.mark.parametrize(
     ("where", "says"),
     [

@@ -17,6 +17,7 @@ from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features.bounds import Bounds, residual, sentence_basis, sketch
 from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
 from cxrtext.index.search import ranking
+from cxrtext.index.search.hits import FirstOf
 from cxrtext.index.search.ranking import highest
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
@@ -259,6 +260,12 @@ def test_one_hit_a_patient_a_study_a_picture(
         found = index.search(query, 200, exclude_patients=["p0", "p3"])
         assert found.images == 120 - 24
         assert not {"p0", "p3"} & {hit.image.patient_id for hit in found.hits}
+
+
+def test_a_picture_of_an_earlier_page_is_not_shown_again() -> None:
+    first, pictures = FirstOf("picture"), np.eye(3, 8, dtype=np.float32)
+    assert first.of_pictures(pictures[[0, 1, 0]]) == [0, 1]
+    assert first.of_pictures(pictures[[1, 2, 0]]) == [1]
 
 
 def test_labels_come_with_hits(opened: Archive, model: ImageTextModel) -> None:

@@ -31,6 +31,9 @@ from cxrtext.index import (
     open_index,
     rewrite,
 )
+from cxrtext.index.changes import NewReports, add_reports
+from cxrtext.index.maintain import traces
+from cxrtext.index.search import selection
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.writer import writing
@@ -72,6 +75,30 @@ def test_a_sentence_that_nobody_says_any_more_is_gone(small: Path, model: ImageT
         with pytest.raises(NotFoundError, match="holds no sentences"):
             index.search_sentences(5, text=torch.ones(16))
     assert b"Left pleural effusion." not in (small / "catalogue.sqlite").read_bytes()
+
+
+def test_a_replaced_report_leaves_neither_its_sentence_nor_its_vector(
+    small: Path, model: ImageTextModel
+) -> None:
+    said, vector = "A planted azygos lobe.", np.ones((1, 16), np.float32)
+    with writing(small) as catalogue:
+        add_reports(small, catalogue, NewReports([said], vector, [("s59", "findings", 0, said)]))
+        assert said in catalogue.known_sentences()
+        add_reports(small, catalogue, NewReports([], vector[:0], [], silent=["s59"]))
+        assert said not in catalogue.known_sentences()
+        assert traces(small, catalogue) == 1  # its vector, until the index is written anew
+    rewrite(small, model, rebuild=False)
+    with Catalogue(small / "catalogue.sqlite") as catalogue:
+        assert traces(small, catalogue) == 0
+
+
+def test_a_filter_that_is_asked_in_ranges_leaves_no_image_out(
+    small: Path, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "CELLS_AT_ONCE", 14)  # seven images at once, and one at the end
+    with open_index(small, model) as index:
+        query = Query(texts=index.parts[0].snapshot.texts[:1])
+        assert len(index.search(query, 1000, where="age >= 20").hits) == 120
 
 
 @pytest.mark.parametrize("rebuild", [False, True])

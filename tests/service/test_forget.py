@@ -50,7 +50,7 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
 from cxrtext.service.forget import caches
 from cxrtext.service.forget.caches import CACHE, NO_CACHE
-from cxrtext.service.forget.forget import Place, forget
+from cxrtext.service.forget.forget import Place, _names_one, forget
 from cxrtext.service.forget.subject import Subject
 from cxrtext.training.data.locked_features import ENTRY, Keeping, lock_images, lock_sentences
 
@@ -489,3 +489,32 @@ def test_a_killed_run_goes_on(archive: Archive, stride: int) -> None:
         assert index.parts[0].snapshot.structure is not None
     log = archive.root / "forgotten.jsonl"
     assert list(faults(log, key_of(log.with_suffix(".key")))) == []
+
+
+def test_a_file_that_names_somebody_is_found_wherever_the_name_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cxrtext.service.forget.forget.SCAN_BYTES", 8)  # read in pieces
+    path = tmp_path / "log.txt"
+    for text, names in (
+        ("see P0012, today", True),
+        ("P00123 and P0012", True),  # a longer number that begins alike, before it
+        ("P00123 and AP0012", False),
+        (12 * " " + "P0012.", True),
+    ):
+        path.write_text(text)
+        assert _names_one(path, [b"P0012"]) == names, text
+
+
+def test_results_are_found_by_the_hospitals_uid_where_the_archive_has_another(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "results.sqlite"
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("CREATE TABLE results (instance, file, source, study_id, patient_id, study)")
+        base.execute("INSERT INTO results VALUES ('1', 'a', 'b', 'hashed', 'p', '1.2.3')")
+    for subject, count in (
+        (Subject(studies={"1.2.3"}), 1), (Subject(studies={"hashed"}), 1),
+        (Subject(patients={"p"}), 1), (Subject(studies={"1.2"}, patients={"q"}), 0),
+    ):  # fmt: skip
+        assert caches.count_results(path, subject) == count

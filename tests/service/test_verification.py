@@ -280,3 +280,25 @@ def test_the_unsupported_come_first(judging: Service, data_folder: Path) -> None
     order = [ORDER.index(one.found.verdict) for one in found]
     assert order == sorted(order)
     assert found[0].rank <= found[-1].rank
+
+
+def test_a_score_of_the_reference_is_remembered_for_its_grid_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sentence scores otherwise with coarser regions."""
+    monkeypatch.setattr(
+        "cxrtext.service.verify.reference.exact_scores",
+        lambda _, regions, texts: torch.full((len(texts), len(regions)), regions.shape[1]),
+    )
+
+    class Four:
+        def __len__(self) -> int:
+            return 4
+
+        def regions(self, start: int, stop: int) -> torch.Tensor:
+            return torch.zeros(min(stop, 4) - start, 16, 2)
+
+    scores = ReferenceScores(None, Four())  # type: ignore[arg-type]
+    for side in (4, 2, 4):
+        (found,) = finish(scores.of(["Clear."], torch.zeros(1, 2), side))
+        assert found.tolist() == [side**2] * 4

@@ -13,7 +13,7 @@ from cxrtext.config import OBJECTIVES, Clustered, Conditional, WithKernel, YAwar
 from cxrtext.errors import WorkError
 from cxrtext.objectives import kernels
 from cxrtext.training.data.batches import Pairs
-from cxrtext.training.losses.directions import Terms
+from cxrtext.training.losses.directions import Direction, Terms, losses_of
 from cxrtext.training.losses.metadata import Kind
 from cxrtext.training.losses.objective import build_objective, similarity_to_images
 
@@ -321,3 +321,12 @@ def test_kernels_of_columns(kernel: Any, expected: Any) -> None:
     found = objective("fair-cclk", kernel=kernel)(scores, pairs, GAMMA_SQ, texts).losses
     direct = objectives.cclk_fair(scores, expected(pairs.metadata), 0.1)
     torch.testing.assert_close(found, direct)
+
+
+def test_a_text_at_the_threshold_stays_a_negative() -> None:
+    section = read_objective({"name": "remove-by-text", "threshold": 0.5})
+    scores, similarity = torch.zeros(1, 3), torch.tensor([[1.0, 0.5, 0.75]])
+    given = Direction(
+        scores, torch.tensor([0]), torch.zeros(1), torch.tensor(1.0), similarity=similarity
+    )
+    torch.testing.assert_close(losses_of(section, given).losses, torch.tensor([2.0]).log())

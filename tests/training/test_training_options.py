@@ -18,6 +18,7 @@ from cxrtext.training import Listener, train
 from cxrtext.training.initialization import training_arguments
 from cxrtext.training.loop.job import Progress, StepReport, check_loss
 from cxrtext.training.loop.optimization import TrainingArguments
+from cxrtext.training.loop.resume import deciding
 
 
 def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -115,6 +116,15 @@ def test_training_stops_when_it_is_long_no_better(
     steps: list[int] = []
     train(config, resume=True, listener=Listener(step=lambda r, _: steps.append(r.step)))
     assert not steps
+
+
+def test_how_often_is_measured_decides_a_run_that_stops_by_it() -> None:
+    for patience in (0, 2):
+        config = load_config(None, ["data.manifest=m", "data.sentences=s", "model.text=t"])
+        training = config.training.model_copy(update={"patience": patience})
+        tree = deciding(config.model_copy(update={"training": training}))["training"]
+        assert ("validate_every" in tree) == bool(patience)
+        assert "log_every" not in tree
 
 
 def test_a_diverging_run_is_stopped() -> None:
