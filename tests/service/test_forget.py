@@ -491,16 +491,20 @@ def test_a_killed_run_goes_on(archive: Archive, stride: int) -> None:
     assert list(faults(log, key_of(log.with_suffix(".key")))) == []
 
 
+@pytest.mark.parametrize("piece", [1, 5, 8, 2**20])
 def test_a_file_that_names_somebody_is_found_wherever_the_name_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr("cxrtext.service.forget.forget.SCAN_BYTES", 8)  # read in pieces
+    monkeypatch.setattr("cxrtext.service.forget.forget.SCAN_BYTES", piece)
     path = tmp_path / "log.txt"
     for text, names in (
+        ("P0012", True),
         ("see P0012, today", True),
         ("P00123 and P0012", True),  # a longer number that begins alike, before it
         ("P00123 and AP0012", False),
+        ("P00123", False),
         (12 * " " + "P0012.", True),
+        ("", False),
     ):
         path.write_text(text)
         assert _names_one(path, [b"P0012"]) == names, text

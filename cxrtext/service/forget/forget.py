@@ -502,22 +502,21 @@ def _names_one(path: Path, needles: list[bytes]) -> bool:
     longest = max(map(len, needles), default=0) + 2
     try:
         with open_regular(path) as handle:
-            before = b""
+            text = b" "
             while data := handle.read(SCAN_BYTES):
-                text = before + data
+                text = text[-longest:] + data
                 if any(_stands(text, needle) for needle in needles):
                     return True
-                before = text[-longest:]
+            return any(_stands(text + b" ", needle) for needle in needles)
     except OSError:
         return False
-    return False
 
 
 def _stands(text: bytes, needle: bytes) -> bool:
     at = text.find(needle)
     while at >= 0:
         sides = text[max(0, at - 1) : at] + text[at + len(needle) : at + len(needle) + 1]
-        if not any(bytes([side]).isalnum() for side in sides):
+        if len(sides) == 2 and not any(bytes([side]).isalnum() for side in sides):
             return True
         at = text.find(needle, at + 1)
     return False
