@@ -30,7 +30,7 @@ class Held:
         return "done"
 
 
-async def asked(run: Any, *given: Any, seconds: float = 10, receive: Any = None) -> Any:
+async def asked(run: Any, *given: Any, seconds: float = 60, receive: Any = None) -> Any:
     """What a request of its own gets."""
     with RequestScope(seconds, receive) as scope:
         return await run(scope, *given)

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO, StringIO
@@ -28,6 +27,7 @@ from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
 from tests.server import running
+from tests.waiting import until
 
 KNOWN = ImageId("images/s01.png")
 READER, WRITER = "reader-0123456789", "writer-0123456789"
@@ -72,10 +72,7 @@ def address(whole_service: Service, settings: Settings) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def reader(address: str) -> Iterator[Client]:
     with Client(address, READER) as client:
-        end = time.monotonic() + 20
-        while not client.ready():
-            assert time.monotonic() < end, "the model was not loaded in time"
-            time.sleep(0.05)
+        until(client.ready)
         yield client
 
 
@@ -262,10 +259,7 @@ def test_many_at_once(reader: Client, address: str) -> None:
 
 def test_a_server_that_went_away(whole_service: Service, model: ImageTextModel) -> None:
     with served(Service(model), Settings()) as url, Client(url) as client:
-        end = time.monotonic() + 20
-        while not client.ready():
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        until(client.ready)
         with pytest.raises(ApiError, match="no index is loaded"):
             client.search("Effusion.")
     with Client(url) as client, pytest.raises(ApiError, match="cannot be reached"):

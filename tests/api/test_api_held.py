@@ -5,7 +5,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,21 +55,11 @@ def test_a_held_index_stops_nothing_else(
 ) -> None:
     service = Service(model, open_index(index_copy, model, wait_s=0.5))
 
-    def seconds(ask: Any, status: int) -> float:
-        begun = time.perf_counter()
-        answer = ask()
-        assert answer.status_code == status, answer.text
-        if status == 503:
-            check_problem(answer, 503, "Another process is writing the index")
-            assert int(answer.headers["retry-after"]) > 0
-        return time.perf_counter() - begun
-
     with serve(service) as client:
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
         with held(index_copy / CATALOGUE):
-            assert seconds(lambda: client.get("/healthz"), 200) < 1
-            assert seconds(lambda: client.get("/readyz"), 200) < 1
-            assert seconds(lambda: client.get("/metrics"), 200) < 1.5
+            for path in ("/healthz", "/readyz", "/metrics"):
+                assert client.get(path).status_code == 200
             assert "cxrtext_index_images 48.0" in client.get("/metrics").text
             for ask in (
                 lambda: client.post("/v1/search", data={"query": "Edema."}),
@@ -78,7 +67,9 @@ def test_a_held_index_stops_nothing_else(
                 lambda: client.get("/v1/images/images/s01.png"),
                 lambda: client.post("/v1/classify", data={"image_id": "images/s01.png"}),
             ):
-                assert seconds(ask, 503) < 5
+                answer = ask()
+                check_problem(answer, 503, "Another process is writing the index")
+                assert int(answer.headers["retry-after"]) > 0
             answer = client.post("/v1/classify", files={"image": png})
             assert answer.status_code == 200, "a file of the caller's own needs no index"
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200

@@ -64,8 +64,13 @@ def test_the_limit_remembers_a_bounded_number_of_keys() -> None:
 
 
 def test_a_key_that_asks_too_often(
-    service: Service, serve: Any, check_problem: Any, tmp_path: Path
+    service: Service,
+    serve: Any,
+    check_problem: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(RateLimit.__init__, "__defaults__", (Clock(),))
     path = tmp_path / "keys"
     one, two = ({"Authorization": f"Bearer {add_key(path, name)}"} for name in ("one", "two"))
     with serve(service, Settings(keys_file=path, rate_limit=8)) as client:
@@ -132,7 +137,7 @@ async def read(body: Body) -> bytes:
 
 def test_a_body_that_arrives_in_time() -> None:
     async def run() -> None:
-        body = Body(receive_from(b"ab", b"cd"), 4, 10, Budget(4))
+        body = Body(receive_from(b"ab", b"cd"), 4, 60, Budget(4))
         assert await read(body) == b"abcd"
         assert body.received == 4
 
@@ -208,9 +213,11 @@ def test_no_route_parses_more_than_it_can_use(
 def test_a_body_that_is_too_large_or_too_slow(
     chunks: tuple[bytes, ...], pause: float, last: bool, status: int
 ) -> None:
+    seconds = 60 if status == 413 else 0.1
+
     async def run() -> None:
         with pytest.raises(HTTPException) as raised:
-            await read(Body(receive_from(*chunks, pause=pause, last=last), 4, 0.1, Budget(9)))
+            await read(Body(receive_from(*chunks, pause=pause, last=last), 4, seconds, Budget(9)))
         assert raised.value.status_code == status
         assert raised.value.headers == {"Connection": "close"}
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +22,7 @@ from cxrtext.models.checkpoint import save_checkpoint
 from cxrtext.service import Service
 from cxrtext_api.runtime import resources
 from cxrtext_api.settings import Settings
+from tests.waiting import until
 
 QUERY = "Left pleural effusion."
 Scores = dict[str, float]
@@ -93,14 +93,9 @@ def test_a_server_follows_an_index_to_another_model(
             thread.start()
         try:
             reembed(index, tmp_path / "new", wait_s=60)
-            end = time.monotonic() + 60
-            while client.get("/v1/model").json()["model"] != new.fingerprint:
-                assert time.monotonic() < end, "the server did not follow"
-                time.sleep(0.05)
+            until(lambda: client.get("/v1/model").json()["model"] == new.fingerprint)
             more = len(added) + 2
-            while len(added) < more:  # by the new model, too
-                assert time.monotonic() < end, failed[:3]
-                time.sleep(0.05)
+            until(lambda: failed or len(added) >= more)  # by the new model, too
         finally:
             stop.set()
             for thread in threads:

@@ -1,7 +1,6 @@
 """Before the model is loaded, when it cannot be, and when too many ask at a time."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,14 +11,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.settings import Settings
-
-
-def status_within(client: TestClient, path: str, wanted: int, seconds: float = 10) -> int:
-    """The status of a path, asked until it is the wanted one."""
-    end = time.monotonic() + seconds
-    while (status := client.get(path).status_code) != wanted and time.monotonic() < end:
-        time.sleep(0.01)
-    return status
+from tests.waiting import until
 
 
 def test_before_and_after_the_model_is_loaded(
@@ -44,7 +36,7 @@ def test_before_and_after_the_model_is_loaded(
             check_problem(response, 503, "being loaded")
             assert int(response.headers["retry-after"]) > 0
         loaded.set()
-        assert status_within(client, "/readyz", 200) == 200
+        until(lambda: client.get("/readyz").status_code == 200)
         assert client.get("/v1/model").status_code == 200
 
 
@@ -57,10 +49,7 @@ def test_a_model_that_cannot_be_loaded(
 
     app = create_app(Settings(), load)
     with TestClient(app, base_url="http://localhost") as client:
-        end = time.monotonic() + 10
-        while app.state.resources.failure is None:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: app.state.resources.failure is not None)
         for path in ("/readyz", "/v1/model"):
             body = check_problem(client.get(path), 503, "could not be loaded")
             assert "secret" not in str(body)

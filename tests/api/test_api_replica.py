@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.runtime import resources
 from cxrtext_api.settings import Settings
+from tests.waiting import until
 
 QUERY = "Left pleural effusion."
 
@@ -72,10 +72,7 @@ def test_a_server_follows_a_replica(
             change()
             made.append(publish(index, target).publication)
             assert pull(target, replica).turned
-            end = time.monotonic() + 60
-            while client.get("/readyz").json()["publications"][0]["digest"] != made[-1]:
-                assert time.monotonic() < end, "the server did not follow"
-                time.sleep(0.02)
+            until(lambda: client.get("/readyz").json()["publications"][0]["digest"] == made[-1])
             expected[made[-1]] = searched(client)[2]
 
         expected[made[0]] = searched(client)[2]
@@ -90,10 +87,7 @@ def test_a_server_follows_a_replica(
             stop.set()
             for thread in threads:
                 thread.join()
-        end = time.monotonic() + 20
-        while pull(target, replica).held:  # the old ones are let go of
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        until(lambda: not pull(target, replica).held)  # the old ones are let go of
         about = client.get("/v1/model").json()
         page = client.get("/metrics").text
     assert not failed, failed[:3]

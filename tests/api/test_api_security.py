@@ -20,6 +20,7 @@ from cxrtext_api.gate.middleware import SECURITY_HEADERS
 from cxrtext_api.server.server import MAX_HEAD_BYTES, _Server
 from cxrtext_api.settings import Settings
 from tests.server import running
+from tests.waiting import until
 
 SITE = "https://viewer.example.org"
 
@@ -32,10 +33,10 @@ def served(service: Service, settings: Settings) -> Iterator[int]:
         yield int(address.rpartition(":")[2])
 
 
-def talk(port: int, *pieces: bytes, pause: float = 0.0, seconds: float = 10.0) -> bytes:
+def talk(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
     """What a server answers to raw bytes, until it closes the connection."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
         with suppress(BrokenPipeError, ConnectionResetError):
             for piece in pieces:
                 line.sendall(piece)
@@ -61,20 +62,14 @@ FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
 
 
 def test_a_head_that_never_ends_is_cut_off(port: int) -> None:
-    begun = time.monotonic()
     assert talk(port, b"", pause=0) == b""
-    assert time.monotonic() - begun < 9
-    begun = time.monotonic()
     talk(port, b"GET /healthz HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 20, pause=0.1)
-    assert time.monotonic() - begun < 9
 
 
 def test_the_next_head_on_a_connection_is_cut_off_too(port: int) -> None:
-    begun = time.monotonic()
     first = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     answer = talk(port, first, *[b"X"] * 20, pause=0.15)
     assert answer.startswith(b"HTTP/1.1 200")
-    assert time.monotonic() - begun < 9
 
 
 def test_a_body_that_drips_is_answered_408(port: int) -> None:
@@ -118,7 +113,7 @@ def test_a_large_body_is_answered_before_it_is_sent(port: int) -> None:
     ],
 )
 def test_heads_that_smuggle(port: int, head: bytes) -> None:
-    answer = talk(port, head, seconds=5)
+    answer = talk(port, head)
     assert answer.count(b"HTTP/1.1 ") <= 1
     assert not answer.startswith(b"HTTP/1.1 2")
     assert b"evil" not in answer
@@ -128,17 +123,14 @@ def test_heads_that_smuggle(port: int, head: bytes) -> None:
 
 
 def test_connections_are_bounded(service: Service) -> None:
-    settings = Settings(connections=3, header_seconds=5)
+    settings = Settings(connections=3, header_seconds=600)
     with served(service, settings) as port:
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         assert talk(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
         for line in idle:
             line.close()
         asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        end = time.monotonic() + 10
-        while not (answer := talk(port, asked)) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert answer.startswith(b"HTTP/1.1 200")
+        until(lambda: talk(port, asked).startswith(b"HTTP/1.1 200"))
 
 
 def test_every_answer_has_the_headers(client: TestClient) -> None:

@@ -39,9 +39,12 @@ WATCH_POLICY = """
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Debian's Chromium; what wants one is skipped where there is none."""
+    """Debian's Chromium; what wants one is skipped where there is none.
+
+    Its event loop counts as running until it ends, and tests of other files want their own.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.is_file():
         pytest.skip("there is no Chromium")
@@ -70,14 +73,14 @@ def service(model: ImageTextModel, index_folder: Path) -> Service:
     return Service(model, open_index(index_folder, model))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def url(browser: Any, service: Service) -> Iterator[str]:
     """A server with an index of 48 images, open to this machine."""
     with served(Settings(port=0), service) as address:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded_url(
     browser: Any, model: ImageTextModel, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
@@ -124,7 +127,7 @@ class Watched:
 Open = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def context(browser: Any) -> Iterator[Any]:
     """What the tabs share; a key is kept for one tab only."""
     made = browser.new_context(
