@@ -1,7 +1,6 @@
 """The hub is always a fake here: a folder, or something that refuses to answer."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,10 +94,8 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def check_hub_error(capsys: pytest.CaptureFixture[str], *, offline: bool = False) -> str:
-    started = time.monotonic()
     with pytest.raises(HubError) as caught:
         load_masked_language_model(DEFAULT_MODEL, offline=offline)
-    assert time.monotonic() - started < 5
     message = str(caught.value)
     assert len(message.splitlines()) == 2
     assert "pass the path" in message

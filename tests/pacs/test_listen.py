@@ -23,6 +23,7 @@ from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.listening.dicom import Caps, Listener
 from tests.pacs.orthanc import Orthanc, free_port
 from tests.pacs.studies import PLANTED, archive, instance
+from tests.waiting import until
 
 DX = "1.2.840.10008.5.1.4.1.1.1.1"
 
@@ -130,15 +131,14 @@ def test_a_uid_that_is_a_path_names_no_file_and_is_not_logged(
 def test_what_is_counted_is_in_the_status(listener: Listener, inbox: Inbox) -> None:
     send(listener, instance(1))
     associate(listener, calling="OTHER")
-    end = time.monotonic() + 5
-    while time.monotonic() < end:
-        status = read_status(inbox.folder)
-        found = status.listeners.get("dicom")
-        if found and (found.open, found.accepted, found.refused) == (0, 1, 1):
-            break
-        time.sleep(0.1)
-    assert found is not None
-    assert (found.open, found.accepted, found.refused, found.alive) == (0, 1, 1, True)
+
+    def counted() -> bool:
+        found = read_status(inbox.folder).listeners.get("dicom")
+        return found is not None and (found.open, found.accepted, found.refused) == (0, 1, 1)
+
+    until(counted)
+    status = read_status(inbox.folder)
+    assert status.listeners["dicom"].alive
     assert status.waiting == {"object": 1}
     assert status.oldest_s > 0
 
