@@ -160,3 +160,10 @@ def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
     assert all(one.revoked for one in folder.all() if one.kind != "reject")
     cxrtext("results", "send", "north", "--out", out, "--peers", file)
     assert told["north"] == [], "a note of another's patient, or a result that was taken back"
+
+
+def test_a_server_may_be_told_of_an_inbox_that_is_not_there_yet(
+    refused: Refused, checkpoint: Path, tmp_path: Path
+) -> None:
+    given = ["--model", checkpoint, "--inbox", tmp_path / "in", "--hash-ids", tmp_path / "key"]
+    assert "the key file cannot be read" in refused("serve", *given), "what is wrong comes later"

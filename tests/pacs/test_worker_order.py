@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,3 +188,20 @@ def test_what_the_index_said_of_a_study_is_kept_though_the_worker_ends_at_that_m
     with Catalogue(index / CATALOGUE) as catalogue:
         said = [text for _, text in catalogue.report("s00")]
     assert said == ["The lungs are clear."]
+
+
+def test_a_wait_is_as_long_as_it_is_said_to_be(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, slept = list[str](), list[float]()
+    monkeypatch.setattr(module.time, "sleep", slept.append)
+    settings = WorkerSettings(tmp_path / "index", tmp_path / "archive")
+    beside = module.WorkerBeside(inbox.folder, settings, said.append)
+    ended = SimpleNamespace(is_alive=lambda: False, exitcode=1, start=lambda: None)
+    spawn = SimpleNamespace(Process=lambda **_: ended)
+    monkeypatch.setattr(module, "get_context", lambda _: spawn)
+    beside.look()
+    for _ in range(9):
+        beside.look()
+    assert [line.rsplit(" ", 2)[1] for line in said] == [f"{wait:.0f}" for wait in slept]
+    assert slept[-1] == module.WAIT_S[1]
