@@ -171,8 +171,8 @@ def surprisal(scores: Tensor) -> Tensor:
     """
     absent = torch.isneginf(scores)
     top, column = scores.max(dim=-1, keepdim=True)
-    known = torch.where(absent, 0.0, scores)
-    plain = torch.logsumexp(scores - top, dim=-1, keepdim=True) - (known - top)
-    others = log_sum(scores.scatter(-1, column, -torch.inf) - top)[..., None]
+    relative = scores - top
+    plain = torch.logsumexp(relative, dim=-1, keepdim=True) - relative
+    others = log_sum(relative.scatter(-1, column, -torch.inf))[..., None]
     sure = torch.nn.functional.softplus(others)
     return torch.where(absent, 0.0, plain.scatter(-1, column, sure))

@@ -82,10 +82,13 @@ def test_a_sentence_unlike_the_inducing_points_is_looked_for_deeper(
 def test_one_unlike_sentence_of_a_query_is_enough_to_look_deeper(
     large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    depths, named = [], fast_search._named_by_scan
-    monkeypatch.setattr(
-        fast_search, "_named_by_scan", lambda *given: (depths.append(given[-1]), named(*given))[1]
-    )
+    depths, named = list[int](), fast_search._named_by_scan
+
+    def noted(*given: Any) -> Any:
+        depths.append(given[-1])
+        return named(*given)
+
+    monkeypatch.setattr(fast_search, "_named_by_scan", noted)
     texts = sentences(model)
     strange = F.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
     first = {}
