@@ -682,6 +682,82 @@ MUTANTS = (
         'if cells[0].startswith("*"):',
         ("evaluation/test_export.py::test_latex_is_escaped_and_whole",),
     ),
+    # slips that tests once let through
+    Mutant(
+        "a between without its lower end",
+        "index/search/filter.py",
+        'low = Test(column, ">=", (self',
+        'low = Test(column, ">", (self',
+        ("index/test_index_filter.py::test_between_takes_both_of_its_ends_in",),
+    ),
+    Mutant(
+        "of equal scores the one that was scored first",
+        "index/search/ranking.py",
+        "while best and -best[0][0] > limit:",
+        "while best and -best[0][0] >= limit:",
+        (
+            "index/test_index_search.py::test_equal_scores_stand_in_the_order_of_their_places_whenever_they_were_scored",
+        ),
+    ),
+    Mutant(
+        "a query as usual as its most usual sentence",
+        "index/search/ranking.py",
+        "novelty(torch.cat(said)).max()",
+        "novelty(torch.cat(said)).min()",
+        ("index/test_index_fast.py::test_one_unlike_sentence_of_a_query_is_enough_to_look_deeper",),
+    ),
+    Mutant(
+        "other studies of a patient as wrong answers",
+        "evaluation/retrieval/sentences.py",
+        "related[number].update(of_patient[patient])",
+        "related[number].update(places)",
+        (
+            "evaluation/test_ranks.py::test_a_sentence_is_right_for_its_study_and_not_wrong_for_others_of_the_patient",
+        ),
+    ),
+    Mutant(
+        "the better of both sides that a report names",
+        "evaluation/verdicts/fit.py",
+        "right_side.append((min(sign",
+        "right_side.append((max(sign",
+        (
+            "evaluation/test_verdicts.py::test_of_a_report_of_both_sides_the_side_that_its_image_shows_less_counts",
+        ),
+    ),
+    Mutant(
+        "variance of a mean that is seen in no patient, too large",
+        "evaluation/intervals/delong.py",
+        "sum(one.apart for one in areas) / len(areas) ** 2",
+        "sum(one.apart for one in areas) / len(areas)",
+        (
+            "evaluation/test_delong.py::test_a_mean_with_a_perfect_finding_is_as_sure_as_its_findings_together",
+        ),
+    ),
+    Mutant(
+        "a text at the threshold is removed",
+        "training/losses/directions.py",
+        "same = similarity > section.threshold",
+        "same = similarity >= section.threshold",
+        ("training/test_training_objective.py::test_a_text_at_the_threshold_stays_a_negative",),
+    ),
+    Mutant(
+        "an anchor is floored by all of its positives",
+        "objectives/positive_debiasing.py",
+        "(clamped & present).any(dim=1)",
+        "(clamped & present).all(dim=1)",
+        (
+            "objectives/test_positive_debiased.py::test_an_anchor_counts_as_floored_as_soon_as_one_of_its_positives_does",
+        ),
+    ),
+    Mutant(
+        "an anchor with one negative is not floored",
+        "objectives/debiasing.py",
+        "clamped & (rows.count > 0)",
+        "clamped & (rows.count > 1)",
+        (
+            "objectives/test_contrastive.py::test_an_anchor_with_a_single_negative_counts_as_floored",
+        ),
+    ),
 )
 
 
