@@ -210,6 +210,10 @@ class Associations:
             at_once(event)
             keep_answers(event)
 
+        def said(event: Any) -> None:
+            if not heard:
+                heard.append(event.pdu)
+
         try:
             with quiet():
                 association = self.entity().associate(
@@ -221,7 +225,7 @@ class Associations:
                     tls_args=(self.tls, self.where.host) if self.tls else None,
                     evt_handlers=[
                         (evt.EVT_CONN_OPEN, begun),
-                        (evt.EVT_PDU_RECV, lambda event: heard or heard.append(event.pdu)),
+                        (evt.EVT_PDU_RECV, said),
                         *(handlers or []),
                     ],
                 )

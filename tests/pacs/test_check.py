@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pynetdicom")
 
 from pynetdicom import build_context, evt
+from pynetdicom.dimse_primitives import C_ECHO
 from pynetdicom.transport import AssociationSocket
 
 from cxrtext.pacs.associations import ECHO, Associations
@@ -183,7 +184,7 @@ def test_an_answer_is_taken_by_who_asked_and_by_nobody_else(
     peer = read_peer(peers(orthanc.peer()), "archive")
     association = Associations(peer).open([build_context(ECHO)])
     try:
-        answer = object()
+        answer = C_ECHO()
         association.dimse.msg_queue.put((1, answer))
         assert association.dimse.get_msg(block=False) == (None, None), "as its own thread asks"
         assert association.dimse.get_msg(block=True) == (1, answer)

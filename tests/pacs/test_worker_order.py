@@ -65,7 +65,7 @@ def test_an_object_without_a_uid_names_no_image(take: Take, index: Path, named: 
 def test_an_object_does_not_take_the_place_of_another_patients_picture_of_its_uid(
     take: Take, index: Path, inbox: Inbox
 ) -> None:
-    one = {"SOPInstanceUID": uid(1, 1, 1)}
+    one: dict[str, Any] = {"SOPInstanceUID": uid(1, 1, 1)}
     take(instance(1))
     before = indexed(index)
     strange = inbox.put("PACS", instance(2, **one))
@@ -194,7 +194,7 @@ def test_a_wait_is_as_long_as_it_is_said_to_be(
     inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said, slept = list[str](), list[float]()
-    monkeypatch.setattr(module.time, "sleep", slept.append)
+    monkeypatch.setattr("time.sleep", slept.append)
     settings = WorkerSettings(tmp_path / "index", tmp_path / "archive")
     beside = module.WorkerBeside(inbox.folder, settings, said.append)
     ended = SimpleNamespace(is_alive=lambda: False, exitcode=1, start=lambda: None)

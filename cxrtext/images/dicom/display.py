@@ -94,8 +94,8 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
         *(" ".join(_texts(item, "LUTExplanation")) for item in items),
         *(name for _, name in windows),
     )
-    shown = (*tables, *(window for window, _ in windows))
-    return Display(modality, shown, names, function, _padding(dataset, pixels))
+    contrasts: tuple[Table | ContrastWindow, ...] = (*tables, *[window for window, _ in windows])
+    return Display(modality, contrasts, names, function, _padding(dataset, pixels))
 
 
 def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat) -> bool:

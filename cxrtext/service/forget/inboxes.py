@@ -168,7 +168,11 @@ def _of_peer(base: sqlite3.Connection, subject: Subject, ids_of: Ids) -> list[tu
     """Their studies and instances; of a row that names one of the two, the other is ""."""
     there = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
     rows = " UNION ".join(query for table, query in _PEER_ROWS.items() if table in there)
-    return [row for row in base.execute(rows) if _is_theirs(*row, subject, ids_of)]
+    return [
+        (study, instance)
+        for study, instance in base.execute(rows)
+        if _is_theirs(study, instance, subject, ids_of)
+    ]
 
 
 _PEER_ROWS = {
