@@ -21,7 +21,7 @@ from torch import Tensor
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.evaluation.classification.calibration import calibrations_of
-from cxrtext.files import sync
+from cxrtext.files import sha256, sync
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.build import start_index
 from cxrtext.index.changes import (
@@ -79,6 +79,7 @@ class _Image:
 
     number: int
     path: str
+    is_kept: bool  # by the index, under the SHA-256 of its bytes
     study_id: str
     patient_id: str
     split: str
@@ -255,8 +256,8 @@ class _Rebuild:
                 return self.missing(new, reader)
         known = set(new.known_images())
         rows = old.database.execute(
-            "SELECT number, path, coalesce(file, image), study_id, patient_id, split FROM images "
-            "JOIN roots USING (root) ORDER BY number"
+            "SELECT number, path, coalesce(file, image), file IS NOT NULL, study_id, patient_id, "
+            "split FROM images JOIN roots USING (root) ORDER BY number"
         ).fetchall()
         there = {number for number, *_ in rows}
         self._lost = {number: lost for number, lost in self._lost.items() if number in there}
@@ -269,6 +270,11 @@ class _Rebuild:
     def embed(self, new: Catalogue, old: Catalogue | None = None) -> None:
         """Embed what is missing; what cannot be read is noted."""
         todo = self.missing(new, old)
+        for image in todo:
+            path = Path(image.path)
+            if image.is_kept and path.is_file() and sha256(path) != path.stem:
+                self._lost[image.number] = image.path, "is damaged; put it back from a backup"
+        todo = [image for image in todo if image.number not in self._lost]
         if not todo:
             return
         assert self._language is not None  # noqa: S101 - started

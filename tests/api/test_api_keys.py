@@ -173,7 +173,9 @@ def test_a_key_is_made_once_and_kept_as_a_digest(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_text()
     assert first not in text
-    assert f"ward-3 read,write {hashlib.sha256(first.encode()).hexdigest()} 2031-01-01\n" in text
+    assert (
+        f"ward-3 read,write {hashlib.sha256(first.encode()).hexdigest()} 2031-01-01 #sum:" in text
+    )
     today = date(2026, 1, 1)
     assert find_caller(first, read_key_file(path), today) == Caller(
         "ward-3", frozenset({"read", "write"})

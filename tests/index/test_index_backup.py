@@ -44,6 +44,12 @@ def test_a_restored_index_answers_the_same(
     assert file_problems(tmp_path / "backup") == []
     modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "backup").rglob("*")}
     assert modes == {0}
+    sums = tmp_path / "backup/model/SHA256SUMS"
+    whole = sums.read_bytes()
+    sums.write_bytes(whole[:-2] + b"x\n")
+    with pytest.raises(DataError, match="model/SHA256SUMS: is not what"):
+        restore(tmp_path / "backup", tmp_path / "restored")
+    sums.write_bytes(whole)
     shutil.rmtree(small)
     shutil.rmtree(uploads)
     home = tmp_path / "restored"

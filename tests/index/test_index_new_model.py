@@ -259,6 +259,17 @@ def test_a_killed_rebuild_goes_on_and_the_index_answers(
     check_whole(copy)
 
 
+def test_a_damaged_upload_is_a_loss_and_no_other_picture(
+    copy: Path, new_checkpoint: Path, upload: Upload, tmp_path: Path
+) -> None:
+    upload(copy, tmp_path / "uploads", 1)
+    (path,) = (tmp_path / "uploads").iterdir()
+    path.write_bytes(path.read_bytes() + b"x")  # which a decoder does not mind
+    with pytest.raises(DataError, match="1 images cannot be read"):
+        reembed(copy, new_checkpoint)
+    assert "put it back from a backup" in (tmp_path / "copy.rejected.csv").read_text()
+
+
 def test_uploads_become_a_data_folder(
     copy: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
+from cxrtext.models.weight_files import save_sealed
 
 State = dict[str, Tensor]
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3)}
@@ -320,3 +321,13 @@ def test_unreadable_files(tmp_path: Path, write: Callable[..., Path]) -> None:
         load_image_weights(encoder, write(ImageEncoder("resnet-narrow", 4), "module.pt"))
     with pytest.raises(CheckpointError, match="no tensors by name"):
         load_image_weights(encoder, write([torch.zeros(1)], "list.pt"))
+
+
+def test_weights_of_the_program_are_compared_with_their_digest(tmp_path: Path) -> None:
+    path, encoder = tmp_path / "encoder.safetensors", ImageEncoder("resnet-narrow")
+    save_sealed(path, encoder.state_dict(), {"of": "a test"})
+    load_image_weights(encoder, path)
+    data = path.read_bytes()
+    path.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+    with pytest.raises(CheckpointError, match="its digest differs"):
+        load_image_weights(encoder, path)

@@ -13,13 +13,15 @@ import pytest
 
 from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, SECONDARY
 from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
+from cxrtext.errors import ImageError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.inbox import Inbox, What
 from cxrtext.pacs.inbox.intake import OWN
-from cxrtext.pacs.inbox.worker import ENDED_IT, LOST, Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import DAMAGED, ENDED_IT, LOST, Worker, WorkerSettings
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.identity import MANUFACTURER, series_description
+from cxrtext.service import load_service
 from cxrtext.service.forget.forget import forget
 from tests.pacs.studies import PLANTED, archive, instance, study, uid
 
@@ -197,6 +199,26 @@ def test_own_results_damaged_objects_and_what_ended_the_process_do_not_enter(
     assert inbox.retry() == 3
     take()
     assert outcomes(inbox, [number])[0][0] == "added"
+
+
+def test_what_the_disk_damaged_is_not_taken_in_nor_shown(
+    take: Take, inbox: Inbox, index: Path, tmp_path: Path
+) -> None:
+    def damage(path: Path) -> None:
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))  # a pixel
+
+    number = inbox.put("PACS", instance(1))
+    damage(inbox.waiting(1)[0].path)
+    assert take(instance(2))[0][0] == "added"
+    assert outcomes(inbox, [number]) == [("failed", DAMAGED)]
+    service = load_service(None, index)
+    (name,) = indexed(index)
+    assert service.pixels(name).shape
+    (kept,) = (tmp_path / "archive").iterdir()
+    damage(kept)
+    with pytest.raises(ImageError, match="is damaged; put it back from a backup"):
+        service.pixels(name)
 
 
 def test_reports_before_and_after_their_images_corrected_and_withdrawn(
