@@ -24,7 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cxrtext.files.storage import open_storage
-from cxrtext.jobs.embed import EmbedWork, tasks_of
+from cxrtext.jobs.driver import image_tasks
+from cxrtext.jobs.embed import IMAGE_S, START_S, EmbedWork
 from cxrtext.jobs.engines.engine import readers_for
 from cxrtext.jobs.plan import NAME, read_plan
 from cxrtext.jobs.status import job_status
@@ -56,7 +57,7 @@ def pooled(checkpoint: Path, manifest: Path, job: Path, workers: int) -> float:
     storage = open_storage(job)
     plan = read_plan(storage)
     work = EmbedWork(storage.location, str(checkpoint.resolve()), "cpu", readers_for(workers))
-    tasks = list(tasks_of(read_manifest(manifest), plan.definition["--shard"]))
+    tasks = list(image_tasks(read_manifest(manifest), plan.definition["--shard"], START_S, IMAGE_S))
     begun = time.perf_counter()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:

@@ -1,7 +1,7 @@
 """Building an index from a manifest, or adding to one."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def build_index(
     records = read_manifest(manifest, allow_outside=allow_outside)
     check_columns(manifest, records)
     model = load_model(checkpoint, device)
-    said = said_in(manifest, reports, records)
+    said = said_in(manifest, reports, {record.study_id for record in records})
     rejects = Rejects(max_rejected)
     with writing(out, wait_s=wait_s, create=True) as catalogue:
         if "model" in (noted := catalogue.meta()):
@@ -212,9 +212,8 @@ def index_notes(
     }
 
 
-def said_in(manifest: Path, reports: Path | None, records: Sequence[ImageRecord]) -> list[Sentence]:
+def said_in(manifest: Path, reports: Path | None, studies: Collection[str]) -> list[Sentence]:
     """The sentences of the studies' reports."""
-    studies = {record.study_id for record in records}
     read = sentences_beside(manifest, reports) or []
     if reports is not None:
         named = {sentence.study_id for sentence in read}

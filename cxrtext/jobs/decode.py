@@ -3,9 +3,10 @@
 Training and indexing then read the cache and decode nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,21 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache, DecodedFile, digest_of
 from cxrtext.images.cache_store import READER_VERSION, Stamp, stamp_of
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
-from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.driver import Running, drive, image_tasks
 from cxrtext.jobs.engines import open_engine
 from cxrtext.jobs.engines.engine import Start, Task, readers_for
-from cxrtext.jobs.finishing import every_shard, require_ready, require_same
+from cxrtext.jobs.finishing import (
+    every_shard,
+    records_by_shard,
+    require_ready,
+    require_same,
+    shard_sizes,
+)
 from cxrtext.jobs.kept import Kept
-from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
+from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan
 from cxrtext.jobs.shards import Shard, commit_shard
 from cxrtext.jobs.status import JobStatus
-from cxrtext.records import ImageRecord, Rejects, read_manifest
+from cxrtext.records import Rejects, checked_manifest, stream_manifest
 
 KIND = "decode"
 SHARD = 500
@@ -76,7 +83,7 @@ def _looked_at(path: Path) -> tuple[Stamp | None, bytes | None]:
 
 
 def _decoded(task: Task, preprocessing: Preprocessing, pool: ReaderPool) -> Shard:
-    paths = [Path(row) for row in task.rows]
+    paths = [Path(path) for path, _ in task.rows]
     rejected, places = dict(task.aside), []
     squares, numbers, digests = [], [], []
     with ThreadPoolExecutor(2) as threads:
@@ -121,37 +128,28 @@ def decode_job(
     options, running = options or DecodeOptions(), running or Running()
     Preprocessing(resize=options.resize, crop=options.resize)  # refuses what is out of range
     storage = open_storage(address)
-    records = read_manifest(manifest, allow_outside=options.allow_outside)
     definition = {
         "manifest": digest_of_table(manifest),
         "--resize": options.resize,
         "--shard": options.shard,
         "version of the image reader": READER_VERSION,
     }
-    plan = begun(storage, KIND, definition) or begin(
-        storage,
-        KIND,
-        definition,
-        rows=len(records),
-        shards=len(slices(len(records), options.shard)),
-        shared={"source": str(manifest.resolve()), "allow_outside": options.allow_outside},
-    )
+    plan = begun(storage, KIND, definition)
+    if plan is None:
+        rows = sum(1 for _ in checked_manifest(manifest, allow_outside=options.allow_outside))
+        shared = {"source": str(manifest.resolve()), "allow_outside": options.allow_outside}
+        shards = -(-rows // options.shard)
+        plan = begin(storage, KIND, definition, rows=rows, shards=shards, shared=shared)
     work = DecodeWork(storage.location, readers_for(options.workers, options.cluster))
-    seen = [manifest, *plan_file(storage), *(record.path for record in records[:1])]
+    records = partial(stream_manifest, manifest, allow_outside=options.allow_outside)
+    seen = [manifest, *plan_file(storage), next(records()).path]
     chosen = start or (
         lambda work: open_engine(
             options.engine, work, options.workers, address=options.cluster, shared=seen
         )
     )
-    tasks = _tasks(records, options.shard)
+    tasks = image_tasks(records(), options.shard, START_S, IMAGE_S)
     return drive(storage, plan, tasks, lambda: chosen(work), running)
-
-
-def _tasks(records: Sequence[ImageRecord], size: int) -> Iterator[Task]:
-    for number, (start, end) in enumerate(slices(len(records), size)):
-        rows = tuple(str(record.path) for record in records[start:end])
-        limit = START_S + IMAGE_S * len(rows)
-        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,22 +185,21 @@ def finish_decode(
     manifest = manifest or Path(plan.shared["source"])
     now = {"manifest": digest_of_table(manifest), "version of the image reader": READER_VERSION}
     require_same(storage, plan, now, now)
-    records = read_manifest(manifest, allow_outside=plan.shared["allow_outside"])
     rejects = Rejects(max_rejected)
-    bounds = slices(len(records), plan.definition["--shard"])
 
     def files() -> Iterator[DecodedFile]:
-        for shard in every_shard(storage, plan, done, [end - start for start, end in bounds]):
-            start, end = bounds[shard.number]
+        shards, seen = every_shard(storage, plan, done, shard_sizes(plan)), 0
+        for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
             for place, reason in sorted(shard.rejected.items()):
-                rejects.add(records[start + place].name, reason)
+                rejects.add(records[place].name, reason)
             for i, place in enumerate(shard.places):
                 height, width, *stamp = map(int, shard.arrays["files"][i])
                 square = shard.arrays["squares"][i][np.newaxis]
                 digest = shard.arrays["digests"][i].tobytes()
                 image = ReadImage(square, height, width)
-                yield DecodedFile(records[start + place].path, Stamp(*stamp), digest, image)
-            progress(end, len(records))
+                yield DecodedFile(records[place].path, Stamp(*stamp), digest, image)
+            seen += len(records)
+            progress(seen, plan.rows)
 
     added = DecodedCache(out, say).take(int(plan.definition["--resize"]), files())
-    return FinishedDecoding(len(records), added, len(rejects.rows), rejects.write(out))
+    return FinishedDecoding(plan.rows, added, len(rejects.rows), rejects.write(out))

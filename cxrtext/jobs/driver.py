@@ -10,26 +10,25 @@ those are noted in ``aside/`` and the shard is made without them.
 """
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import count, islice
 
 from cxrtext.errors import InputError, NotFoundError, WorkError
 from cxrtext.files.storage import Storage
 from cxrtext.jobs.engines.engine import Engine, Outcome, Task
 from cxrtext.jobs.plan import Plan
-from cxrtext.jobs.shards import ShardFile, committed, is_whole
+from cxrtext.jobs.shards import ShardFile, committed
 from cxrtext.jobs.status import JobStatus, failures, forget_failure, note_failure, status_of
+from cxrtext.records import ImageRecord
 
 ASIDE = "aside/"
 """Folder of notes on rows that were set aside, one ``000012.json`` a shard."""
 
 TRIES = 2  # how often something is tried whose process is lost
 MAX_ASIDE = 8  # rows of one shard that may be set aside: more than that is no matter of rows
-CHECKERS = 4  # shards that are read at once to be checked
 REFRESH_S = 2.0  # how often the storage is asked what others have done, at most,
 REFRESH_SHARE = 50  # and after how many times the time that it takes to ask
 WAIT_S = 1.0
@@ -58,7 +57,6 @@ class Running:
     part: Part = Part()
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[JobStatus], None] = lambda _: None
-    checking: Callable[[int, int], None] = lambda _done, _total: None
 
 
 @dataclass(slots=True)
@@ -133,29 +131,19 @@ def without(task: Task, aside: Mapping[int, str]) -> Task:
     )
 
 
-def sound_shards(storage: Storage, running: Running) -> dict[int, ShardFile]:
-    """The shards of the part that are there and whole; what is damaged is removed."""
-    done = committed(storage)
-    ours = [file for file in done.values() if running.part.has(file.number)]
-    checked, lock = Counter[str](), threading.Lock()
+def image_tasks(
+    records: Iterable[ImageRecord], size: int, start_s: float, each_s: float
+) -> Iterator[Task]:
+    """The task of each shard of so many images, its rows (path, name) read when they are wanted.
 
-    def check(file: ShardFile) -> bool:
-        whole = is_whole(storage, file)
-        with lock:
-            checked["done"] += 1
-            running.checking(checked["done"], len(ours))
-        return whole
-
-    threads = ThreadPoolExecutor(CHECKERS)
-    try:
-        results = list(threads.map(check, ours))
-    finally:
-        threads.shutdown(cancel_futures=True)  # one that is interrupted leaves the rest
-    for file in [file for file, whole in zip(ours, results, strict=True) if not whole]:
-        running.say(f"{file.name}: is damaged; it is made again")
-        storage.remove(file.name)
-        del done[file.number]
-    return done
+    It may take ``start_s`` seconds and ``each_s`` for each image before its worker counts as lost.
+    """
+    left = iter(records)
+    for number in count():
+        rows = tuple((str(record.path), record.name) for record in islice(left, size))
+        if not rows:
+            return
+        yield Task(number, rows, tuple(range(len(rows))), limit_s=start_s + each_s * len(rows))
 
 
 def drive(
@@ -182,7 +170,7 @@ def drive(
         InputError: The input is wrong on the machine that works; nothing more was tried.
     """
     running = running or Running()
-    done = sound_shards(storage, running)
+    done = committed(storage)
     missing = [n for n in range(plan.shards) if n not in done and running.part.has(n)]
     if missing:
         engine = start()

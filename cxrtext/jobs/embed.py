@@ -7,9 +7,11 @@ index made of the shards has the very same vectors.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,18 +41,24 @@ from cxrtext.index.shards import shard_name, shard_of
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
-from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.driver import Running, drive, image_tasks
 from cxrtext.jobs.engines import open_engine
 from cxrtext.jobs.engines.engine import Start, Task, readers_for, readers_here
-from cxrtext.jobs.finishing import every_shard, require_ready, require_same
+from cxrtext.jobs.finishing import (
+    every_shard,
+    records_by_shard,
+    require_ready,
+    require_same,
+    shard_sizes,
+)
 from cxrtext.jobs.kept import Kept
-from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan, slices
+from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan
 from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, digest_of_names
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.regions import EMBED_BATCH, STORAGES
-from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest
+from cxrtext.records import ImageRecord, Rejects, Sentence, checked_manifest, stream_manifest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -202,22 +210,23 @@ def embed_job(
     options, running = options or EmbedOptions(), running or Running()
     options.check()
     storage = open_storage(address)
-    records = read_manifest(manifest, allow_outside=options.allow_outside)
-    check_columns(manifest, records)
+    records = partial(stream_manifest, manifest, allow_outside=options.allow_outside)
+    first = next(records())
+    check_columns(manifest, [first])
     definition = _definition(manifest, checkpoint, options)
     plan = begun(storage, KIND, definition)
     if plan is None:
-        plan = _begin(storage, manifest, checkpoint, records, definition, options)
+        plan = _begin(storage, manifest, checkpoint, definition, options)
     gpu = options.device.startswith("cuda")
     readers = readers_for(options.workers, options.cluster, gpu=gpu)
     work = EmbedWork(storage.location, str(checkpoint.resolve()), options.device, readers)
-    seen = [manifest, *plan_file(storage), *(record.path for record in records[:1])]
+    seen = [manifest, *plan_file(storage), first.path]
     chosen = start or (
         lambda work: open_engine(
             options.engine, work, options.workers, address=options.cluster, gpu=gpu, shared=seen
         )
     )
-    tasks = tasks_of(records, options.images_a_shard)
+    tasks = image_tasks(records(), options.images_a_shard, START_S, IMAGE_S)
     return drive(storage, plan, tasks, lambda: chosen(work), running)
 
 
@@ -244,16 +253,17 @@ def _begin(
     storage: Storage,
     manifest: Path,
     checkpoint: Path,
-    records: Sequence[ImageRecord],
     definition: dict[str, Any],
     options: EmbedOptions,
 ) -> Plan:
     import torch
     from safetensors.numpy import save
 
+    records = checked_manifest(manifest, allow_outside=options.allow_outside)
+    studies = Counter(record.study_id for record in records)
     torch.set_num_threads(options.threads)
     model = load_model(checkpoint, options.device)
-    texts = distinct(said_in(manifest, options.reports, records))
+    texts = distinct(said_in(manifest, options.reports, studies))
     vectors = list(model.embed_sentences(texts).cpu()) if texts else []
     notes = index_notes(
         model, vectors, options.prompts or CHEX5_PROMPTS, options.storage, options.pool
@@ -272,16 +282,9 @@ def _begin(
         "checkpoint": str(checkpoint.resolve()),
         "allow_outside": options.allow_outside,
     }
-    shards = len(slices(len(records), options.images_a_shard))
-    return begin(storage, KIND, definition, rows=len(records), shards=shards, shared=shared)
-
-
-def tasks_of(records: Sequence[ImageRecord], size: int) -> Iterator[Task]:
-    """The task of each shard of so many images."""
-    for number, (begin_, end) in enumerate(slices(len(records), size)):
-        rows = tuple((str(record.path), record.name) for record in records[begin_:end])
-        limit = START_S + IMAGE_S * len(rows)
-        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
+    rows = studies.total()
+    shards = -(-rows // options.images_a_shard)
+    return begin(storage, KIND, definition, rows=rows, shards=shards, shared=shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,34 +346,39 @@ def finish_embed(
     now = _definition(manifest, checkpoint, options)
     require_same(storage, plan, now, ("manifest", "table of reports", "model"))
     torch.set_num_threads(plan.definition["threads"])
-    records = read_manifest(manifest, allow_outside=options.allow_outside)
-    K = index_shards or max(1, -(-len(records) // INDEX_SHARD))
+    K = index_shards or max(1, -(-plan.rows // INDEX_SHARD))
+    names, studies = [set[str]() for _ in range(K)], set[str]()
+    for record in stream_manifest(manifest, allow_outside=options.allow_outside):
+        names[_index_of(record, K)].add(record.name)
+        studies.add(record.study_id)
     model = load_model(checkpoint, device)
-    said = said_in(manifest, reports, records)
+    said = said_in(manifest, reports, studies)
     texts = _vectors_of(storage, plan, said)
     rejects = Rejects(max_rejected)
     folders = [out] if K == 1 else [out / shard_name(k, K) for k in range(K)]
     if K > 1:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = {record.name for record in records}
     indexes: dict[str, IndexSummary] = {}
     with ExitStack() as stack:
         catalogues = [
-            stack.enter_context(_begun_index(folder, checkpoint, plan.shared["notes"], names))
-            for folder in folders
+            stack.enter_context(_begun_index(folder, checkpoint, plan.shared["notes"], own))
+            for folder, own in zip(folders, names, strict=True)
         ]
-        root = str(manifest.parent.resolve())
-        _add_shards(storage, plan, done, records, root, catalogues, rejects, progress)
+        _add_shards(storage, plan, done, manifest, catalogues, rejects, progress)
         rejected = rejects.write(out)
-        if len(rejects.rows) == len(records):
+        if len(rejects.rows) == plan.rows:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
-        _prove(records, {name for name, _ in rejects.rows}, folders, catalogues)
+        _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
         for k, catalogue in enumerate(catalogues):
             of_shard = said if K == 1 else [s for s in said if shard_of(s.study_id, K) == k]
             summary = _close_index(catalogue, model, of_shard, texts, kind, target)
             indexes[str(folders[k])] = summary
     images = sum(summary.images for summary in indexes.values())
-    return FinishedEmbedding(len(records), images, len(rejects.rows), rejected, indexes)
+    return FinishedEmbedding(plan.rows, images, len(rejects.rows), rejected, indexes)
+
+
+def _index_of(record: ImageRecord, indexes: int) -> int:
+    return shard_of(record.study_id, indexes) if indexes > 1 else 0
 
 
 def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
@@ -409,38 +417,37 @@ def _add_shards(
     storage: Storage,
     plan: Plan,
     done: Mapping[int, ShardFile],
-    records: Sequence[ImageRecord],
-    root: str,
+    manifest: Path,
     catalogues: Sequence[Catalogue],
     rejects: Rejects,
     progress: Callable[[int, int], None],
 ) -> None:
     """Add the rows of every shard to the indexes of their studies, in the manifest's order."""
-    K = len(catalogues)
+    K, root = len(catalogues), str(manifest.parent.resolve())
     known = [catalogue.known_images() for catalogue in catalogues]
-    bounds = slices(len(records), plan.definition["--shard"])
-    for shard in every_shard(storage, plan, done, [end - begin_ for begin_, end in bounds]):
-        start, end = bounds[shard.number]
-        of_shard = [records[start + place] for place in shard.places]
+    shards, added = every_shard(storage, plan, done, shard_sizes(plan)), 0
+    for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
+        of_shard = [records[place] for place in shard.places]
         if digest_of_names([record.name for record in of_shard]) != shard.about["images"]:
             raise CheckpointError(
                 f"{storage.address}: shard {shard.number} is of other images; remove it, and start "
                 "the job again"
             )
         for place, reason in sorted(shard.rejected.items()):
-            rejects.add(records[start + place].name, reason)
+            rejects.add(records[place].name, reason)
         part = _embedded(shard)
         for k, catalogue in enumerate(catalogues):
             chosen = [
                 i
                 for i, record in enumerate(of_shard)
-                if record.name not in known[k] and (K == 1 or shard_of(record.study_id, K) == k)
+                if record.name not in known[k] and _index_of(record, K) == k
             ]
             if chosen:
                 images = [part.image(i, of_shard[i], root) for i in chosen]
                 arrays = {name: rows[chosen] for name, rows in part.vectors.items()}
                 add_images(catalogue.path.parent, catalogue, images, arrays)
-        progress(end, len(records))
+        added += len(records)
+        progress(added, plan.rows)
 
 
 def _embedded(shard: Shard) -> EmbeddedImages:
@@ -454,18 +461,14 @@ def _embedded(shard: Shard) -> EmbeddedImages:
 
 
 def _prove(
-    records: Sequence[ImageRecord],
+    expected: Sequence[set[str]],
     rejected: set[str],
     folders: Sequence[Path],
     catalogues: Sequence[Catalogue],
 ) -> None:
     """See that each image is in the index of its study exactly once, or is named as rejected."""
-    K = len(catalogues)
-    expected: list[set[str]] = [set() for _ in catalogues]
-    for record in records:
-        if record.name not in rejected:
-            expected[shard_of(record.study_id, K) if K > 1 else 0].add(record.name)
-    for folder, names, catalogue in zip(folders, expected, catalogues, strict=True):
+    for folder, planned, catalogue in zip(folders, expected, catalogues, strict=True):
+        names = planned - rejected
         if not names:
             raise DataError(f"{folder}: would hold no image; take fewer --index-shards")
         found = catalogue.known_images().keys()  # a name can be in a catalogue only once

@@ -1,11 +1,14 @@
 """What finishing a job of any kind needs: all shards, checked, and the tables it was begun with."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files.storage import Storage
-from cxrtext.jobs.plan import Definition, Plan
-from cxrtext.jobs.shards import Shard, ShardFile, committed, read_shard
+from cxrtext.jobs.plan import Definition, Plan, slices
+from cxrtext.jobs.shards import DamagedShardError, Shard, ShardFile, committed, damaged, read_shard
+from cxrtext.records import ImageRecord, stream_manifest
 
 
 def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, ShardFile]:
@@ -32,6 +35,18 @@ def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, 
     return done
 
 
+def shard_sizes(plan: Plan) -> list[int]:
+    """How many images each shard of a manifest has."""
+    return [end - start for start, end in slices(plan.rows, plan.definition["--shard"])]
+
+
+def records_by_shard(plan: Plan, manifest: Path) -> Iterator[list[ImageRecord]]:
+    """The images of each shard, in order, read as they are wanted."""
+    records = stream_manifest(manifest, allow_outside=plan.shared["allow_outside"])
+    for _ in range(plan.shards):
+        yield list(islice(records, plan.definition["--shard"]))
+
+
 def every_shard(
     storage: Storage, plan: Plan, done: Mapping[int, ShardFile], sizes: Sequence[int] | None
 ) -> Iterator[Shard]:
@@ -44,8 +59,14 @@ def every_shard(
     Raises:
         CheckpointError: One is damaged, or has a row twice or not at all.
     """
+    removed: list[str] = []
     for number in range(plan.shards):
-        shard = read_shard(storage, plan.digest, done[number])
+        try:
+            shard = read_shard(storage, plan.digest, done[number])
+        except DamagedShardError:
+            removed.append(done[number].name)
+        if removed:  # the others are looked at still: then one start makes all of them again
+            continue
         if sizes is not None:
             places = sorted([*shard.places, *shard.rejected])
             if places != list(range(sizes[number])):
@@ -54,6 +75,8 @@ def every_shard(
                     "remove it, and start the job again"
                 )
         yield shard
+    if removed:
+        raise damaged(storage, removed)
 
 
 def require_same(

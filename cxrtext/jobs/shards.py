@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.errors import CheckpointError, NotFoundError
+from cxrtext.errors import CheckpointError
 from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Entry, Storage
 
@@ -24,6 +24,10 @@ FORMAT = "cxrtext shard"
 _NAME = re.compile(rf"shards/(\d{{6,}})\.(\d+)\.(\d+)\.([0-9a-f]{{{DIGITS}}})\.safetensors")
 _HEADER = "shard"  # the one entry of the file's metadata
 _LENGTH_BYTES = 8
+
+
+class DamagedShardError(CheckpointError):
+    """A shard is not what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +108,19 @@ def commit_shard(storage: Storage, job: str, shard: Shard) -> str:
     return name
 
 
-def is_whole(storage: Storage, file: ShardFile) -> bool:
-    """Whether a shard is there and what was written; reads all of it."""
-    try:
-        data = storage.read(file.name)
-    except NotFoundError:  # another driver has removed it as damaged
-        return False
-    return hashlib.sha256(data).hexdigest()[:DIGITS] == file.digits
-
-
 def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
     """Read a shard and check it.
 
     Raises:
-        CheckpointError: It is not what was written, or of another job.
+        DamagedShardError: It is not what was written; it is removed, so that it is made again.
+        CheckpointError: It is of another job.
     """
     from safetensors.numpy import load
 
     data = storage.read(file.name)
     if hashlib.sha256(data).hexdigest()[:DIGITS] != file.digits:
-        raise damaged(storage, [file])
+        storage.remove(file.name)
+        raise damaged(storage, [file.name])
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     outer = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
     header = json.loads(outer["__metadata__"][_HEADER])
@@ -136,10 +133,10 @@ def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
     return Shard(file.number, header["places"], rejected, header["about"], load(data))
 
 
-def damaged(storage: Storage, files: Sequence[ShardFile]) -> CheckpointError:
-    """What is said of shards that are not what was written."""
-    names = ", ".join(file.name for file in files[:3]) + (", …" if len(files) > 3 else "")
-    return CheckpointError(
-        f"{storage.address}: {len(files)} shard(s) are damaged ({names}); start the job again, "
-        "which makes them again, then finish it"
+def damaged(storage: Storage, names: Sequence[str]) -> CheckpointError:
+    """What is said of shards that were not what was written, and were removed."""
+    some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return DamagedShardError(
+        f"{storage.address}: {len(names)} shard(s) are damaged ({some}) and were removed; start "
+        "the job again, which makes them again, then finish it"
     )

@@ -14,7 +14,7 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.jobs.driver import Part, Running, aside_of, drive, sound_shards, without
+from cxrtext.jobs.driver import Part, Running, aside_of, drive, without
 from cxrtext.jobs.engines.engine import Outcome, Task
 from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Plan, begin
@@ -181,14 +181,13 @@ def test_what_another_driver_removes_while_it_is_read_is_gone(
         read = storage.read
 
         def too_late(name: str) -> bytes:
-            if name.partition("/")[0] in ("failed", "aside", "shards"):
+            if name.partition("/")[0] in ("failed", "aside"):
                 storage.remove(name)
             return read(name)
 
         monkeypatch.setattr(storage, "read", too_late)
         assert failures(storage) == {}
         assert aside_of(storage) == {}
-        assert sound_shards(storage, Running()) == {}
 
 
 def test_of_two_shards_the_one_with_fewer_rejected_rows_counts(tmp_path: Path) -> None:

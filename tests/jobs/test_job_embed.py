@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
-from cxrtext.files.storage import open_storage
+from cxrtext.files.storage import Storage, open_storage
 from cxrtext.index.build import build_index
 from cxrtext.index.shards import shard_of
+from cxrtext.jobs import embed
 from cxrtext.jobs.driver import Part, Running
 from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
 from cxrtext.jobs.shards import committed
@@ -122,17 +123,28 @@ def test_a_damaged_or_missing_shard_is_said_and_made_again(
     with pytest.raises(DataError, match=r"1 of 4 shards are missing \(2\)"):
         finish_embed(str(folder), tmp_path / "index")
     storage.commit(files[2].name, b"half")
-    with pytest.raises(CheckpointError, match=r"1 shard\(s\) are damaged"):
+    with pytest.raises(CheckpointError, match=r"2 shard\(s\) are damaged .* and were removed"):
         finish_embed(str(folder), tmp_path / "index")
-    said: list[str] = []
     manifest = archive_folder / "manifest.csv"
-    status = embed_job(
-        manifest, checkpoint, str(folder), OPTIONS, Running(say=said.append), start=start
-    )
-    assert status.is_done
-    assert len(said) == 2
-    assert all("is damaged; it is made again" in line for line in said)
+    assert embed_job(manifest, checkpoint, str(folder), OPTIONS, start=start).is_done
+    finish_embed(str(folder), tmp_path / "index")
     assert storage.read(files[1].name) == whole
+
+
+def test_a_job_that_is_started_again_reads_no_shard_and_checks_no_row_again(
+    job: Path, archive_folder: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, names = type(open_storage(job)), list[str]()
+    read = storage.read
+
+    def noted(self: Storage, name: str) -> bytes:
+        names.append(name)
+        return read(self, name)
+
+    monkeypatch.setattr(storage, "read", noted)
+    monkeypatch.delattr(embed, "checked_manifest")
+    assert embed_job(archive_folder / "manifest.csv", checkpoint, str(job), OPTIONS).is_done
+    assert names == ["job.json"]
 
 
 @pytest.mark.parametrize("what", ["manifest", "table of reports", "--storage", "--shard"])

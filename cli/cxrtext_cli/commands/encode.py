@@ -14,7 +14,6 @@ from cxrtext_cli.commands.job import (
     Manifest,
     Threads,
     Workers,
-    checking_shards,
     chosen_part,
     show_status,
 )
@@ -100,7 +99,6 @@ def encode(
             chosen,
             say,
             lambda status: stages.show("encoding", status.rows_done, status.rows, "images"),
-            checking_shards(),
         )
         encoded = encode_images(
             manifest, backbone, out, options, running, only_estimate=only_estimate,

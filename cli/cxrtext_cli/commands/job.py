@@ -1,6 +1,6 @@
 """``cxrtext job embed|score|decode|status|finish``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -369,18 +369,7 @@ def _running(part: "Part", title: str, unit: str) -> "Iterator[Running]":
             part,
             say,
             lambda status: update(status.rows_done, status.rows),
-            checking_shards(),
         )
-
-
-def checking_shards() -> Callable[[int, int], None]:
-    """Says once in a while how many of the shards that were there are checked."""
-
-    def update(done: int, total: int) -> None:
-        if done == total or done % 500 == 0:
-            say(f"shards checked: {done} of {total}")
-
-    return update
 
 
 def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:

@@ -1,14 +1,13 @@
 """From the shards of an encode job to a folder of features: the list of images, and what it is."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
-from cxrtext.jobs.finishing import every_shard, require_ready
+from cxrtext.jobs.finishing import every_shard, records_by_shard, require_ready, shard_sizes
 from cxrtext.jobs.plan import Plan
 from cxrtext.jobs.shards import Shard, ShardFile, digest_of_names, read_shard
 from cxrtext.models.features.folder import (
@@ -21,7 +20,7 @@ from cxrtext.models.features.folder import (
     open_features,
     write_features,
 )
-from cxrtext.records import ImageRecord, RowWriter, stream_manifest
+from cxrtext.records import ImageRecord, RowWriter
 
 
 def finish_encode(
@@ -92,7 +91,7 @@ def write_rejected(
     path = folder / REJECTED
     with RowWriter(path, {"item": "text", "reason": "text"}) as writer:
         if any(file.rejected for file in done.values()):
-            for number, records in _by_shard(plan, manifest):
+            for number, records in enumerate(records_by_shard(plan, manifest)):
                 if number in done and done[number].rejected:
                     shard = read_shard(storage, plan.digest, done[number])
                     for place, reason in sorted(shard.rejected.items()):
@@ -109,10 +108,10 @@ def _write_images(
     progress: Callable[[int, int], None],
 ) -> None:
     size = plan.definition["--shard"]
-    sizes = [min(size, plan.rows - start) for start in range(0, plan.rows, size)]
     with RowWriter(folder / IMAGES, COLUMNS) as writer:
-        shards = every_shard(storage, plan, done, sizes)
-        for shard, (number, records) in zip(shards, _by_shard(plan, manifest), strict=True):
+        shards = every_shard(storage, plan, done, shard_sizes(plan))
+        for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
+            number = shard.number
             _require_images(storage, done[number], shard, records)
             for row, place in enumerate(shard.places):
                 height, width = map(int, shard.arrays[SIZES][row])
@@ -121,13 +120,6 @@ def _write_images(
                     {"image": name, "shard": number, "row": row, "height": height, "width": width}
                 )
             progress(min((number + 1) * size, plan.rows), plan.rows)
-
-
-def _by_shard(plan: Plan, manifest: Path) -> Iterator[tuple[int, list[ImageRecord]]]:
-    """The images of each shard, in order, read as they are wanted."""
-    records = stream_manifest(manifest, allow_outside=plan.shared["allow_outside"])
-    for number in range(plan.shards):
-        yield number, list(islice(records, plan.definition["--shard"]))
 
 
 def _require_images(

@@ -1,16 +1,15 @@
 """Encoding a manifest from begin to end: estimate, map, shards, folder."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.driver import Running, drive, image_tasks
 from cxrtext.jobs.encode.begin import (
     Estimate,
     begin_job,
@@ -24,7 +23,7 @@ from cxrtext.jobs.encode.finish import finish_encode, write_rejected
 from cxrtext.jobs.encode.options import KIND, EncodeOptions, definition_of
 from cxrtext.jobs.encode.work import EncodeWork, Reader
 from cxrtext.jobs.engines import open_engine
-from cxrtext.jobs.engines.engine import Start, Task, readers_for, readers_here
+from cxrtext.jobs.engines.engine import Start, readers_for, readers_here
 from cxrtext.jobs.plan import Plan, begun, plan_file
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import JobStatus
@@ -147,7 +146,8 @@ def _shards(
                 f"{options.max_rejected}; {listed} says why; what is done is kept"
             )
 
-    tasks = _tasks(manifest, plan, options)
+    records = stream_manifest(manifest, allow_outside=options.allow_outside)
+    tasks = image_tasks(records, plan.definition["--shard"], START_S, IMAGE_S * options.views)
     return drive(storage, plan, tasks, lambda: chosen(work), replace(running, progress=progress))
 
 
@@ -155,15 +155,3 @@ def _readers(options: EncodeOptions) -> int:
     """Processes that decode for each worker."""
     gpu = options.device.startswith("cuda")
     return readers_for(options.workers, options.cluster, gpu=gpu)
-
-
-def _tasks(manifest: Path, plan: Plan, options: EncodeOptions) -> Iterator[Task]:
-    """The task of each shard, its rows read when they are wanted."""
-    records = stream_manifest(manifest, allow_outside=options.allow_outside)
-    for number in range(plan.shards):
-        rows = tuple(
-            (str(record.path), record.name)
-            for record in islice(records, plan.definition["--shard"])
-        )
-        limit = START_S + IMAGE_S * options.views * len(rows)
-        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
