@@ -25,7 +25,7 @@ from cxrtext.jobs.encode.work import EncodeWork, Reader
 from cxrtext.jobs.engines import open_engine
 from cxrtext.jobs.engines.engine import Start, readers_for, readers_here
 from cxrtext.jobs.plan import Plan, begun, plan_file
-from cxrtext.jobs.shards import committed
+from cxrtext.jobs.shards import DamagedShardError, committed
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models.features.folder import BESIDE_BYTES, FeatureFolder
 from cxrtext.records import stream_manifest
@@ -101,13 +101,19 @@ def encode_images(
         plan = begin_job(storage, manifest, model, made, golden, definition, survey, options)
     left = plan.rows - sum(file.rows + file.rejected for file in committed(storage).values())
     require_room(folder, left, image_bytes)
-    status = _shards(storage, folder, manifest, backbone, plan, options, running, start)
-    features = None
-    if status.is_done:
-        features = finish_encode(
-            storage, folder, plan, manifest, options.max_rejected, partial(stage, "listing")
-        )
-    return Encoded(estimate, status, features)
+
+    def made_and_finished() -> tuple[JobStatus, FeatureFolder | None]:
+        status = _shards(storage, folder, manifest, backbone, plan, options, running, start)
+        if not status.is_done:
+            return status, None
+        listing = partial(stage, "listing")
+        return status, finish_encode(storage, folder, plan, manifest, options.max_rejected, listing)
+
+    try:
+        return Encoded(estimate, *made_and_finished())
+    except DamagedShardError:
+        running.say("damaged shards were removed; they are made again")
+        return Encoded(estimate, *made_and_finished())
 
 
 def _shards(
