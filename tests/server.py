@@ -10,7 +10,7 @@ import uvicorn
 from cxrtext_api.server.serve import listen
 from cxrtext_api.settings import Settings
 
-START_SECONDS = 20
+START_SECONDS = 600
 
 
 @contextmanager
@@ -32,5 +32,5 @@ def running(server: uvicorn.Server) -> Iterator[str]:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(60)
+            thread.join(600)
             assert not thread.is_alive(), "the server did not end"

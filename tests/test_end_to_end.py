@@ -152,15 +152,15 @@ def address(work: Path) -> Iterator[str]:
     assert line.startswith("serving at http://127.0.0.1:"), server.communicate()[1]
     yield line.split()[-1]
     server.send_signal(signal.SIGTERM)
-    _, complaints = server.communicate(timeout=60)
+    _, complaints = server.communicate(timeout=600)
     assert server.returncode == 0
     assert "Traceback" not in complaints
 
 
 def test_the_page_and_the_api_answer(address: str) -> None:
-    with urllib.request.urlopen(f"{address}/", timeout=60) as page:
+    with urllib.request.urlopen(f"{address}/", timeout=600) as page:
         assert "Research use only" in page.read().decode()
-    with urllib.request.urlopen(f"{address}/v1/model", timeout=60) as answer:
+    with urllib.request.urlopen(f"{address}/v1/model", timeout=600) as answer:
         assert json.load(answer)["images"] == 60
 
 
@@ -185,7 +185,7 @@ def test_a_real_dicom_file_gives_the_same_over_http_and_on_the_command_line(
     request = urllib.request.Request(
         f"{address}/v1/classify", data=body, headers={"Content-Type": kind}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=600) as answer:
         findings = json.load(answer)["findings"]
     assert len(findings) == 5
     for finding in findings:

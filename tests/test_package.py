@@ -49,7 +49,7 @@ def test_a_command_without_its_packages_names_one(tmp_path: Path) -> None:
         "sys.argv = ['cxrtext', '--version']\n"
         "from cxrtext_cli import start; start()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "error: the package 'typer' is not installed; install cxrtext again without --no-deps\n"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 def until(happened: Callable[[], object]) -> None:

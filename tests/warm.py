@@ -98,7 +98,7 @@ class Warm:
         socket.send_fds(self._line, [asked.encode()], [to_out, to_err])
         os.close(to_out)
         os.close(to_err)
-        while "started" not in (told := self._told(60)):
+        while "started" not in (told := self._told(600)):
             pass
         return Program(self, told["started"], out, err)
 
@@ -118,7 +118,7 @@ class Warm:
     def close(self) -> None:
         """End it, and every program that it is still running."""
         self._line.close()
-        self._process.wait(60)
+        self._process.wait(600)
 
 
 def tell(line: socket.socket, **told: int) -> None:

@@ -75,10 +75,10 @@ async def while_busy(engine: Asked, ask: Callable[[], list[Awaitable[Any]]]) -> 
 
     def hold() -> None:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
 
     held = asyncio.create_task(engine.call(hold))
-    await asyncio.to_thread(begun.wait, 60)
+    await asyncio.to_thread(begun.wait, 600)
     asked = [asyncio.ensure_future(question) for question in ask()]
     await asyncio.sleep(0.01)
     go_on.set()
@@ -210,7 +210,7 @@ def test_sentences_of_several_requests_are_embedded_together_and_once(
 
     def slow(*given: Any) -> Any:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return classify(*given)
 
     queries = [f"Left effusion {i % 4}." for i in range(8)]
@@ -218,14 +218,14 @@ def test_sentences_of_several_requests_are_embedded_together_and_once(
         monkeypatch.setattr(service.model, "embed_sentences", noted)
         monkeypatch.setattr(service, "classify", slow)
         held = pool.submit(client.post, "/v1/classify", data={"image_id": "images/s01.png"})
-        assert begun.wait(60)
+        assert begun.wait(600)
         asked = [pool.submit(client.post, "/v1/search", data={"query": q}) for q in queries]
         model = client.app.state.resources.engine
         while len(model._jobs) < len(queries):
             threading.Event().wait(0.01)
         go_on.set()
-        answers = [one.result(60) for one in asked]
-        assert held.result(60).status_code == 200
+        answers = [one.result(600) for one in asked]
+        assert held.result(600).status_code == 200
     assert [answer.status_code for answer in answers] == [200] * 8
     assert embedded == [sorted(set(queries), key=embedded[0].index)]
     assert len(embedded[0]) == 4
@@ -246,7 +246,7 @@ def test_one_upload_asked_twice_at_once_is_decoded_once(
     with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
         monkeypatch.setattr(service, "embed_squares", noted)
         asked = [pool.submit(client.post, "/v1/classify", files={"image": png}) for _ in range(6)]
-        answers = [one.result(60).json() for one in asked]
+        answers = [one.result(600).json() for one in asked]
     assert embedded == [1]
     assert all(answer == answers[0] for answer in answers)
 

@@ -26,7 +26,7 @@ class Held:
 
     def __call__(self) -> str:
         self.begun.set()
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(600)
         return "done"
 
 
@@ -48,7 +48,7 @@ def test_work_that_waits_past_its_time_is_dropped(kind: int) -> None:
 
     async def ask() -> None:
         first = asyncio.create_task(asked(run, held))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 600)
         with pytest.raises(Timeout):
             await asked(run, begun.append, "late", seconds=0.05)
         held.go_on.set()
@@ -71,7 +71,7 @@ def test_work_of_a_caller_that_left_is_dropped(kind: int) -> None:
 
     async def ask() -> None:
         first = asyncio.create_task(asked(run, held))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 600)
         with pytest.raises(ClientGone):
             await asked(run, begun.append, "for nobody", receive=gone)
         held.go_on.set()
@@ -87,7 +87,7 @@ def test_a_cancelled_question_is_taken_out_of_the_queue() -> None:
 
     async def ask() -> None:
         first = asyncio.create_task(asked(engine.call, held))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 600)
         second = asyncio.create_task(asked(engine.call, int))
         await asyncio.sleep(0.01)
         assert len(engine._jobs) == 1
@@ -119,7 +119,7 @@ def test_what_was_accepted_is_finished_when_the_server_stops(kind: int) -> None:
 
     async def ask() -> None:
         first = asyncio.create_task(asked(run, held))
-        await asyncio.to_thread(held.begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 600)
         second = asyncio.create_task(asked(run, done.append, "second"))
         await asyncio.sleep(0.01)
         closing = asyncio.create_task(asyncio.to_thread(pool.close))
@@ -148,13 +148,13 @@ def test_a_service_that_loads_while_the_server_stops_is_closed(
 
     def load(_: Settings) -> Service:
         loading.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return service
 
     async def serve() -> None:
         resources = Resources(Settings(), Metrics(), load)
         resources.open()
-        await asyncio.to_thread(loading.wait, 60)
+        await asyncio.to_thread(loading.wait, 600)
         closing = asyncio.create_task(resources.close())
         await asyncio.sleep(0.01)
         go_on.set()

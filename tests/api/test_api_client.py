@@ -184,7 +184,7 @@ def test_a_client_alone_needs_no_model_and_no_web_framework(address: str, reader
         [sys.executable, "-c", ALONE.replace("{blocked}", repr(blocked)), address, READER],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.stdout.splitlines() == ["48 5", "[]"], done.stderr
 
@@ -253,7 +253,7 @@ def test_many_at_once(reader: Client, address: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=600)
     assert not failures
 
 

@@ -112,7 +112,7 @@ def test_others_are_answered_between_its_steps(
             target=lambda: answers.append(client.post("/v1/search/export", data=asked))
         )
         thread.start()
-        assert begun.wait(60)
+        assert begun.wait(600)
         assert client.post("/v1/search", data={"query": "Left effusion."}).status_code == 200
         assert not answers
         go_on.set()

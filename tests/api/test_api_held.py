@@ -40,7 +40,7 @@ def held(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            process.communicate("", timeout=60)
+            process.communicate("", timeout=600)
 
 
 @pytest.fixture

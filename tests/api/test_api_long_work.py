@@ -76,7 +76,7 @@ def test_work_that_pauses() -> None:
     work = within(held, Steps(2)())
     next(work)
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(held.acquire, timeout=60).result(), "what pauses holds nothing"
+        assert other.submit(held.acquire, timeout=600).result(), "what pauses holds nothing"
         other.submit(held.release).result()
 
 
@@ -175,13 +175,13 @@ def test_work_ends_where_nobody_waits_for_it(
     options: dict[str, Any] = {"has_time": True} if kind == "with time" else {}
 
     async def gone() -> dict[str, Any]:
-        await asyncio.to_thread(steps.begun.wait, 60)
+        await asyncio.to_thread(steps.begun.wait, 600)
         return {"type": "http.disconnect"}
 
     async def ask() -> None:
         options["receive"] = gone if why is ClientGone else None
         work = asyncio.create_task(asked(run, steps(), **options))
-        await asyncio.to_thread(steps.begun.wait, 60)
+        await asyncio.to_thread(steps.begun.wait, 600)
         if why is Timeout:
             skip_ahead(60)
         with pytest.raises(why):
@@ -260,7 +260,7 @@ def test_a_search_does_not_wait_for_sentences_that_are_scored(
         monkeypatch.setattr(speaking, "score_text_pausing", in_the_middle)
         scored = pool.submit(client.post, "/v1/score-text", json=body)
         try:
-            assert begun.wait(60)
+            assert begun.wait(600)
             for i in range(5):
                 assert client.post("/v1/search", data={"query": f"Edema {i}."}).status_code == 200
             assert not scored.done()
@@ -306,13 +306,13 @@ def test_many_that_score_are_turned_away_and_searches_are_not(
     with serve(speaking) as client, ThreadPoolExecutor(1) as pool:
         monkeypatch.setattr(speaking, "score_text_pausing", held)
         first = pool.submit(client.post, "/v1/score-text", json=body)
-        assert begun.wait(60)
+        assert begun.wait(600)
         refused = client.post("/v1/score-text", json=body)
         check_problem(refused, 503, "waiting")
         assert int(refused.headers["retry-after"]) > 0
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
         go_on.set()
-        assert first.result(60).status_code == 200
+        assert first.result(600).status_code == 200
         assert client.post("/v1/score-text", json=body).status_code == 200
 
 
@@ -322,7 +322,7 @@ def test_a_search_does_not_wait_for_pictures(
     go_on = threading.Event()
 
     def slow(*_: object) -> Any:
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         raise InputError("no picture")
 
     monkeypatch.setattr(service, "shown", slow)
@@ -334,7 +334,7 @@ def test_a_search_does_not_wait_for_pictures(
             assert not any(picture.done() for picture in pictures)
         finally:
             go_on.set()
-        assert {picture.result(60).status_code for picture in pictures} == {422}
+        assert {picture.result(600).status_code for picture in pictures} == {422}
 
 
 def test_who_reads_slowly_takes_no_place(service: Service, serve: Any) -> None:

@@ -236,7 +236,7 @@ def test_an_idle_reader_that_is_killed_costs_nothing(client: TestClient, png: by
     resources = client.app.state.resources  # type: ignore[attr-defined]
     for process in list(resources.uploads._decoders._running):
         os.kill(process._process.pid, signal.SIGKILL)
-        process._process.wait(60)
+        process._process.wait(600)
     assert client.post("/v1/render", files={"image": png}).status_code == 200
 
 

@@ -20,7 +20,7 @@ def test_before_and_after_the_model_is_loaded(
     loaded = threading.Event()
 
     def load(_: Settings) -> Service:
-        assert loaded.wait(60)
+        assert loaded.wait(600)
         return service
 
     app = create_app(Settings(), load)
@@ -81,20 +81,20 @@ def test_more_requests_than_may_wait(
 
     def slow(*args: Any) -> Any:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return classify(*args)
 
     monkeypatch.setattr(service, "classify", slow)
     data = {"image_id": "images/s01.png"}
     with serve(service, Settings(queue_limit=1)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.post, "/v1/classify", data=data)
-        assert begun.wait(60)
+        assert begun.wait(600)
         response = client.post("/v1/search", data={"query": "Effusion."})
         check_problem(response, 503, "waiting")
         assert int(response.headers["retry-after"]) > 0
         assert client.get("/v1/images").status_code == 200  # reading has threads of its own
         go_on.set()
-        assert first.result(60).status_code == 200
+        assert first.result(600).status_code == 200
         assert client.post("/v1/search", data={"query": "Effusion."}).status_code == 200
 
 

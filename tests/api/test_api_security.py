@@ -36,7 +36,7 @@ def served(service: Service, settings: Settings) -> Iterator[int]:
 def talk(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
     """What a server answers to raw bytes, until it closes the connection."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as line:
         with suppress(BrokenPipeError, ConnectionResetError):
             for piece in pieces:
                 line.sendall(piece)

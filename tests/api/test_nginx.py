@@ -86,7 +86,7 @@ def ask(
 ) -> tuple[int, dict[str, Any], Any]:
     asked = urllib.request.Request(f"http://{address}{path}", body, headers or {})
     try:
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=600) as answer:
             return answer.status, json.loads(answer.read()), answer.headers
     except urllib.error.HTTPError as error:
         with error:

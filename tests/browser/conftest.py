@@ -143,7 +143,7 @@ def context(browser: Any) -> Iterator[Any]:
 def watched(context: Any) -> Iterator[Watched]:
     """A new page; console errors, policy violations and failed requests fail the test."""
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(300_000)
     found = Watched(page)
     yield found
     found.check()

@@ -187,7 +187,7 @@ def test_every_hit_is_exported(visit: Any, url: str) -> None:
     page = visit(ASKED)
     page.wait_for_selector("#results .pick")
     rows = list(csv.DictReader(io.StringIO(exported(page), newline="")))
-    answer = httpx.post(f"{url}/v1/search", data={"query": QUERY, "k": 1000}, timeout=60).json()
+    answer = httpx.post(f"{url}/v1/search", data={"query": QUERY, "k": 1000}, timeout=600).json()
     assert [row["image"] for row in rows] == [hit["image_id"] for hit in answer["images"]]
     assert page.text_content("#export-all") == "Export all"
     assert page.text_content("#export-progress") == ""

@@ -18,7 +18,7 @@ def next_frame(page: Any) -> None:
 
 def asked(url: str, route: str, **fields: str) -> Any:
     """What the API answers."""
-    answer = httpx.post(f"{url}/v1/{route}", data={"image_id": IMAGE, **fields}, timeout=60)
+    answer = httpx.post(f"{url}/v1/{route}", data={"image_id": IMAGE, **fields}, timeout=600)
     assert answer.status_code == 200, answer.text
     return answer.json()
 

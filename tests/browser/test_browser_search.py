@@ -19,7 +19,7 @@ def search(
         f"{url}/v1/search",
         data={"k": 40, "not": without, **fields},
         headers={"Accept": accept},
-        timeout=60,
+        timeout=600,
     )
     assert answer.status_code == 200, answer.text
     return answer.json() if accept == "application/json" else answer.text

@@ -88,7 +88,7 @@ def test_without_a_terminal_library() -> None:
         "code = main(['table9'])\n"
         "print(code, 'torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.split() == ["2", "False"]
     assert done.stderr.startswith("error: there is no experiment 'table9'; there is table1")
 

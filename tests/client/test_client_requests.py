@@ -235,4 +235,4 @@ def test_importing_it_is_light() -> None:
         "heavy = {'torch', 'fastapi', 'starlette', 'httpx2', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

@@ -171,7 +171,7 @@ def start(out: Path) -> "subprocess.Popen[str]":
 
 
 def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while not there():
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         assert time.monotonic() < until
@@ -194,7 +194,7 @@ def stopped(out: Path, number: signal.Signals) -> tuple[int, str]:
         wait_for(lambda: (out / "runs/dcl-eta-lm/seed-0/train/config.yaml").exists(), process)
         process.send_signal(number)
         said = process.stderr.read() if process.stderr else ""
-        return process.wait(timeout=60), said
+        return process.wait(timeout=600), said
 
 
 @pytest.mark.slow

@@ -167,6 +167,6 @@ def test_gradients_on_a_processor_without_avx512(threads: int) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-500:]

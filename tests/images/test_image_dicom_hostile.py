@@ -236,14 +236,14 @@ def test_quiet_restores_the_filters_when_threads_overlap() -> None:
     def first() -> None:
         with quiet():
             inside.set()
-            leave.wait(60)
+            leave.wait(600)
 
     thread = threading.Thread(target=first)
     thread.start()
-    inside.wait(60)
+    inside.wait(600)
     with quiet():
         leave.set()
-        thread.join(60)
+        thread.join(600)
         warnings.warn("is dropped", UserWarning, stacklevel=1)
     assert list(warnings.filters) == before
     assert logging.getLogger("pydicom").disabled == disabled

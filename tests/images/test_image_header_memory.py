@@ -66,7 +66,7 @@ def measured(folder: Path, what: str) -> tuple[list[object], int]:
         [sys.executable, "-c", MEASURED, str(folder), str(folder.parent / "out"), what],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     found, before, peak = json.loads(done.stdout)

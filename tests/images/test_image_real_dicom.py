@@ -116,7 +116,7 @@ def test_reading_in_a_fresh_process_is_silent_and_needs_no_torch() -> None:
         [sys.executable, "-W", "error", "-c", code, str(path("ct_j2k_pixelrep_mismatch"))],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

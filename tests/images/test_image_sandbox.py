@@ -217,7 +217,7 @@ def test_an_idle_reader_that_was_killed_is_replaced(folder: Path) -> None:
         first = pool.read(path)
         (process,) = pool._running
         process.kill()
-        process._process.wait(60)
+        process._process.wait(600)
         np.testing.assert_array_equal(pool.read(path), first)
         assert not pool.lost
 
@@ -258,7 +258,7 @@ def test_closing_ends_what_is_running(folder: Path) -> None:
     thread.start()
     until(lambda: pool._running)
     pool.close()
-    thread.join(60)
+    thread.join(600)
     assert not thread.is_alive()
     assert said
     assert not pool.lost
@@ -312,7 +312,7 @@ def test_readers_end_with_their_parent(parent: subprocess.Popen[str], kind: sign
     assert pids
     time.sleep(0.2)
     parent.send_signal(kind)
-    parent.wait(60)
+    parent.wait(600)
     until(lambda: all(map(gone, pids)))
     if kind == signal.SIGINT:
         assert parent.stderr.read().rstrip().endswith("KeyboardInterrupt")

@@ -12,7 +12,7 @@ def test_a_killed_writer_leaves_what_was_acknowledged(checkpoint: Path, tmp_path
         [sys.executable, SCRIPT, checkpoint, tmp_path / "index", "--rounds", "5"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("5 kills")

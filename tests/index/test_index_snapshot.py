@@ -61,12 +61,12 @@ def test_of_two_threads_that_look_the_newer_view_stays(
     version[0] = 1
     older = threading.Thread(target=look, name="older", args=(older_is_done,))
     older.start()
-    older_reads.wait(60)
+    older_reads.wait(600)
     version[0] = 2
     newer = threading.Thread(target=look, name="newer", args=(threading.Event(),))
     newer.start()
-    older.join(60)
-    newer.join(60)
+    older.join(600)
+    newer.join(600)
     assert int(seen.snapshot) == 2  # type: ignore[call-overload]
 
 
@@ -78,14 +78,14 @@ def test_what_was_deleted_is_gone_from_the_next_view(index: Index) -> None:
         with index.catalogue.transaction() as database:
             database.execute("SELECT count(*) FROM images").fetchone()
             inside.set()
-            go_on.wait(60)
+            go_on.wait(600)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    inside.wait(60)
+    inside.wait(600)
     deleting = threading.Thread(target=delete, args=(index.folder, ["s01"]))
     deleting.start()
     go_on.set()
-    deleting.join(60)
-    thread.join(60)
+    deleting.join(600)
+    thread.join(600)
     assert index.snapshot.images == 47

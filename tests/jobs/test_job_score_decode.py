@@ -77,7 +77,7 @@ def test_a_finish_that_was_killed_leaves_nothing_for_the_next_one(
 ) -> None:
     out = tmp_path / "new" / "job.csv"
     with warm.start(["-c", KILLED, str(scored), str(out)]) as child:
-        assert child.wait(60) == 3, child.stderr.read()
+        assert child.wait(600) == 3, child.stderr.read()
     assert len(list(out.parent.iterdir())) == 1
     finish_score(str(scored), out)
     assert sorted(path.name for path in out.parent.iterdir()) == ["job.csv", "job.csv.meta.json"]

@@ -78,7 +78,7 @@ def test_ranges_cut_without_a_gap() -> None:
 def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     # In a process of its own, for it cannot be undone.
     code = "from cxrtext.language.scoring import workers; print(workers.keep_memory())"
-    out, err = warm.start(["-c", code]).communicate(timeout=60)
+    out, err = warm.start(["-c", code]).communicate(timeout=600)
     assert err == ""
     assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
 

@@ -95,7 +95,7 @@ def test_int8_is_refused_in_one_line_where_products_are_not_exact(
     command += ["--model", language_model, "--precision", "int8", "--device", "cpu"]
     # oneDNN's products of AVX2 add pairs in 16 bits, on every processor.
     done = warm.start(command, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"})
-    _, err = done.communicate(timeout=120)
+    _, err = done.communicate(timeout=600)
     assert done.returncode == 2
     (line,) = err.strip().splitlines()
     assert line.startswith("error: int8 needs a CPU ")

@@ -88,7 +88,7 @@ def test_two_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
-        _, errors = writer.communicate(timeout=120)
+        _, errors = writer.communicate(timeout=600)
         assert writer.returncode == 0, errors
     base = sqlite3.connect(path)
     assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

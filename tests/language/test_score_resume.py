@@ -139,7 +139,7 @@ def test_a_run_killed_again_and_again_comes_to_the_same_bytes(
         [sys.executable, "-c", DRIVER, corpus, whole, folder, language_model, json.dumps(moments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, (moments, done.stderr)

@@ -92,7 +92,7 @@ class Orthanc:
         self._http = httpx2.Client(
             base_url=self.rest,
             auth=(USER, PASSWORD),
-            timeout=60,
+            timeout=600,
             trust_env=False,
             limits=httpx2.Limits(max_keepalive_connections=0),  # none outlives a kill or a test
         )
@@ -107,7 +107,7 @@ class Orthanc:
             start_new_session=True,
         )
         log.close()
-        for _ in range(600):
+        for _ in range(6000):
             if self._process.poll() is not None:
                 raise RuntimeError((self.folder / "orthanc.log").read_text()[-2000:])
             try:
@@ -115,7 +115,7 @@ class Orthanc:
                     return self
             except httpx2.HTTPError:
                 time.sleep(0.1)
-        raise RuntimeError("Orthanc did not start within a minute")
+        raise RuntimeError("Orthanc did not start within ten minutes")
 
     def kill(self) -> None:
         """End it at once, as a power cut does."""
@@ -128,7 +128,7 @@ class Orthanc:
     def _end(self, how: int) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(600)
             self._process = None
 
     def ask(self, method: str, path: str, **content: Any) -> httpx2.Response:

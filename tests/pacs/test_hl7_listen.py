@@ -47,7 +47,7 @@ def exchange(listener: MessageListener) -> Iterator[Exchange]:
 
     def run(data: bytes, answers: int = 1, at_once: int = 0) -> list[list[str]]:
         if not connections:
-            connections.append(socket.create_connection(("127.0.0.1", listener.port), timeout=60))
+            connections.append(socket.create_connection(("127.0.0.1", listener.port), timeout=600))
         step = at_once or len(data)
         for start in range(0, len(data), step):
             connections[0].sendall(data[start : start + step])
@@ -122,7 +122,7 @@ def test_a_full_disk_is_answered_ae_and_nothing_is_claimed(
 def test_a_default_character_set_and_others_addresses(inbox: Inbox, said: list[str]) -> None:
     with (
         MessageListener(inbox, {}, port=0, charset="8859/1") as listener,
-        socket.create_connection(("127.0.0.1", listener.port), timeout=60) as connection,
+        socket.create_connection(("127.0.0.1", listener.port), timeout=600) as connection,
     ):
         connection.sendall(frame(oru(2, "Größe normal.", codec="latin-1")))
         assert b"MSA|AA|C2" in connection.recv(9999)
@@ -130,7 +130,7 @@ def test_a_default_character_set_and_others_addresses(inbox: Inbox, said: list[s
     assert (entry.source, entry.charset) == ("hl7@127.0.0.1", "8859/1")
     with (
         MessageListener(inbox, {"192.0.2.1": "x"}, port=0, say=said.append) as listener,
-        socket.create_connection(("127.0.0.1", listener.port), timeout=60) as connection,
+        socket.create_connection(("127.0.0.1", listener.port), timeout=600) as connection,
     ):
         assert connection.recv(9999) == b""
     assert said == [
@@ -216,7 +216,7 @@ def test_who_asks_for_what_is_answered_so(
 
 
 def test_the_answers_of_enhanced_mode(listener: MessageListener) -> None:
-    with socket.create_connection(("127.0.0.1", listener.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=600) as connection:
 
         def answers(message: bytes, count: int) -> list[list[str]]:
             connection.sendall(frame(message))

@@ -33,7 +33,7 @@ def test_ten_kills_and_two_restarts_of_the_peer_change_nothing(
         slow = {"parallel": 2, "requests_per_second": 12}
         path = peers(orthanc.peer(), orthanc.peer("slow", limits=slow))
         whole = _pull(path, "archive", tmp_path / "whole")
-        whole.communicate(timeout=120)
+        whole.communicate(timeout=600)
         assert whole.returncode == 0
         expected = _digests(tmp_path / "whole")
         assert len(expected) == len(wanted(STUDIES))
@@ -67,7 +67,7 @@ def _killed(peers: Path, out: Path, orthanc: Orthanc) -> None:
     assert alive >= 8, "it ended before it was killed"
     last = _pull(peers, "slow", out)
     try:
-        said, _ = last.communicate(timeout=120)
+        said, _ = last.communicate(timeout=600)
     finally:
         last.kill()
     assert last.returncode == 0, said

@@ -48,7 +48,7 @@ def effusion(path: Path, kind: str = "cr", **more: Any) -> Path:
 
 def conformance(path: Path) -> list[str]:
     """What dciodvfy finds wrong, but that it does not know the private coding scheme."""
-    done = subprocess.run(["dciodvfy", str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["dciodvfy", str(path)], capture_output=True, text=True, timeout=600)
     lines = (done.stdout + done.stderr).splitlines()
     return [
         line for line in lines if line.startswith(("Error", "Warning")) and "99CXRTEXT" not in line

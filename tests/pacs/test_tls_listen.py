@@ -74,7 +74,7 @@ def store(port: int, file: Path, *tls: str, program: str = "storescu") -> int:
     """The exit status of DCMTK's storescu or echoscu."""
     words = [program, *tls, "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
     words += [str(file)] if program == "storescu" else []
-    return subprocess.run(words, capture_output=True, timeout=60).returncode
+    return subprocess.run(words, capture_output=True, timeout=600).returncode
 
 
 def shown(certificate: Certificate, ca: Path) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def test_a_scan_of_ports(
 ) -> None:
     port = request.getfixturevalue(which_one).port
     for data in (b"", REQUEST_OF_HTTP, b"\x00" * 40, b"SSH-2.0-scan\r\n"):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=600) as connection:
             connection.sendall(data)
             if data:
                 assert connection.recv(100) == b""
@@ -231,7 +231,7 @@ def test_a_scan_of_ports(
     if which_one == "listener":
         context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
         with context.wrap_socket(
-            socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname="127.0.0.1"
+            socket.create_connection(("127.0.0.1", port), timeout=600), server_hostname="127.0.0.1"
         ) as secured:
             secured.sendall(REQUEST_OF_HTTP)
             until(lambda: len(said) == 4)
@@ -241,7 +241,7 @@ def test_a_scan_of_ports(
 def test_a_request_that_comes_byte_by_byte_has_an_end(plain: Listener) -> None:
     request = b"\x01\x00\x00\x00\x10\x00" + b"\x00" * 600  # some minutes of it
     with (
-        socket.create_connection(("127.0.0.1", plain.port), timeout=60) as connection,
+        socket.create_connection(("127.0.0.1", plain.port), timeout=600) as connection,
         pytest.raises(ConnectionError),
     ):
         for byte in request:
@@ -299,7 +299,7 @@ def messages(
 def sent(port: int, context: ssl.SSLContext | None, data: bytes) -> bytes:
     """The first answer to some bytes, b"" where there is none."""
     with ExitStack() as stack:
-        line = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        line = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=600))
         try:
             if context is not None:
                 wrapped = context.wrap_socket(line, server_hostname="127.0.0.1")
@@ -406,7 +406,7 @@ def test_closing_ends_connections_over_tls(
     context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
     before = threading.active_count()
     with context.wrap_socket(
-        socket.create_connection(("127.0.0.1", messages.port), timeout=60),
+        socket.create_connection(("127.0.0.1", messages.port), timeout=600),
         server_hostname="127.0.0.1",
     ) as line:
         line.sendall(frame(oru(1)))

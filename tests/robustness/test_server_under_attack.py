@@ -66,7 +66,7 @@ def ask(address: str, path: str, body: bytes | None = None, kind: str = "") -> t
     begun = time.monotonic()
     request = urllib.request.Request(f"http://{address}{path}", body, {"Content-Type": kind})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             answer.read()
             status = answer.status
     except urllib.error.HTTPError as error:
@@ -90,7 +90,7 @@ def searches(address: str, count: int) -> list[float]:
 
 def connect(address: str) -> socket.socket:
     host, port = address.split(":")
-    return socket.create_connection((host, int(port)), timeout=60)
+    return socket.create_connection((host, int(port)), timeout=600)
 
 
 @pytest.mark.slow
