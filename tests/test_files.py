@@ -356,7 +356,8 @@ def test_a_state_is_opened_as_it_was_closed_or_not_at_all(tmp_path: Path) -> Non
     path = tmp_path / "state.sqlite"
     schema = "CREATE TABLE seen (name TEXT PRIMARY KEY, number INTEGER DEFAULT 7) WITHOUT ROWID;"
     with closing(sqlite3.connect(path)) as old:  # one of before there were sums
-        old.executescript(schema + "PRAGMA user_version = 1; INSERT INTO seen VALUES ('one', 1)")
+        old.execute(schema)
+        old.executescript("PRAGMA user_version = 1; INSERT INTO seen VALUES ('one', 1)")
     for name in ("other", "other"):
         with StateFile(path, schema, 1, mend="name a new one") as state:
             state._change("INSERT OR REPLACE INTO seen (name) VALUES (?)", name)

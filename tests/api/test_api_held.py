@@ -5,7 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,13 @@ def test_a_held_index_stops_nothing_else(
             for path in ("/healthz", "/readyz", "/metrics"):
                 assert client.get(path).status_code == 200
             assert "cxrtext_index_images 48.0" in client.get("/metrics").text
-            for ask in (
+            asks: list[Callable[[], Any]] = [
                 lambda: client.post("/v1/search", data={"query": "Edema."}),
                 lambda: client.get("/v1/images"),
                 lambda: client.get("/v1/images/images/s01.png"),
                 lambda: client.post("/v1/classify", data={"image_id": "images/s01.png"}),
-            ):
+            ]
+            for ask in asks:
                 answer = ask()
                 check_problem(answer, 503, "Another process is writing the index")
                 assert int(answer.headers["retry-after"]) > 0

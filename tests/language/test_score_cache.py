@@ -106,7 +106,12 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
         other = sqlite3.connect(path, check_same_thread=False)
         other.execute("BEGIN EXCLUSIVE")
         given_up = threading.Event()
-        release = threading.Timer(0.6, lambda: (given_up.set(), other.commit()))
+
+        def give_up() -> None:
+            given_up.set()
+            other.commit()
+
+        release = threading.Timer(0.6, give_up)
         release.start()
         cache.add(scores(range(3)))
         assert given_up.is_set()
