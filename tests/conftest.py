@@ -109,14 +109,14 @@ def write_data(folder: Path, studies: int = 48) -> Path:
     return folder
 
 
-def as_received(index: Path) -> Path:
+def as_received(index: Path, old: str = "came", new: str = "received") -> Path:
     """An index whose column ``came`` becomes ``received``, which no manifest may bring."""
     from cxrtext.index.store.writer import writing
 
     with writing(index) as catalogue, catalogue.transaction(write=True) as database:
-        database.execute("UPDATE columns SET name = 'received' WHERE name = 'came'")
+        database.execute("UPDATE columns SET name = ? WHERE name = ?", (new, old))
         database.execute(
-            """UPDATE images SET metadata = replace(metadata, '"came"', '"received"')"""
+            "UPDATE images SET metadata = replace(metadata, ?, ?)", (f'"{old}"', f'"{new}"')
         )
     return index
 

@@ -116,7 +116,9 @@ def test_an_image_that_enters_the_index_late_is_answered(
     write_source(tmp_path / "5.dcm", "cr", number=5, pixels=draw("effusion", 5) / 255)
     with (tmp_path / "manifest.csv").open("a") as manifest:  # it was held for a while
         manifest.write("5.dcm,s5,p5,test,archive,2026-11-23T05:00:00+00:00\n")
+    as_received(received, "received", "came")
     build_index(tmp_path / "manifest.csv", checkpoint, received)
+    as_received(received)
     assert answer(load_service(None, received), [named()], folder).images == 1
     assert sending.sent == ["1", "2", "5"]
 
