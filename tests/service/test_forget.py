@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import gzip
 import hashlib
 import json
 import os
@@ -435,6 +436,15 @@ def test_the_hospitals_id_of_a_hashed_archive(tmp_path: Path) -> None:
     (data / "manifest.csv").write_text("\n".join(["image,study_id,patient_id", *rows]) + "\n")
     forget([data], patient="p1", hash_key=key)
     assert (data / "manifest.csv").read_text().splitlines()[1:] == [rows[0], rows[2]]
+
+
+def test_rows_of_a_compressed_table_go_too(tmp_path: Path) -> None:
+    rows = ["study_id,findings", "s1,Clear.", "s2,Edema."]
+    with gzip.open(tmp_path / "reports.csv.gz", "wt") as handle:
+        handle.write("\n".join(rows) + "\n")
+    forget([tmp_path], study="s1")
+    with gzip.open(tmp_path / "reports.csv.gz", "rt") as handle:
+        assert handle.read().splitlines() == [rows[0], rows[2]]
 
 
 def test_a_study_of_a_patient(archive: Archive) -> None:

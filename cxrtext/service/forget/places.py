@@ -16,7 +16,7 @@ from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
 from cxrtext.service.forget.caches import RESULTS, tables_of
 from cxrtext.service.forget.inboxes import INBOX_TABLES, PEER_TABLES
-from cxrtext.service.forget.tables import ENDINGS, is_table
+from cxrtext.service.forget.tables import ENDINGS, ending_of, is_table
 
 PICTURES = (".png", ".jpg", ".jpeg", ".dcm", "")
 JOB = "job.json"
@@ -142,7 +142,7 @@ def _put(found: Places, path: Path, *, is_index: bool) -> None:
             found.others.append(path)
     elif suffix == ".f16" and path.with_suffix(".keys").is_file():
         found.features.append(path)
-    elif suffix in ENDINGS and is_table(path):
+    elif ending_of(path) in ENDINGS and is_table(path):
         found.tables.append(path)
     elif suffix in PICTURES and _is_picture(path):
         found.pictures.append(path)

@@ -1,10 +1,13 @@
 """Rows of tables that are about somebody: found, and taken out; all others stay byte for byte."""
 
 import csv
+import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, Literal, TextIO, cast
 
 from cxrtext.errors import WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
@@ -26,9 +29,15 @@ _KNOWN = {*STUDY_COLUMNS, *PATIENT_COLUMNS, *IMAGE_COLUMNS}
 Row = dict[str, Any]
 
 
+def ending_of(path: Path) -> str:
+    """How a table's name ends, less that it is compressed."""
+    name = path.name.lower()
+    return Path(name.removesuffix(".gz") if name.endswith(".csv.gz") else name).suffix
+
+
 def is_table(path: Path) -> bool:
     """Whether a file is a table that names studies, patients or images."""
-    suffix = path.suffix.lower()
+    suffix = ending_of(path)
     if suffix == ".json":
         return _coco(path) is not None
     if suffix not in ENDINGS:
@@ -44,7 +53,7 @@ def _first(rows: Iterator[Row]) -> Iterator[Row]:
 
 def rows_of(path: Path) -> Iterator[Row]:
     """Rows of a table as text, by column in lower case; none where it cannot be read."""
-    suffix = path.suffix.lower()
+    suffix = ending_of(path)
     try:
         if suffix == ".parquet":
             for part in _parquet(path):
@@ -56,7 +65,7 @@ def rows_of(path: Path) -> Iterator[Row]:
         elif suffix == ".csv":
             with _opened(path) as handle:
                 yield from (row for row, _ in _records(handle) if row is not None)
-    except (OSError, ValueError, csv.Error):
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error):
         return
 
 
@@ -72,12 +81,18 @@ def _json_row(line: str) -> Row | None:
     return _lowered(value) if isinstance(value, dict) and "request_id" not in value else None
 
 
+def _bytes_of(path: Path, mode: Literal["rb", "wb"] = "rb", like: Path | None = None) -> BinaryIO:
+    """Open a table, compressed where its name (or another's) says so."""
+    zipped = (like or path).suffix.lower() == ".gz"
+    return cast(BinaryIO, gzip.open(path, mode) if zipped else path.open(mode))
+
+
 def _opened(path: Path) -> TextIO:
     from cxrtext.errors import DataError
 
-    raw = path.open("rb")
+    raw = _bytes_of(path)
     try:
-        return open_text(raw, str(path))
+        return open_text(cast(Any, raw), str(path))
     except DataError as error:
         raw.close()
         raise ValueError(str(error)) from None
@@ -145,7 +160,7 @@ def _coco(path: Path) -> Row | None:
 
 def count(path: Path, subject: Subject) -> int:
     """How many rows of a table, or images of a box file, are about somebody."""
-    if path.suffix.lower() == ".json":
+    if ending_of(path) == ".json":
         boxes = _coco(path) or {"images": []}
         return sum(subject.has(_lowered(image)) for image in boxes["images"])
     return sum(subject.has(row) for row in rows_of(path))
@@ -160,7 +175,7 @@ def take_out(path: Path, subject: Subject) -> None:
     before = sha256(path)
     with replacing(path) as temporary:
         try:
-            _WRITERS[path.suffix.lower()](path, temporary, subject)
+            _WRITERS[ending_of(path)](path, temporary, subject)
         except ValueError:
             raise WorkError(
                 f"{path}: a line is longer than {CELL_LIMIT:,} characters; mend it, then run the "
@@ -178,7 +193,7 @@ def take_out(path: Path, subject: Subject) -> None:
 
 
 def _is_marked(path: Path) -> bool:
-    with path.open("rb") as handle:
+    with _bytes_of(path) as handle:
         return handle.read(3) == b"\xef\xbb\xbf"
 
 
@@ -186,7 +201,9 @@ def _write_csv(path: Path, out: Path, subject: Subject) -> None:
     with _opened(path) as handle:
         mark = "\ufeff" if handle.encoding == "utf-8-sig" and _is_marked(path) else ""
         encoding = "utf-8" if handle.encoding == "utf-8-sig" else handle.encoding
-        with out.open("w", encoding=encoding, errors=handle.errors, newline="") as target:
+        with TextIOWrapper(
+            _bytes_of(out, "wb", path), encoding=encoding, errors=handle.errors, newline=""
+        ) as target:
             target.write(mark)
             for row, text in _records(handle):
                 if row is None or not subject.has(row):
