@@ -244,7 +244,7 @@ def test_a_hangup_reads_the_keys_anew(program: Serve, tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_told_to_stop_says_so_before_it_does(program: Serve) -> None:
-    with program(drain_seconds=3600) as (process, url):
+    with program(drain_seconds=300) as (process, url):
         assert status_of(f"{url}/readyz") == 200
         process.send_signal(signal.SIGTERM)
         until(lambda: status_of(f"{url}/readyz") == 503)
