@@ -27,6 +27,14 @@ class Parts:
         for _ in range(nodes):
             self.join()
 
+    def mend(self, nodes: int = 2) -> None:
+        """Start what was killed again."""
+        if self.scheduler.poll() is not None:
+            self.close()
+            self.begin(nodes)
+        while len(self.nodes) < nodes:
+            self.join()
+
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "dask", *command, "--no-dashboard"],
