@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -247,11 +248,8 @@ def test_a_file_that_is_gone(
     service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = service.find_image("images/s01.png")
-
-    class Moved:
-        path = found.path + ".moved"
-
-    monkeypatch.setattr(service, "find_image", lambda _: Moved)
+    moved = replace(found, path=found.path + ".moved")
+    monkeypatch.setattr(service, "find_image", lambda _: moved)
     with serve(service) as client:
         response = client.get("/v1/images/images/s01.png/rendered")
     check_problem(response, 404, "no longer where it was indexed")
