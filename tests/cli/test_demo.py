@@ -124,9 +124,11 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 WAITS = """
+import signal
 from pathlib import Path
 from cxrtext_cli.commands import demo
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 ends_with_its_parent = demo._CHILD.rpartition("from ")[0]
 demo._CHILD = ends_with_its_parent + "import time; print('waits', flush=True); time.sleep(600)"
 demo.PHANTOMS = demo.Stage("begun", "phantom", 1, ("drawn",))
