@@ -121,15 +121,16 @@ def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> N
 
 
 def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
-    whole: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
+    whole: tuple[Path, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
     wrong = Trial("wrong", "a wrong row", {"model": {"similarity": "none such"}}, column=LOCKED)
     missing = Trial("blind", "a row without its table", {}, needs="weather.csv")
     rows = (*choose(trials_of(SCALES["smoke"])[0], ROWS), wrong, missing)
     monkeypatch.setattr("cxrtext.experiments.table1.choose", lambda *_: rows)
-    outcome = again(whole[0])
+    outcome = again(out)
     blind, other = outcome.failed
-    assert blind == f"blind: {whole[0] / 'data'}: holds no weather.csv, which this row needs"
+    assert blind == f"blind: {out / 'data'}: holds no weather.csv, which this row needs"
     assert other.startswith("wrong, seed 0: ")
     assert "model.similarity: 'none such'" in other
     assert "| a wrong row | failed |" in outcome.page
