@@ -19,6 +19,7 @@ from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
 from tests.server import running
+from tests.waiting import until
 
 CHROMIUM = Path(os.environ.get("CHROMIUM") or "/usr/bin/chromium")
 FLAGS = [
@@ -56,9 +57,11 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def served(settings: Settings, service: Service) -> Iterator[str]:
-    """The address of a server that has a service."""
-    config = uvicorn.Config(create_app(settings, lambda _: service), log_config=None, ws="none")
+    """The address of a server that has a service, once it has warmed it up."""
+    app = create_app(settings, lambda _: service)
+    config = uvicorn.Config(app, log_config=None, ws="none")
     with running(uvicorn.Server(config)) as address:
+        until(app.state.resources.settled.is_set)
         yield address
 
 
@@ -67,9 +70,9 @@ def model(checkpoint: Path) -> ImageTextModel:
     return load_model(checkpoint)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(model: ImageTextModel, index_folder: Path) -> Service:
-    """With an index of 48 images; whoever changes it puts it back."""
+    """With an index of 48 images; whoever changes it puts it back.  A server closes it."""
     return Service(model, open_index(index_folder, model))
 
 
@@ -143,7 +146,7 @@ def context(browser: Any) -> Iterator[Any]:
 def watched(context: Any) -> Iterator[Watched]:
     """A new page; console errors, policy violations and failed requests fail the test."""
     page = context.new_page()
-    page.set_default_timeout(300_000)
+    page.set_default_timeout(120_000)
     found = Watched(page)
     yield found
     found.check()
