@@ -28,10 +28,12 @@ class Parts:
             self.join()
 
     def mend(self, nodes: int = 2) -> None:
-        """Start what was killed again."""
+        """Start what was killed, or ended without its scheduler, again."""
         if self.scheduler.poll() is not None:
             self.close()
+            self.nodes.clear()
             self.begin(nodes)
+        self.nodes = [node for node in self.nodes if node.poll() is None]
         while len(self.nodes) < nodes:
             self.join()
 
