@@ -285,7 +285,8 @@ class DaskEngine:
 
         try:
             return Client(address, timeout=START_S, set_as_default=False)
-        except (OSError, TimeoutError) as error:
+        # An assertion: on a busy machine its own thread did not begin within its ten seconds.
+        except (OSError, TimeoutError, AssertionError) as error:
             raise WorkError(
                 f"--engine dask: the scheduler at {self._address} does not answer within "
                 f"{START_S:g} s ({type(error).__name__}); check the address, and that 'dask "
