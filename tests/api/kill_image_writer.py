@@ -180,8 +180,10 @@ def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[H
             (hit,) = service.search(
                 service.make_query(image=fresh), 1, where=f"image = '{name}'"
             ).hits
-            for label, value in rows.labels.items():
-                assert abs(hit.labels[label.removeprefix("label.")] - value) < 1e-6, label
+            kept_of = {f"label.{name}": value for name, value in hit.labels.items()}
+            kept_of |= {"model.unlike": hit.unlike or 0.0}
+            for name_of, value in rows.labels.items():
+                assert abs(kept_of[name_of] - value) < 1e-6, name_of
         assert found in possible, (found, possible)
     assert {file.name for file in uploads.iterdir()} == files, "litter among the uploads"
     litter = [file.name for file in folder.iterdir() if file.name.startswith(".")]
