@@ -240,7 +240,10 @@ def run(options: argparse.Namespace, parts: Parts | None) -> int:
     time.sleep(chance.uniform(0, 1))
     finisher.kill()
     finisher.wait()
-    subprocess.run(finish("killed"), **quiet)  # type: ignore[call-overload]
+    again = subprocess.run(finish("killed"), capture_output=True)
+    if again.returncode:  # what was damaged is gone now
+        subprocess.run(embed("killed"), **quiet)  # type: ignore[call-overload]
+        subprocess.run(finish("killed"), **quiet)  # type: ignore[call-overload]
     one, other = options.folder / "whole", options.folder / "killed"
     assert digests(other / "shards", "*") == digests(one / "shards", "*")
     assert not (other / "aside").exists()
