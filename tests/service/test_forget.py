@@ -463,6 +463,7 @@ def killed(archive: Archive, changes: int) -> bool:
     """Whether a run in a fork was killed after so many changes of files, before it ended."""
     child = os.fork()
     if child == 0:
+        torch.set_num_threads(1)  # a fork has none of the threads that its work would wait for
         left = [changes]
 
         def count(event: str, given: tuple[object, ...]) -> None:
