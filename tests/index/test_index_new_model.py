@@ -231,6 +231,7 @@ def _killed(work: Callable[[], object], seconds: float) -> bool:
     """Whether work in a fork was killed before it ended."""
     child = os.fork()
     if child == 0:
+        torch.set_num_threads(1)  # a fork has none of the threads that its work would wait for
         code = 1
         try:
             work()

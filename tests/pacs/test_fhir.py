@@ -220,15 +220,25 @@ def test_of_html_there_is_what_a_reader_sees(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["status", "meta", "identifier", "issued", "subject", "resourceType"]
+    ("key", "come_of_it"),
+    [
+        ("status", [Rejected]),
+        ("identifier", [Rejected]),
+        ("meta", [ReportVersion]),
+        ("issued", [ReportVersion]),
+        ("subject", [ReportVersion]),
+        ("resourceType", []),
+    ],
 )
 @pytest.mark.parametrize("value", [[], {}, [[]], [{"type": {"coding": [{"code": {}}]}}], 7, None])
-def test_values_of_another_kind_are_no_crash(tmp_path: Path, key: str, value: object) -> None:
+def test_values_of_another_kind_are_refused_where_the_report_cannot_be_placed(
+    tmp_path: Path, key: str, come_of_it: list[type], value: object
+) -> None:
     path = tmp_path / "report.json"
     path.write_text(
         json.dumps({"resourceType": "Bundle", "entry": [{"resource": report(**{key: value})}]})
     )
-    list(file_versions(path, "report.json"))
+    assert [type(found) for found in file_versions(path, "report.json")] == come_of_it
 
 
 def test_the_type_of_a_resource_may_stand_last(tmp_path: Path) -> None:
