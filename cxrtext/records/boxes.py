@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, note_source, open_regular, write_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
-from cxrtext.records.rows import TableRows
+from cxrtext.records.rows import TABLES, TableRows
 from cxrtext.records.study import Rejected
 
 FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
@@ -209,7 +209,7 @@ def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | Reject
 
     ``need_text``: whether a table must have a column of sentences.
     """
-    if path.suffix.lower() in (".csv", ".parquet"):
+    if path.name.lower().endswith(TABLES):
         return _table_boxes(path, need_text)
     if path.suffix.lower() != ".json":
         raise DataError(f"{path}: a box file ends in .json (COCO), .csv or .parquet")

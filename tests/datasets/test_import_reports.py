@@ -1,6 +1,7 @@
 """Versions of reports: statuses, addenda, HL7 v2 and structured reports."""
 
 import csv
+import gzip
 from pathlib import Path
 from time import tzset
 from typing import Any
@@ -307,19 +308,21 @@ def test_an_addendum_that_holds_the_whole_report_takes_its_place() -> None:
     assert len(chosen.replaced) == 2
 
 
-def test_a_table_with_statuses(tree: Path) -> None:
-    table = tree.parent / "reports.csv"
-    table.write_text(
-        "study_id,status,time,report\n"
-        "001,preliminary,2024-03-01,Pneumonia?\n001,corrected,2024-03-03,No pneumonia.\n"
-        "001,final,2024-03-02,Pneumonia.\n1.2.9.2,final,2024-03-01,Clear.\n"
-        "1.2.9.2,addendum,2024-03-05,Old film seen.\n1.2.9.3,odd,2024-03-05,x\n"
+@pytest.mark.parametrize("name", ["reports.csv", "reports.CSV.gz"])
+def test_a_table_with_statuses(tree: Path, name: str) -> None:
+    table = tree.parent / name
+    rows = (
+        b"study_id,status,time,report\n"
+        b"001,preliminary,2024-03-01,Pneumonia?\n001,corrected,2024-03-03,No pneumonia.\n"
+        b"001,final,2024-03-02,Pneumonia.\n1.2.9.2,final,2024-03-01,Clear.\n"
+        b"1.2.9.2,addendum,2024-03-05,Old film seen.\n1.2.9.3,odd,2024-03-05,x\n"
     )
+    table.write_bytes(gzip.compress(rows) if name.endswith(".gz") else rows)
     summary, texts, why = load(tree, reports=table)
     assert texts == {
         "1.2.9.1": "No pneumonia.", "1.2.9.2": "Clear.\n\nADDENDUM:\nOld film seen."
     }  # fmt: skip
-    assert "status is none of" in why["reports reports.csv row 6"]
+    assert "status is none of" in why[f"reports {name} row 6"]
     replaced = load_table(tree.parent / "out/reports.replaced.csv")
     assert {row["report"] for row in replaced} == {"Pneumonia?", "Pneumonia."}
     assert (summary.reports, summary.studies_without_report) == (2, 1)

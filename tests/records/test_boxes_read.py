@@ -1,5 +1,6 @@
 """Box files, read from COCO JSON and from tables."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,10 @@ def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("image,x,y,w,h\na.jpg,1,2,3,4\n")
     with pytest.raises(DataError, match="columns are image, label_text"):
         read_boxes(tmp_path / "b.csv")
+    (tmp_path / "b.csv.gz").write_bytes(
+        gzip.compress(b"image,label_text,x,y,w,h\na.jpg,Haze.,1,2,3,4\n")
+    )
+    assert read_boxes(tmp_path / "b.csv.gz")[0].label_text == "Haze."
     (tmp_path / "b.csv").write_text("image,label_text,x,y,w,h\na.jpg,Haze.,1,2,3,x\n")
     with pytest.raises(DataError, match="row 1: x, y, w, h"):
         read_boxes(tmp_path / "b.csv")

@@ -29,9 +29,9 @@ from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import Rejected
 from cxrtext.records.report_folder import printable, read_report_file, walk
+from cxrtext.records.rows import TABLES
 from cxrtext.records.text_source import REPORT_COLUMNS, SECTION_COLUMNS, choose_columns
 
-_VERSION_COLUMNS = ("status", "time", "date", "accession", "issuer", "patient_id")
 _HEAD = 256
 
 Versions = Iterator[ReportVersion | Rejected]
@@ -41,7 +41,7 @@ def has_versions(path: Path) -> bool:
     """Whether a source may say more of its reports than one text a study."""
     if path.is_dir():
         return True
-    if path.suffix.lower() in (".csv", ".parquet"):
+    if path.name.lower().endswith(TABLES):
         return bool({"status", "time", "date", "accession"} & set(columns_of(path)))
     return _kind(path) in ("hl7", "fhir")
 
@@ -50,7 +50,7 @@ def open_versions(path: Path) -> Versions:
     """Open a source of which `has_versions` says so."""
     if path.is_dir():
         return _folder(path)
-    if path.suffix.lower() in (".csv", ".parquet"):
+    if path.name.lower().endswith(TABLES):
         return _table(path)
     return (fhir_file if _kind(path) == "fhir" else hl7_file)(path, path.name)
 
