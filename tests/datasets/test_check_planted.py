@@ -351,7 +351,6 @@ def test_phantoms_are_clean(tmp_path: Path) -> None:
     assert "of 16 bits" in report.to_dict()["tables"]["Depth and color"][0]["encoding"]
 
 
-@pytest.mark.data
 def test_every_one_of_several_equal_images_is_named(tmp_path: Path) -> None:
     manifest, *_ = clean_tables(tmp_path)
     copies = [{**manifest[0], "image": f"images/copy{n}.png"} for n in range(4)]
@@ -363,6 +362,7 @@ def test_every_one_of_several_equal_images_is_named(tmp_path: Path) -> None:
     assert [f"copy{n}.png" in one for n, one in enumerate(found.examples)] == [True] * 4
 
 
+@pytest.mark.data
 @pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
 def test_real_images_have_no_error() -> None:
     folder = Path(os.environ["CXRTEXT_TEST_DATA"]) / "cxr"
