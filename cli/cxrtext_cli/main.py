@@ -61,13 +61,16 @@ class _Sections(typer.core.TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            wrong: Any = error
-            option = getattr(error, "option_name", "")
-            name = option.lstrip("-").replace("-", "_")
-            if name and any(one.name == name for one in wrong.ctx.command.params):
-                said = f"{wrong.ctx.command_path} {name.upper()}"
-                wrong.message = f"{option} is no option; give it without: {said}"
-                wrong.possibilities = None
+            if hasattr(error, "possibilities"):  # there is no such option
+                wrong: Any = error
+                name = wrong.option_name.lstrip("-").replace("-", "_")
+                arguments = [
+                    one.name for one in wrong.ctx.command.params if one.param_type_name == "argument"
+                ]
+                if name in arguments:
+                    said = f"{wrong.ctx.command_path} {name.upper()}"
+                    wrong.message = f"{wrong.option_name} is no option; give it without: {said}"
+                    wrong.possibilities = None
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer has it

@@ -113,16 +113,13 @@ def test_commas_in_windows_are_read(
     )
 
 
-@pytest.mark.parametrize("center", [b"4O,5", b",,,,", b"abc "])
+@pytest.mark.parametrize("center", [b"4O,5", b",,,,", b"abc ", b"    "])
 def test_a_window_that_is_no_number_is_passed_over_for_the_next(
     make_dicom: Make, center: bytes
 ) -> None:
     data = make_dicom(values(), stored=12, WindowCenter=["1111", "999"], WindowWidth=["2", "500"])
     seen = read_image_bytes(data.replace(b"1111", center), "x")
-    widths = (
-        2 if center == b",,,," else 500
-    )  # an empty one counts as none, and the next has its place
-    same = read_image_bytes(data, "x", window=(999, widths))
+    same = read_image_bytes(data, "x", window=(999, 500))
     np.testing.assert_array_equal(seen, same)
     alone = make_dicom(values(), stored=12, WindowCenter="1111", WindowWidth="2")
     plain = read_image_bytes(make_dicom(values(), stored=12), "x")

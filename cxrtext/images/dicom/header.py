@@ -81,12 +81,14 @@ def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -
 def numbers(dataset: "Dataset", keyword: str, *, lenient: bool = False) -> list[float]:
     """Read an element of any number of decimal numbers; a missing one gives none.
 
-    What is no number is refused (ImageError), or where ``lenient`` NaN or infinite.
+    What is no number is refused (ImageError), and an empty place left out; where ``lenient`` each
+    is NaN or infinite in its place.
 
     Of a number with one comma it is the decimal point, as some writers have it ("40,5"); several,
     or one with a blank after it, divide a list.
     """
-    found = [one for text in _number_texts(dataset, keyword) for one in _divided(text)]
+    divided = [one for text in _number_texts(dataset, keyword) for one in _divided(text)]
+    found = [one for one in divided if one or lenient]
     values = [float(text) if _NUMBER.fullmatch(text) else math.nan for text in found]
     if lenient or all(map(math.isfinite, values)):
         return values
@@ -97,7 +99,7 @@ def _number_texts(dataset: "Dataset", keyword: str) -> list[str]:
     try:
         value = dataset.get(keyword)
         several = value if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
-        return [str(one) for one in several if one is not None and str(one) != ""]
+        return [str(one) for one in several if one is not None]
     except (ValueError, TypeError, OverflowError, AttributeError):
         return _raw_texts(dataset, keyword)
 
@@ -109,7 +111,7 @@ def _raw_texts(dataset: "Dataset", keyword: str) -> list[str]:
         text = value.decode("ascii") if isinstance(value, bytes) else "?"
     except (ValueError, TypeError, AttributeError, KeyError):
         return ["?"]
-    return [one for one in (part.strip(" \0") for part in text.split("\\")) if one]
+    return [part.strip(" \0") for part in text.split("\\")]
 
 
 def _divided(text: str) -> list[str]:
@@ -117,7 +119,8 @@ def _divided(text: str) -> list[str]:
         return [text]
     if text.count(",") == 1 and ", " not in text.strip():
         return [text.replace(",", "." if "." not in text else "")]
-    return [one for one in (part.strip() for part in text.split(",")) if one]
+    parts = [part.strip() for part in text.split(",")]
+    return parts if any(parts) else [""]
 
 
 def pixel_format(dataset: "Dataset") -> PixelFormat:
