@@ -64,10 +64,8 @@ class _Sections(typer.core.TyperGroup):
             if hasattr(error, "possibilities"):  # there is no such option
                 wrong: Any = error
                 name = wrong.option_name.lstrip("-").replace("-", "_")
-                arguments = [
-                    one.name for one in wrong.ctx.command.params if one.param_type_name == "argument"
-                ]
-                if name in arguments:
+                params = wrong.ctx.command.params
+                if any((one.param_type_name, one.name) == ("argument", name) for one in params):
                     said = f"{wrong.ctx.command_path} {name.upper()}"
                     wrong.message = f"{wrong.option_name} is no option; give it without: {said}"
                     wrong.possibilities = None

@@ -128,6 +128,12 @@ def test_parts_a_stop_and_a_lost_shard_give_the_same_bytes(
     encoded = encode(archive_folder, tiny_backbone, folder)
     assert encoded.estimate is None  # it had been begun
     assert contents(folder) == contents(features)
+    told: list[tuple[str, int, int]] = []
+    again = encode_images(
+        manifest, tiny_backbone, folder, OPTIONS, stage=lambda *one: told.append(one), start=start
+    )
+    assert again.features is not None
+    assert told == [("listing", done, 110) for done in (32, 64, 96, 110)]  # each is checked
     shard = next((folder / "shards").glob("000001.*"))
     shard.write_bytes(shard.read_bytes()[:-9])
     next((folder / "shards").glob("000002.*")).unlink()

@@ -94,7 +94,8 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     node = parts.nodes[0]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, node)
     storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append), pause_s=0.05)
-    killer.join()
+    killer.join(600)
+    assert not killer.is_alive()  # the job ended before its first shard
     assert node.poll() == -signal.SIGKILL
     assert results(storage) == ([2 * i for i in range(64)], {})
     assert said == []  # a machine that is gone is no fault of a row
@@ -107,7 +108,8 @@ def test_a_scheduler_that_is_gone_is_one_line_and_the_job_goes_on(
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, parts.scheduler)
     with pytest.raises(WorkError, match=r"the scheduler at \S+ is gone; what is done is kept"):
         run(tmp_path / "job", rows, parts.address, pause_s=0.1)
-    killer.join()
+    killer.join(600)
+    assert not killer.is_alive()  # the job ended before its first shard
     with a_job(tmp_path / "job", rows, 8) as (storage, plan, tasks):
         drive(storage, plan, tasks, lambda: DaskEngine(Doubling(storage.location, plan.digest), 1))
     assert results(storage) == ([2 * i for i in range(64)], {})

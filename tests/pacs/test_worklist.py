@@ -1,5 +1,6 @@
 """The order of work over HTTP, and what a study was sent back; both off unless asked for."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -108,14 +109,16 @@ def test_a_value_that_is_damaged_takes_nobody_s_answer(
 
 
 def test_where_scoring_fails_studies_come_as_they_were_received(
-    model: ImageTextModel, index: Path, monkeypatch: pytest.MonkeyPatch
+    model: ImageTextModel, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("of a secret kind")
 
-    with served(model, index, Settings(worklist=True)) as (client, service):
+    log = tmp_path / "audit.log"
+    with served(model, index, Settings(worklist=True, audit_log=log)) as (client, service):
         monkeypatch.setattr(service, "ground", broken)
         response = client.get("/v1/worklist", params={"prompt": "Pneumothorax", "limit": 3})
+    assert json.loads(log.read_text())["study_id"] == ["s00", "s01", "s02"]  # whom it showed
     assert response.status_code == 200
     body = response.json()
     assert (body["ordered"], body["total"]) == (False, 8)

@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from cxrtext.client.models import SentResult, SentResults, Worklist, WorklistEntry
 from cxrtext.errors import CxrTextError
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext.pacs.worklist import check_prompt, moment, ordered, received_since
 from cxrtext.service.limits import MAX_QUERY_CHARACTERS
+from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.answers import rounded
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
@@ -66,7 +67,7 @@ StudyId = Annotated[
     responses=problems(404, 422),
 )
 async def worklist(
-    session: SessionDep, prompt: Prompt, since: Since = None, limit: Limit = 100
+    request: Request, session: SessionDep, prompt: Prompt, since: Since = None, limit: Limit = 100
 ) -> Worklist:
     """The studies that came lately, those first in which the prompt fits best.
 
@@ -81,6 +82,8 @@ async def worklist(
     await session.see_index()
     listed = await session.read_in_turns(received_since(service, begin))
     found, reason = await _in_order(session, service, listed, prompt)
+    shown = found.entries[:limit]
+    note_images(request, [(image, one.study_id, "") for one in shown for image in one.images])
     return Worklist(
         model=service.model.fingerprint,
         prompt=prompt,
@@ -89,7 +92,7 @@ async def worklist(
         reason=reason,
         complete=found.complete,
         total=len(found.entries),
-        entries=[_entry(one, now) for one in found.entries[:limit]],
+        entries=[_entry(one, now) for one in shown],
     )
 
 

@@ -44,8 +44,8 @@ def finish_encode(
     ]
     with_features = _finished(folder)
     if with_features is not None and with_features.shards == shards:
-        for _ in every_shard(storage, plan, done, None):
-            pass  # what is damaged is made again
+        for shard in every_shard(storage, plan, done, None):  # what is damaged is made again
+            progress(min((shard.number + 1) * plan.definition["--shard"], plan.rows), plan.rows)
         return with_features
     if not any(shard.rows for shard in shards):
         listed = write_rejected(storage, folder, plan, manifest, done)
