@@ -160,7 +160,7 @@ Weight = Annotated[float, Field(ge=0)]
 
 
 class ObjectiveSection(Section):
-    """The loss: a class a name, which knows the keys of that name alone (docs/objectives.md)."""
+    """The loss: a class a name, with the keys of that name alone (docs/reference/objectives.md)."""
 
     name: str
 

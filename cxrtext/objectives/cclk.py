@@ -7,7 +7,7 @@ matrix of the candidates' auxiliary or sensitive information, and ``ridge`` is Î
 of âˆ’inf adds nothing to any sum.  ``ValueError`` is raised for a kernel that is not finite as well.
 
 Source: Tsai et al. 2022 (CCL-K), eq. 7-9 and proposition 2.2; the floor
-is ours (docs/objectives.md).
+is ours (docs/reference/objectives.md).
 """
 
 import math

@@ -1,8 +1,9 @@
 """InfoNCE, and what it becomes when labels, clusters or texts tell which candidates are alike.
 
 Sources: Wang et al. 2023 (sample-specific debiasing), eq. 3 and table 1 for what removes, resamples
-or reweights negatives, with β and R of docs/objectives.md; Khosla et al. 2020, eq. 2 (supervised
-contrastive learning); Tsai et al. 2022 (CCL-K), eq. 3 and 4, for clusters of metadata z.
+or reweights negatives, with β and R of docs/reference/objectives.md; Khosla et al. 2020, eq. 2
+(supervised contrastive learning); Tsai et al. 2022 (CCL-K), eq. 3 and 4, for clusters of
+metadata z.
 """
 
 import math

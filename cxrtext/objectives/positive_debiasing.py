@@ -1,7 +1,7 @@
 """Positive-debiased loss: corrects for positives that are none.
 
 Source: Troeshestova and Isachenko (distributional biases), eq. 12-14, 16 and section 2.3; the floor
-is ours (docs/objectives.md).
+is ours (docs/reference/objectives.md).
 """
 
 import math

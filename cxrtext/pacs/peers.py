@@ -39,7 +39,7 @@ from cxrtext.pacs.tls import check_private
 
 MAX_PEERS = 64
 MAX_FILE_BYTES = 2**20
-GUIDE = "docs/tasks/pacs.md"
+GUIDE = "docs/reference/pacs.md"
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")]

@@ -8,7 +8,8 @@ patients.  All takes n log n.
 Two things are added, for few positives, where DeLong's variance is too small whenever the scores
 happen to rank well: it is drawn toward that of Hanley and McNeil, with the weight of
 :data:`PRIOR` patients, and the interval is taken on the logit scale.  How often such intervals
-hold is in docs/results.md, and why they are so in docs/decisions/0022-intervals.md.
+hold is in docs/results/training-and-evaluation.md, and why they are so in
+docs/decisions/07-evaluation.md.
 """
 
 from collections.abc import Sequence

@@ -100,7 +100,7 @@ def proportion(right: ArrayLike, clusters: Clusters | None = None) -> Share:
 
     Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
         degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
-        weight is ours: docs/decisions/0022-intervals.md.
+        weight is ours: docs/decisions/07-evaluation.md.
     """
     values = np.asarray(right, dtype=np.float64)
     if values.ndim != 1 or not values.size:

@@ -107,7 +107,7 @@ def _shortcut(before: int, after: int, stride: int) -> nn.Module:
 
 STRIDED_CHANNELS = 16
 """With fewer channels oneDNN's weight gradient of a strided 1×1 convolution writes beyond its
-memory (docs/decisions/0013-strided-convolutions.md); 8 are enough where there is no AVX-512."""
+memory (docs/decisions/10-backbones.md); 8 are enough where there is no AVX-512."""
 
 
 class PickedConv2d(nn.Conv2d):

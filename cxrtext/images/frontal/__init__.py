@@ -2,7 +2,7 @@
 
 A small network, shipped with the package (``weights.npz``), looks at 64 x 64 pixels.  It knows
 nothing of findings.  What it was trained on, how often it errs and what it cannot tell are in
-docs/frontal.md; ``benchmarks/images/frontal_check.py`` trains and measures it.
+docs/reference/images.md; ``benchmarks/images/frontal_check.py`` trains and measures it.
 """
 
 from dataclasses import dataclass

@@ -271,7 +271,7 @@ def answer(
 
     chosen = [peer for peer in read_peers(peers).values() if peer.results is not None]
     if not chosen:
-        raise InputError(f"{peers}: no peer has a rule (results:); see docs/tasks/pacs.md")
+        raise InputError(f"{peers}: no peer has a rule (results:); see docs/guides/hospital.md")
     service, folder = load_service(None, index, device=pick_device(device)), ResultsFolder(out)
     ids = Ids(read_key(hash_ids) if hash_ids else None)
     typer.echo(f"results of what comes from {', '.join(peer.name for peer in chosen)}")

@@ -1,0 +1,90 @@
+"""The pages of commands and settings, made of the code as the guides are built (mkdocs hook)."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer.main
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from cxrtext.config import KINDS, Config, DataSection, TrainingSection, template
+from cxrtext_cli.main import SECTIONS, app
+
+COMMANDS = """# Commands
+
+Every command and option, as `--help` shows them. `cxrtext --debug COMMAND` prints the traceback of
+an error. Exit codes: 0 done, 1 failed, 2 wrong input, 130 interrupted.
+"""
+SETTINGS = """# Settings
+
+Every key of a training's configuration. `cxrtext train --init` writes a commented file.
+`--set section.key=value` changes a key, `--set section.key=null` takes it away. Paths in the file
+are relative to the file, paths in `--set` to the working folder. A key that nothing reads is
+refused. [Training](training.md) and [Objectives](objectives.md) explain the choices.
+"""
+UNSAID = {"data.allow_outside": "images may lie elsewhere", "model.max_tokens": "longest sentence"}
+NAMES = {int: "integer", float: "number", str: "text", bool: "true, false", Path: "path"}
+PLAIN = str.maketrans({"|": "/", "\n": " ", "*": "\\*"})
+SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+
+
+def _table(*rows: list[str]) -> str:
+    plain = [[cell.translate(PLAIN) for cell in row] for row in rows]
+    lines = (plain[0], ["---"] * len(plain[0]), *plain[1:])
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _command(command: Any, name: str, level: int) -> str:
+    with command.make_context(name, [], resilient_parsing=True) as context:
+        parameters = [one for one in command.get_params(context) if one.name != "help"]
+        records = [one.get_help_record(context) for one in parameters]
+    page = f"\n{'#' * level} {name}\n\n{(command.help or '').strip()}\n"
+    if rows := [[f"`{record[0]}`", record[1]] for record in records if record]:
+        page += _table(["argument or option", "meaning"], *rows)
+    for part, child in getattr(command, "commands", {}).items():
+        page += _command(child, f"{name} {part}", level + 1)
+    return page
+
+
+def _type(given: Any) -> str:
+    origin, inner = get_origin(given), [one for one in get_args(given) if one is not type(None)]
+    if origin is Literal:
+        return ", ".join(map(str, inner))
+    if origin in (Annotated, tuple):
+        return ("list of " if origin is tuple else "") + _type(inner[0])
+    return NAMES.get(given) or ", ".join(dict.fromkeys(map(_type, inner))) or "kernel"
+
+
+def _row(section: str, key: str, field: Any, said: str) -> list[str]:
+    kinds = KINDS[section][1] if KINDS.get(section, ("",))[0] == key else ()
+    value = ", ".join(kinds) or _type(field.annotation)
+    said = said.removeprefix(value)
+    for one in field.metadata:
+        value += "".join(f" {SIGNS[k]} {getattr(one, k)}" for k in SIGNS if hasattr(one, k))
+    default = getattr(Config.model_fields[section].default, key, field.default)
+    shown = "" if default in (None, (), {}) else f"`{default}`"
+    return [f"`{key}`", value, "required" if field.is_required() and not kinds else shown, said]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Put both pages among the written ones; what a key means, the file of ``--init`` says."""
+    root: Any = typer.main.get_command(app)
+    commands = COMMANDS
+    for title, entries in SECTIONS.items():
+        made = (_command(root.commands[one], f"cxrtext {one}", 3) for one in entries)
+        commands += f"\n## {title}\n{''.join(made)}"
+    lines = r"^(?:(\w+):(?: .*)?$|  (?:# )?(\w+): .*?(?:(?<=\s)# (.*))?$| {20,}# (.*)$)"
+    said, section, key, settings = UNSAID, "", "", SETTINGS
+    for head, name, text, more in re.findall(lines, template(), re.M):
+        section, key = head or section, "" if head else name or key
+        said[f"{section}.{key}"] = f"{said.get(f'{section}.{key}', '')} {text or more}".strip()
+    parts: Any = (("data", DataSection), *KINDS.items(), ("training", TrainingSection))
+    for part, one in parts:
+        sorts = one[1].values() if isinstance(one, tuple) else [one]
+        fields = {key: field for one in sorts for key, field in one.model_fields.items()}
+        rows = [_row(part, key, one, said.get(f"{part}.{key}", "")) for key, one in fields.items()]
+        settings += f"\n## {part}\n{_table(['key', 'value', 'default', 'meaning'], *rows)}"
+    files.append(File.generated(config, "reference/commands.md", content=commands))
+    files.append(File.generated(config, "reference/settings.md", content=settings))
+    return files
