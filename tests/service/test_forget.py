@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import sys
 import zlib
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -49,7 +50,7 @@ from cxrtext.jobs.plan import begin
 from cxrtext.language import score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
-from cxrtext.service.forget import caches
+from cxrtext.service.forget import caches, tables
 from cxrtext.service.forget.caches import CACHE, NO_CACHE
 from cxrtext.service.forget.forget import Place, _names_one, forget
 from cxrtext.service.forget.subject import Subject
@@ -445,6 +446,63 @@ def test_rows_of_a_compressed_table_go_too(tmp_path: Path) -> None:
     forget([tmp_path], study="s1")
     with gzip.open(tmp_path / "reports.csv.gz", "rt") as handle:
         assert handle.read().splitlines() == [rows[0], rows[2]]
+
+
+def test_a_row_group_of_theirs_alone_goes(tmp_path: Path) -> None:
+    path = tmp_path / "reports.parquet"
+    pq.write_table(pa.table({"study_id": ["s1", "s2"]}), path, row_group_size=1)
+    forget([tmp_path], study="s1")
+    assert pq.read_table(path).to_pylist() == [{"study_id": "s2"}]
+
+
+def test_what_a_compressed_file_says_of_them_is_named(tmp_path: Path) -> None:
+    said = ["when,what", "2024,P0012 was seen"]
+    (tmp_path / "manifest.csv").write_text("image,study_id,patient_id\na.png,s1,P0012\n")
+    data = gzip.compress("\n".join(said).encode())
+    for name in ("audit.csv.gz", "audit.log.gz"):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "rotated.gz").write_bytes(gzip.compress(b'{"request_id": "1", "of": "P0012"}'))
+    (tmp_path / "cut.csv.gz").write_bytes(data[:-9])
+    pq.write_table(pa.table({"what": said * 9}), tmp_path / "audit.parquet", compression="gzip")
+    left = {Path(place.path).name: place for place in forget([tmp_path], patient="P0012").left}
+    assert {name: place.what for name, place in left.items() if name != "-"} == {
+        **dict.fromkeys(("audit.csv.gz", "audit.log.gz", "rotated.gz"), "other file"),
+        **{"audit.parquet": "other file", "cut.csv.gz": "unreadable file"},
+    }
+    assert left["rotated.gz"].why.startswith("an audit log")
+
+
+def _cut_off(path: Path) -> None:
+    path.write_bytes(gzip.compress(b"patient_id,study_id\nP0012,s1\nP0013,s2\n")[:-9])
+
+
+def _long_cell(path: Path) -> None:
+    lines = (tables.CELL_LIMIT // 1000 + 1) * (1000 * "y" + "\n")
+    path.write_text(f'patient_id,study_id,report\nP0012,s1,x\nP0013,s2,"{lines}"\n')
+
+
+def _damaged(path: Path) -> None:
+    table = pa.table({"patient_id": ["P0012", "P0013"], "study_id": ["s1", "s2"]})
+    pq.write_table(table, path, row_group_size=1, compression="none")
+    at = pq.ParquetFile(path).metadata.row_group(1).column(0).dictionary_page_offset
+    data = bytearray(path.read_bytes())
+    data[at : at + 4] = bytes(4)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("a.csv.gz", _cut_off), ("a.csv", _long_cell), ("a.parquet", _damaged)],
+)
+def test_a_table_that_cannot_be_read_to_its_end_is_left_as_it_is(
+    tmp_path: Path, name: str, write: Callable[[Path], None]
+) -> None:
+    path = tmp_path / name
+    write(path)
+    before = path.read_bytes()
+    with pytest.raises(WorkError, match=f"{name}: cannot be read to its end"):
+        forget([tmp_path], patient="P0012")
+    assert path.read_bytes() == before
 
 
 def test_a_study_of_a_patient(archive: Archive) -> None:

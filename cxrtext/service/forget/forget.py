@@ -5,7 +5,9 @@ goes on where it was, although the tables that said who they are have forgotten 
 """
 
 import getpass
+import gzip
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -53,6 +55,7 @@ OTHERS = (
     "forget them by --study"
 )
 STATES = "its entries cannot be told without the model's tokenizer: name the model's folder, too"
+UNREADABLE = "whether it names them cannot be told: mend it and run the command again, or remove it"
 ELSEWHERE = (
     "copies elsewhere: the hospital's own files, other machines, exports, printed pages, and what "
     "was sent to a peer"
@@ -212,6 +215,7 @@ class _Work:
         self._pieces = caches.Pieces(frozenset(), frozenset())
         self._dicom: dict[Path, tuple[str, str]] = {}  # patient and study of headers
         self._unread: list[Path] = []  # pictures that no table lists, without a header to read
+        self._damaged: list[Path] = []  # files of other kinds that cannot be read to their end
 
     # --- who they are ---
 
@@ -390,6 +394,7 @@ class _Work:
         """Files of other kinds that name them."""
         needles = [needle.encode("utf-8", "surrogateescape") for needle in self.subject.needles()]
         gone = set(self._texts())
+        self._damaged.clear()
         # Of a table only what names them elsewhere than in the columns of ids, such as a path.
         tables_left = [path for path in self._places.tables if not tables.count(path, self.subject)]
         others = (*self._places.others, *self._unread, *self._places.texts, *tables_left)
@@ -400,8 +405,11 @@ class _Work:
                 continue
             if path.name.startswith("SHA256SUMS"):
                 continue  # names of files that are gone go with them
-            if _names_one(path, needles):
-                yield path, AUDIT if _is_audit_log(path) else NAMED
+            try:
+                if _names_one(path, needles):
+                    yield path, AUDIT if _is_audit_log(path) else NAMED
+            except (OSError, EOFError, ValueError, zlib.error):
+                self._damaged.append(path)
 
     def elsewhere(self) -> list[Place]:
         """What nobody can look into from here, and what keeps more than entries."""
@@ -412,6 +420,7 @@ class _Work:
             ("publication", places.publications, PUBLICATION),
             ("archive job", places.jobs, JOB),
             ("model", models, MODEL),
+            ("unreadable file", self._damaged, UNREADABLE),
         )
         found = [
             Place(what, str(path), 1, False, why) for what, some, why in whole for path in some
@@ -499,17 +508,25 @@ def _header_ids(path: Path) -> tuple[str, str] | None:
 
 def _names_one(path: Path, needles: list[bytes]) -> bool:
     """Whether one of some texts stands in a file, with no letter or digit beside it."""
-    longest = max(map(len, needles), default=0) + 2
-    try:
-        with open_regular(path) as handle:
-            text = b" "
-            while data := handle.read(SCAN_BYTES):
-                text = text[-longest:] + data
-                if any(_stands(text, needle) for needle in needles):
-                    return True
-            return any(_stands(text + b" ", needle) for needle in needles)
-    except OSError:
-        return False
+    longest, text = max(map(len, needles), default=0) + 2, b" "
+    for data in _content(path):
+        text = text[-longest:] + data
+        if any(_stands(text, needle) for needle in needles):
+            return True
+    return any(_stands(text + b" ", needle) for needle in needles)
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    """What a file says, decompressed: pieces of it, or the cells of a Parquet file's row groups."""
+    if path.suffix.lower() == ".parquet":
+        for group in tables.row_groups(path):
+            cells = (str(cell) for row in group.to_pylist() for cell in row.values())
+            yield "\n".join([*cells, ""]).encode("utf-8", "surrogateescape")
+        return
+    with open_regular(path) as raw:
+        handle = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
+        while data := handle.read(SCAN_BYTES):
+            yield data
 
 
 def _stands(text: bytes, needle: bytes) -> bool:
@@ -523,5 +540,4 @@ def _stands(text: bytes, needle: bytes) -> bool:
 
 
 def _is_audit_log(path: Path) -> bool:
-    with path.open("rb") as handle:
-        return b'"request_id"' in handle.readline(65536)
+    return b'"request_id"' in next(_content(path), b"").partition(b"\n")[0]

@@ -56,7 +56,7 @@ def rows_of(path: Path) -> Iterator[Row]:
     suffix = ending_of(path)
     try:
         if suffix == ".parquet":
-            for part in _parquet(path):
+            for part in row_groups(path):
                 yield from (_lowered(row) for row in part.to_pylist())
         elif suffix == ".jsonl":
             with path.open(encoding="utf-8", errors="surrogateescape") as handle:
@@ -132,7 +132,8 @@ def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
         csv.field_size_limit(before)
 
 
-def _parquet(path: Path) -> Iterator[Any]:
+def row_groups(path: Path) -> Iterator[Any]:
+    """The row groups of a Parquet file (ValueError where it is damaged)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -140,8 +141,8 @@ def _parquet(path: Path) -> Iterator[Any]:
         file = pq.ParquetFile(path)
         for number in range(file.num_row_groups):
             yield file.read_row_group(number)
-    except pa.ArrowException:
-        return
+    except (pa.ArrowException, OSError):
+        raise ValueError("the file is damaged") from None
 
 
 def _coco(path: Path) -> Row | None:
@@ -176,10 +177,10 @@ def take_out(path: Path, subject: Subject) -> None:
     with replacing(path) as temporary:
         try:
             _WRITERS[ending_of(path)](path, temporary, subject)
-        except ValueError:
+        except (EOFError, ValueError, csv.Error, zlib.error):
             raise WorkError(
-                f"{path}: a line is longer than {CELL_LIMIT:,} characters; mend it, then run the "
-                "command again"
+                f"{path}: cannot be read to its end: it is damaged, or a line is longer than "
+                f"{CELL_LIMIT:,} characters; mend it, then run the command again"
             ) from None
         temporary.chmod(path.stat().st_mode & 0o777)
         now = sha256(temporary)
@@ -222,12 +223,13 @@ def _write_jsonl(path: Path, out: Path, subject: Subject) -> None:
 
 
 def _write_parquet(path: Path, out: Path, subject: Subject) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(out, pq.ParquetFile(path).schema_arrow) as writer:
-        for part in _parquet(path):
+        for part in row_groups(path):
             kept = [i for i, row in enumerate(part.to_pylist()) if not subject.has(_lowered(row))]
-            writer.write_table(_encoded_anew(part.take(kept)))
+            writer.write_table(_encoded_anew(part.take(pa.array(kept, pa.int64()))))
 
 
 def _encoded_anew(table: Any) -> Any:
