@@ -23,7 +23,6 @@ Every key of a training's configuration. `cxrtext train --init` writes a comment
 are relative to the file, paths in `--set` to the working folder. A key that nothing reads is
 refused. [Training](training.md) and [Objectives](objectives.md) explain the choices.
 """
-UNSAID = {"data.allow_outside": "images may lie elsewhere", "model.max_tokens": "longest sentence"}
 NAMES = {int: "integer", float: "number", str: "text", bool: "true, false", Path: "path"}
 PLAIN = str.maketrans({"|": "/", "\n": " ", "*": "\\*"})
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
@@ -59,7 +58,7 @@ def _type(given: Any) -> str:
 def _row(section: str, key: str, field: Any, said: str) -> list[str]:
     kinds = KINDS[section][1] if KINDS.get(section, ("",))[0] == key else ()
     value = ", ".join(kinds) or _type(field.annotation)
-    said = said.removeprefix(value)
+    said = said.removeprefix(value).lstrip(": ")
     for one in field.metadata:
         value += "".join(f" {SIGNS[k]} {getattr(one, k)}" for k in SIGNS if hasattr(one, k))
     default = getattr(Config.model_fields[section].default, key, field.default)
@@ -75,7 +74,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made = (_command(root.commands[one], f"cxrtext {one}", 3) for one in entries)
         commands += f"\n## {title}\n{''.join(made)}"
     lines = r"^(?:(\w+):(?: .*)?$|  (?:# )?(\w+): .*?(?:(?<=\s)# (.*))?$| {20,}# (.*)$)"
-    said, section, key, settings = UNSAID, "", "", SETTINGS
+    said, section, key, settings = dict[str, str](), "", "", SETTINGS
     for head, name, text, more in re.findall(lines, template(), re.M):
         section, key = head or section, "" if head else name or key
         said[f"{section}.{key}"] = f"{said.get(f'{section}.{key}', '')} {text or more}".strip()
