@@ -9,6 +9,7 @@ from cxrtext.errors import CheckpointError, DataError, WorkError
 from cxrtext.files import is_empty, replacing_folder, sha256
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.records import write_table
+from cxrtext.records.manifest import is_own_column
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 COLUMNS = ("image", "study_id", "patient_id", "split")
@@ -75,7 +76,7 @@ def _copied(made: Path, row: tuple[Any, ...]) -> dict[str, Any]:
     shutil.copyfile(source, target)
     return {
         **dict(zip(COLUMNS, (name, study, patient, split), strict=True)),
-        **json.loads(metadata),
+        **{k: v for k, v in json.loads(metadata).items() if not is_own_column(k)},
     }
 
 

@@ -272,8 +272,9 @@ class _Rebuild:
         todo = self.missing(new, old)
         for image in todo:
             path = Path(image.path)
-            if image.is_kept and path.is_file() and sha256(path) != path.stem:
-                self._lost[image.number] = image.path, "is damaged; put it back from a backup"
+            with suppress(OSError):  # embed_files notes it
+                if image.is_kept and sha256(path) != path.stem:
+                    self._lost[image.number] = image.path, "is damaged; put it back from a backup"
         todo = [image for image in todo if image.number not in self._lost]
         if not todo:
             return

@@ -249,6 +249,10 @@ def observed(status: str, of_order: str = "F") -> bytes:
     return hl7("Clear.\nHeart.", status=of_order).replace(b"||||||F", f"||||||{status}".encode())
 
 
+def one_missing(status: str) -> bytes:
+    return observed("X", "").replace(b"||||||X", f"||||||{status}".encode(), 1)
+
+
 @pytest.mark.parametrize(
     ("message", "status", "addendum"),
     [
@@ -260,6 +264,9 @@ def observed(status: str, of_order: str = "F") -> bytes:
         (observed("C", "P"), Status.PRELIMINARY, False),
         (observed("P", ""), Status.PRELIMINARY, False),
         (observed("F", ""), Status.FINAL, False),
+        (one_missing(""), Status.UNKNOWN, False),
+        (one_missing("F"), Status.FINAL, False),
+        (one_missing("W"), Status.WITHDRAWN, False),
         (mdm("T11"), Status.WITHDRAWN, False),
         (mdm("T02", "Clear.", completion="LA"), Status.FINAL, False),
         (mdm("T02", "Clear.", completion="DI"), Status.PRELIMINARY, False),

@@ -1,5 +1,6 @@
 """An index is turned to another model: as if built by it, at once, whatever happens meanwhile."""
 
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ import torch
 
 from cxrtext.errors import CheckpointError, DataError, HeldError, WorkError
 from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.files import sha256
 from cxrtext.index import Query, build_index, delete, keep_labels, open_index, reembed
 from cxrtext.index.export import export_uploads
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
@@ -271,17 +273,40 @@ def test_a_damaged_upload_is_a_loss_and_no_other_picture(
     assert "put it back from a backup" in (tmp_path / "copy.rejected.csv").read_text()
 
 
+def test_an_upload_that_is_deleted_before_it_is_compared_is_no_loss(
+    copy: Path,
+    new_checkpoint: Path,
+    upload: Upload,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    upload(copy, tmp_path / "uploads", 1)
+
+    def compared(path: Path) -> str:
+        delete(copy, ["us1"])
+        assert not path.exists()
+        return sha256(path)
+
+    monkeypatch.setattr("cxrtext.index.new_model.sha256", compared)
+    assert reembed(copy, new_checkpoint).images == 48
+    check_whole(copy)
+
+
 def test_uploads_become_a_data_folder(
     copy: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="holds no image that was added over HTTP"):
         export_uploads(copy, tmp_path / "out")
     sent = [upload(copy, tmp_path / "uploads", seed) for seed in range(3)]
+    said = json.dumps({"view": "PA", "source": "pacs", "received": "2024-01-01T00:00:00+00:00"})
+    with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("UPDATE images SET metadata = ? WHERE image = 'u1.png'", (said,))
     assert export_uploads(copy, tmp_path / "out") == 3
     records = read_manifest(tmp_path / "out" / "manifest.csv")
     assert [record.name for record in records] == [f"images/u{seed}.png" for seed in range(3)]
     assert [record.path.read_bytes() for record in records] == sent
     assert {record.patient_id for record in records} == {"up"}
+    assert records[1].metadata == {"view": "PA", "source": "pacs"}
     made = build_index(tmp_path / "out" / "manifest.csv", model.folder or Path(), tmp_path / "new")
     assert made.images == 3
     assert np.all([(path.stat().st_mode & 0o77) == 0 for path in (tmp_path / "out").rglob("*")])

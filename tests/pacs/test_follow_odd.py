@@ -273,3 +273,33 @@ def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:
         found, _ = turn(url, tmp_path / "in")
     assert not peer.short
     assert found == "0 new, 0 corrected, 0 gone, 0 left out, 0 failed"
+
+
+def test_what_all_short_listings_leave_out_is_not_gone(tmp_path: Path) -> None:
+    class Short(OddPeer):
+        short = False
+
+        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
+            is_short = self.short and self.asked[-1].endswith("/instances")
+            return super()._rows(rows[:-1] if is_short else rows, query)
+
+    def count(number: int) -> None:
+        for row, _ in peer.objects.values():
+            row[OBJECTS] = {"vr": "IS", "Value": [number]}
+
+    peer = Short(study(1, ("PA", "AP"), day=TODAY))
+    count(2)
+    with served(peer) as url, following(url, tmp_path / "in") as (follower, state):
+        follower.compare()
+        peer.short = True
+        state.pend([uid(1)])  # as Orthanc's list of changes does, which counts nothing
+        for look in (follower.work, follower.compare):
+            look()
+            assert state.pending(9) == [uid(1)]
+        peer.short = False
+        peer.objects.pop(uid(1, 2, 1))
+        count(1)
+        follower.work()
+        assert state.pending(9) == []
+        assert follower.tally.counts == {"new": 2, "failed": 2, "gone": 1}
+    assert entries(tmp_path / "in")[2:] == [f"-{uid(1, 2, 1)}"]

@@ -20,9 +20,10 @@ from typing import Any, Protocol
 
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
+from cxrtext.images.dicom.described import Described
 from cxrtext.pacs.asking import PATIENCE_S, Asking
 from cxrtext.pacs.dicomweb import DicomWeb
-from cxrtext.pacs.faults import DeniedError, GoneError, PeerError, TooLargeError
+from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.follow.changes import ChangeList
 from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
 from cxrtext.pacs.inbox.inbox import MAX_BYTES, Inbox
@@ -31,7 +32,7 @@ from cxrtext.pacs.pull.searching import Search, merged, search
 from cxrtext.pacs.pull.state import FILE as PULL_STATE
 from cxrtext.pacs.source import Instance, Question, Source
 from cxrtext.pacs.sources import open_source
-from cxrtext.pacs.taking import TOO_LARGE, list_study, refused_by_answer, take
+from cxrtext.pacs.taking import FEWER, TOO_LARGE, list_study, refused_by_answer, take
 from cxrtext.pacs.throttle import Throttle
 
 PAGE = 100
@@ -201,14 +202,16 @@ class Follower:
 
     def _look_elsewhere(self, study: str) -> list[Seen]:
         """What is gone of a study that its day has no more: its date may have been corrected."""
-        answer = self._asking.patiently(lambda: self._source.studies(Question(study=study)))
-        rows = [row for row in answer.rows if row.first("StudyInstanceUID") == study]
-        if not rows:
+        row = self._row(study)
+        if row is None:
             known = self._state.objects_of(study).values()
             return [seen for seen in known if seen.state != "gone"]
-        row = rows[0]
         self._state.place_study(study, row.first("StudyDate")[:8])
         return self._look_at(study, row.first("NumberOfStudyRelatedInstances"))
+
+    def _row(self, study: str) -> Described | None:
+        answer = self._asking.patiently(lambda: self._source.studies(Question(study=study)))
+        return next((row for row in answer.rows if row.first("StudyInstanceUID") == study), None)
 
     # --- studies ---
 
@@ -219,16 +222,25 @@ class Follower:
             self._forget(gone, 0)
 
     def _look_at(self, study: str, counted: str = "") -> list[Seen]:
-        """Take what is new or corrected in a study; gives what is gone of it."""
+        """Take what is new or corrected in a study; gives what is gone of it.
+
+        What a listing leaves out is not gone where the peer counts more images than it lists.
+        """
+        known = self._state.objects_of(study)
+        faults: list[PeerError] = []
         try:
             listed = self._asking.patiently(lambda: list_study(self._source, study, counted))
+            here = {instance.instance for instance in listed.instances}
+            gone = [one for uid, one in known.items() if uid not in here and one.state != "gone"]
+            if gone and not counted and (row := self._row(study)):
+                counted = row.first("NumberOfStudyRelatedInstances")
         except (DeniedError, GoneError):
             raise
         except PeerError as error:
             self._failed(study, error)
             return []
-        known = self._state.objects_of(study)
-        faults: list[PeerError] = []
+        if gone and listed.is_short_of(counted):
+            gone, faults = [], [AnswerError(self._source.name, FEWER)]
         for instance in listed.instances:
             try:
                 self._look_at_object(instance, known.get(instance.instance))
@@ -242,8 +254,7 @@ class Follower:
             self._failed(study, faults[0])
         else:
             self._state.looked_at(study)
-        here = {instance.instance for instance in listed.instances}
-        return [seen for uid, seen in known.items() if uid not in here and seen.state != "gone"]
+        return gone
 
     def _failed(self, study: str, error: PeerError) -> None:
         self._state.pend([study])

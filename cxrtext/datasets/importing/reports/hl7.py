@@ -243,6 +243,7 @@ def _status(
     observations (OBX-11, table 0085) may say that all of it is gone, or that it is a correction.
     """
     status, addendum = read_status(order.get(25))
+    observed = observed - {"X"}  # that one cannot be obtained says nothing of the others
     if document is not None:
         status = _DOCUMENT.get(document.get(17).upper(), status)
     if status == Status.UNKNOWN:
