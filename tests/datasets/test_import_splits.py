@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.datasets.importing.reading import TRAIN_OR_VAL
@@ -124,3 +125,26 @@ def test_who_was_imported_before_keeps_the_part(tmp_path: Path) -> None:
     assert {one: after[one] for one in before} == before
     found = Counter(after[f"p{n}"] for n in range(0, 80, 5))
     assert found == quotas(16, SHARES)
+
+
+def test_who_was_imported_before_keeps_the_part_when_a_new_patient_has_the_same_picture(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "set"
+    root.mkdir()
+    for n in range(8):
+        pixels = np.random.default_rng(n).integers(0, 255, (64, 64)).astype(np.uint8)
+        for name in "ab":
+            Image.fromarray(pixels).save(root / f"{name}{n}.png")
+
+    def take(names: str) -> dict[str, str]:
+        rows = [f"{name}{n}.png,s{name}{n},{name}{n}" for n in range(8) for name in names]
+        (root / "manifest.csv").write_text("image,study_id,patient_id\n" + "\n".join(rows) + "\n")
+        options = ImportOptions(pixels=True, same_images="one-split", split=(40, 30, 30), workers=1)
+        import_folder(root, tmp_path / "out", options)
+        return read(tmp_path / "out")
+
+    before = take("b")
+    after = take("ab")
+    assert {one: after[one] for one in before} == before
+    assert [after[f"a{n}"] for n in range(8)] == [after[f"b{n}"] for n in range(8)]

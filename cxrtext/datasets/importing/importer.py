@@ -323,14 +323,13 @@ class Import:
                 done = self.summary.same_images
                 done[apart] = done.get(apart, 0) + len(group) - 1
                 for one in map(found.__getitem__, group):
-                    row = kept.get(one.number, {})
-                    image, own = one.image, self.ids.of("study", one.image.study_id)
+                    row, image = kept.get(one.number, {}), one.image
                     writer.write(
                         {
                             "group": str(number),
                             "image": one.name,
-                            "study_id": own,
-                            "patient_id": self.ids.of("patient", image.patient_id) or own,
+                            "study_id": self.ids.of("study", image.study_id),
+                            "patient_id": self._patient(image),
                             "split": row.get("split", ""),
                             "relation": apart,
                             "done": "kept" if row else "left out",
@@ -350,6 +349,10 @@ class Import:
                 writer.write({"image": kept[number]["image"], "looks": one.looks, "sure": one.sure})
                 self.summary.looks[one.looks] = self.summary.looks.get(one.looks, 0) + 1
 
+    def _patient(self, image: FoundImage) -> str:
+        """The patient of an image, as the manifest names them."""
+        return self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
+
     def _drawn_as(self, image: FoundImage) -> str:
         """The patient by whom a split is drawn: of several in one split the first."""
         own = image.patient_id or image.study_id
@@ -367,8 +370,9 @@ class Import:
             if one.number not in dropped:
                 patient = self._drawn_as(one.image)
                 self.splits.add(patient, one.image.split)
-                if before.get(patient) and one.image.split not in SPLITS:
-                    self.splits.add(patient, before[patient])
+                known = before.get(patient) or before.get(self._patient(one.image))
+                if known and one.image.split not in SPLITS:
+                    self.splits.add(patient, known)
                 self.splits.note(patient, present(one.image.labels))
                 studies.add(one.image)
                 patients[digest(one.image.study_id)] = patient
@@ -392,7 +396,7 @@ class Import:
     def _keep(self, one: Waiting) -> dict[str, Any] | Skipped | Rejected:
         """Put an image in place and give its row; or say why it is not kept."""
         image, name = one.image, one.name
-        patient = self.ids.of("patient", image.patient_id) or self.ids.of("study", image.study_id)
+        patient = self._patient(image)
         known = self.split_of.get(digest(patient))
         given = image.split if image.split in SPLITS else known
         split = given or self.splits[self._drawn_as(image)]
