@@ -21,6 +21,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
 from cxrtext.datasets.importing.versions import (
+    Chosen,
     ReportVersion,
     Status,
     choose,
@@ -233,14 +234,21 @@ def test_a_withdrawal_takes_what_was_there_and_not_what_comes_later() -> None:
     final = version("Of the wrong patient.", Status.FINAL, "20240301")
     preliminary = version("Of the right one.", Status.PRELIMINARY, "20240303")
     assert choose([final, withdrawn, preliminary]).report == preliminary
+    added = version("", Status.WITHDRAWN, "20240302", addendum=True)
+    assert choose([final, early, late, added]) == Chosen(
+        final, [late], [(early, "withdrawn"), (added, "withdraws")]
+    )
+    assert choose([final, added]).report is None  # an addendum that never came, or a report
 
 
-def mdm(event: str, text: str = "", *, completion: str = "", availability: str = "") -> bytes:
+def mdm(
+    event: str, text: str = "", *, completion: str = "", availability: str = "", parent: str = ""
+) -> bytes:
     lines = [
         f"MSH|^~\\&|RIS|H|PACS|H|20240302||MDM^{event}|1|P|2.5||||||UNICODE UTF-8",
         "EVN||20240302",
         "PID|1||P001||Doe^John",
-        f"TXA|1|RP|TX|||||||||7^RIS|||001^RIS||{completion}||{availability}",
+        f"TXA|1|RP|TX|||||||||7^RIS|{parent}||001^RIS||{completion}||{availability}",
     ]
     return "\r".join(lines + [f"OBX|1|TX|18748-4||{text}||||||F"] * bool(text)).encode()
 
@@ -268,6 +276,9 @@ def one_missing(status: str) -> bytes:
         (one_missing("F"), Status.FINAL, False),
         (one_missing("W"), Status.WITHDRAWN, False),
         (mdm("T11"), Status.WITHDRAWN, False),
+        (mdm("T11", parent="6^RIS"), Status.WITHDRAWN, True),
+        (mdm("T04", parent="6^RIS", availability="CA"), Status.WITHDRAWN, True),
+        (mdm("T10", "Corrected.", parent="6^RIS"), Status.CORRECTED, False),
         (mdm("T02", "Clear.", completion="LA"), Status.FINAL, False),
         (mdm("T02", "Clear.", completion="DI"), Status.PRELIMINARY, False),
         (mdm("T04", availability="CA"), Status.WITHDRAWN, False),

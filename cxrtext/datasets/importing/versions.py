@@ -1,7 +1,8 @@
 """A version of a report, and which of several counts.
 
 Corrected beats final, final beats preliminary, and of one status the latest counts; addenda are
-appended in the order of their times.  A report that was withdrawn leaves none.
+appended in the order of their times.  A report that was withdrawn leaves none; where its
+addendum was withdrawn, the addenda go alone.
 """
 
 import re
@@ -160,7 +161,11 @@ def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chose
             return not arrived or place[id(one)] < place[id(other)]
         return one.time >= other.time
 
-    gone = [v for v in (*whole, *addenda) if any(withdraws(one, v) for one in withdrawn)]
+    gone: list[ReportVersion] = []
+    for one in withdrawn:
+        before = [v for v in (*whole, *addenda) if withdraws(one, v)]
+        added = [v for v in before if v.addendum and one.addendum]
+        gone += [v for v in added or before if v not in gone]
     whole, addenda = ([v for v in some if v not in gone] for some in (whole, addenda))
     replaced = [*((v, "withdrawn") for v in gone), *((v, "withdraws") for v in withdrawn)]
     if not whole and not addenda:

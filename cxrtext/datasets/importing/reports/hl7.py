@@ -239,7 +239,8 @@ def _status(
     """How far a report has come, and whether it is an addendum.
 
     A document says it by its event (table 0003: T11 cancels, T06 adds, T10 replaces), TXA-17
-    (table 0271) and TXA-19 (table 0273: CA is deleted); a result by OBR-25 (table 0123).  Its
+    (table 0271) and TXA-19 (table 0273: CA is deleted), and TXA-13 names the document that one
+    which is withdrawn was added to; a result by OBR-25 (table 0123).  Its
     observations (OBX-11, table 0085) may say that all of it is gone, or that it is a correction.
     """
     status, addendum = read_status(order.get(25))
@@ -254,7 +255,8 @@ def _status(
         status = Status.WITHDRAWN
     elif ("C" in observed or event in ("T09", "T10")) and status in (Status.UNKNOWN, Status.FINAL):
         status = Status.CORRECTED
-    return status, addendum or event in ("T05", "T06")
+    is_part = status == Status.WITHDRAWN and document is not None and bool(document.get(13))
+    return status, addendum or event in ("T05", "T06") or is_part
 
 
 def _patient_id(patient: _Segment) -> str:
