@@ -7,6 +7,7 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,7 +111,8 @@ class _Answering:
     def _answer(self, rule: str, image: IndexedImage) -> bool:
         """Make and send the results of an image; whether there were any."""
         try:
-            image.require_whole()
+            with suppress(OSError):  # reading it says why
+                image.require_whole()
             made = self._made(Path(image.path))
         except InputError as error:
             require_mounted(Path(image.path))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import WorkError
-from cxrtext.index import build_index
+from cxrtext.files import sha256
+from cxrtext.index import IndexedImage, build_index
 from cxrtext.pacs import answering
 from cxrtext.pacs.answering import answer
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
@@ -180,3 +181,15 @@ def test_what_was_taken_back_is_not_sent(received: Path, tmp_path: Path, sending
     sending.gone = set()
     assert answer(service, [named()], folder).images == 3
     assert sending.sent == ["2"]
+
+
+def test_a_kept_file_that_is_gone_does_not_keep_others_waiting(
+    received: Path, tmp_path: Path, sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IndexedImage, "require_whole", lambda image: sha256(Path(image.path)))
+    (tmp_path / "1.dcm").unlink()
+    said: list[str] = []
+    folder = ResultsFolder(tmp_path / "out")
+    done = answer(load_service(None, received), [named()], folder, say=said.append)
+    assert (done.images, done.failed, sending.sent) == (3, 2, ["2"])
+    assert "archive: no results of an image: 1.dcm: " in said[0]
