@@ -319,9 +319,18 @@ def test_what_killed_processes_left_is_not_in_the_way(tmp_path: Path) -> None:
 
 def test_a_lock_that_somebody_else_keeps_something_in_stays(tmp_path: Path) -> None:
     (tmp_path / "package.json.lock").write_text("of another program")
-    (tmp_path / "archive.db.lock").mkdir()
+    (tmp_path / "archive.sqlite.lock").mkdir()
+    (tmp_path / "table.csv.lock").write_text("of another program")
+    (tmp_path / "settings.yaml.lock").touch()
     sweep(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_folder_with_files_of_others_is_looked_at_and_left_as_it_is(tmp_path: Path) -> None:
+    for name in ("notes.txt", "notes.csv.lock", ".notes.0123abcd.tmp"):
+        (tmp_path / name).touch()
+    assert not is_empty(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:

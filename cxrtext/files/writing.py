@@ -23,8 +23,8 @@ from cxrtext.errors import WorkError
 from cxrtext.files.digests import DIGITS, SUMS, sealed, sha256, sums_of
 
 _LEFT = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{8}\.(?P<kind>tmp|old)(?P<suffix>\.[^.]+)?", re.DOTALL)
-_LOCK = re.compile(r".+\.[a-z]+\.lock", re.DOTALL)
-"""Names of the locks of `only_one`; others, such as an inbox's, may stay."""
+_LOCK = re.compile(r".+\.(?:csv|parquet|sqlite)\.lock", re.DOTALL)
+"""Locks of `only_one` beside tables and databases; others, such as an inbox's, may stay."""
 
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2
 _NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
@@ -105,13 +105,18 @@ def sweep(folder: Path) -> None:
     for name in names:
         # Another's file, or one that is gone meanwhile.
         with suppress(PermissionError, FileNotFoundError):
-            if match := _LEFT.fullmatch(name) or _LOCK.fullmatch(name):
+            if match := _left(name):
                 _remove_left(folder, match)
 
 
+def _left(name: str) -> re.Match[str] | None:
+    return _LEFT.fullmatch(name) or _LOCK.fullmatch(name)
+
+
 def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing but what killed processes left, which is removed."""
-    sweep(folder)
+    """Whether a folder holds nothing but what killed processes left, which then is removed."""
+    if all(_left(path.name) for path in folder.iterdir()):
+        sweep(folder)
     return not any(folder.iterdir())
 
 
