@@ -1,7 +1,9 @@
 """The queue on disk: nothing that was acknowledged is lost, and nothing else stays."""
 
+import errno
 import fcntl
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -9,10 +11,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cxrtext.errors import CheckpointError, DiskError
+from cxrtext.errors import CheckpointError, DiskError, WorkError
 from cxrtext.pacs.inbox import inbox as module
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.inbox.status import read_status
@@ -100,6 +103,24 @@ def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
             inbox.put("PACS", b"x")
         assert len(inbox.waiting(9)) == 1
     assert len(list((tmp_path / "in/objects").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("module_", "name", "number"),
+    [(os, "open", errno.EMFILE), (fcntl, "flock", errno.ENOLCK), (shutil, "disk_usage", errno.EIO)],
+)
+def test_whatever_fails_on_disk_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module_: Any, name: str, number: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        with monkeypatch.context() as patch:
+            patch.setattr(module_, name, fail)
+            with pytest.raises(WorkError, match=f"objects: {os.strerror(number)}; check the disk"):
+                inbox.put("PACS", b"x")
+        assert inbox.waiting(9) == []
 
 
 def test_the_room_is_looked_at_also_just_after_the_machine_was_started(

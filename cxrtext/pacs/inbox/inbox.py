@@ -142,21 +142,21 @@ class Inbox:
         """
         if not _NAME.fullmatch(source):
             raise ValueError("a source is named with A-Z a-z 0-9 . _ : @ / - and space")
-        self._require_room()
-        with self._lock_file(PUTTING) as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-            try:
+        try:
+            self._require_room()
+            with self._lock_file(PUTTING) as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH)
                 name, size = self._write(self._objects / secrets.token_hex(16), data)
-            except OSError as error:
-                raise _disk_error(error, self._objects) from None
-            ticket = _Ticket((what, source, name, size, charset, time.time()))
-            with self._tickets_lock:
-                self._tickets.append(ticket)
-            with self._noting:  # whoever comes first notes all that wait: one sync for several
-                self._note()
-        if ticket.error is not None:
-            (self._objects / name).unlink(missing_ok=True)
-            raise ticket.error
+                ticket = _Ticket((what, source, name, size, charset, time.time()))
+                with self._tickets_lock:
+                    self._tickets.append(ticket)
+                with self._noting:  # whoever comes first notes all that wait: one sync for several
+                    self._note()
+            if ticket.error is not None:
+                (self._objects / name).unlink(missing_ok=True)
+                raise ticket.error
+        except OSError as error:
+            raise _disk_error(error, self._objects) from None
         return ticket.number
 
     def _lock_file(self, name: str) -> IO[bytes]:
@@ -220,9 +220,6 @@ class Inbox:
                         ticket.row,
                     )
                     ticket.number = int(made.lastrowid or 0)
-        except OSError as error:
-            for ticket in tickets:
-                ticket.error = _disk_error(error, self._objects)
         except BaseException as error:  # noqa: BLE001 - each of those who wait raises it
             for ticket in tickets:
                 ticket.error = error
