@@ -20,6 +20,7 @@ from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
 from cxrtext.pacs.peers import Peer, read_peer
 from cxrtext.pacs.pull import PullOptions, PullSummary, pull_archive
 from cxrtext.pacs.pull.searching import search
+from cxrtext.pacs.pull.state import State
 from cxrtext.pacs.source import Question
 from cxrtext.pacs.taking import FEWER
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
@@ -185,6 +186,28 @@ def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again_and_told(
         assert summary.whole == (answers_whole < 1000)
         assert summary.fetched == 3 - (answers_whole == 1000)
         assert (FEWER in summary.unlisted) == (answers_whole == 1000)
+
+
+def test_a_pull_killed_after_a_short_listing_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_study = State.list_study
+
+    def killed(*arguments: Any) -> None:
+        list_study(*arguments)
+        raise KeyboardInterrupt
+
+    peer = OddPeer(study(1, ("PA", "AP")))
+    for row, _ in peer.objects.values():
+        row["00201208"] = {"vr": "IS", "Value": [2]}
+    late = peer.objects.popitem()
+    with served(peer) as url:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(State, "list_study", killed)
+            pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+        peer.objects.update([late])
+        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    assert (summary.fetched, summary.whole) == (2, True)
 
 
 def answers(path: str, **said: Answer | list[Answer]) -> Callable[[str, int], Answer | None]:

@@ -210,9 +210,8 @@ def _list(run: _Run) -> None:
             if isinstance(found, PeerError):
                 run.state.fail_study(study, "aside", found.what)
             else:
-                run.state.list_study(study, map(_row, found.instances), found.unusable)
-                if found.is_short_of(counted):  # what it lists is fetched all the same
-                    run.state.fail_study(study, "aside", FEWER)
+                fault = FEWER if found.is_short_of(counted) else ""
+                run.state.list_study(study, map(_row, found.instances), found.unusable, fault)
             done += 1
             run.show("looking at studies", done, total, "studies")
 

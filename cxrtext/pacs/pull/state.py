@@ -134,8 +134,12 @@ class State(StateFile):
         query = "SELECT study, counted FROM studies WHERE state = ? ORDER BY day, study LIMIT ?"
         return [(study, counted) for study, counted in self._rows(query, state, limit)]
 
-    def list_study(self, study: str, rows: Iterable[Row], unusable: int) -> None:
-        """Note the instances of a study; what is known of one already stays."""
+    def list_study(self, study: str, rows: Iterable[Row], unusable: int, fault: str = "") -> None:
+        """Note the instances of a study; what is known of one already stays.
+
+        Args:
+            fault: Why it waits for another try; what it lists is fetched all the same.
+        """
         with self.together():
             self._db.executemany(
                 "INSERT INTO instances (instance, study, series, state, reason, file, header) "
@@ -146,8 +150,8 @@ class State(StateFile):
                 ],
             )
             self._db.execute(
-                "UPDATE studies SET state = 'listed', reason = '', unusable = ? WHERE study = ?",
-                (unusable, study),
+                "UPDATE studies SET state = ?, reason = ?, unusable = ? WHERE study = ?",
+                ("aside" if fault else "listed", fault, unusable, study),
             )
 
     def fail_study(self, study: str, state: FetchState, reason: str) -> None:
