@@ -39,6 +39,10 @@ class Replica(ThreadingHTTPServer):
     does = "answer"
     asked = 0
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.go_on = threading.Event()
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -57,6 +61,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
+        if self.server.does == "stream":
+            self.wfile.write(data[:1])
+            self.server.go_on.wait(60)
+            data = data[1:]
         self.wfile.write(data)
 
     do_GET = do_POST = _answer  # noqa: N815
@@ -120,21 +128,52 @@ def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(tmp_path: Path) ->
         assert (status, body["size"], body["host"]) == (200, 20 * 2**20, address)
         # What it keeps to itself.
         before = sum(one.asked for one in replicas)
-        assert ask(address, "/metrics")[0] == 404
-        status, body, headers = ask(address, "/v1/classify", bytes(2**18 + 1))
-        assert (status, body["status"]) == (413, 413)
-        assert headers["Content-Type"] == "application/problem+json"
+        assert {ask(address, "/metrics", *file)[0] for file in ((), (b"", FILE))} == {404}
+        for path in ("/v1/classify", "/v1/search/export"):
+            status, body, headers = ask(address, path, bytes(2**18 + 1))
+            assert (status, body.get("status")) == (413, 413)
+            assert headers["Content-Type"] == "application/problem+json"
         assert sum(one.asked for one in replicas) == before
         # Where all are busy, or none is left, it says so as a busy server does.
         for one in replicas:
             one.does = "load"
+        before = sum(one.asked for one in replicas)
+        status, body, _ = ask(address, "/v1/classify", b"x", FILE)
+        assert (status, body["size"]) == (503, 1), "with a file it is the server's own answer"
+        assert sum(one.asked for one in replicas) == before + 1
         assert {ask(address, "/v1/search", b"query=x")[0] for _ in range(10)} == {503}
         for one in replicas:
             one.does = "die"
         found = [ask(address, "/v1/search/export", b"query=x") for _ in range(4)]
+        found += [ask(address, "/v1/classify", b"x", FILE) for _ in range(4)]
         for status, body, headers in found:
             assert (status, body["status"], headers["Retry-After"]) == (503, 503, "2")
             assert "No replica answers" in body["detail"]
+
+
+@pytest.mark.parametrize("headers", [{}, FILE])
+def test_an_export_is_passed_on_while_it_is_made(tmp_path: Path, headers: dict[str, str]) -> None:
+    with replica("a") as only, _proxy_of()(tmp_path / "p", [only.server_port], NGINX) as address:
+        only.does = "stream"
+        asked = urllib.request.Request(f"http://{address}/v1/search/export", b"x", headers)
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            assert answer.read(1) == b"{"
+            only.go_on.set()
+            assert json.loads(b"{" + answer.read())["size"] == 1
+
+
+@pytest.mark.parametrize("headers", [{}, FILE])
+def test_more_questions_than_may_be_open(tmp_path: Path, headers: dict[str, str]) -> None:
+    with ExitStack() as stack:
+        deaf = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        ports = [deaf.getsockname()[1]]
+        address = stack.enter_context(_proxy_of()(tmp_path / "proxy", ports, NGINX))
+        host, _, port = address.partition(":")
+        for _ in range(64):
+            caller = stack.enter_context(socket.create_connection((host, int(port))))
+            caller.sendall(f"GET /v1/model HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+        status, body, answered = ask(address, "/v1/search", b"x", headers)
+        assert (status, body["status"], answered["Retry-After"]) == (503, 503, "2")
 
 
 def test_what_comes_without_a_key_takes_no_memory(tmp_path: Path) -> None:
