@@ -109,6 +109,21 @@ def test_a_busy_server_is_asked_again(visit: Any, watched: Any) -> None:
     assert not page.is_visible("#waiting")
 
 
+def test_only_a_file_is_asked_as_one(page: Any, visit: Any, png: bytes) -> None:
+    """A proxy asks what comes without one again of another server."""
+    visit()
+    with page.expect_request("**/v1/classify") as known:
+        page.click("#filmstrip .film >> nth=0")
+    page.wait_for_selector("#findings .finding")
+    with page.expect_request("**/v1/classify") as new:
+        page.set_input_files(
+            "#file", files=[{"name": "a.png", "mimeType": "image/png", "buffer": png}]
+        )
+    page.wait_for_selector("#findings .finding")
+    kinds = [one.value.headers["content-type"].partition(";")[0] for one in (known, new)]
+    assert kinds == ["application/x-www-form-urlencoded", "multipart/form-data"]
+
+
 def test_a_failure_is_told_and_can_be_tried_again(visit: Any, watched: Any) -> None:
     page = visit()
     watched.forgiven = {500}

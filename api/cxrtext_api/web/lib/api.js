@@ -97,8 +97,9 @@ async function request(path, { tries = TRIES, ...options } = {}) {
   }
 }
 
+/** With a file it is multipart; without one it is not, so that a proxy may ask another server again. */
 function formOf(source, fields = {}) {
-  const form = new FormData();
+  const form = source?.file ? new FormData() : new URLSearchParams();
   if (source?.file) form.append("image", source.file, "image");
   else if (source) form.append("image_id", source.id);
   for (const [name, value] of Object.entries(fields)) {
