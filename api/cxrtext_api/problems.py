@@ -53,6 +53,9 @@ DETAILS = {
 }
 """What a status means here."""
 
+REASONS = {408: "time", 413: "size", 503: "queue"}
+"""Of the metrics, for a body that is refused while it arrives."""
+
 RETRY = {"Retry-After": "2"}
 HELD = "Another process is writing the index; try again in a moment."
 
@@ -156,6 +159,8 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
             ]
             return respond(422, "Some fields do not fit; see errors.", errors=faults)
         case HTTPException(status_code=status) if status != 400 or not full:
+            if status in REASONS:
+                metrics.reject(REASONS[status])
             allowed = {"Allow": ", ".join(sorted(_methods(request)))} if status == 405 else {}
             return respond(status, headers={**(error.headers or {}), **allowed})
         case Refusal(status=status):

@@ -2,10 +2,13 @@
 
 import asyncio
 import re
+import selectors
 import threading
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -13,10 +16,9 @@ from starlette.formparsers import FormParser, MultiPartParser
 from starlette.requests import Request
 
 from cxrtext.service import Service
-from cxrtext_api.gate import middleware
 from cxrtext_api.gate.admission import FORMS, JSON, MAX_BUCKETS, MAX_TEXT_BYTES, RateLimit
 from cxrtext_api.gate.keys import add_key
-from cxrtext_api.gate.middleware import DRAIN_BYTES, Body, answer_and_drain
+from cxrtext_api.gate.middleware import DRAIN_BYTES, PACE_BYTES, Body, answer_and_drain
 from cxrtext_api.problems import problem_response
 from cxrtext_api.runtime.scope import Budget
 from cxrtext_api.settings import Settings
@@ -112,6 +114,25 @@ def test_more_requests_than_may_be_inside(
         assert client.get("/v1/images").status_code == 200
 
 
+class Steps(selectors.DefaultSelector):
+    """Moves a clock on, rather than wait."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> Any:
+        self._clock.now += timeout or 0.0
+        return super().select(0)
+
+
+def run_by(clock: Clock, work: Coroutine[Any, Any, None]) -> None:
+    """Run on an event loop whose time is a clock's."""
+    loop = asyncio.SelectorEventLoop(Steps(clock))
+    with patch.object(loop, "time", clock), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(work)
+
+
 def receive_from(*chunks: bytes, pause: float = 0.0, last: bool = True) -> Any:
     """A server's receive that gives these parts of a body."""
     left = list(chunks)
@@ -144,21 +165,36 @@ def test_a_body_that_arrives_in_time() -> None:
     asyncio.run(run())
 
 
-def test_a_body_that_stops_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_stops_halfway_is_cut_off() -> None:
     """However long it may take in all, and however much of it is there."""
-    monkeypatch.setattr(middleware, "PACE_BYTES", 2)
-    monkeypatch.setattr(middleware, "PACE_SECONDS", 0.05)
+    clock = Clock()
+    parts = bytes(PACE_BYTES), bytes(PACE_BYTES), b"e"
 
     async def run() -> None:
-        held = Budget(100)
-        body = Body(receive_from(b"ab", b"cd", b"e", last=False), 100, 3600, held)
+        held = Budget(3 * PACE_BYTES)
+        body = Body(receive_from(*parts, pause=9, last=False), held.amount, 3600, held)
         with pytest.raises(HTTPException) as raised:
             await read(body)
-        assert (raised.value.status_code, body.received, held.taken) == (408, 5, 5)
+        size = 2 * PACE_BYTES + 1
+        assert (raised.value.status_code, body.received, held.taken) == (408, size, size)
         body.give_back()
         assert held.taken == 0
 
-    asyncio.run(run())
+    run_by(clock, run())
+    assert clock.now == pytest.approx(9 + 9 + 10)
+
+
+def test_a_body_is_not_cut_off_for_what_the_server_takes() -> None:
+    """Between two parts the server is busy for longer than a sender may be."""
+    clock = Clock()
+
+    async def run() -> None:
+        body = Body(receive_from(b"a", b"b", b"c", pause=3), 3, 9.5, Budget(3))
+        for part in (b"a", b"b", b"c"):
+            assert (await body.receive())["body"] == part
+            clock.now += 100
+
+    run_by(clock, run())
 
 
 def test_half_sent_bodies_are_counted_together_from_their_first_byte() -> None:
@@ -175,6 +211,18 @@ def test_half_sent_bodies_are_counted_together_from_their_first_byte() -> None:
         assert await read(Body(receive_from(b"abc", b"d"), 100, 3600, held)) == b"abcd"
 
     asyncio.run(run())
+
+
+def test_texts_are_let_in_however_much_is_held_of_files(
+    service: Service, serve: Any, check_problem: Any, png: bytes
+) -> None:
+    with serve(service) as client:
+        held = client.app.state.held
+        assert held.take(held.amount)
+        assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
+        assert client.post("/v1/score-text", json={"sentences": []}).status_code == 422
+        check_problem(client.post("/v1/classify", files={"image": png}), 503, "waiting")
+        assert 'rejected_requests_total{reason="queue"} 1.0' in client.get("/metrics").text
 
 
 def test_no_route_parses_more_than_it_can_use(
@@ -204,6 +252,8 @@ def test_no_route_parses_more_than_it_can_use(
             headers = {"Content-Type": kind}
             chunks = client.post(path, content=iter([sent[:9], sent]), headers=headers)
             check_problem(chunks, 413, "larger")
+        counted = f'rejected_requests_total{{reason="size"}} {len(asked) + 2}.0'
+        assert counted in client.get("/metrics").text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext_api.gate.admission import CLOSE, Admission, BodyKind, Refusal
+from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, BodyKind, Refusal
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
 from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
 from cxrtext_api.observe.metrics import METHODS, Metrics
@@ -53,7 +53,7 @@ ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Addresses that answer however much the server has to do."""
 
 BODIES_HELD = 4
-"""Requests of the largest size that may lie in memory and on disk at a time, whole or half sent."""
+"""Files of the largest size that may lie in memory and on disk at a time, whole or half sent."""
 
 PACE_BYTES, PACE_SECONDS = 2**16, 10.0
 """How much of a body that is not whole is to arrive in how long, that none is held for nothing."""
@@ -110,7 +110,9 @@ class Gate:
             return
         scope[REQUEST_ID] = str(uuid.uuid4())
         most = self._admission.max_bytes(scope)
-        served = _Served(receive, most, self._settings.body_seconds, self._held)
+        # Texts are bounded by how many requests may be inside; no file keeps them out.
+        held = self._held if most > MAX_TEXT_BYTES else Budget(most)
+        served = _Served(receive, most, self._settings.body_seconds, held)
         scope[_SERVED] = served
 
         async def send_guarded(message: Message) -> None:
@@ -251,19 +253,20 @@ _SERVED = "cxrtext_api.served"
 class Body:
     """Counts and times what is received.
 
-    ``received`` bytes may be up to ``max_bytes`` and take ``seconds`` to arrive; what is held of
-    all requests together may be up to a budget, from the first byte on.
+    ``received`` bytes may be up to ``max_bytes``, and be waited for up to ``seconds``, which the
+    server's own work on them is not counted in; what is held of all requests together may be up to
+    a budget, from the first byte on.
     """
 
     def __init__(self, receive: Receive, max_bytes: int, seconds: float, held: Budget) -> None:
         self.raw_receive = receive
         self._max_bytes = max_bytes
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + seconds
+        self._seconds = seconds
         self._held, self._holds = held, 0
         self._whole = False
-        self.received = 0
-        self._note_pace()
+        self.received = self._paced = 0
+        self._patience = PACE_SECONDS
 
     async def receive(self) -> Message:
         """The next part of the body, or the word that the caller has gone.
@@ -274,11 +277,15 @@ class Body:
         """
         if self._whole:
             return await self.raw_receive()
+        begun = self._loop.time()
         try:
-            async with asyncio.timeout_at(min(self._deadline, self._pace_deadline)):
+            async with asyncio.timeout(min(self._seconds, self._patience)):
                 message = await self.raw_receive()
         except TimeoutError:
             raise HTTPException(408, headers=CLOSE) from None
+        waited = self._loop.time() - begun
+        self._seconds -= waited
+        self._patience -= waited
         size = len(message.get("body", b""))
         self.received += size
         self._whole = not message.get("more_body", False)
@@ -288,11 +295,8 @@ class Body:
             raise HTTPException(503, headers={**RETRY, **CLOSE})
         self._holds += size
         if self.received - self._paced >= PACE_BYTES:
-            self._note_pace()
+            self._paced, self._patience = self.received, PACE_SECONDS
         return message
-
-    def _note_pace(self) -> None:
-        self._paced, self._pace_deadline = self.received, self._loop.time() + PACE_SECONDS
 
     def give_back(self) -> None:
         """Count what was received as held no longer."""
