@@ -103,6 +103,31 @@ def test_a_sentence_that_names_a_finding_says_how_well_that_is_detected(visit: A
     ]
 
 
+@pytest.mark.usefixtures("calibrated")
+def test_a_finding_is_named_by_whole_words(page: Any, visit: Any) -> None:
+    def more(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        nothing: dict[str, list[str]] = {"positive": [], "negative": []}
+        found["prompts"] = {"Mass": nothing, "Effusion": nothing, **found["prompts"]}
+        measured = found["evaluated"]["findings"]
+        measured["Mass"] = measured["Effusion"] = measured["Pneumonia"]
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/v1/model", more)
+    _shown(visit(IMAGE))
+    page.click("#tab-locate")
+    for sentence, named in {
+        "Massive pleural effusion.": "as evaluated, Pleural Effusion: AUC .95 (.91–.98)",
+        "A mass, or two.": "as evaluated, Mass: near chance, AUC .55",
+        "Biomass. Massé.": "not evaluated",
+    }.items():
+        page.fill("#sentence", sentence)
+        page.press("#sentence", "Enter")
+        page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+        assert page.text_content("#locate-result .quality") == named
+
+
 def test_a_lateral_view_has_no_sides(page: Any, visit: Any) -> None:
     def turned(route: Any) -> None:
         answer = route.fetch()

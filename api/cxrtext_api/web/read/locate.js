@@ -31,13 +31,17 @@ const about = (found) => `Similarity from −1 to 1 · ` + (found.stands_out ===
   : `${plural(found.boxes.length, "region")} · best at ` +
     `${Math.round(found.peak[0])}, ${Math.round(found.peak[1])} px`);
 
+/** The words of a text, with a space around each. */
+const wordsOf = (text) => ` ${(text.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).join(" ")} `;
+
 /** What was measured of the finding whose prompt a sentence is, or that it names in other words. */
 function qualityOf(sentence, ofUnlike) {
   const { prompts = {}, evaluated = null } = session.current.model ?? {};
   const asks = ({ positive, negative }) => [...positive, ...negative].includes(sentence);
   const asked = Object.keys(prompts).find((name) => asks(prompts[name]));
-  const said = sentence.toLowerCase();
-  const finding = asked ?? Object.keys(prompts).find((name) => said.includes(name.toLowerCase()));
+  const said = wordsOf(sentence);
+  const named = Object.keys(prompts).filter((name) => said.includes(wordsOf(name)));
+  const finding = asked ?? named.sort((one, other) => other.length - one.length)[0];
   const measured = evaluated?.findings[finding] ?? null;
   const tag = qualityTag(measured, ofUnlike);
   if (measured && !asked && !ofUnlike) tag.prepend(`as evaluated, ${finding}: `);
