@@ -136,9 +136,10 @@ class Vocabulary:
         absent: set[str] = set()
         hedged: dict[str, set[Side]] = defaultdict(set)
         for sentence in sentences:
-            words = words_of(sentence)
+            words, sides = words_of(sentence), sides_of(sentence)
+            sided = self._findings(words.left | words.right)
             for one in self._findings(words.affirmed):
-                present[one] |= sides_of(sentence)
+                present[one] |= sides if one in sided or len(sides) > 1 else set()
             for one in self._findings(words.hedged):
                 hedged[one] |= sides_of(sentence)
             if statements_of(sentence):

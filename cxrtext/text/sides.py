@@ -18,6 +18,9 @@ _ONE_SIDED = re.compile(
 )
 """What one side has and the other has not: a mirrored sentence would name what nobody has."""
 
+_APART = re.compile(r";|,\s+(?:but|whereas|while|and\s+an?)\b", _FLAGS)
+"""Where a clause begins that need not be about the side that another one names."""
+
 
 def sides_of(text: str) -> frozenset[Side]:
     """The sides that a text names, by word or by lobe; both where it says "bilateral"."""
@@ -38,13 +41,12 @@ def side_of(text: str) -> Side:
 def sided_parts(sentence: str) -> list[tuple[str, frozenset[Side]]]:
     """The parts of a sentence that are about a side, or say that they are about both.
 
-    It is all about the one side that it names.  Where it names both, each clause is about its own;
-    what is said of "right greater than left" is about neither.
+    It is all about the one side that it names, but for what stands apart from it ("edema; small
+    left effusion").  Where it names both, each clause is about its own; what is said of "right
+    greater than left" is about neither.
     """
-    sides = sides_of(sentence)
-    if len(sides) < 2:
-        return [(sentence, sides)] if sides else []
-    ends = [match.start() for match in CLAUSE_END.finditer(sentence)]
+    end = CLAUSE_END if len(sides_of(sentence)) > 1 else _APART
+    ends = [match.start() for match in end.finditer(sentence)]
     clauses = [sentence[a:b] for a, b in zip([0, *ends], [*ends, len(sentence)], strict=True)]
     parts = [(clause, sides_of(clause)) for clause in clauses]
     return [(one, of) for one, of in parts if len(of) == 1 or _BOTH.search(one)]
