@@ -95,20 +95,26 @@ def guard(database: sqlite3.Connection, *, keep: bool = True) -> None:
     """Compare the tables of a file with their sums; ``keep`` makes those of a file without any.
 
     For files whose tables stay as they are made: their definitions are compared, too.  The
-    connection is prepared and in a transaction, with ``keep`` one that may write.
+    connection is prepared, and in no transaction: others may write while rows are compared.
 
     Raises:
         sqlite3.DatabaseError: The file is not what was written.
     """
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    tables = [name for (name,) in database.execute(query) if name != SUMS_TABLE]
-    if (SUMS_TABLE,) not in database.execute(query).fetchall():
-        if not keep:
-            return
-        keep_sums(database, tables)
-        sums = (SCHEMA, _sum_of(database, SCHEMA))
-        database.execute(f"INSERT INTO {SUMS_TABLE} VALUES (?, ?)", sums)  # noqa: S608
-        return
+    for begin in ("BEGIN", "BEGIN IMMEDIATE")[: 1 + keep]:
+        with database:
+            database.execute(begin)
+            tables = {name for (name,) in database.execute(query)}
+            if SUMS_TABLE in tables:
+                _compare(database, sorted(tables - {SUMS_TABLE}))
+                return
+            if begin != "BEGIN":
+                keep_sums(database, sorted(tables))
+                sums = (SCHEMA, _sum_of(database, SCHEMA))
+                database.execute(f"INSERT INTO {SUMS_TABLE} VALUES (?, ?)", sums)  # noqa: S608
+
+
+def _compare(database: sqlite3.Connection, tables: Sequence[str]) -> None:
     (state,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     if state != "ok":
         raise sqlite3.DatabaseError(state)

@@ -53,8 +53,7 @@ class StateFile:
                 self._db.executescript(f"BEGIN;{schema}PRAGMA user_version = {version};COMMIT;")
             if path is not None:
                 prepare(self._db)
-                with self.together():
-                    guard(self._db)
+                guard(self._db)
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import CheckpointError, DiskError, WorkError
+from cxrtext.files import table_sums
+from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import inbox as module
 from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.inbox.status import read_status
@@ -208,3 +210,19 @@ def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
         kept = {entry.path.read_text() for entry in inbox.waiting(1_000_000)}
     assert len(acknowledged) > 20
     assert acknowledged <= kept
+
+
+def test_what_comes_while_another_process_compares_the_rows_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged_tables = table_sums.damaged_tables
+
+    def compare(*arguments: Any) -> list[str]:
+        inbox.put("PACS", b"x")
+        return damaged_tables(*arguments)
+
+    monkeypatch.setattr(database, "WAIT_S", 0.0)
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        monkeypatch.setattr(table_sums, "damaged_tables", compare)
+        Inbox(tmp_path / "in", reserve=0).close()
+        assert len(inbox.waiting(9)) == 1

@@ -142,8 +142,7 @@ class Database:
                 f"{VERSION}); name another folder"
             )
         if not read_only:
-            with self.transaction():
-                guard(self.connection)
+            guard(self.connection)
 
     def close(self) -> None:
         """Close the file."""

@@ -130,7 +130,6 @@ class ResultsFolder:
                 raise DataError(f"{path / FILE}: of another version of cxrtext; name a new folder")
             if create:
                 database.executescript(f"{_TABLES}PRAGMA user_version = {VERSION};")
-            database.execute("BEGIN IMMEDIATE" if create else "BEGIN")
             if compare:
                 guard(database, keep=create)
 
