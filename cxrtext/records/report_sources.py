@@ -55,7 +55,8 @@ def _parse(line: str) -> dict[str, Any] | str:
     return value
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+def objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Number of a line of JSON Lines and its object, or what is wrong with it."""
     with open_regular(path) as raw, open_text(raw, str(path)) as handle:
         for number, line in enumerate(read_lines(handle), 1):
             if line.strip():
@@ -63,7 +64,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
 
 
 def _rows(path: Path) -> Iterator[Row | Rejected]:
-    for number, value in _objects(path):
+    for number, value in objects(path):
         if isinstance(value, str):
             yield Rejected(f"line {number}", value)
             continue
@@ -79,7 +80,7 @@ def open_jsonl(path: Path) -> TextSource:
     """
     keys: dict[str, None] = {}
     wrong = ""
-    for number, value in islice(_objects(path), LOOKED_AT):
+    for number, value in islice(objects(path), LOOKED_AT):
         if isinstance(value, str):
             wrong = wrong or f"line {number}: {value}"
         else:

@@ -29,10 +29,13 @@ from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.records import Rejected
 from cxrtext.records.report_folder import printable, read_report_file, walk
+from cxrtext.records.report_sources import objects
 from cxrtext.records.rows import TABLES
 from cxrtext.records.text_source import REPORT_COLUMNS, SECTION_COLUMNS, choose_columns
 
 _HEAD = 256
+VERSION_COLUMNS = {"status", "time", "date", "accession"}
+"""Of a table, what says more of a report than its text."""
 
 Versions = Iterator[ReportVersion | Rejected]
 
@@ -42,8 +45,20 @@ def has_versions(path: Path) -> bool:
     if path.is_dir():
         return True
     if path.name.lower().endswith(TABLES):
-        return bool({"status", "time", "date", "accession"} & set(columns_of(path)))
+        return bool(VERSION_COLUMNS & set(columns_of(path)))
+    if path.suffix.lower() == ".jsonl":
+        _refuse_versions(path)
     return _kind(path) in ("hl7", "fhir")
+
+
+def _refuse_versions(path: Path) -> None:
+    """JSON Lines are texts alone: a withdrawn report is not to pass for one."""
+    for number, value in objects(path):
+        if found := sorted(VERSION_COLUMNS & set(value if isinstance(value, dict) else ())):
+            raise DataError(
+                f"{path}: line {number}: {found[0]!r} is read from tables alone; write the reports "
+                "as .csv or .parquet"
+            )
 
 
 def open_versions(path: Path) -> Versions:
