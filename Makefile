@@ -25,8 +25,8 @@ TEST_THREADS ?= 1
 TEST_ORDER ?=
 # Bytecode is written whatever the environment says: each worker, and each program that a test starts,
 # would else compile everything anew.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) TEST_ORDER=$(TEST_ORDER) \
-    $(BIN)/python -m pytest -q
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) OMP_WAIT_POLICY=PASSIVE \
+    TEST_ORDER=$(TEST_ORDER) $(BIN)/python -m pytest -q
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 .PHONY: install demo test test-all test-browser check format docs clean-demo

@@ -58,6 +58,18 @@ def one_core() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Of several threads sums differ, and a fork of a process that has them would wait for them.
+
+    For files whose tests compare work of this process with that of a job or a fork.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 SENTENCES = {
     "clear": "The lungs are clear.",
     "effusion": "Left pleural effusion.",

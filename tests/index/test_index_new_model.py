@@ -27,6 +27,8 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
 from cxrtext.records import read_manifest
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Upload = Callable[..., bytes]
 QUERY = "Left pleural effusion."
 
@@ -233,7 +235,6 @@ def _killed(work: Callable[[], object], seconds: float) -> bool:
     """Whether work in a fork was killed before it ended."""
     child = os.fork()
     if child == 0:
-        torch.set_num_threads(1)  # a fork has none of the threads that its work would wait for
         code = 1
         try:
             work()

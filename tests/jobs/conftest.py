@@ -1,11 +1,9 @@
 """A job of four shards, and what to compare it with."""
 
 import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from PIL import Image
 
 from tests import small_backbones
@@ -15,15 +13,8 @@ STUDIES = 110
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """A job that works in this process takes one thread, as a worker does, and leaves it at that.
-
-    The first of several would else fit what all of them rest on with more threads than the rest.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread(one_thread: None) -> None:
+    """A job that works in this process takes one, as a worker does, and leaves it at that."""
 
 
 @pytest.fixture(scope="session")
