@@ -513,7 +513,8 @@ def test_a_replacement_that_fails_is_whole(
     shown = drawn(42 if step == "add_images" else 43)
     assert (after == before) == (step == "add_images")
     np.testing.assert_array_equal(_pixels(after[-1]), _pixels(shown))
-    assert after[1] == {one["finding"]: one["probability"] for one in after[2]}
+    found = {one["finding"]: one["probability"] for one in after[2]}
+    assert after[1] == pytest.approx(found, abs=2e-6)  # of several threads the last digit differs
     assert len(list(uploads.iterdir())) == 1
 
 
