@@ -152,6 +152,5 @@ def test_the_longest_scorings_stop_no_search_and_no_end(
         f"p50 {usual[30]:.3f} s alone, {beside[50]:.3f} s beside; "
         f"p99 {usual[-1]:.3f} s, {beside[98]:.3f} s; scorings {dict(answers)}"
     )
-    assert answers[200] < 10, "a search waits for pieces of others' work, not for its end"
     stopped.set()
     ends(process)
