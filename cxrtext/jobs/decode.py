@@ -64,8 +64,7 @@ class DecodeWork:
         storage, plan, pool = _opened(self)
         size = int(plan.definition["--resize"])
         shard = _decoded(task, Preprocessing(resize=size, crop=size), pool)
-        if task.keep:
-            commit_shard(storage, plan.digest, shard)
+        commit_shard(storage, plan.digest, shard)
 
 
 def _open(work: DecodeWork) -> tuple[Storage, Plan, ReaderPool]:
@@ -84,14 +83,14 @@ def _looked_at(path: Path) -> tuple[Stamp | None, bytes | None]:
 
 def _decoded(task: Task, preprocessing: Preprocessing, pool: ReaderPool) -> Shard:
     paths = [Path(path) for path, _ in task.rows]
-    rejected, places = dict(task.aside), []
+    rejected: dict[int, str] = {}
+    places: list[int] = []
     squares, numbers, digests = [], [], []
     with ThreadPoolExecutor(2) as threads:
         looked = threads.map(_looked_at, paths)
         read = pool.map(paths, square=preprocessing)
-        for place, path, (stamp, digest), image in zip(
-            task.places, paths, looked, read, strict=True
-        ):
+        given = zip(paths, looked, read, strict=True)
+        for place, (path, (stamp, digest), image) in enumerate(given):
             if isinstance(image, ImageError):
                 rejected[place] = str(image)
             elif stamp is None or digest is None or stamp_of(path) != stamp:

@@ -4,19 +4,18 @@ Nothing is kept here that is needed later: a driver that is killed is started ag
 storage what is done.  Two drivers of one job do no harm, as a shard has the same bytes whoever
 makes it; they only do some work twice, which :class:`Part` avoids.
 
-A shard whose process is lost is tried again.  Lost again, its rows are tried in halves, without
-committing anything, until the rows are found that end a process each time they are tried alone;
-those are noted in ``aside/`` and the shard is made without them.
+A shard whose process is lost is tried again.  Lost again, it counts as failed, and the next run
+tries it once more: images are decoded in processes of their own, which none of them outlives, so
+that what ends a worker is its memory or its device.
 """
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count, islice
 
-from cxrtext.errors import InputError, NotFoundError, WorkError
+from cxrtext.errors import InputError, WorkError
 from cxrtext.files.storage import Storage
 from cxrtext.jobs.engines.engine import Engine, Outcome, Task
 from cxrtext.jobs.plan import Plan
@@ -24,11 +23,7 @@ from cxrtext.jobs.shards import ShardFile, committed
 from cxrtext.jobs.status import JobStatus, failures, forget_failure, note_failure, status_of
 from cxrtext.records import ImageRecord
 
-ASIDE = "aside/"
-"""Folder of notes on rows that were set aside, one ``000012.json`` a shard."""
-
 TRIES = 2  # how often something is tried whose process is lost
-MAX_ASIDE = 8  # rows of one shard that may be set aside: more than that is no matter of rows
 REFRESH_S = 2.0  # how often the storage is asked what others have done, at most,
 REFRESH_SHARE = 50  # and after how many times the time that it takes to ask
 WAIT_S = 1.0
@@ -59,78 +54,6 @@ class Running:
     progress: Callable[[JobStatus], None] = lambda _: None
 
 
-@dataclass(slots=True)
-class _Search:
-    """Which rows of a shard end the process that has them."""
-
-    task: Task  # the whole shard
-    left: list[tuple[int, ...]]  # indices of rows, to be tried together
-    tries: int = 0  # of the first of them
-    found: dict[int, str] = field(default_factory=dict)  # places, and how their process ended
-
-    @classmethod
-    def of(cls, task: Task) -> "_Search":
-        # First no row at all: what ends a process even so is no fault of an image.
-        return cls(task, [(), *_halves(tuple(range(len(task.rows))))])
-
-    def next(self) -> Task:
-        """The part to be tried now."""
-        chosen = self.left[0]
-        return replace(
-            self.task,
-            rows=tuple(self.task.rows[i] for i in chosen),
-            places=tuple(self.task.places[i] for i in chosen),
-            keep=False,
-        )
-
-    def take(self, lost: str | None) -> None:
-        """Take what became of the part; raises WorkError where no row is to blame."""
-        some, self.tries = self.left[0], self.tries + 1
-        if lost is not None and len(some) <= 1 and self.tries < TRIES:
-            return
-        self.left.pop(0)
-        self.tries = 0
-        if lost is None:
-            return
-        if not some:
-            raise WorkError(
-                f"a worker ends ({lost}) before it has an image: look at its memory and device, "
-                "or take fewer workers; what is done is kept"
-            )
-        if len(some) == 1:
-            self.found[self.task.places[some[0]]] = lost
-        else:
-            self.left[:0] = _halves(some)
-
-
-def _halves(rows: tuple[int, ...]) -> list[tuple[int, ...]]:
-    middle = len(rows) // 2
-    return [half for half in (rows[:middle], rows[middle:]) if half]
-
-
-def aside_of(storage: Storage) -> dict[int, dict[int, str]]:
-    """Places that were set aside, and why, by shard."""
-    found = {}
-    for name in storage.names(ASIDE):
-        try:
-            noted = json.loads(storage.read(name))
-        except NotFoundError:  # removed meanwhile, so that its rows are tried again
-            continue
-        found[int(noted["number"])] = {int(place): str(why) for place, why in noted["places"]}
-    return found
-
-
-def without(task: Task, aside: Mapping[int, str]) -> Task:
-    """A task without the rows that were set aside."""
-    kept = [i for i, place in enumerate(task.places) if place not in aside]
-    return replace(
-        task,
-        rows=tuple(task.rows[i] for i in kept),
-        places=tuple(task.places[i] for i in kept),
-        aside=tuple(sorted({**dict(task.aside), **aside}.items())),
-    )
-
-
 def image_tasks(
     records: Iterable[ImageRecord], size: int, start_s: float, each_s: float
 ) -> Iterator[Task]:
@@ -143,7 +66,7 @@ def image_tasks(
         rows = tuple((str(record.path), record.name) for record in islice(left, size))
         if not rows:
             return
-        yield Task(number, rows, tuple(range(len(rows))), limit_s=start_s + each_s * len(rows))
+        yield Task(number, rows, limit_s=start_s + each_s * len(rows))
 
 
 def drive(
@@ -207,10 +130,7 @@ class _Drive:
         self._storage, self._plan, self._engine, self._running = storage, plan, engine, running
         self._done = done
         self._failed: dict[int, str] = {}
-        self._aside = aside_of(storage)
         self._tries: Counter[int] = Counter()
-        self._searches: dict[int, _Search] = {}
-        self._searched: set[int] = set()
         self._under_way = 0
         self._ask_at = time.monotonic() + REFRESH_S
 
@@ -235,69 +155,33 @@ class _Drive:
     def _wanted(self, tasks: Iterable[Task]) -> Iterator[Task]:
         for task in tasks:
             if self._running.part.has(task.number) and task.number not in self._done:
-                yield without(task, self._aside.get(task.number, {}))
+                yield task
 
     def _submit(self, task: Task) -> None:
         self._engine.submit(task)
         self._under_way += 1
 
     def _take(self, outcome: Outcome) -> None:
-        number = outcome.task.number
+        number, lost = outcome.task.number, outcome.lost
         if isinstance(outcome.error, InputError):
             raise outcome.error
-        lost = outcome.lost
-        if outcome.error is not None:  # a disk or a network, and no fault of a row
-            self._again_or_fail(outcome.task, str(outcome.error))
-        elif number in self._searches:
-            self._go_on_searching(self._searches[number], lost)
-        elif lost is None:
+        if outcome.error is None and lost is None:
             return
-        else:
-            self._tries[number] += 1
-            if self._tries[number] < TRIES:
-                self._running.say(f"shard {number}: its worker is gone ({lost}); it is made again")
-                self._submit(outcome.task)
-            elif number in self._searched or not outcome.task.rows:
-                self._fail(number, f"its worker was lost {TRIES} times ({lost})")
+        self._tries[number] += 1
+        if lost is None:  # a disk or a network
+            if self._tries[number] > TRIES:
+                self._fail(number, str(outcome.error))
             else:
-                self._running.say(
-                    f"shard {number}: its worker is gone again ({lost}); looking for the "
-                    f"{self._plan.unit} that end it"
-                )
-                self._searches[number] = search = _Search.of(outcome.task)
-                self._submit(search.next())
-
-    def _go_on_searching(self, search: _Search, lost: str | None) -> None:
-        search.take(lost)
-        is_over = len(search.found) > MAX_ASIDE
-        if search.left and not is_over:
-            self._submit(search.next())
-            return
-        number = search.task.number
-        del self._searches[number]
-        self._searched.add(number)
-        self._tries[number] = 0
-        if is_over:
-            what = f"more than {MAX_ASIDE} of its {self._plan.unit} each end a worker"
-            self._fail(number, f"{what} ({lost}): look at its memory, its device and the files")
-            return
-        aside = {place: f"ended its process ({how})" for place, how in search.found.items()}
-        if aside:
-            noted = {"number": number, "places": sorted(aside.items())}
-            self._storage.commit(f"{ASIDE}{number:06d}.json", json.dumps(noted).encode())
-            self._running.say(
-                f"shard {number}: {len(aside)} of {len(search.task.rows)} {self._plan.unit} set "
-                "aside: alone, they end the process that has them"
-            )
-        self._submit(without(search.task, aside))
-
-    def _again_or_fail(self, task: Task, reason: str) -> None:
-        self._searches.pop(task.number, None)
-        self._tries[task.number] += 1
-        if self._tries[task.number] > TRIES or not task.keep:
-            self._fail(task.number, reason)
+                self._submit(outcome.task)
+        elif self._tries[number] < TRIES:
+            self._running.say(f"shard {number}: its worker is gone ({lost}); it is made again")
+            self._submit(outcome.task)
         else:
-            self._submit(task)
+            self._fail(
+                number,
+                f"its worker was lost {TRIES} times ({lost}): look at its memory and device, or "
+                "take fewer workers or a smaller --shard",
+            )
 
     def _fail(self, number: int, reason: str) -> None:
         self._failed[number] = reason

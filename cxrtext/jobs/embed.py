@@ -119,9 +119,7 @@ class EmbedWork:
     def __call__(self, task: Task) -> None:
         """Make a shard."""
         made = _opened(self)
-        shard = made.shard(task)
-        if task.keep:
-            commit_shard(made.storage, made.plan.digest, shard)
+        commit_shard(made.storage, made.plan.digest, made.shard(task))
 
 
 @dataclass(frozen=True)
@@ -143,10 +141,10 @@ class _Opened:
 
 def _shard_of(task: Task, parts: Sequence[EmbeddedImages]) -> Shard:
     places: list[int] = []
-    rejected = dict(task.aside)
+    rejected: dict[int, str] = {}
     for part in parts:
-        places += [task.places[row] for row in part.rows]
-        rejected |= {task.places[row]: reason for row, reason in part.failed}
+        places += part.rows
+        rejected |= dict(part.failed)
     some = [part for part in parts if part.rows]
     arrays: dict[str, NDArray[Any]] = {}
     labels: list[str] = []
@@ -157,8 +155,7 @@ def _shard_of(task: Task, parts: Sequence[EmbeddedImages]) -> Shard:
         arrays["sizes"] = np.concatenate([np.array(part.sizes, np.int32) for part in some])
         columns = [np.stack([part.labels[name] for name in labels], axis=1) for part in some]
         arrays["labels"] = np.concatenate(columns)
-    names = dict(zip(task.places, (name for _, name in task.rows), strict=True))
-    about = {"labels": labels, "images": digest_of_names([names[place] for place in places])}
+    about = {"labels": labels, "images": digest_of_names([task.rows[i][1] for i in places])}
     return Shard(task.number, places, rejected, about, arrays)
 
 

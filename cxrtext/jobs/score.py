@@ -97,9 +97,8 @@ class ScoreWork:
                 "lengths": np.array([len(value) for value in values], np.int64),
                 "values": np.concatenate(values).astype(np.float32),
             }
-        if task.keep:
-            shard = Shard(task.number, list(task.places), dict(task.aside), {}, arrays)
-            commit_shard(storage, plan.digest, shard)
+        shard = Shard(task.number, list(range(len(values))), {}, {}, arrays)
+        commit_shard(storage, plan.digest, shard)
 
 
 def _open(work: ScoreWork) -> tuple[Storage, Plan, Scorer]:
@@ -232,7 +231,7 @@ def _tasks(shards: Iterable[list[Group]]) -> Iterator[Task]:
     for number, groups in enumerate(shards):
         rows = tuple((g, *sentence) for g, group in enumerate(groups) for sentence in group)
         limit = START_S + SENTENCE_S * len(rows)
-        yield Task(number, rows, tuple(range(len(rows))), limit_s=limit)
+        yield Task(number, rows, limit_s=limit)
 
 
 def finish_score(
@@ -252,8 +251,7 @@ def finish_score(
         out: The table, CSV or Parquet by its ending.
         reports: Where the reports lie now; by default where they lay when the job was begun.
         model: Where the language model lies now, likewise.
-        max_rejected: How many rows and sentences may be rejected, those that were set aside
-            because they end their process among them.
+        max_rejected: How many rows and sentences may be rejected.
         table: What else :func:`cxrtext.language.score_reports` takes of ``a``, ``k``, ``fit``,
             ``tokens``, ``on_scored`` and ``offline``.
 
@@ -265,7 +263,6 @@ def finish_score(
     storage = open_storage(address)
     plan = read_plan(storage, KIND)
     done = require_ready(storage, plan, max_rejected)
-    aside = sum(file.rejected for file in done.values())
     shared = plan.shared
     reports, model = reports or Path(shared["source"]), model or shared["model"]
     options = ScoreOptions(
@@ -283,7 +280,6 @@ def finish_score(
     with scratch_folder(out.absolute().parent, "scores") as folder:
         known = folder / "scores.sqlite"
         _collect(storage, plan, done, known, scorer.identity, progress)
-        lost = "was set aside: alone, it ends the process that scores it" if aside else None
         summary = score_reports(
             reports,
             out,
@@ -295,10 +291,9 @@ def finish_score(
             longest=options.longest,
             cache=known,
             max_rejected=max_rejected,
-            unscored=lost,
             **table,
         )
-    if not summary.from_cache == summary.distinct_sentences == plan.rows - aside:
+    if not summary.from_cache == summary.distinct_sentences == plan.rows:
         raise CheckpointError(
             f"{storage.address}: the shards have {summary.from_cache} of "
             f"{summary.distinct_sentences} sentences; start the job anew in another folder"
@@ -318,7 +313,6 @@ def _collect(
     count = 0
     with ScoreCache(known, identity) as cache:
         for shard in every_shard(storage, plan, done, None):
-            count += len(shard.rejected)
             if not shard.places:
                 continue
             ends = np.cumsum(shard.arrays["lengths"])[:-1]

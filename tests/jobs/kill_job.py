@@ -246,7 +246,6 @@ def run(options: argparse.Namespace, parts: Parts | None) -> int:
         subprocess.run(finish("killed"), **quiet)  # type: ignore[call-overload]
     one, other = options.folder / "whole", options.folder / "killed"
     assert digests(other / "shards", "*") == digests(one / "shards", "*")
-    assert not (other / "aside").exists()
     assert not (other / "failed").exists() or not list((other / "failed").iterdir())
     indexes = [options.folder / f"{job}-index" for job in ("whole", "killed")]
     assert digests(indexes[1], "*.vectors") == digests(indexes[0], "*.vectors")

@@ -13,11 +13,10 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.jobs.decode import DecodeOptions, decode_job, finish_decode
 from cxrtext.jobs.driver import Part, Running
-from cxrtext.jobs.engines.engine import Outcome
 from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
 from cxrtext.language import score_reports
 from cxrtext.records import read_manifest
-from tests.jobs.here import Here, start
+from tests.jobs.here import start
 from tests.warm import Warm
 
 
@@ -81,33 +80,6 @@ def test_a_finish_that_was_killed_leaves_nothing_for_the_next_one(
     assert len(list(out.parent.iterdir())) == 1
     finish_score(str(scored), out)
     assert sorted(path.name for path in out.parent.iterdir()) == ["job.csv", "job.csv.meta.json"]
-
-
-def test_a_job_of_which_a_sentence_was_set_aside_is_finished_without_it(
-    archive_folder: Path, language_model: Path, tmp_path: Path
-) -> None:
-    class Poisoned(Here):
-        def next(self, wait_s: float) -> Outcome | None:
-            digests = [digest for _, digest, _ in self._tasks[-1].rows]
-            poison = poisoned or digests[:1]
-            poisoned[:] = poison
-            if set(poison) & set(digests):
-                return Outcome(self._tasks.pop(), lost="SIGSEGV")
-            return super().next(wait_s)
-
-    poisoned: list[bytes] = []
-    job, out = str(tmp_path / "job"), tmp_path / "sentences.csv"
-    reports = archive_folder / "reports.csv"
-    status = score_job(reports, job, language_model, ScoreOptions(shard=10), start=Poisoned)
-    assert (status.is_done, status.rejected) == (True, 1)
-    with pytest.raises(DataError, match="more than --max-rejected 0"):
-        finish_score(job, out, max_rejected=0)
-    summary = finish_score(job, out)
-    whole = score_reports(reports, tmp_path / "whole.csv", model=language_model, cache=False)
-    assert summary.distinct_sentences == whole.distinct_sentences - 1
-    assert summary.sentences == whole.sentences - summary.rejected < whole.sentences
-    rejected = (tmp_path / "sentences.csv.rejected.csv").read_text()
-    assert rejected.count("it ends the process that scores it") == summary.rejected
 
 
 def test_a_score_job_holds_no_text(scored: Path) -> None:

@@ -43,9 +43,7 @@ class EncodeWork:
     def __call__(self, task: Task) -> None:
         """Make a shard."""
         made = _opened(self)
-        shard = made.shard(task)
-        if task.keep:
-            commit_shard(made.storage, made.plan.digest, shard)
+        commit_shard(made.storage, made.plan.digest, made.shard(task))
 
 
 @dataclass(frozen=True)
@@ -64,19 +62,19 @@ class _Opened:
         preprocessing = self.encoder.backbone.preprocessing
         seen: list[NDArray[np.float64]] = []
         places: list[int] = []
-        rejected = dict(task.aside)
+        rejected: dict[int, str] = {}
         features: list[NDArray[np.float16]] = []
         sizes: list[tuple[int, int]] = []
         names = [name for _, name in task.rows]
         with closing(self.reader.squares([Path(path) for path, _ in task.rows])) as read:
             for rows, images, failed in full_batches(read):
-                rejected |= {task.places[row]: reason for row, reason in failed}
+                rejected |= dict(failed)
                 if images:
                     squares = [image.pixels for image in images]
                     named = [names[row] for row in rows]
                     features.append(self.encoder.features(squares, named, self.map))
                     seen.append(looks(np.stack(squares), preprocessing))
-                    places += [task.places[row] for row in rows]
+                    places += rows
                     sizes += [(image.height, image.width) for image in images]
         arrays: dict[str, NDArray[Any]] = {}
         if places:
@@ -85,8 +83,7 @@ class _Opened:
                 SIZES: np.array(sizes, np.int32),
                 LOOKS: np.concatenate(seen).astype(np.float32),
             }
-        by_place = dict(zip(task.places, names, strict=True))
-        about = {"images": digest_of_names(by_place[place] for place in places)}
+        about = {"images": digest_of_names(names[place] for place in places)}
         return Shard(task.number, places, rejected, about, arrays)
 
 

@@ -1,8 +1,8 @@
 """What an engine is given, what it gives back, and what it must guarantee.
 
-An engine is given tasks and gives outcomes back; it decides nothing else.  What to do again, what
-to set aside and what is done already is the driver's business (:mod:`cxrtext.jobs.driver`), and
-what a task does, committing its shard included, is the work's.
+An engine is given tasks and gives outcomes back; it decides nothing else.  What to do again and
+what is done already is the driver's business (:mod:`cxrtext.jobs.driver`), and what a task does,
+committing its shard included, is the work's.
 
 An engine must guarantee:
 
@@ -29,13 +29,10 @@ from cxrtext.errors import CxrTextError
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A shard to be made, or a part of one to be tried."""
+    """A shard to be made."""
 
     number: int  # of the shard, from 0
     rows: tuple[Any, ...]  # what the work needs of each row; the driver only counts them
-    places: tuple[int, ...]  # the place of each row in the shard, from 0
-    aside: tuple[tuple[int, str], ...] = ()  # places of rows set aside, and why
-    keep: bool = True  # whether the shard is committed; else the work is only tried
     limit_s: float = 3600.0  # seconds on the clock after which its process counts as lost
 
 

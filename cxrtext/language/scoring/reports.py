@@ -206,7 +206,6 @@ def score_reports(
     tokens: Path | str | None = None,
     max_rejected: int = 100,
     longest: int = MAX_PIECES,
-    unscored: str | None = None,
     on_scored: Callable[[EtaReport], None] | None = None,
     on_read: Callable[[int], None] | None = None,
     progress: Progress | None = None,
@@ -235,7 +234,6 @@ def score_reports(
         tokens: A table of word pieces with their log-likelihoods to write, CSV or Parquet.
         max_rejected: How many rows and sentences may be rejected.
         longest: Word pieces of the longest sentence that is scored; a longer one is rejected.
-        unscored: Why sentences that the cache has not are rejected; None: they are scored.
         on_scored: Called with what `eta_summary` describes, before the run ends.
         on_read: Called every few seconds with how many reports or sentences have been read.
         progress: Called with distinct sentences done and in all.
@@ -281,10 +279,6 @@ def score_reports(
                 partial.remove()
             raise
         resumed = work.look_up(partial, known)
-        if unscored is not None:
-            for sentence in work.drop_unscored():
-                rejects.add(_place(sentence), unscored)
-            check_text(source, work, studies, len(rejects.rows))
         groups = work.groups(language.window, scorer.batch_tokens)
         if loaded_from is None:
             scores = score_here(scorer, groups)

@@ -153,19 +153,6 @@ class SentenceStore:
                     for _, digest, pieces, _ in group
                 ]
 
-    def drop_unscored(self) -> Iterator[Sentence]:
-        """Take the sentences out that have no score, each as it stands in the text."""
-        unscored = "SELECT id FROM text WHERE tokens IS NULL"
-        yield from [
-            Sentence(*row)
-            for row in self.base.execute(
-                "SELECT study_id, section, position, sentence FROM sentence "  # noqa: S608 - ours
-                f"WHERE text IN ({unscored}) ORDER BY id"
-            )
-        ]
-        self.base.execute(f"DELETE FROM sentence WHERE text IN ({unscored})")  # noqa: S608 - ours
-        self.base.execute("DELETE FROM text WHERE tokens IS NULL")
-
     def example(self, number: int) -> str:
         """A sentence as written, by its place among the distinct ones with η, from 0."""
         query = (
