@@ -5,12 +5,11 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 
 from fastapi import Depends, FastAPI
-from fastapi.params import File, Form
+from fastapi.params import File
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 import cxrtext
-from cxrtext_api.gate.admission import BodyKind
 from cxrtext_api.gate.keys import KeyRing
 from cxrtext_api.gate.middleware import BODIES_HELD, Gate
 from cxrtext_api.observe.audit import AuditLog, note_subjects
@@ -44,16 +43,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         audit.close()
 
 
-def _bodies() -> dict[str, BodyKind]:
-    """What the body of each address is that takes one."""
-    found: dict[str, BodyKind] = {}
-    for route in (route for routes in ROUTES for route in routes.router.routes):
-        if isinstance(route, APIRoute) and route.body_field is not None:
-            info = route.body_field.field_info
-            found[route.path] = "form" if isinstance(info, Form) else "json"
-            if isinstance(info, File):
-                found[route.path] = "files"
-    return found
+def _taking_files() -> frozenset[str]:
+    """The addresses that take files."""
+    return frozenset(
+        route.path
+        for routes in ROUTES
+        for route in routes.router.routes
+        if isinstance(route, APIRoute)
+        and route.body_field is not None
+        and isinstance(route.body_field.field_info, File)
+    )
 
 
 def create_app(
@@ -91,7 +90,7 @@ def create_app(
         keys=app.state.keys,
         metrics=app.state.metrics,
         audit=app.state.audit,
-        bodies=_bodies(),
+        taking_files=_taking_files(),
         held=app.state.held,
     )
     add_problem_handlers(app)

@@ -19,7 +19,6 @@ class Settings(BaseModel):
         index: The index's folder, or several; without one there is no search.
         device: Where to compute.
         prompts: YAML file of the findings' prompts; CheX5's by default.
-        language_model: Folder or hub id of the language model that scores sentences.
         uploads: Folder for images that are added over HTTP; without one none can be.
         read_only: Whether to refuse to add and delete images; of a replica that is so anyway.
         inbox: Folder of what hospital systems sent (``cxrtext listen``), for the metrics alone.
@@ -59,7 +58,6 @@ class Settings(BaseModel):
     index: Path | tuple[Path, ...] | None = None
     device: str = "cpu"
     prompts: Path | None = None
-    language_model: str | None = None
     uploads: Path | None = None
     read_only: bool = False
     inbox: Path | None = None

@@ -21,14 +21,12 @@ from cxrtext.client.models import (
     ImagePage,
     ModelInfo,
     Prompts,
-    ScoredText,
     SentResult,
     SentResults,
     Verified,
     Worklist,
 )
 from cxrtext.client.transport import RETRIES, ApiError, Transport
-from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ImageError
 
 if TYPE_CHECKING:
@@ -281,14 +279,6 @@ class Client:
         return Deleted.model_validate_json(response.content).deleted
 
     # --- text ---
-
-    def score_text(
-        self, sentences: Sequence[str], a: float = DEFAULT_A, k: float = DEFAULT_K
-    ) -> ScoredText:
-        """Pseudo-log-likelihoods of sentences, and class probabilities ``a · p^k``."""
-        asked = {"sentences": list(sentences), "a": a, "k": k}
-        response = self._transport.send("POST", "/v1/score-text", json=asked)
-        return ScoredText.model_validate_json(response.content)
 
     # --- inside ---
 

@@ -8,9 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cxrtext.defaults import DEFAULT_A, DEFAULT_K
-from cxrtext.service.limits import MAX_QUERY_CHARACTERS, MAX_SCORED_SENTENCES
-
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Score = Annotated[float, Field(ge=-1.001, le=1.001, description="A similarity, in [-1, 1].")]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -166,7 +163,6 @@ class LimitInfo(Answer):
     max_prompts: int
     max_sentence_characters: int
     max_report_characters: int
-    max_sentences: int = Field(description="Of POST /v1/score-text.")
 
 
 class ModelInfo(Answer):
@@ -188,7 +184,6 @@ class ModelInfo(Answer):
     )
     knows_sentences: bool = Field(default=False, description="The same of sentences.")
     has_index: bool
-    has_language_model: bool = Field(description="Whether /v1/score-text answers.")
     takes_images: bool = Field(description="Whether images can be added.")
     has_results: bool = Field(default=False, description="Whether /v1/results answers.")
     has_worklist: bool = Field(default=False, description="Whether /v1/worklist answers.")
@@ -656,58 +651,6 @@ class Found(Answer):
     offset: Count = 0
     k: Count
 
-
-class ScoredSentence(Answer):
-    """What the language model says of a sentence; its text is not repeated."""
-
-    model_config = example(sentence_index=0, log_likelihood=-9.81, tokens=6, unknown=0, eta=0.0064)
-
-    sentence_index: Count = Field(description="Its place in what was sent, from 0.")
-    log_likelihood: float = Field(le=0, description="Pseudo-log-likelihood, in nats.")
-    tokens: Count = Field(description="Word pieces.")
-    unknown: Count = Field(
-        default=0, description="Words that the language model's vocabulary lacks."
-    )
-    eta: Probability | None = Field(
-        description="Estimated class probability; null where too few words are known."
-    )
-    reason: str | None = Field(default=None, description="Why there is no eta.")
-
-
-class ScoredText(Answer):
-    """Pseudo-log-likelihoods of sentences, in the order in which they were sent."""
-
-    model: str = Field(description="The language model.")
-    sentences: list[ScoredSentence]
-    warning: str | None = Field(
-        default=None, description="That the text is foreign to the language model."
-    )
-
-
-class ScoreTextRequest(BaseModel):
-    """Sentences to score.
-
-    Args:
-        sentences: The sentences.
-        a: Scale of the class probability.
-        k: Exponent on the likelihood.
-    """
-
-    model_config = ConfigDict(
-        strict=True,  # neither true nor "0.3" is a number
-        json_schema_extra={
-            "examples": [{"sentences": ["The lungs are clear.", "Left pleural effusion."]}]
-        },
-    )
-
-    sentences: list[Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]] = Field(
-        min_length=1, max_length=MAX_SCORED_SENTENCES
-    )
-    a: float = Field(default=DEFAULT_A, gt=0, lt=1)
-    k: float = Field(default=DEFAULT_K, ge=0, le=10)
-
-
-# --- hospital systems ---
 
 When = Annotated[datetime, Field(description="ISO 8601, UTC.")]
 

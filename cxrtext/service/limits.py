@@ -13,11 +13,6 @@ MAX_PROMPTS = 64
 MAX_RESULTS = 1_000
 MAX_REPORT_CHARACTERS = 20_000
 MAX_REPORT_SENTENCES = 256
-MAX_SCORED_SENTENCES = 256
-MAX_SCORED_CHARACTERS = 20_000
-
-MAX_MULTIPLICATIONS = 5 * 10**12
-"""Of the sentences that are scored for one question: about a minute on two cores."""
 
 TURN_MULTIPLICATIONS = 10**9
 """Of a language model between two pauses: some hundredths of a second."""
@@ -54,28 +49,6 @@ def check_prompts(prompts: "Mapping[str, Prompts]") -> None:
         raise InputError(f"{len(phrases)} prompts; give between 1 and {MAX_PROMPTS}")
     for phrase in phrases:
         check_sentence(phrase)
-
-
-def check_scored(sentences: Sequence[str]) -> None:
-    """Refuse sentences to score that are too many, or of which one is empty or too long."""
-    if not 1 <= len(sentences) <= MAX_SCORED_SENTENCES:
-        raise InputError(f"{len(sentences)} sentences; give between 1 and {MAX_SCORED_SENTENCES}")
-    if sum(map(len, sentences)) > MAX_SCORED_CHARACTERS:
-        raise InputError(
-            f"the sentences have more than {MAX_SCORED_CHARACTERS} characters together"
-        )
-    for sentence in sentences:
-        check_sentence(sentence)
-
-
-def check_scoring(lengths: Sequence[int], multiplications: int) -> None:
-    """Refuse sentences of so many word pieces that would take too long to score (InputError)."""
-    if multiplications > MAX_MULTIPLICATIONS:
-        raise InputError(
-            f"the sentences have {sum(lengths)} word pieces, the longest {max(lengths)}, and would "
-            f"take {multiplications / MAX_MULTIPLICATIONS:.1f} times the work that one question "
-            "may take; it grows with the square of a sentence's length: send fewer or shorter ones"
-        )
 
 
 def tokens_a_turn(multiplications: int) -> int:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext import models
-from cxrtext.errors import DataError, InputError, NotFoundError, UnavailableError
+from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import calibration_beside
 from cxrtext.evaluation.verdicts.judge import Judge
@@ -59,20 +58,12 @@ from cxrtext.service.limits import (
     check_count,
     check_prompts,
     check_query,
-    check_scored,
-    check_scoring,
     check_sentence,
     tokens_a_turn,
 )
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
-
-if TYPE_CHECKING:  # the language model is loaded by few
-    from cxrtext.language import SentenceScores
-    from cxrtext.language.scoring.score import Pieces
-    from cxrtext.language.scoring.scorer import Scorer
-    from cxrtext.models import MaskedLanguageModel
 
 T = TypeVar("T")
 READERS = 2
@@ -93,7 +84,6 @@ class Service:
 
     Args:
         prompts: Prompts of zero-shot classification; CheX5's by default.
-        language_model: Scores sentences by themselves.
 
     Raises:
         CheckpointError: The calibration or the verdicts beside the model, or what is familiar to
@@ -105,10 +95,8 @@ class Service:
         model: ImageTextModel,
         archive: Archive | None = None,
         prompts: Mapping[str, Prompts] | None = None,
-        language_model: "MaskedLanguageModel | None" = None,
     ) -> None:
         self.model = model
-        self.language_model = language_model
         self._archive = archive
         # Each process is started when a file first needs it, and ends with the service.
         self._readers = ReaderPool(READERS)
@@ -116,7 +104,6 @@ class Service:
         self._lock = threading.RLock()
         self._texts = TextMemory(model)
         self._references = References(model, archive)
-        self._made_scorer: Scorer | None = None
         self.prompts = dict(prompts or CHEX5_PROMPTS)
         self.calibration = calibration_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
@@ -190,8 +177,6 @@ class Service:
         texts = self.embed_sentences([WARM_SENTENCE])
         with torch.inference_mode():
             self.model.scores(regions, texts)
-        if self.language_model is not None:
-            self.score_text([WARM_SENTENCE])
         if self._archive is not None:
             self._archive.search(Query(texts=texts), 1)
             self._archive.search(Query(image=mean_region(regions.float()).cpu()[0]), 1)
@@ -313,55 +298,6 @@ class Service:
         for sentence in sentences:
             check_sentence(sentence)
         return not self._texts.missing(sentences)
-
-    def score_text(self, sentences: Sequence[str]) -> "SentenceScores":
-        """Pseudo-log-likelihoods of sentences by the language model.
-
-        Raises:
-            UnavailableError: The service was loaded without a language model.
-            InputError: There are too many sentences, one is empty or too long, or they would
-                take too long together.
-        """
-        return finish(self.score_text_pausing(sentences))
-
-    def score_text_pausing(self, sentences: Sequence[str]) -> "Pausing[SentenceScores]":
-        """As :meth:`score_text`, with pauses."""
-        from cxrtext.language.scoring.score import score_pausing
-
-        scorer, pieces, _ = self._to_score(sentences)
-        yield
-        return (yield from within(self._lock, score_pausing(scorer, pieces)))
-
-    def cost_of_scoring(self, sentences: Sequence[str]) -> int:
-        """Multiplications that :meth:`score_text` would take; errors are the same."""
-        return self._to_score(sentences)[2]
-
-    def _to_score(self, sentences: Sequence[str]) -> "tuple[Scorer, list[Pieces], int]":
-        """What scores sentences, their word pieces, and the multiplications it takes."""
-        check_scored(sentences)
-        if self.language_model is None:
-            raise UnavailableError("no language model is loaded; start with --language-model")
-        from cxrtext.language.scoring.score import encode_sentences
-
-        scorer = self._scorer(self.language_model)
-        pieces = encode_sentences(self.language_model.tokenizer, sentences)
-        lengths = [len(sentence) for sentence in set(pieces)]
-        multiplications = scorer.multiplications(lengths)
-        check_scoring(lengths, multiplications)
-        return scorer, pieces, multiplications
-
-    def _scorer(self, language: "MaskedLanguageModel") -> "Scorer":
-        """The language model arranged for scoring, once for all questions."""
-        from cxrtext.language.scoring.scorer import Scorer
-
-        with self._lock:
-            if self._made_scorer is None or self._made_scorer.language is not language:
-                config = language.model.config
-                wide, inner = int(config.hidden_size), int(config.intermediate_size)
-                tokens = tokens_a_turn(4 * wide**2 + 2 * wide * inner)
-                on_cpu = language.model.device.type == "cpu"
-                self._made_scorer = Scorer(language, batch_tokens=tokens if on_cpu else None)
-            return self._made_scorer
 
     # --- questions ---
 
@@ -567,7 +503,7 @@ def turned(service: Service) -> Service | None:
     if models != {model.fingerprint}:
         model = load_model(checkpoint, str(model.device))
     archive = open_index(folders, model)
-    return Service(model, archive, service.prompts, service.language_model)
+    return Service(model, archive, service.prompts)
 
 
 def threads_for(work: Callable[[], object]) -> int:
@@ -598,7 +534,6 @@ def load_service(
     index: str | Path | Sequence[str | Path] | None = None,
     *,
     prompts: Mapping[str, Prompts] | None = None,
-    language_model: str | Path | None = None,
     device: str = "cpu",
     wait_s: float = WAIT_S,
 ) -> Service:
@@ -608,14 +543,12 @@ def load_service(
         checkpoint: The model's folder; by default the one noted in the index.
         index: The index's folder, or those of several that are searched as one.
         prompts: Prompts of zero-shot classification; CheX5's by default.
-        language_model: Folder or hub id of a masked language model, to score sentences with.
         device: Where to compute.
         wait_s: How long to wait where another process commits a change of the index.
 
     Raises:
         CheckpointError: A folder is damaged, or the two do not belong together.
         DataError: Neither is given.
-        HubError: The language model is not here, and the hub cannot be reached.
     """
     folders = [index] if isinstance(index, str | Path) else list(index or ())
     if checkpoint is None and not folders:
@@ -626,10 +559,7 @@ def load_service(
         assert archive is not None  # noqa: S101 - one of the two is there
         model = archive.model.to(device)
     try:
-        language = language_model and models.load_masked_language_model(
-            language_model, device=device
-        )
-        return Service(model, archive, prompts, language or None)
+        return Service(model, archive, prompts)
     except BaseException:
         if archive is not None:
             archive.close()

@@ -21,7 +21,6 @@ from cxrtext.client import ApiError, Client, ImageId
 from cxrtext.client.models import Prompts
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
-from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
@@ -35,15 +34,11 @@ READER, WRITER = "reader-0123456789", "writer-0123456789"
 
 @pytest.fixture(scope="module")
 def whole_service(
-    model: ImageTextModel,
-    index_folder: Path,
-    language_model: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    model: ImageTextModel, index_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Service:
     """A service of everything, with an index of the tests' own."""
     folder = shutil.copytree(index_folder, tmp_path_factory.mktemp("client") / "index")
-    language = load_masked_language_model(language_model)
-    return Service(model, open_index(folder, model), language_model=language)
+    return Service(model, open_index(folder, model))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +97,6 @@ def test_a_server_in_this_process(inside: Client, png: bytes) -> None:
 def test_what_is_loaded(reader: Client, writer: Client, whole_service: Service) -> None:
     about = reader.model()
     assert about.model == whole_service.model.fingerprint
-    assert about.has_language_model
     assert about.takes_images
     assert (about.access.key_id, about.access.scopes) == ("r", ["read"])
     assert writer.model().access.scopes == ["read", "write"]
@@ -199,12 +193,6 @@ def test_the_images_of_the_archive(reader: Client, data_folder: Path) -> None:
     assert detail.report[0].section == "findings"
     shown = np.asarray(Image.open(BytesIO(reader.picture(KNOWN.value))))
     np.testing.assert_array_equal(shown, np.asarray(Image.open(data_folder / KNOWN.value)))
-
-
-def test_sentences_are_scored_over_http(reader: Client) -> None:
-    scored = reader.score_text(["The lungs are clear.", "Left pleural effusion."], a=0.1)
-    assert [one.sentence_index for one in scored.sentences] == [0, 1]
-    assert all(one.log_likelihood < 0 < (one.eta or 0) < 0.1 for one in scored.sentences)
 
 
 def drawn(seed: int) -> bytes:

@@ -58,7 +58,7 @@ def test_model_tells_what_is_loaded(client: TestClient, model: ImageTextModel) -
     assert body["index"]["candidates"] == "flat"
     assert body["exact"] is True
     assert body["calibrated"] is False
-    assert (body["has_language_model"], body["takes_images"]) == (False, False)
+    assert body["takes_images"] is False
     assert body["limits"]["max_results"] == 1000
     assert body["limits"]["max_prompts"] == 64
     assert body["limits"]["max_body_bytes"] == body["max_body_bytes"] == 64 * 2**20

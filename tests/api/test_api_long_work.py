@@ -7,16 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cxrtext.errors import InputError
-from cxrtext.index import open_index
-from cxrtext.language.scoring.scorer import Scorer
-from cxrtext.models import ImageTextModel
-from cxrtext.models.masked_lm import load_masked_language_model
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service import Service
 from cxrtext.service.limits import TURN_TOKENS, tokens_a_turn
@@ -203,117 +198,11 @@ def test_a_failure_of_work_is_told() -> None:
         asyncio.run(asked(engine.work, fail()))
 
 
-def test_what_scoring_costs_grows_with_the_square(language_model: Path) -> None:
-    scorer = Scorer(load_masked_language_model(language_model))
-    config = scorer.language.model.config
-    wide, inner, vocabulary = config.hidden_size, config.intermediate_size, config.vocab_size
-    of_token = 4 * wide * wide + 2 * wide * inner + 2 * 12 * wide  # of 12 tokens, 2 of them special
-    of_copy = 12 * config.num_hidden_layers * of_token + wide * wide + wide * vocabulary
-    assert scorer.multiplications([10]) == 10 * of_copy
-    assert scorer.multiplications([10, 10]) == 20 * of_copy
-    assert scorer.multiplications([60]) > 20 * scorer.multiplications([10]) / 2
-    assert scorer.multiplications([200]) == 2 * scorer.multiplications([100]), "the window is full"
-
-
 def test_a_turn_is_of_bounded_cost() -> None:
     fewest, most = TURN_TOKENS
     assert tokens_a_turn(1) == most
     assert tokens_a_turn(10**12) == fewest
     assert fewest < tokens_a_turn(10**6) < most
-
-
-@pytest.fixture
-def speaking(model: ImageTextModel, index_folder: Path, language_model: Path) -> Service:
-    """A service with a language model."""
-    index = open_index(index_folder, model)
-    return Service(model, index, language_model=load_masked_language_model(language_model))
-
-
-def long_sentence(number: int) -> str:
-    """A sentence of 1,998 word pieces without a blank."""
-    return "e-" * 990 + f"e-{number:016d}"
-
-
-def test_a_search_does_not_wait_for_sentences_that_are_scored(
-    speaking: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    turns: list[int] = []
-    score = speaking.score_text_pausing
-
-    def in_the_middle(sentences: Any) -> Pausing[Any]:
-        work = score(sentences)
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                return end.value
-            turns.append(1)
-            yield
-            while len(turns) == 2 and not go_on.is_set():
-                begun.set()
-                time.sleep(STEP)
-                yield
-
-    body = {"sentences": [long_sentence(i) for i in range(9)]}
-    with serve(speaking) as client, ThreadPoolExecutor(1) as pool:
-        monkeypatch.setattr(speaking, "score_text_pausing", in_the_middle)
-        scored = pool.submit(client.post, "/v1/score-text", json=body)
-        try:
-            assert begun.wait(600)
-            for i in range(5):
-                assert client.post("/v1/search", data={"query": f"Edema {i}."}).status_code == 200
-            assert not scored.done()
-        finally:
-            go_on.set()
-        assert scored.result(120).status_code == 200
-    assert len(turns) >= 9, "long sentences are scored in turns"
-
-
-def test_sentences_that_would_take_too_long_are_refused_before(
-    speaking: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cxrtext.service.limits.MAX_MULTIPLICATIONS", 10**9)
-
-    def never(*_: Any) -> None:
-        raise AssertionError("the work was begun")
-
-    with serve(speaking) as client:
-        short = client.post("/v1/score-text", json={"sentences": ["The lungs are clear."]})
-        assert short.status_code == 200
-        monkeypatch.setattr(Scorer, "score_pausing", never)
-        body = {"sentences": [long_sentence(i) for i in range(9)]}
-        response = client.post("/v1/score-text", json=body)
-    detail = check_problem(response, 422, "word pieces")["detail"]
-    assert "e-" not in detail
-
-
-def test_many_that_score_are_turned_away_and_searches_are_not(
-    speaking: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    score = speaking.score_text_pausing
-
-    def held(sentences: Any) -> Pausing[Any]:
-        begun.set()
-        while not go_on.is_set():
-            time.sleep(STEP)
-            yield
-        return (yield from score(sentences))
-
-    monkeypatch.setattr("cxrtext_api.runtime.resources.QUESTIONS_SCORED", 1 / 32)
-    body = {"sentences": ["The lungs are clear."]}
-    with serve(speaking) as client, ThreadPoolExecutor(1) as pool:
-        monkeypatch.setattr(speaking, "score_text_pausing", held)
-        first = pool.submit(client.post, "/v1/score-text", json=body)
-        assert begun.wait(600)
-        refused = client.post("/v1/score-text", json=body)
-        check_problem(refused, 503, "waiting")
-        assert int(refused.headers["retry-after"]) > 0
-        assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
-        go_on.set()
-        assert first.result(600).status_code == 200
-        assert client.post("/v1/score-text", json=body).status_code == 200
 
 
 def test_a_search_does_not_wait_for_pictures(

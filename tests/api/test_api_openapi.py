@@ -59,7 +59,6 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         ("post", "/v1/search"),
         ("post", "/v1/search/export"),
         ("post", "/v1/verify"),
-        ("post", "/v1/score-text"),
         ("post", "/v1/images"),
         ("delete", "/v1/images"),
         ("delete", "/v1/images/{image_id}"),

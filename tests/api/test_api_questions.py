@@ -280,7 +280,6 @@ def test_a_form_route_takes_no_json(client: TestClient, check_problem: Any, rout
     response = client.post(f"/v1/{route}", json={"image_id": "images/s01.png"})
     body = check_problem(response, 415)
     assert "multipart/form-data" in body["detail"]
-    check_problem(client.post("/v1/score-text", data={"sentences": "A."}), 415, "application/json")
 
 
 @pytest.mark.parametrize(

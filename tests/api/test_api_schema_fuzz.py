@@ -24,7 +24,6 @@ from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 
 from cxrtext.index import open_index  # noqa: E402
 from cxrtext.models import ImageTextModel  # noqa: E402
-from cxrtext.models.masked_lm import load_masked_language_model  # noqa: E402
 from cxrtext.pacs.results.folder import ResultsFolder  # noqa: E402
 from cxrtext.service import Service  # noqa: E402
 from cxrtext_api.app import create_app  # noqa: E402
@@ -53,27 +52,23 @@ CHECKED = (
 
 @pytest.fixture(scope="module")
 def address(
-    model: ImageTextModel,
-    index_folder: Path,
-    language_model: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    model: ImageTextModel, index_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """A real server with everything that a route can want, and an index of its own."""
     folder = tmp_path_factory.mktemp("fuzz")
-    with listening(folder, model, index_folder, language_model) as url:
+    with listening(folder, model, index_folder) as url:
         yield url
 
 
 @contextmanager
 def listening(
-    folder: Path, model: ImageTextModel, index_folder: Path, language_model: Path, **options: Any
+    folder: Path, model: ImageTextModel, index_folder: Path, **options: Any
 ) -> Iterator[str]:
     """A server's address."""
     shutil.copytree(index_folder, folder / "index")
     service = Service(
         model,
         open_index(folder / "index", model),
-        language_model=load_masked_language_model(language_model),
     )
     ResultsFolder(folder / "results")
     settings = Settings(
@@ -147,7 +142,7 @@ NOT_CHECKED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("guarded", [False, True], ids=["without keys", "with a key"])
 def test_every_check_of_schemathesis(
-    model: ImageTextModel, index_folder: Path, language_model: Path, tmp_path: Path, guarded: bool
+    model: ImageTextModel, index_folder: Path, tmp_path: Path, guarded: bool
 ) -> None:
     options: dict[str, Any] = {}
     header: list[str] = []
@@ -156,7 +151,7 @@ def test_every_check_of_schemathesis(
         key = add_key(tmp_path / "keys", "fuzz", ("read", "write", "metrics"))
         options["keys_file"] = tmp_path / "keys"
         header = ["-H", f"Authorization: Bearer {key}"]
-    with listening(tmp_path, model, index_folder, language_model, **options) as url:
+    with listening(tmp_path, model, index_folder, **options) as url:
         command += [
             "run",
             *header,

@@ -1,19 +1,13 @@
 """A report against an image, and the likelihood of sentences."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from fastapi.testclient import TestClient
 
-from cxrtext.index import open_index
-from cxrtext.language import score_sentences_detailed
-from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.masked_lm import load_masked_language_model
-from cxrtext.objectives import class_probability
+from cxrtext.models import load_model
 from cxrtext.service import Service
 
 REPORT = """INDICATION: Cough.
@@ -107,73 +101,3 @@ def test_a_report_that_cannot_be_verified(
 
 def test_verify_wants_an_image(client: TestClient, check_problem: Any) -> None:
     check_problem(client.post("/v1/verify", data={"report": "Effusion."}), 422, "give an image")
-
-
-@pytest.fixture
-def speaking(
-    model: ImageTextModel, index_folder: Path, language_model: Path, serve: Any
-) -> Iterator[TestClient]:
-    """A client of a server with a language model."""
-    language = load_masked_language_model(language_model)
-    service = Service(model, open_index(index_folder, model), language_model=language)
-    with serve(service) as made:
-        yield made
-
-
-SENTENCES = ["The lungs are clear.", "Left pleural effusion.", "The lungs are clear."]
-
-
-def test_sentences_are_scored(speaking: TestClient, language_model: Path) -> None:
-    response = speaking.post("/v1/score-text", json={"sentences": SENTENCES, "a": 0.1, "k": 0.5})
-    assert response.status_code == 200, response.text
-    assert "lungs" not in response.text  # a sentence's text is not repeated
-    body = response.json()
-    expected = score_sentences_detailed(SENTENCES, load_masked_language_model(language_model))
-    eta = class_probability(torch.from_numpy(expected.log_likelihood), a=0.1, k=0.5)
-    assert [one["sentence_index"] for one in body["sentences"]] == [0, 1, 2]
-    for one, value, count, probability in zip(
-        body["sentences"], expected.log_likelihood, expected.n_tokens, eta, strict=True
-    ):
-        assert one["log_likelihood"] == pytest.approx(value, abs=1e-5)
-        assert one["tokens"] == count
-        assert one["eta"] == pytest.approx(float(probability), rel=1e-4)
-        assert (one["unknown"], one["reason"]) == (0, None)
-    assert body["warning"] is None
-    assert speaking.get("/v1/model").json()["has_language_model"] is True
-
-
-def test_a_sentence_of_unknown_words_has_no_eta(speaking: TestClient) -> None:
-    sentences = ["The lungs are clear.", "Легкие чистые.", "x" * 1999]
-    response = speaking.post("/v1/score-text", json={"sentences": sentences})
-    body = response.json()
-    assert [one["unknown"] for one in body["sentences"]] == [0, 2, 1]
-    assert [one["eta"] is None for one in body["sentences"]] == [False, True, True]
-    assert body["sentences"][0]["reason"] is None
-    assert body["sentences"][1]["reason"].startswith("half of its words or more")
-    assert body["warning"].startswith("42.9% of the words")
-
-
-def test_without_a_language_model(client: TestClient, check_problem: Any) -> None:
-    response = client.post("/v1/score-text", json={"sentences": SENTENCES})
-    check_problem(response, 503, "--language-model")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"sentences": []},
-        {"sentences": "The lungs are clear."},
-        {"sentences": ["e" * 2001]},
-        {"sentences": ["A."] * 257},
-        {"sentences": ["A."], "a": 1},
-        {"sentences": ["A."], "k": -1},
-        {"sentences": ["e" * 2000] * 11},
-        {"sentences": ["  "]},
-        [],
-    ],
-)
-def test_sentences_that_cannot_be_scored(
-    speaking: TestClient, check_problem: Any, body: Any
-) -> None:
-    check_problem(speaking.post("/v1/score-text", json=body), 422)

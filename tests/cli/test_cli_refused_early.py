@@ -227,7 +227,6 @@ serve --model GONE
 serve --model DATA
 serve --index GONE
 serve --model CHECKPOINT --prompts GONE
-serve --model CHECKPOINT --language-model GONE/GONE/GONE
 serve --model CHECKPOINT --host 0.0.0.0
 serve --model CHECKPOINT --cors-origin x
 serve --model CHECKPOINT --uploads FILE

@@ -8,7 +8,6 @@ from cxrtext.language.scoring.masked_copies import MaskedCopies
 from cxrtext.language.scoring.network import MaskedNetwork
 from cxrtext.language.scoring.settings import VARIANTS, Variant
 from cxrtext.models.masked_lm import MaskedLanguageModel
-from cxrtext.pausing import Pausing
 
 TEXTS = [
     "The lungs are clear.",
@@ -62,13 +61,13 @@ def test_word_pieces_are_counted_and_order_is_kept(tiny: MaskedLanguageModel) ->
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Copies and tokens of each forward pass, filled as the test goes."""
     seen: list[tuple[int, int]] = []
-    plain = MaskedNetwork.log_probabilities_pausing
+    plain = MaskedNetwork.log_probabilities
 
-    def noted(network: MaskedNetwork, copies: MaskedCopies, mask_id: int) -> Pausing[torch.Tensor]:
+    def noted(network: MaskedNetwork, copies: MaskedCopies, mask_id: int) -> torch.Tensor:
         seen.append((len(copies.masked), copies.masked.numel()))
         return plain(network, copies, mask_id)
 
-    monkeypatch.setattr(MaskedNetwork, "log_probabilities_pausing", noted)
+    monkeypatch.setattr(MaskedNetwork, "log_probabilities", noted)
     return seen
 
 

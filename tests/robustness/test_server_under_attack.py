@@ -1,6 +1,5 @@
 """The real server while callers ask for the longest work, say nothing, send and read slowly."""
 
-import json
 import random
 import signal
 import socket
@@ -13,22 +12,21 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
-SILENT, HALF_OPEN, SLOW_READERS, SCORING = 60, 20, 10, 9
+SILENT, HALF_OPEN, SLOW_READERS, VERIFYING = 60, 20, 10, 9
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
-def server(
-    checkpoint: Path, index_folder: Path, language_model: Path, tmp_path: Path
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(checkpoint: Path, index_folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``cxrtext serve`` as a user starts it, and its address."""
     command = [sys.executable, "-c", "from cxrtext_cli.main import main; main()", "serve"]
     options = {
         "--model": checkpoint,
         "--index": index_folder,
-        "--language-model": language_model,
         "--port": 0,
     }
     arguments = [str(part) for pair in options.items() for part in pair]
@@ -75,7 +73,7 @@ def ask(address: str, path: str, body: bytes | None = None, kind: str = "") -> t
 
 def search(address: str) -> tuple[int, float]:
     body = b"query=Left+pleural+effusion.&k=5"
-    return ask(address, "/v1/search", body, "application/x-www-form-urlencoded")
+    return ask(address, "/v1/search", body, FORM)
 
 
 def searches(address: str, count: int) -> list[float]:
@@ -128,29 +126,29 @@ def test_silent_slow_and_half_open_connections_stop_nobody(
 
 
 @pytest.mark.slow
-def test_the_longest_scorings_stop_no_search_and_no_end(
+def test_the_longest_reports_stop_no_search_and_no_end(
     server: tuple[subprocess.Popen[str], str],
 ) -> None:
     process, address = server
     usual = searches(address, 60)
-    # Sentences without blanks, each of as many word pieces as characters.
-    sentence = "ab" * 999
-    body = json.dumps({"sentences": [f"{sentence[:-1]}{i}" for i in range(9)]}).encode()
     answers: Counter[int] = Counter()
     stopped = threading.Event()
 
-    def score() -> None:
+    def verify(number: int) -> None:
+        asked = 0
         while not stopped.is_set():
-            answers[ask(address, "/v1/score-text", body, "application/json")[0]] += 1
+            asked += 1
+            report = " ".join(f"Nodule {number} {asked} {i} of the left lung." for i in range(256))
+            form = urlencode({"image_id": "images/s01.png", "report": report})
+            answers[ask(address, "/v1/verify", form.encode(), FORM)[0]] += 1
 
-    callers = [threading.Thread(target=score, daemon=True) for _ in range(SCORING)]
+    callers = [threading.Thread(target=verify, args=(n,), daemon=True) for n in range(VERIFYING)]
     for caller in callers:
         caller.start()
-    time.sleep(1)
     beside = searches(address, 100)
     print(
         f"p50 {usual[30]:.3f} s alone, {beside[50]:.3f} s beside; "
-        f"p99 {usual[-1]:.3f} s, {beside[98]:.3f} s; scorings {dict(answers)}"
+        f"p99 {usual[-1]:.3f} s, {beside[98]:.3f} s; reports {dict(answers)}"
     )
     stopped.set()
     ends(process)

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.errors import DataError, ImageError, InputError, NotFoundError, UnavailableError
+from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
 from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
 from cxrtext.index import build_index
@@ -248,13 +248,6 @@ def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Pat
     without = load_service(checkpoint)
     without.warm_up()
     without.close()
-
-
-def test_without_a_language_model_no_sentence_is_scored(service: Service) -> None:
-    with pytest.raises(UnavailableError, match="--language-model"):
-        service.score_text(["The lungs are clear."])
-    with pytest.raises(InputError, match="257 sentences"):
-        service.score_text(["The lungs are clear."] * 257)
 
 
 def test_columns_say_what_filters_can_ask(service: Service) -> None:

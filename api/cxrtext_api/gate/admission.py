@@ -5,9 +5,9 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -21,9 +21,6 @@ OPEN_PREFIX = "/web/"
 """Addresses that want no key: nothing under them is about a patient."""
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
-JSON = ("application/json",)
-
-BodyKind = Literal["json", "form", "files"]
 
 MAX_TEXT_BYTES = 2**18
 """Of a body without a file.  It is parsed on the event loop, which takes a second for a megabyte:
@@ -105,17 +102,17 @@ class Admission:
         self,
         settings: Settings,
         keys: KeyRing,
-        bodies: Mapping[str, BodyKind] | None = None,
+        taking_files: Collection[str] = (),
     ) -> None:
         self._settings = settings
         self._keys = keys
-        self._bodies = bodies or {}  # of addresses
+        self._taking_files = taking_files  # addresses
         self._rate = RateLimit(settings.rate_limit)
         self._others = {parse_origin(origin) for origin in settings.cors_origins}
 
     def max_bytes(self, scope: Scope) -> int:
         """How large a request may be: small, unless it is to an address that takes files."""
-        takes_files = self._bodies.get(scope["path"]) == "files"
+        takes_files = scope["path"] in self._taking_files
         if takes_files and _content_type(Headers(scope=scope)) == FORMS[0]:
             return self._settings.max_body_bytes
         return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
@@ -202,10 +199,8 @@ class Admission:
             return None
         if headers.get("content-encoding", "identity").lower() != "identity":
             return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
-        kinds = JSON if self._bodies.get(scope["path"]) == "json" else FORMS
-        if kind not in kinds:
-            taken = " or ".join(kinds)
-            return Refusal(415, "kind", f"This address takes {taken}.", drain=True)
+        if kind not in FORMS:
+            return Refusal(415, "kind", f"This address takes {' or '.join(FORMS)}.", drain=True)
         return None
 
 

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, BodyKind, Refusal
+from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Refusal
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
 from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
 from cxrtext_api.observe.metrics import METHODS, Metrics
@@ -82,13 +82,13 @@ class Gate:
         keys: KeyRing,
         metrics: Metrics,
         audit: AuditLog,
-        bodies: Mapping[str, BodyKind],
+        taking_files: Collection[str],
         held: Budget,
     ) -> None:
         self._app = app
         self._settings = settings
         self._keys = keys
-        self._admission = Admission(settings, keys, bodies)
+        self._admission = Admission(settings, keys, taking_files)
         self._held = held
         self._metrics = metrics
         self._audit = audit

@@ -8,14 +8,12 @@ from PIL import Image as Pictures
 
 from cxrtext.client import models
 from cxrtext.images import Geometry, encode_png
-from cxrtext.language.class_probability import WITHOUT_ETA
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.evaluation.classification.calibration import FindingCalibration
     from cxrtext.images.placement import Placement
     from cxrtext.index import ImageHit, IndexedImage, SentenceHit
-    from cxrtext.language import SentenceScores
     from cxrtext.models.familiar import Unlike
     from cxrtext.service import EmbeddedImage, FindingScore, GroundedBox, Grounding, Service
     from cxrtext.service.verify.verify import SupportedSentence, Verification
@@ -214,32 +212,6 @@ def _basis(found: "SupportedSentence") -> models.Basis | None:
         return None
     fields = {k: rounded(v) if isinstance(v, float) else v for k, v in asdict(basis).items()}
     return models.Basis.model_validate(fields)
-
-
-def score_text_of(
-    service: "Service", asked: models.ScoreTextRequest, scores: "SentenceScores"
-) -> models.ScoredText:
-    """Scores of sentences as an answer; see :meth:`.Service.score_text`."""
-    language = service.language_model
-    eta = scores.eta(asked.a, asked.k)
-    counts = (scores.n_tokens.tolist(), scores.words)
-    rows = zip(scores.log_likelihood.tolist(), *counts, eta, strict=True)
-    return models.ScoredText(
-        model="" if language is None else language.fingerprint,
-        sentences=[
-            # Six digits that count: probabilities here can be very small.
-            models.ScoredSentence(
-                sentence_index=i,
-                log_likelihood=rounded(value),
-                tokens=tokens,
-                unknown=words.unknown,
-                eta=None if probability is None else float(f"{probability:.6g}"),
-                reason=WITHOUT_ETA if probability is None else None,
-            )
-            for i, (value, tokens, words, probability) in enumerate(rows)
-        ],
-        warning=scores.warning(),
-    )
 
 
 def draw_image(pixels: Pixels) -> bytes:

@@ -24,7 +24,6 @@ from cxrtext.service.limits import (
     MAX_QUERY_CHARACTERS,
     MAX_REPORT_CHARACTERS,
     MAX_RESULTS,
-    MAX_SCORED_SENTENCES,
 )
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
 from cxrtext_api.routes.answers import measured_of, publications_of
@@ -66,7 +65,6 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         knows_images=service.familiar.images is not None,
         knows_sentences=service.familiar.words is not None,
         has_index=service.has_index,
-        has_language_model=service.language_model is not None,
         takes_images=service.has_index
         and settings.uploads is not None
         and not is_read_only(service, settings),
@@ -87,7 +85,6 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
             max_prompts=MAX_PROMPTS,
             max_sentence_characters=MAX_QUERY_CHARACTERS,
             max_report_characters=MAX_REPORT_CHARACTERS,
-            max_sentences=MAX_SCORED_SENTENCES,
         ),
         max_body_bytes=settings.max_body_bytes,
         **{name: about[name] for name in _OF_MODEL},

@@ -9,8 +9,6 @@ from cxrtext.client.models import (
     Classification,
     Grounded,
     Prompts,
-    ScoredText,
-    ScoreTextRequest,
     Verified,
 )
 from cxrtext.errors import InputError
@@ -22,7 +20,6 @@ from cxrtext_api.routes.answers import (
     draw_overlay,
     finding_of,
     grounded_of,
-    score_text_of,
     unlike_of,
     verified_of,
 )
@@ -207,21 +204,3 @@ async def verify(
     embedded = await image.embedded()
     await session.ensure_embedded([found.sentence for found in sentences])
     return await session.work(_verify(session.service, embedded, sentences, threshold))
-
-
-@router.post(
-    "/score-text",
-    tags=["questions"],
-    summary="How likely sentences are",
-    operation_id="score_text",
-    responses=problems(422),
-)
-async def score_text(session: SessionDep, asked: ScoreTextRequest) -> ScoredText:
-    """The pseudo-log-likelihood of each sentence, and the class probability that follows.
-
-    Wants a server that was started with a language model; answers 503 otherwise.  The work grows
-    with the square of a sentence's length; sentences that would take too long together are refused
-    before it is begun.
-    """
-    scores = await session.score(asked.sentences)
-    return await session.read(score_text_of, session.service, asked, scores)

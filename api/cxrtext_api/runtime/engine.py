@@ -108,13 +108,13 @@ class Engine:
         result: T = await self.do(scope, self._calls, call)
         return result
 
-    async def work(self, scope: RequestScope, work: Pausing[T], *, has_time: bool = False) -> T:
+    async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
         """Do work in turns on the thread; it ends where its result is no longer wanted.
 
         Work that has time stands back where questions come, to a fifth of the time; it takes no
         place of theirs.
         """
-        result: T = await self.do(scope, self._turns, work, has_time=has_time)
+        result: T = await self.do(scope, self._turns, work)
         return result
 
     async def do(

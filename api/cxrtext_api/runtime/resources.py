@@ -14,9 +14,8 @@ from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.errors import CxrTextError, DataError
 from cxrtext.evaluation import read_prompts
 from cxrtext.index.store.writer import writing
-from cxrtext.pausing import Pausing, once
+from cxrtext.pausing import Pausing
 from cxrtext.service import load_service, turned
-from cxrtext.service.limits import MAX_MULTIPLICATIONS
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -26,7 +25,6 @@ from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
-    from cxrtext.language import SentenceScores
     from cxrtext.service import Service
 
 P = ParamSpec("P")
@@ -41,13 +39,6 @@ DRAW_THREADS = 2
 TURNS_AT_ONCE = 8
 """Sentences of several requests are embedded together, of as many tokens as this many turns take;
 one request's that take longer stand back where questions come."""
-
-QUESTIONS_SCORED = 2
-"""Questions of the largest size whose sentences may be scored at a time; the rest are turned away
-before they cost anything."""
-
-SHARES = 1024
-"""Parts that the largest of them is counted in; a small one counts as 32 at least."""
 
 HELD_SECONDS = 2.0
 """How long an answer waits where another process commits a change of the index."""
@@ -78,7 +69,6 @@ def load_from_settings(settings: Settings) -> "Service":
         settings.checkpoint,
         settings.index,
         prompts=None if settings.prompts is None else read_prompts(settings.prompts),
-        language_model=settings.language_model,
         device=settings.device,
         wait_s=HELD_SECONDS,
     )
@@ -124,7 +114,6 @@ class Resources:
         self.engine = Engine(limit, metrics)
         self.uploads = Uploads(self.engine, self.readers, settings.readers, limit, metrics)
         self._sentences: tuple[Service, Batch[Sequence[str], None]] | None = None
-        self.scored = Budget(QUESTIONS_SCORED * SHARES)
         self.exports = Budget(EXPORTS_AT_ONCE)
         self._load, self._warm = load, warm
         self._service: Service | None = None
@@ -378,20 +367,6 @@ class Session(RequestScope):
     async def work(self, work: Pausing[T]) -> T:
         """Do work that pauses, on the model's thread; others' questions go in between."""
         return await self._resources.engine.work(self, work)
-
-    async def score(self, sentences: Sequence[str]) -> "SentenceScores":
-        """Score sentences while nobody else has a question, or in a fifth of the time.
-
-        Raises:
-            UnavailableError: There is no language model.
-            InputError: They would take too long.
-            Busy: Too many are being scored already.
-        """
-        service, engine = self.service, self._resources.engine
-        cost = await engine.work(self, once(service.cost_of_scoring, sentences), has_time=True)
-        share = max(SHARES // 32, math.ceil(SHARES * cost / MAX_MULTIPLICATIONS))
-        self.take(self._resources.scored, share)
-        return await engine.work(self, service.score_text_pausing(sentences), has_time=True)
 
     async def ensure_embedded(self, sentences: Sequence[str]) -> None:
         """Embed sentences together with those of other requests.

@@ -12,7 +12,6 @@ from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
     INDEX,
-    LANGUAGE_MODEL,
     NEW_FILE,
     NEW_FOLDER,
 )
@@ -31,11 +30,6 @@ def serve(
     ] = None,
     index: Annotated[
         list[Path] | None, typer.Option(help="Folder of the index to search; repeatable."), INDEX
-    ] = None,
-    language_model: Annotated[
-        str | None,
-        typer.Option(help="Language model that scores sentences: a folder or hub id."),
-        LANGUAGE_MODEL,
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; beyond this machine only with API keys.")
@@ -120,7 +114,6 @@ def serve(
         index=tuple(index) if index and len(index) > 1 else index[0] if index else None,
         device=device,
         prompts=prompts,
-        language_model=language_model,
         uploads=uploads,
         read_only=read_only,
         inbox=inbox,

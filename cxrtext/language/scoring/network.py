@@ -17,7 +17,6 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from cxrtext.language.scoring.linear import Activation, Linear, make_linear
 from cxrtext.language.scoring.masked_copies import MaskedCopies
-from cxrtext.pausing import Pausing, finish
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
@@ -167,14 +166,10 @@ class MaskedNetwork:
         self.decode = make_linear(head.decoder.weight, head.decoder.bias, head_dtype)
         self.activation = ACTIVATIONS[model.config.hidden_act]
 
+    @torch.inference_mode()
     def log_probabilities(self, copies: MaskedCopies, mask_id: int) -> Tensor:
         """Log-probability of each copy's word piece, float32 [R]; R copies of S sentences."""
-        return finish(self.log_probabilities_pausing(copies, mask_id))
-
-    @torch.inference_mode()
-    def log_probabilities_pausing(self, copies: MaskedCopies, mask_id: int) -> Pausing[Tensor]:
-        """As :meth:`log_probabilities`, with a pause after each layer."""
-        states = yield from self._states(copies, mask_id)
+        states = self._states(copies, mask_id)
         hidden = self.transform(states.to(self.transform.bias.dtype), self.activation)
         logits = self.decode(self.transform_norm(hidden)).float()  # [R, V]
         own = logits.gather(1, copies.target[:, None])[:, 0]
@@ -194,7 +189,7 @@ class MaskedNetwork:
         first = torch.where(copies.masked, count * length, copies.owner[:, None] * length)
         return table, (first + column).flatten()
 
-    def _states(self, copies: MaskedCopies, mask_id: int) -> Pausing[Tensor]:
+    def _states(self, copies: MaskedCopies, mask_id: int) -> Tensor:
         """The last layer's output at the masked places, [R, D]."""
         rows, length = copies.masked.shape
         table, index = self._embed(copies, mask_id)
@@ -211,7 +206,6 @@ class MaskedNetwork:
                 x = x.index_select(0, asked)
                 mixed = self._attend(layer.query(x), key_value, rows)
                 x = self._finish(number, layer, x, mixed)
-                yield
                 continue
             else:
                 qkv = layer.qkv(x)
@@ -220,7 +214,6 @@ class MaskedNetwork:
             if number == len(self.layers) - 1:
                 query, x = query.index_select(0, asked), x.index_select(0, asked)
             x = self._finish(number, layer, x, self._attend(query, key_value, rows))
-            yield
         return x
 
     def _show(self, number: int, name: str, x: Tensor) -> None:

@@ -16,7 +16,6 @@ from cxrtext.language.scoring.scorer import Scorer, open_model, plan_groups
 from cxrtext.language.scoring.settings import Precision, Variant
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel
-from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import vocabulary_of
 
 Progress = Callable[[int, int], None]  # called with how much is done and how much there is
@@ -65,13 +64,12 @@ def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pi
 
 def _scored(
     scorer: Scorer, unique: Sequence[Pieces], progress: Progress | None
-) -> Pausing[dict[Pieces, NDArray[np.float32]]]:
+) -> dict[Pieces, NDArray[np.float32]]:
     known: dict[Pieces, NDArray[np.float32]] = {}
     lengths = [len(sentence) for sentence in unique]
     for indices in plan_groups(lengths, scorer.language.window, scorer.batch_tokens):
         group = [unique[index] for index in indices]
-        found = yield from scorer.score_pausing(group)
-        known.update(zip(group, found, strict=True))
+        known.update(zip(group, scorer.score(group), strict=True))
         if progress is not None:
             progress(len(known), len(unique))
     return known
@@ -110,31 +108,14 @@ def score_sentences_detailed(
     Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
     """
     language = open_model(model, device)
-    pieces = encode_sentences(language.tokenizer, sentences)
-    scorer = Scorer(language, precision, variant, batch_tokens)
-    return finish(score_pausing(scorer, pieces, progress))
-
-
-def encode_sentences(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pieces]:
-    """Turn sentences into word pieces, each of at least one (DataError for one without)."""
+    tokenizer = language.tokenizer
     pieces = encode_pieces(tokenizer, sentences)
     for number, sentence in enumerate(pieces):
         if not sentence:
             raise DataError(f"sentence {number} (counted from 0) is empty; leave it out")
-    return pieces
-
-
-def score_pausing(
-    scorer: Scorer, pieces: Sequence[Pieces], progress: Progress | None = None
-) -> Pausing[SentenceScores]:
-    """As :func:`score_sentences_detailed`, in pauses, with a scorer that is there already.
-
-    Raises:
-        CheckpointError: The model is damaged.
-    """
-    known = yield from _scored(scorer, list(dict.fromkeys(pieces)), progress)
+    scorer = Scorer(language, precision, variant, batch_tokens)
+    known = _scored(scorer, list(dict.fromkeys(pieces)), progress)
     values = [known[sentence] for sentence in pieces]
-    tokenizer = scorer.language.tokenizer
     names, counter = vocabulary_of(tokenizer), WordCounter(tokenizer)
     return SentenceScores(
         np.array([total(value) for value in values], dtype=np.float64),

@@ -16,7 +16,6 @@ from cxrtext.language.scoring.network import MaskedNetwork, make_network
 from cxrtext.language.scoring.quantized import make_quantized_network
 from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
-from cxrtext.pausing import Pausing, finish
 from cxrtext.text.tokenizer import continues_word
 
 SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
@@ -132,21 +131,6 @@ class Scorer:
         """What a score depends on beside the sentence."""
         return f"{self.language.fingerprint} {self.precision} {self.variant} engine {ENGINE}"
 
-    def multiplications(self, lengths: Iterable[int]) -> int:
-        """Multiplications that scoring sentences of so many word pieces takes, at most.
-
-        A sentence of n takes n copies of n + 2 tokens, each of which looks at all the others.
-        """
-        return sum(n * self._of_copy(min(n, self.language.window) + SPECIAL) for n in lengths)
-
-    def _of_copy(self, tokens: int) -> int:
-        """Multiplications of one masked copy of so many tokens."""
-        config = self.language.model.config
-        wide, inner = int(config.hidden_size), int(config.intermediate_size)
-        layer = 4 * wide**2 + 2 * wide * inner + 2 * tokens * wide
-        head = wide**2 + wide * int(config.vocab_size)
-        return tokens * int(config.num_hidden_layers) * layer + head
-
     def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """Score sentences of one positive length, given as word pieces without special tokens.
 
@@ -158,10 +142,6 @@ class Scorer:
 
         Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
         """
-        return finish(self.score_pausing(group))
-
-    def score_pausing(self, group: Sequence[Sequence[int]]) -> Pausing[list[NDArray[np.float32]]]:
-        """As :meth:`score`, with a pause after each layer of each forward pass."""
         ids = torch.tensor(group, dtype=torch.long, device=self.language.model.device)
         window = self.language.window
         width = min(ids.shape[1], window) + SPECIAL
@@ -171,7 +151,7 @@ class Scorer:
             copies = masked_copies(
                 ids, range(rows.start, rows.stop), window, self._special, continues
             )
-            parts.append((yield from self._network.log_probabilities_pausing(copies, mask)))
+            parts.append(self._network.log_probabilities(copies, mask))
         values = torch.cat(parts).clamp(max=0.0).reshape(ids.shape).cpu()
         if not bool(values.isfinite().all()):
             raise CheckpointError(
