@@ -119,20 +119,14 @@ async def logged(monkeypatch: pytest.MonkeyPatch, work: Callable[..., Awaitable[
         return log
 
 
-@pytest.mark.parametrize("has_time", [False, True])
-def test_questions_go_between_the_turns_of_long_work(
-    has_time: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_go_between_the_turns_of_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(engine: Engine, log: Log) -> None:
-        assert await asked(engine.work, log.steps(20), has_time=has_time) == "done"
+        assert await asked(engine.work, log.steps(20)) == "done"
 
     runs = asyncio.run(logged(monkeypatch, work)).runs()
     steps = [times for what, times in runs if what == "step"]
     assert max(steps) <= TURN_SECONDS / STEP + 1
     assert len(steps) >= 3
-    if has_time:  # it rests where questions come, and is done all the same
-        questions = [times for what, times in runs if what == "question"]
-        assert min(questions[: len(steps) - 1]) >= REST * TURN_SECONDS / STEP - 1
 
 
 def test_batches_that_have_time_rest_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,16 +144,18 @@ def test_batches_that_have_time_rest_too(monkeypatch: pytest.MonkeyPatch) -> Non
     assert min(runs[place + 1][1] for place in batches[:2]) >= REST * 3 - 1
 
 
-def test_work_that_has_time_takes_no_place_of_a_question() -> None:
+def test_batches_that_have_time_take_no_place_of_a_question() -> None:
+    batch: Batch[int, int] = Batch("same", list, 1)
+
     async def ask(engine: Engine) -> list[Any]:
-        works = [asked(engine.work, Steps(5)(), has_time=True) for _ in range(5)]
+        works = [asked(engine.do, batch, i, has_time=True) for i in range(5)]
         return list(await asyncio.gather(*works, asked(engine.call, int)))
 
     with engine_of(limit=1) as engine:
-        assert asyncio.run(ask(engine)) == ["done"] * 5 + [0]
+        assert asyncio.run(ask(engine)) == [*range(5), 0]
 
 
-@pytest.mark.parametrize("kind", ["engine", "with time", "workers"])
+@pytest.mark.parametrize("kind", ["engine", "workers"])
 @pytest.mark.parametrize("why", [Timeout, ClientGone])
 def test_work_ends_where_nobody_waits_for_it(
     kind: str, why: type[Exception], skip_ahead: Callable[[float], None]
@@ -167,15 +163,14 @@ def test_work_ends_where_nobody_waits_for_it(
     metrics, steps = Metrics(), Steps(10**6)
     engine, workers = Engine(10, metrics), Workers("read", 1, 10, metrics)
     run = workers.work if kind == "workers" else engine.work
-    options: dict[str, Any] = {"has_time": True} if kind == "with time" else {}
 
     async def gone() -> dict[str, Any]:
         await asyncio.to_thread(steps.begun.wait, 600)
         return {"type": "http.disconnect"}
 
     async def ask() -> None:
-        options["receive"] = gone if why is ClientGone else None
-        work = asyncio.create_task(asked(run, steps(), **options))
+        receive = gone if why is ClientGone else None
+        work = asyncio.create_task(asked(run, steps(), receive=receive))
         await asyncio.to_thread(steps.begun.wait, 600)
         if why is Timeout:
             skip_ahead(60)

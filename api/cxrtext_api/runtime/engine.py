@@ -109,11 +109,7 @@ class Engine:
         return result
 
     async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
-        """Do work in turns on the thread; it ends where its result is no longer wanted.
-
-        Work that has time stands back where questions come, to a fifth of the time; it takes no
-        place of theirs.
-        """
+        """Do work in turns on the thread; it ends where its result is no longer wanted."""
         result: T = await self.do(scope, self._turns, work)
         return result
 
