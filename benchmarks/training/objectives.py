@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from cxrtext import objectives
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.objectives.debiasing import debiased_terms
+from cxrtext.objectives.scores import split_rows
 from tests.objectives.objective_cases import cases, draw_scores, worst_error
 
 COMPACT = {
@@ -110,7 +112,8 @@ def print_cost(step_seconds: float, batch: int, repeat: int) -> None:
     gamma_sq = torch.tensor(14.0)
 
     def logged() -> None:
-        objectives.debiased_clamped(scores.float(), objectives.class_probability(log_p), gamma_sq)
+        rows = split_rows(scores.float(), None)
+        debiased_terms(rows, objectives.class_probability(log_p), gamma_sq)[1].float().mean()
 
     plain = least_seconds(forward_backward(objectives.info_nce, scores), repeat)
     corrected = least_seconds(

@@ -10,7 +10,6 @@ range, and a positive that is no candidate, raise ``ValueError``.
 
 from cxrtext.objectives import kernels
 from cxrtext.objectives.cclk import (
-    cclk_clamped,
     cclk_fair,
     cclk_hard_negative,
     cclk_weakly_supervised,
@@ -36,18 +35,15 @@ from cxrtext.objectives.contrastive import (
 from cxrtext.objectives.debiasing import (
     class_probability,
     debiased,
-    debiased_clamped,
     hard_negative,
-    hard_negative_clamped,
 )
-from cxrtext.objectives.positive_debiasing import positive_debiased, positive_debiased_clamped
+from cxrtext.objectives.positive_debiasing import positive_debiased
 from cxrtext.objectives.scores import without_negatives
 from cxrtext.objectives.symmetry import symmetric
 
 __all__ = [
     "Clusters",
     "alignment_uniformity",
-    "cclk_clamped",
     "cclk_fair",
     "cclk_hard_negative",
     "cclk_weakly_supervised",
@@ -55,15 +51,12 @@ __all__ = [
     "conditional_alignment",
     "conditional_uniformity",
     "debiased",
-    "debiased_clamped",
     "fair",
     "hard_negative",
-    "hard_negative_clamped",
     "info_nce",
     "kernels",
     "kmeans",
     "positive_debiased",
-    "positive_debiased_clamped",
     "remove_by_text",
     "remove_negatives",
     "resample_negatives",

@@ -61,17 +61,6 @@ def cclk_hard_negative(
     return cclk_fair(scores, kernel(embeddings.detach()), ridge, positive)
 
 
-def cclk_clamped(
-    scores: Tensor, kernel: Tensor, ridge: float, positive: Tensor | None = None
-) -> Tensor:
-    """Tell for which anchors any CCL-K loss clamps C_ii at its floor, [A], boolean.
-
-    The mean is worth logging: C_ii has no gradient there.
-    """
-    given = _checked(scores, kernel, ridge, positive)
-    return cclk_terms(scores.detach(), *given, fair=True)[1]
-
-
 def _checked(
     scores: Tensor, kernel: Tensor, ridge: float, positive: Tensor | None
 ) -> tuple[Tensor, Tensor]:
@@ -97,7 +86,7 @@ def conditional_weights(kernel: Tensor, ridge: float) -> Tensor:
 def cclk_terms(
     scores: Tensor, weights: Tensor, column: Tensor, *, fair: bool
 ) -> tuple[Tensor, Tensor]:
-    """A CCL-K loss with ``weights`` W, unchecked, and which anchors are clamped; each [A]."""
+    """A CCL-K loss with ``weights`` W, unchecked, and which anchors are floored; each [A]."""
     dtype = full_precision(scores, "scores").dtype
     rows = rows_of(scores.double(), column)
     relative = rows.negatives.scatter(1, column[:, None], 0.0)
@@ -108,7 +97,7 @@ def cclk_terms(
     floor = LOG_FLOOR - rows.positive
     possible = total > 0
     estimate = torch.where(possible, total, 1.0).log() + top
-    clamped = ~torch.isnan(total) & ~(possible & (estimate > floor))
-    conditional = torch.where(clamped, floor, estimate)
+    floored = ~torch.isnan(total) & ~(possible & (estimate > floor))
+    conditional = torch.where(floored, floor, estimate)
     exponent = rows.count.log() + conditional if fair else log_sum(rows.negatives) - conditional
-    return F.softplus(exponent).to(dtype), clamped
+    return F.softplus(exponent).to(dtype), floored

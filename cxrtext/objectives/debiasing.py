@@ -3,7 +3,7 @@
 ``−log( pos / (pos + N g) )`` with ``N g = max( (neg − N η pos) / (1 − η), N e^{−γ²} )``.  All is
 computed in log space and relative to the positive, so that the losses stay finite and accurate for
 |score| up to 200 in float32.  The floor assumes that no score is below −γ²; no gradient flows
-through its γ², and none from a negative of an anchor whose loss is clamped there.
+through its γ², and none from a negative of an anchor whose loss is floored there.
 
 Sources: Wang et al. 2023 (sample-specific debiasing), section 2.3, eq. 6-8 and figure 5; Robinson
 et al. 2021 (hard negative samples).
@@ -58,39 +58,14 @@ def debiased(
         extra: [A, M], scaled scores of extra positives; ``pos`` inside g is then their mean.  −inf
             is none, but a row must have one.
     """
-    return debiased_terms(*_checked(scores, eta, gamma_sq, extra, positive))[0]
-
-
-def debiased_clamped(
-    scores: Tensor,
-    eta: Tensor | float,
-    gamma_sq: Tensor | float,
-    extra: Tensor | None = None,
-    positive: Tensor | None = None,
-) -> Tensor:
-    """Tell which anchors :func:`debiased` clamps at its floor, [A], boolean; its arguments.
-
-    The mean is worth logging, since a clamped anchor learns from no negative.  An anchor without
-    negatives is not counted as clamped.
-    """
-    return debiased_terms(*_checked(scores.detach(), eta, gamma_sq, extra, positive))[1]
-
-
-def _checked(
-    scores: Tensor,
-    eta: Tensor | float,
-    gamma_sq: Tensor | float,
-    extra: Tensor | None,
-    positive: Tensor | None,
-) -> tuple[Rows, Tensor | float, Tensor | float, Tensor | None]:
     rows = split_rows(scores, positive)
-    in_class = None if extra is None else _mean_positive(rows.positive, extra)
+    in_class = None if extra is None else mean_positive(rows.positive, extra)
     if not bool(((_per_row(eta, rows, "eta") >= 0) & (_per_row(eta, rows, "eta") < 1)).all()):
         raise ValueError("eta must lie in [0, 1) in every row")
-    return rows, eta, gamma_sq, in_class
+    return debiased_terms(rows, eta, gamma_sq, in_class)[0]
 
 
-def _mean_positive(chosen: Tensor, extra: Tensor) -> Tensor:
+def mean_positive(chosen: Tensor, extra: Tensor) -> Tensor:
     """``log`` of the mean of ``e^score`` over the extra positives, minus the positive's score."""
     if extra.ndim != 2 or extra.shape[0] != chosen.shape[0] or extra.shape[1] == 0:
         raise ValueError(f"extra must be [{chosen.shape[0]}, M], got shape {tuple(extra.shape)}")
@@ -118,34 +93,17 @@ def hard_negative(
         beta: β, the concentration on hard negatives, at least 0; 0 is :func:`debiased`.
         gamma_sq: γ², the largest possible score.
     """
-    _check_hard(tau_plus, beta)
-    return hard_negative_terms(split_rows(scores, positive), tau_plus, beta, gamma_sq)[0]
-
-
-def hard_negative_clamped(
-    scores: Tensor,
-    tau_plus: float,
-    beta: float,
-    gamma_sq: Tensor | float,
-    positive: Tensor | None = None,
-) -> Tensor:
-    """Tell which anchors :func:`hard_negative` clamps at its floor, [A], boolean; its arguments."""
-    _check_hard(tau_plus, beta)
-    rows = split_rows(scores.detach(), positive)
-    return hard_negative_terms(rows, tau_plus, beta, gamma_sq)[1]
-
-
-def _check_hard(tau_plus: float, beta: float) -> None:
     if not 0 <= tau_plus < 1:
         raise ValueError(f"tau_plus must lie in [0, 1), got {tau_plus}")
     if not 0 <= beta < math.inf:
         raise ValueError(f"beta must be at least 0 and finite, got {beta}")
+    return hard_negative_terms(split_rows(scores, positive), tau_plus, beta, gamma_sq)[0]
 
 
 def hard_negative_terms(
     rows: Rows, tau_plus: float, beta: float, gamma_sq: Tensor | float
 ) -> tuple[Tensor, Tensor]:
-    """:func:`hard_negative` of rows, unchecked, and which anchors are clamped; each [A]."""
+    """:func:`hard_negative` of rows, unchecked, and which anchors are floored; each [A]."""
     weights = log_weights(beta * rows.negatives, ~torch.isneginf(rows.negatives))
     return _corrected(rows, log_sum(rows.negatives + weights), tau_plus, gamma_sq)
 
@@ -153,7 +111,7 @@ def hard_negative_terms(
 def debiased_terms(
     rows: Rows, eta: Tensor | float, gamma_sq: Tensor | float, in_class: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """:func:`debiased` of rows, unchecked, and which anchors are clamped; each [A].
+    """:func:`debiased` of rows, unchecked, and which anchors are floored; each [A].
 
     ``in_class`` is the ``log`` of what stands for ``pos`` in the correction, over pos; None is 0.
     """
@@ -182,9 +140,9 @@ def _corrected(
     estimate = torch.where(possible, marginal + rest - torch.log1p(-eta), -torch.inf)
     # A NaN score stays NaN: a floor would hide that training diverged.
     unknown = torch.isnan(marginal)
-    clamped = (estimate <= floor) & ~unknown
-    log_ratio = torch.where(clamped, floor, torch.where(unknown, marginal, estimate))
-    return F.softplus(log_ratio), clamped & (rows.count > 0)
+    floored = (estimate <= floor) & ~unknown
+    log_ratio = torch.where(floored, floor, torch.where(unknown, marginal, estimate))
+    return F.softplus(log_ratio), floored & (rows.count > 0)
 
 
 def _per_row(value: Tensor | float, rows: Rows, name: str) -> Tensor:

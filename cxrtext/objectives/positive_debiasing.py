@@ -47,25 +47,6 @@ def positive_debiased(
     return positive_debiased_terms(*given)[0]
 
 
-def positive_debiased_clamped(
-    positive: Tensor,
-    negative: Tensor,
-    self_score: Tensor | float,
-    tau_plus: float,
-    gamma_sq: Tensor | float,
-    aggregate: Aggregate = "loss",
-) -> Tensor:
-    """Tell which anchors :func:`positive_debiased` clamps at its floor; its arguments.
-
-    Returns:
-        [A], boolean: whether for any of the anchor's positives, from which the anchor then does
-        not learn.  None can be where ``N τ⁺ >= 2 τ⁻`` (with "group", ``(M + 1) τ⁻``).
-    """
-    _check(positive, negative, tau_plus, aggregate)
-    given = (positive.detach(), negative.detach(), self_score, tau_plus, gamma_sq, aggregate)
-    return positive_debiased_terms(*given)[1]
-
-
 def positive_debiased_terms(
     positive: Tensor,
     negative: Tensor,
@@ -74,7 +55,7 @@ def positive_debiased_terms(
     gamma_sq: Tensor | float,
     aggregate: Aggregate = "loss",
 ) -> tuple[Tensor, Tensor]:
-    """:func:`positive_debiased`, unchecked, and which anchors are clamped; each [A]."""
+    """:func:`positive_debiased`, unchecked, and which anchors are floored; each [A]."""
     positive, negative = full_precision(positive, "positive"), full_precision(negative, "negative")
     own = torch.as_tensor(self_score, dtype=negative.dtype, device=negative.device)
     if own.ndim > 1 or (own.ndim == 1 and len(own) != len(negative)):
@@ -93,16 +74,16 @@ def positive_debiased_terms(
     total = log_sum(negative[:, None] - reference[..., None])  # [A, K]
     least = torch.as_tensor(gamma_sq).detach().to(known).reshape(-1, 1)
     floor = math.log(tau_plus) - least - reference
-    numerator, clamped = _numerator(known, total, count, size, tau_plus, floor)
+    numerator, floored = _numerator(known, total, count, size, tau_plus, floor)
     # [A, K]: the loss is the softplus of log( N τ⁺P⁻ / (P − τ⁻P⁻) )
     losses = torch.where(present, F.softplus(math.log(tau_plus) + total - numerator), 0.0)
-    return losses.sum(dim=1) / present.sum(dim=1), (clamped & present).any(dim=1)
+    return losses.sum(dim=1) / present.sum(dim=1), (floored & present).any(dim=1)
 
 
 def _numerator(
     known: Tensor, total: Tensor, count: Tensor, size: Tensor, tau_plus: float, floor: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``log( P − τ⁻P⁻ )`` with its floor, and where it is clamped there.
+    """``log( P − τ⁻P⁻ )`` with its floor, and where it is floored there.
 
     The negatives stand in P as well, so they are collected before anything is subtracted:
     ``P − τ⁻P⁻ = e^known + c Σ e^u`` with ``c = (Nτ⁺ − kτ⁻) / (N (N + k))``, k the size of the rest.
@@ -118,8 +99,8 @@ def _numerator(
     left = known + torch.log(-torch.expm1(torch.where(possible, share - known, -1.0)))
     taken = used & (coefficient < 0)
     value = torch.where(taken, torch.where(possible, left, floor), added)
-    clamped = taken & ~(value > floor) & ~torch.isnan(value)
-    return torch.where(clamped, floor, value), clamped
+    floored = taken & ~(value > floor) & ~torch.isnan(value)
+    return torch.where(floored, floor, value), floored
 
 
 def _check(positive: Tensor, negative: Tensor, tau_plus: float, aggregate: str) -> None:

@@ -65,7 +65,7 @@ def validate(
     Each of the processes takes a part of the batches; all get the same numbers.
 
     Returns:
-        ``loss`` in nats, ``accuracy`` and ``floored`` (the share of clamped anchors) over whole
+        ``loss`` in nats, ``accuracy`` and ``floored`` (the share of floored anchors) over whole
         batches, or the one that there is; ``R@1``, ``R@5`` (mean of both directions, and each as
         ``text_to_image_R@1``, …) among the first :data:`RETRIEVED` images; ``entropy`` of the
         non-local attention; ``auc`` and ``auc_<finding>``.

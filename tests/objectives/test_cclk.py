@@ -5,14 +5,13 @@ import torch
 from torch import Tensor
 
 from cxrtext.objectives import (
-    cclk_clamped,
     cclk_fair,
     cclk_hard_negative,
     cclk_weakly_supervised,
     info_nce,
     kernels,
 )
-from cxrtext.objectives.cclk import conditional_weights
+from cxrtext.objectives.cclk import cclk_terms, conditional_weights
 from tests.objectives import reference_loops as loops
 from tests.objectives.objective_cases import draw_scores
 
@@ -81,7 +80,7 @@ def test_no_gradient_reaches_the_embeddings_or_the_kernel() -> None:
     assert scores.grad is not None
 
 
-def clamped_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
+def floored_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
     weights = torch.linalg.inv(gram + ridge * torch.eye(len(gram))) @ gram
     return [
         sum(math.exp(s) * float(weights[j, i]) for j, s in enumerate(row)) <= 1e-8
@@ -92,8 +91,8 @@ def clamped_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
 def test_some_anchors_are_floored_at_gamma_14() -> None:
     """The weights have both signs, so the estimate can fall below 0; the floor then holds."""
     scores = draw_scores(9, 14.0)
-    flags = cclk_clamped(scores, GRAM, 0.1)
-    assert flags.tolist() == clamped_by_loop(scores, GRAM, 0.1)
+    flags = cclk_terms(scores, conditional_weights(GRAM, 0.1), torch.arange(9), fair=True)[1]
+    assert flags.tolist() == floored_by_loop(scores, GRAM, 0.1)
     assert 0 < int(flags.sum()) < 9
     leaf = scores.clone().requires_grad_()
     losses = cclk_fair(leaf, GRAM, 0.1)
@@ -134,7 +133,6 @@ SQUARE = torch.zeros(3, 3)
         (lambda: cclk_fair(SQUARE, torch.eye(3), math.nan), "ridge"),
         (lambda: cclk_fair(SQUARE, torch.eye(2), 0.1), "kernel must be"),
         (lambda: cclk_weakly_supervised(SQUARE, torch.eye(3) * math.nan, 0.1), "not finite"),
-        (lambda: cclk_clamped(SQUARE, torch.eye(3) / 0, 0.1), "not finite"),
         (lambda: cclk_hard_negative(SQUARE, SQUARE / 0, 0.1), "z is not finite"),
         (lambda: cclk_hard_negative(SQUARE, torch.zeros(4, 2), 0.1), "kernel must be"),
     ],

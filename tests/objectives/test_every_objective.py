@@ -43,11 +43,7 @@ def test_the_public_surface() -> None:
     }
     beside = {
         "Clusters",
-        "cclk_clamped",
-        "debiased_clamped",
-        "hard_negative_clamped",
         "kmeans",
-        "positive_debiased_clamped",
         "remove_by_text",
         "same_labels",
         "without_negatives",

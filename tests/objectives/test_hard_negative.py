@@ -3,7 +3,9 @@ import math
 import pytest
 import torch
 
-from cxrtext.objectives import debiased, hard_negative, hard_negative_clamped, info_nce
+from cxrtext.objectives import debiased, hard_negative, info_nce
+from cxrtext.objectives.debiasing import hard_negative_terms
+from cxrtext.objectives.scores import split_rows
 from tests.objectives import reference_loops as loops
 from tests.objectives.objective_cases import draw_scores
 
@@ -37,12 +39,16 @@ def test_it_is_above_info_nce() -> None:
     assert (hard_negative(scores, 0.0, 0.5, 14.0) >= info_nce(scores)).all()
 
 
+def floored(scores: torch.Tensor, tau_plus: float, beta: float, gamma_sq: float) -> torch.Tensor:
+    return hard_negative_terms(split_rows(scores, None), tau_plus, beta, gamma_sq)[1]
+
+
 def test_floored_anchors_are_told_and_a_lonely_anchor_is_not_one() -> None:
     scores = torch.full((3, 3), -1.0).fill_diagonal_(3.0)
-    assert hard_negative_clamped(scores, 0.5, 1.0, 3.0).all()
-    assert not hard_negative_clamped(draw_scores(3, 0.1), 0.05, 1.0, 3.0).any()
+    assert floored(scores, 0.5, 1.0, 3.0).all()
+    assert not floored(draw_scores(3, 0.1), 0.05, 1.0, 3.0).any()
     scores[1, 0] = scores[1, 2] = -math.inf
-    assert hard_negative_clamped(scores, 0.5, 1.0, 3.0).tolist() == [True, False, True]
+    assert floored(scores, 0.5, 1.0, 3.0).tolist() == [True, False, True]
     assert hard_negative(scores, 0.5, 1.0, 3.0)[1] == 0
 
 

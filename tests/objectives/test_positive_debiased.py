@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.objectives import positive_debiased, positive_debiased_clamped
+from cxrtext.objectives import positive_debiased
+from cxrtext.objectives.positive_debiasing import positive_debiased_terms
 from tests.objectives import reference_loops as loops
 
 Aggregate = Literal["loss", "group"]
@@ -48,7 +49,7 @@ def test_the_floor_holds_where_all_of_p_is_taken_away() -> None:
     # N τ⁺ P⁻ over τ⁺ e^{−γ²}
     expected = math.log1p(4 * math.exp(2.9 + 3.0))
     assert found.tolist() == pytest.approx([expected] * 2)
-    assert positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0).all()
+    assert positive_debiased_terms(positive, negative, -3.0, 0.1, 3.0)[1].all()
     leaf = positive.clone().requires_grad_()
     positive_debiased(leaf, negative, -3.0, 0.1, 3.0).sum().backward()
     assert leaf.grad is not None
@@ -58,13 +59,13 @@ def test_the_floor_holds_where_all_of_p_is_taken_away() -> None:
 def test_an_anchor_counts_as_floored_as_soon_as_one_of_its_positives_does() -> None:
     positive = torch.tensor([[-3.0, 2.9], [2.9, 2.9], [2.9, -math.inf]])
     negative = torch.full((3, 4), 1.0)
-    clamped = positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0)
-    assert clamped.tolist() == [True, False, False]  # what is no positive is not floored
+    floored = positive_debiased_terms(positive, negative, -3.0, 0.1, 3.0)[1]
+    assert floored.tolist() == [True, False, False]  # what is no positive is not floored
 
 
 def test_the_floor_cannot_hold_with_many_negatives() -> None:
     positive, negative = torch.full((2, 1), -3.0), torch.full((2, 40), 3.0)
-    assert not positive_debiased_clamped(positive, negative, -3.0, 0.1, 3.0).any()
+    assert not positive_debiased_terms(positive, negative, -3.0, 0.1, 3.0)[1].any()
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)

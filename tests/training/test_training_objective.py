@@ -75,8 +75,8 @@ def test_every_name_gives_finite_losses_and_gradients(name: str, symmetric: bool
     (gradient,) = torch.autograd.grad(result.losses.mean(), scores)
     assert torch.isfinite(gradient).all()
     assert (gradient != 0).any()
-    clamped, alone = result.measures()
-    assert 0 <= clamped <= 1
+    floored, alone = result.measures()
+    assert 0 <= floored <= 1
     assert alone < len(result.losses)
 
 

@@ -50,7 +50,9 @@ from cxrtext.config import (
     Supervised,
 )
 from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
+from cxrtext.objectives.debiasing import debiased_terms, mean_positive
 from cxrtext.objectives.positive_debiasing import positive_debiased_terms
+from cxrtext.objectives.scores import split_rows
 from cxrtext.objectives.views import positives_of_views
 from cxrtext.training.losses.directions import (
     Direction,
@@ -137,15 +139,16 @@ def _by_anchor(
 def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) -> Terms:
     """DCL whose estimate holds the mean of all positives."""
     eta = section.eta if isinstance(section, DclEta) else anchors.eta
-    given = (anchors.scores, eta, anchors.gamma_sq, positive, anchors.positive)
-    return Terms(objectives.debiased(*given), objectives.debiased_clamped(*given))
+    rows = split_rows(anchors.scores, anchors.positive)
+    shared = mean_positive(rows.positive, positive)
+    return Terms(*debiased_terms(rows, eta, anchors.gamma_sq, shared))
 
 
 def _averaged(found: Sequence[Terms]) -> Terms:
-    """The mean over positives; an anchor is clamped where it is for one of them."""
+    """The mean over positives; an anchor is floored where it is for one of them."""
     losses = torch.stack([terms.losses for terms in found]).mean(dim=0)
-    clamped = [terms.clamped for terms in found if terms.clamped is not None]
-    return Terms(losses, torch.stack(clamped).any(dim=0) if clamped else None)
+    floored = [terms.floored for terms in found if terms.floored is not None]
+    return Terms(losses, torch.stack(floored).any(dim=0) if floored else None)
 
 
 def _supervised(section: ObjectiveSection, scores: Tensor, known: Known, gamma_sq: Tensor) -> Terms:

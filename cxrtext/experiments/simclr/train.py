@@ -94,13 +94,13 @@ class ViewJob:
         loss = terms.losses.mean()
         scaler.scale(loss).backward()
         shown = [loss.detach(), view_accuracy(scores, views), *terms.measures()]
-        value, accuracy, clamped, alone = torch.stack(shown).tolist()
+        value, accuracy, floored, alone = torch.stack(shown).tolist()
         if alone == len(terms.losses):
             raise WorkError(
                 f"{self.settings.objective.name} leaves no anchor of step {step + 1} a negative; "
                 "raise batch, or give fewer clusters or classes"
             )
-        return StepNumbers(value, accuracy, self.settings.gamma_sq, clamped, alone)
+        return StepNumbers(value, accuracy, self.settings.gamma_sq, floored, alone)
 
 
 def _rows_of(data: ViewSet, name: str, rows: Tensor) -> Tensor | None:

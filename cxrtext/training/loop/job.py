@@ -136,7 +136,7 @@ class StepNumbers:
             one.
         accuracy: Share of anchors that score their own positive highest in the batch.
         gamma_sq: γ² before the step.
-        clamped: Share of anchors whose debiased loss is at its floor; 0 for other losses.
+        floored: Share of anchors whose debiased loss is at its floor; 0 for other losses.
         without_negatives: Anchors of which the objective removed every negative.
         mlm: Cross-entropy of the masked word pieces, in nats; 0 without that loss.
     """
@@ -144,7 +144,7 @@ class StepNumbers:
     loss: float
     accuracy: float
     gamma_sq: float
-    clamped: float = 0.0
+    floored: float = 0.0
     without_negatives: float = 0.0
     mlm: float = 0.0
 

@@ -15,10 +15,10 @@ from cxrtext.training.loop.job import Job, Learner, StepReport, train_steps
 from cxrtext.training.loop.resume import last_good, require_room, save_state
 
 LOGGED = (
-    "loss", "accuracy", "clamped", "without_negatives", "mlm", "gamma_sq", "lr", "grad_norm",
+    "loss", "accuracy", "floored", "without_negatives", "mlm", "gamma_sq", "lr", "grad_norm",
     "images_per_second", "waiting",
 )  # fmt: skip
-"""What is logged of a step's report; "clamped" is called "floored" there."""
+"""What is logged of a step's report."""
 KEEP = 2
 """States that a :class:`StateKeeper` keeps."""
 ELSEWHERE = "name another folder with --out"
@@ -155,5 +155,5 @@ def take_steps(
 
 
 def _numbers(report: StepReport, epoch: int) -> dict[str, float]:
-    numbers = {"floored" if key == "clamped" else key: getattr(report, key) for key in LOGGED}
+    numbers = {key: getattr(report, key) for key in LOGGED}
     return {**numbers, "epoch": report.step / epoch}

@@ -92,21 +92,21 @@ class Terms:
     """What an objective makes of anchors, each [A].
 
     Losses in nats, to be averaged; of both directions, weighted so that they count the same.
-    ``clamped`` is whether a debiased loss is at its floor, ``without_negatives`` whether the
+    ``floored`` is whether a debiased loss is at its floor, ``without_negatives`` whether the
     objective removed every negative; None for other objectives.  ``advice`` is for where no anchor
     has a negative.
     """
 
     losses: Tensor
-    clamped: Tensor | None = None
+    floored: Tensor | None = None
     without_negatives: Tensor | None = None
     advice: str = ""
 
     def measures(self) -> list[Tensor]:
-        """The share of clamped anchors, and the number of those without a negative."""
+        """The share of floored anchors, and the number of those without a negative."""
         zero = self.losses.new_zeros(())
         return [
-            zero if self.clamped is None else self.clamped.float().mean(),
+            zero if self.floored is None else self.floored.float().mean(),
             zero if self.without_negatives is None else self.without_negatives.float().sum(),
         ]
 
@@ -173,8 +173,8 @@ def hard_sentences(
         )
         parts.append(losses_of(section, part))
     order = torch.cat(list(rounds)).argsort()
-    clamped = [needed(part.clamped, section.name, "floors") for part in parts]
-    return Terms(torch.cat([part.losses for part in parts])[order], torch.cat(clamped)[order])
+    floored = [needed(part.floored, section.name, "floors") for part in parts]
+    return Terms(torch.cat([part.losses for part in parts])[order], torch.cat(floored)[order])
 
 
 def image_anchors(forward: Direction) -> Direction:
@@ -206,11 +206,11 @@ def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
     """One or both directions as one, which weigh the same whatever their sizes."""
     total = sum(len(part.losses) for part in terms)
     weighted = [part.losses * (total / (len(terms) * len(part.losses))) for part in terms]
-    clamped = [part.clamped for part in terms if part.clamped is not None]
+    floored = [part.floored for part in terms if part.floored is not None]
     alone = [part.without_negatives for part in terms if part.without_negatives is not None]
     return Terms(
         torch.cat(weighted),
-        torch.cat(clamped) if clamped else None,
+        torch.cat(floored) if floored else None,
         torch.cat(alone) if alone else None,
         advice,
     )
