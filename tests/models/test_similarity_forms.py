@@ -19,6 +19,7 @@ from cxrtext.models.similarity import (
 )
 from cxrtext.models.similarity import regions as in_tiles
 from cxrtext.models.similarity.query import QUERIES, MlpQuery, build_query
+from tests.grids import grid
 
 
 def unit(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -69,10 +70,12 @@ def double_query(name: str) -> nn.Module | None:
     return None if query is None else query.double()
 
 
-@pytest.mark.parametrize("tile", [None, 1, 6 * 8 * 2, 6 * 8 * 7])
-@pytest.mark.parametrize("query_name", QUERIES)
-@pytest.mark.parametrize("name", SIMILARITIES)
-@pytest.mark.parametrize("S", [3, 9])  # fewer and more sentences than regions
+@grid(
+    name=SIMILARITIES,
+    query_name=QUERIES,
+    S=[3, 9],  # fewer and more sentences than regions
+    tile=[None, 1, 6 * 8 * 2, 6 * 8 * 7],
+)
 def test_every_form_equals_the_loop(
     name: str, query_name: str, S: int, tile: int | None, tiles: Callable[[int], None]
 ) -> None:
@@ -99,10 +102,12 @@ def gradients(
     return torch.autograd.grad((scores**2).sum(), [*inputs, *parameters])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("query_name", QUERIES)
-@pytest.mark.parametrize("name", ["max", "lse", "nl", "lse+nl"])
-@pytest.mark.parametrize("S", [5, 40])
+@grid(
+    name=["max", "lse", "nl", "lse+nl"],
+    query_name=QUERIES,
+    S=[5, 40],
+    dtype=[torch.float32, torch.float64],
+)
 def test_gradients_in_tiles_are_those_of_the_plain_form(
     name: str, query_name: str, S: int, dtype: torch.dtype, tiles: Callable[[int], None]
 ) -> None:

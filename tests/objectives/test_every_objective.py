@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from cxrtext import objectives
+from tests.grids import grid
 from tests.objectives.objective_cases import Case, cases, draw_scores, worst_error
 
 NAMES = sorted(cases(8, 14.0))
@@ -69,9 +70,7 @@ def test_gradients(name: str) -> None:
     assert torch.autograd.gradcheck(case.ours, (scores,))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", [1.0, 14.0, 100.0, 200.0])
-@pytest.mark.parametrize("draw", [draw_scores, aligned])
+@grid(name=NAMES, scale=[1.0, 14.0, 100.0, 200.0], draw=[draw_scores, aligned])
 def test_float32_is_near_the_loop_and_its_gradient_a_number(
     name: str, scale: float, draw: object
 ) -> None:
@@ -101,9 +100,7 @@ def test_float32_gradients_are_near_those_of_float64(name: str, scale: float) ->
     torch.testing.assert_close(single.grad.double(), exact.grad, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("scale", [14.0, 200.0])
+@grid(name=NAMES, half=[torch.bfloat16, torch.float16], scale=[14.0, 200.0])
 def test_autocast_changes_nothing(name: str, half: torch.dtype, scale: float) -> None:
     case = cases(16, scale)[name]
     scores = draw_scores(16, scale).to(half)
