@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from foreign import FOREIGN, LATERALS, draw_foreign
 from PIL import Image
 from torch import Tensor, nn
 
@@ -30,7 +31,6 @@ from cxrtext.images import read_image
 from cxrtext.images.frontal import FRONTAL, KINDS, look
 from cxrtext.images.frontal.network import SIDE, Network, write_network
 from cxrtext.phantom import write_phantoms
-from cxrtext.phantom.foreign import FOREIGN, LATERALS, draw_foreign
 
 WEIGHTS = Path(__file__).parents[2] / "cxrtext/images/frontal/weights.npz"
 DRAWN = 96  # side of what is trained on

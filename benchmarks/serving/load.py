@@ -1,4 +1,4 @@
-"""The callers of serve.py and soak.py: bodies, and a load generator.
+"""The callers of serve.py: bodies, and a load generator.
 
     python benchmarks/serving/load.py HOST:PORT QUESTION CLIENTS SECONDS PICTURES INDEX
 
@@ -106,21 +106,13 @@ async def ask(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: Body
 ) -> tuple[int, int]:
     """Send a request and read its answer; gives the status and the size of the body."""
-    status, _, data = await ask_whole(reader, writer, body)
-    return status, len(data)
-
-
-async def ask_whole(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: Body
-) -> tuple[int, bytes, bytes]:
-    """Send a request and read its answer; gives the status, the head and the body."""
     writer.writelines(body)
     await writer.drain()
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head[9:12])
     at = head.lower().index(b"content-length:") + 15
     length = int(head[at : head.index(b"\r", at)])
-    return status, head, await reader.readexactly(length)
+    return status, len(await reader.readexactly(length))
 
 
 async def caller(

@@ -1,9 +1,8 @@
 """Procedural chest radiographs with reports, labels and boxes: the embedded data set."""
 
-from cxrtext.phantom.gallery import write_gallery
 from cxrtext.phantom.render import Patient
 from cxrtext.phantom.render import draw as draw_phantom
 from cxrtext.phantom.tables import PhantomSummary
 from cxrtext.phantom.write import write_phantoms
 
-__all__ = ["Patient", "PhantomSummary", "draw_phantom", "write_gallery", "write_phantoms"]
+__all__ = ["Patient", "PhantomSummary", "draw_phantom", "write_phantoms"]

@@ -75,7 +75,7 @@ class Axis:
     faintness: float | None = None
     omitted: float = 0.0  # probability that a report does not speak of it
     urgent: bool = False  # whether an impression likes to repeat it
-    examples: tuple[Any, ...] = ()  # values in the gallery
+    examples: tuple[Any, ...] = ()  # values to look at
 
 
 AXES: dict[str, Axis] = {

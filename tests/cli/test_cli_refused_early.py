@@ -15,7 +15,6 @@ WRONG = """
 demo --out FILE
 phantom out --size 7
 phantom FILE
-phantom --gallery out.txt
 import GONE --out new
 import DATA --out new --reports GONE
 import DATA --out new --boxes GONE

@@ -51,7 +51,6 @@ def test_public_surface() -> None:
         "Patient",
         "PhantomSummary",
         "draw_phantom",
-        "write_gallery",
         "write_phantoms",
     ]
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.given import NEW_FILE, NEW_FOLDER
-from cxrtext_cli.options import AsJson, print_json, progress, say
+from cxrtext_cli.given import NEW_FOLDER
+from cxrtext_cli.options import AsJson, print_json, progress
 
 
 class ImageFormat(StrEnum):
@@ -20,19 +20,10 @@ class ImageFormat(StrEnum):
 Difficulty = Annotated[
     float, typer.Option(min=0.0, max=3.0, help="How faint findings are; at 0 they stand out.")
 ]
-Gallery = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.png", help="Also draw a contact sheet, a row a finding."),
-    NEW_FILE,
-]
 
 
 def phantom(
-    out: Annotated[
-        Path | None,
-        typer.Argument(help="Folder to write; may be left out with --gallery."),
-        NEW_FOLDER,
-    ] = None,
+    out: Annotated[Path, typer.Argument(help="Folder to write."), NEW_FOLDER],
     studies: Annotated[int, typer.Option(min=1, help="Number of studies.")] = 2000,
     size: Annotated[int, typer.Option(help="Side of an image in pixels, 64 to 1024.")] = 512,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another data set.")] = 0,
@@ -43,22 +34,13 @@ def phantom(
     masks: Annotated[
         bool, typer.Option("--masks", help="Also write what each finding covers.")
     ] = False,
-    gallery: Gallery = None,
     as_json: AsJson = False,
 ) -> None:
     """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
     from dataclasses import asdict
 
-    from cxrtext.phantom.gallery import write_gallery
     from cxrtext.phantom.write import write_phantoms
 
-    if out is None and gallery is None:
-        raise typer.BadParameter("name a folder to write, or a picture with --gallery")
-    if gallery is not None:
-        write_gallery(gallery, size=min(size, 512), seed=seed, difficulty=difficulty)
-        say(f"gallery: {gallery}")
-    if out is None:
-        return
     with progress("drawing", "images") as update:
         summary = write_phantoms(
             out,
