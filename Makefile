@@ -1,7 +1,7 @@
 # make demo          the main job, end to end, on drawn radiographs; ends with the address of a page
 # make test          the tests
-# make test-all      those too that kill, stop and race processes for minutes
-# make test-browser  those of the page alone, in a Chromium
+# make test-peers    those that drive a real Chromium or a real Orthanc; skipped where there is none
+# make test-all      all of them, those too that kill, stop and race processes for minutes
 # make check         formatting, lint, types, layers
 # make docs          the guides as a site in site/, links checked; nothing is loaded from elsewhere
 #
@@ -19,17 +19,18 @@ DEMO_PORT ?= 0
 # Processes that share the tests; each takes up to 2 GB of memory.  "make test TEST_WORKERS=0" runs
 # them one after the other in one process.
 TEST_WORKERS ?= auto
+WORKERS := -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal
 # Threads of each: models of tests are small, too.  "make test TEST_THREADS=4" tries another number.
 TEST_THREADS ?= 1
 # A seed: files, and the tests of each, run in another order.
 TEST_ORDER ?=
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 # Bytecode is written whatever the environment says: each worker, and each program that a test starts,
 # would else compile everything anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(TEST_THREADS) OMP_WAIT_POLICY=PASSIVE \
-    TEST_ORDER=$(TEST_ORDER) $(BIN)/python -m pytest -q
-CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+    TEST_ORDER=$(TEST_ORDER) CHROMIUM="$(CHROMIUM)" $(BIN)/python -m pytest -q
 
-.PHONY: install demo test test-all test-browser check format docs clean-demo
+.PHONY: install demo test test-peers test-all check format docs clean-demo
 
 install: $(INSTALLED)
 
@@ -40,15 +41,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(INSTALLED)
-	$(PYTEST) -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal -m "not slow"
+	$(PYTEST) $(WORKERS) -m "not slow and not peers"
+
+test-peers: $(INSTALLED)
+	$(PYTEST) $(WORKERS) -m "peers and not slow"
 
 test-all: $(INSTALLED)
-	$(PYTEST) -n $(TEST_WORKERS) --maxprocesses 4 --dist worksteal
-
-test-browser: $(INSTALLED)
-	@test -x "$(CHROMIUM)" || { echo "there is no Chromium; install one (Debian: apt-get install" \
-	    "chromium) or name yours: make test-browser CHROMIUM=/path/to/chromium" >&2; exit 1; }
-	CHROMIUM="$(CHROMIUM)" $(PYTEST) tests/browser
+	$(PYTEST) $(WORKERS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -34,8 +34,19 @@ def pytest_collection() -> Generator[None]:
         gc.enable()
 
 
+PEERS = {"browser", "started_orthanc", "overwriting", "secure"}
+"""Fixtures that start a Chromium or an Orthanc."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files, and the tests of each, into another order, where TEST_ORDER names a seed."""
+    """Mark what wants a real peer; and where TEST_ORDER names a seed, change the order of tests.
+
+    Files come in another order, and so do the tests of each.
+    """
+    for item in items:
+        if not PEERS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("peers")
     if seed := os.environ.get("TEST_ORDER"):
         chance = random.Random(seed)  # noqa: S311
         files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]

@@ -154,6 +154,7 @@ def test_nobody_allowed_a_wrong_title_and_a_taken_port_are_said(
         Listener(inbox, {"A": "x"}, port=listener.port)
 
 
+@pytest.mark.peers
 def test_a_real_orthanc_pushes_everything_that_it_has(
     tmp_path: Path, inbox: Inbox, said: list[str]
 ) -> None:

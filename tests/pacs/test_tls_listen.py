@@ -249,6 +249,7 @@ def test_a_request_that_comes_byte_by_byte_has_an_end(plain: Listener) -> None:
             time.sleep(0.2)
 
 
+@pytest.mark.peers
 def test_a_real_orthanc_pushes_over_tls(
     tmp_path: Path, inbox: Inbox, said: list[str], certificates: Certificates
 ) -> None:
