@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -28,10 +29,14 @@ from cxrtext.integrity import check_files
 from cxrtext.models import load_model
 from cxrtext.records import read_labels, read_manifest, read_sentences
 
+pytestmark = pytest.mark.slow
+
 FLIPS = int(os.environ.get("CXRTEXT_FLIPS", "200"))
 
 Read = Callable[[], object]
 """Reads what a later step would, anew; gives something that can be compared."""
+Flip = Callable[..., None]
+"""Flips bits of some files, each in turn; nothing else may come of it than a refusal."""
 
 
 @contextmanager
@@ -50,30 +55,37 @@ def flipped(path: Path, chance: random.Random) -> Iterator[str]:
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def try_flips(
-    kind: str, files: list[Path], read: Read, chance: random.Random, flips: int = FLIPS
-) -> None:
-    """Flip bits of some files, each in turn; nothing else may come of it than a refusal."""
-    files = [path for path in files if path.is_file() and path.stat().st_size]
-    assert files, kind
-    whole = read()
-    assert whole == read(), "what is read must be comparable"
-    counts = {"refused": 0, "harmless": 0, "other": 0}
-    other = []
-    for number in range(flips):
-        with flipped(files[number % len(files)], chance) as where:
-            try:
-                result = "harmless" if read() == whole else "other"
-            except CxrTextError as error:
-                lines = len(str(error).splitlines())
-                result = "refused" if lines <= 2 else f"refused in {lines} lines"
-            except Exception as error:
-                raise AssertionError(f"{where}: {type(error).__name__}") from error
-        counts[result] = counts.get(result, 0) + 1
-        if result not in ("refused", "harmless"):
-            other.append(f"{where}: {result}")
-    print(f"{kind:20} {flips} flips: {counts}")
-    assert not other, other
+@pytest.fixture
+def try_flips(chance: random.Random) -> Flip:
+    def flip(kind: str, files: list[Path], read: Read, flips: int = FLIPS) -> None:
+        files = [path for path in files if path.is_file() and path.stat().st_size]
+        assert files, kind
+        whole = read()
+        assert whole == read(), "what is read must be comparable"
+        counts = Counter[str]()
+        other = []
+        for number in range(flips):
+            with flipped(files[number % len(files)], chance) as where:
+                try:
+                    result = "harmless" if read() == whole else "other"
+                except CxrTextError as error:
+                    lines = len(str(error).splitlines())
+                    result = "refused" if lines <= 2 else f"refused in {lines} lines"
+                except Exception as error:
+                    raise AssertionError(f"{where}: {type(error).__name__}") from error
+            counts[result] += 1
+            if result not in ("refused", "harmless"):
+                other.append(f"{where}: {result}")
+        print(f"{kind:20} {flips} flips: {dict(counts)}")
+        assert not other, other
+
+    return flip
+
+
+@pytest.fixture
+def copy(checkpoint: Path, tmp_path: Path) -> Path:
+    """A checkpoint to be damaged."""
+    return Path(shutil.copytree(checkpoint, tmp_path / "copy"))
 
 
 def digest(*parts: Any) -> str:
@@ -86,6 +98,24 @@ def digest(*parts: Any) -> str:
     return found.hexdigest()
 
 
+def kept_as(path: Path, read: Read) -> Read:
+    """Read, and let what lies at a path be as it was before."""
+    before = {p: p.read_bytes() for p in [path, *path.rglob("*")] if p.is_file()}
+
+    def again() -> object:
+        try:
+            return read()
+        finally:
+            for file in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
+                if file not in before:
+                    file.unlink()
+            for file, content in before.items():
+                if not file.is_file() or file.read_bytes() != content:
+                    file.write_bytes(content)
+
+    return again
+
+
 def of_model(folder: Path) -> str:
     model = load_model(folder)
     state = model.state_dict()
@@ -93,19 +123,15 @@ def of_model(folder: Path) -> str:
     return digest(model.spec, notes, sorted(model.tokenizer.get_vocab().items()), *state.values())
 
 
-@pytest.mark.slow
-def test_checkpoint(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
-    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
+def test_checkpoint(copy: Path, try_flips: Flip) -> None:
     beside = ("reference.safetensors", "familiar.safetensors")
     files = [path for path in copy.iterdir() if path.name not in beside]
-    try_flips("checkpoint", files, lambda: of_model(copy), chance)
+    try_flips("checkpoint", files, lambda: of_model(copy))
 
 
-@pytest.mark.slow
-def test_reference(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_reference(copy: Path, try_flips: Flip) -> None:
     from cxrtext.models.reference import load_reference
 
-    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
     model = load_model(copy)
 
     def read() -> str:
@@ -113,14 +139,12 @@ def test_reference(checkpoint: Path, tmp_path: Path, chance: random.Random) -> N
         assert reference is not None
         return digest(reference.rows, reference.source)
 
-    try_flips("reference", [copy / "reference.safetensors"], read, chance)
+    try_flips("reference", [copy / "reference.safetensors"], read)
 
 
-@pytest.mark.slow
-def test_familiar(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_familiar(copy: Path, try_flips: Flip) -> None:
     from cxrtext.models.familiar import load_familiar
 
-    copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
     fingerprint = load_model(copy).fingerprint
 
     def read() -> str:
@@ -132,11 +156,10 @@ def test_familiar(checkpoint: Path, tmp_path: Path, chance: random.Random) -> No
         arrays = (one.mean, one.scale, one.axes, one.variances, found.words.digests)
         return digest(*arrays, one.rest, found.images.threshold, found.words.threshold)
 
-    try_flips("familiar", [copy / "familiar.safetensors"], read, chance)
+    try_flips("familiar", [copy / "familiar.safetensors"], read)
 
 
-@pytest.mark.slow
-def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.evaluation.classification.calibration import (
         FindingCalibration,
         KeptCalibration,
@@ -153,20 +176,18 @@ def test_calibration(checkpoint: Path, tmp_path: Path, chance: random.Random) ->
         fingerprint=fingerprint, data="data", measured=("test", 60), findings={"Edema": finding}
     )
     path = save_calibration(tmp_path, kept)
-    try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint), chance)
+    try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint))
 
 
-@pytest.mark.slow
-def test_verdicts(judged_checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_verdicts(judged_checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.evaluation.verdicts.kept import VERDICTS, verdicts_beside
 
     copy = Path(shutil.copytree(judged_checkpoint, tmp_path / "copy"))
     model = load_model(copy)
-    try_flips("verdicts", [copy / VERDICTS], lambda: verdicts_beside(model), chance)
+    try_flips("verdicts", [copy / VERDICTS], lambda: verdicts_beside(model))
 
 
-@pytest.mark.slow
-def test_language_model(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_language_model(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.language import pretrain_text
     from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 
@@ -180,20 +201,19 @@ def test_language_model(data_folder: Path, tmp_path: Path, chance: random.Random
         language = load_masked_language_model(out)
         return fingerprint_of(language.model, language.tokenizer)
 
-    try_flips("language model", files, read, chance)
+    try_flips("language model", files, read)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_scored_sentences(
-    ending: str, data_folder: Path, language_model: Path, tmp_path: Path, chance: random.Random
+    ending: str, data_folder: Path, language_model: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
     from cxrtext.language import score_reports
 
     out = tmp_path / f"sentences.{ending}"
     score_reports(data_folder / "reports.csv", out, model=language_model, device="cpu")
     files = [out, out.with_name(out.name + ".meta.json")]
-    try_flips(f"sentences.{ending}", files, lambda: read_sentences(out), chance)
+    try_flips(f"sentences.{ending}", files, lambda: read_sentences(out))
     lines = out.read_bytes().splitlines(keepends=True)
     if ending == "csv":
         out.write_bytes(b"".join(lines[: len(lines) // 2]))
@@ -201,9 +221,8 @@ def test_scored_sentences(
             read_sentences(out)
 
 
-@pytest.mark.slow
 def test_score_cache(
-    data_folder: Path, language_model: Path, tmp_path: Path, chance: random.Random
+    data_folder: Path, language_model: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
     """With a damaged cache the same scores come out: damaged ones are made again."""
     from cxrtext.language import score_reports
@@ -217,11 +236,10 @@ def test_score_cache(
         return digest(out.read_bytes())
 
     read()
-    try_flips("score cache", [cache], read, chance)
+    try_flips("score cache", [cache], read)
 
 
-@pytest.mark.slow
-def test_work_of_a_stopped_scoring(tmp_path: Path, chance: random.Random) -> None:
+def test_work_of_a_stopped_scoring(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.language.scoring.cache import digest_of
     from cxrtext.language.scoring.store import PartialScores
 
@@ -229,24 +247,20 @@ def test_work_of_a_stopped_scoring(tmp_path: Path, chance: random.Random) -> Non
     keys = [digest_of([number, 7, 8]) for number in range(30)]
     with PartialScores(path, identity) as partial:
         partial.add({key: np.full(3, -n, dtype=np.float32) for n, key in enumerate(keys)})
-    kept = path.read_bytes()
 
     def read() -> str:
         """What continues; a damaged row is scored again, which loses work and nothing else."""
-        try:
-            with PartialScores(path, identity) as partial:
-                found = partial.find(keys)
-            same = all((value == -keys.index(key)).all() for key, value in found.items())
-            return "right" if same else digest(*found.values())
-        finally:
-            path.write_bytes(kept)
+        with PartialScores(path, identity) as partial:
+            found = partial.find(keys)
+        same = all((value == -keys.index(key)).all() for key, value in found.items())
+        return "right" if same else digest(*found.values())
 
-    assert read() == "right"
-    try_flips("work of score-text", [path], read, chance)
+    again = kept_as(path, read)
+    assert again() == "right"
+    try_flips("work of score-text", [path], again)
 
 
-@pytest.mark.slow
-def test_decoded_cache(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_decoded_cache(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.errors import ImageError
     from cxrtext.images import Preprocessing
     from cxrtext.images.cache import DecodedCache
@@ -267,25 +281,12 @@ def test_decoded_cache(data_folder: Path, tmp_path: Path, chance: random.Random)
         )
 
     read()
-    kept = {path: path.read_bytes() for path in folder.iterdir()}
     assert check_files(folder).problems == []
-
-    def again() -> str:
-        """What is read; the cache is then as it was."""
-        try:
-            return read()
-        finally:
-            for path in folder.iterdir():
-                path.unlink()
-            for path, content in kept.items():
-                path.write_bytes(content)
-
-    files = [path for path in kept if path.suffix in (".sqlite", ".u8")]
-    try_flips("decoded cache", files, again, chance)
+    files = [path for path in folder.iterdir() if path.suffix in (".sqlite", ".u8")]
+    try_flips("decoded cache", files, kept_as(folder, read))
 
 
-@pytest.mark.slow
-def test_training_state(run_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_training_state(run_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.training.loop.resume import load_newest_state
 
     copy = Path(shutil.copytree(run_folder / "state", tmp_path / "state"))
@@ -300,19 +301,15 @@ def test_training_state(run_folder: Path, tmp_path: Path, chance: random.Random)
     for other in copy.glob("step-*.pt"):
         if other != newest:
             other.unlink()
-    try_flips("training state", [newest], read, chance)
+    try_flips("training state", [newest], read)
 
 
-@pytest.mark.slow
-def test_configuration_of_a_run(run_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_configuration_of_a_run(run_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     copy = Path(shutil.copy(run_folder / "config.yaml", tmp_path))
-    try_flips("config.yaml of a run", [copy], lambda: load_config(copy), chance)
+    try_flips("config.yaml of a run", [copy], lambda: load_config(copy))
 
 
-@pytest.mark.slow
-def test_state_of_a_stopped_pretraining(
-    data_folder: Path, tmp_path: Path, chance: random.Random
-) -> None:
+def test_state_of_a_stopped_pretraining(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     """A stopped run goes on to the same weights, or is refused, or begins anew: the same too."""
     from cxrtext.language import pretrain_text
 
@@ -348,11 +345,10 @@ def test_state_of_a_stopped_pretraining(
         return train(out)
 
     files = [path for path in Path(kept).iterdir() if path.is_file()]
-    try_flips("pretraining state", files, read, chance, flips=60)
+    try_flips("pretraining state", files, read, flips=60)
 
 
-@pytest.mark.slow
-def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     copy = Path(shutil.copytree(index_folder, tmp_path / "copy"))
     model = load_model(checkpoint)
     text = torch.nn.functional.normalize(torch.ones(model.spec.dimension), dim=0)
@@ -371,7 +367,7 @@ def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, chance: ran
     for pattern in ("catalogue.sqlite", "*.vectors", "*.faiss", "index.json"):
         files = list(copy.glob(pattern))
         if files:
-            try_flips(f"index, {pattern}", files, read, chance)
+            try_flips(f"index, {pattern}", files, read)
 
 
 def of_data(folder: Path) -> str:
@@ -388,18 +384,16 @@ def of_data(folder: Path) -> str:
     return digest(*parts)
 
 
-@pytest.mark.slow
-def test_phantom_tables(tmp_path: Path, chance: random.Random) -> None:
+def test_phantom_tables(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.phantom import write_phantoms
 
     write_phantoms(tmp_path / "p", studies=30, size=64, seed=3, workers=1)
     folder = tmp_path / "p"
     names = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "SHA256SUMS")
-    try_flips("phantom tables", [folder / name for name in names], lambda: of_data(folder), chance)
+    try_flips("phantom tables", [folder / name for name in names], lambda: of_data(folder))
 
 
-@pytest.mark.slow
-def test_notes_of_drawn_phantoms(tmp_path: Path, chance: random.Random) -> None:
+def test_notes_of_drawn_phantoms(tmp_path: Path, try_flips: Flip) -> None:
     """A resumed run draws again what it cannot trust, and ends in the same files."""
     from cxrtext.phantom import write_phantoms
 
@@ -421,22 +415,20 @@ def test_notes_of_drawn_phantoms(tmp_path: Path, chance: random.Random) -> None:
                 path.write_bytes(content)
 
     files = [folder / "phantom.boxes.jsonl", folder / "phantom.json", *folder.glob("images/*")]
-    try_flips("phantom notes, images", files, read, chance, flips=60)
+    try_flips("phantom notes, images", files, read, flips=60)
 
 
-@pytest.mark.slow
-def test_import_tables(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_import_tables(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.datasets.importing import import_folder
 
     import_folder(data_folder, tmp_path / "out")
     folder = tmp_path / "out"
     assert (folder / "SHA256SUMS").is_file()
     names = ("manifest.csv", "reports.csv", "labels.csv", "SHA256SUMS")
-    try_flips("import tables", [folder / name for name in names], lambda: of_data(folder), chance)
+    try_flips("import tables", [folder / name for name in names], lambda: of_data(folder))
 
 
-@pytest.mark.slow
-def test_cache_of_check_data(data_folder: Path, tmp_path: Path, chance: random.Random) -> None:
+def test_cache_of_check_data(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.datasets.checking import CheckOptions, check_data
 
     cache = tmp_path / "facts.sqlite"
@@ -446,19 +438,10 @@ def test_cache_of_check_data(data_folder: Path, tmp_path: Path, chance: random.R
         return digest(json.dumps(check_data(data_folder, options).to_dict(), sort_keys=True))
 
     read()
-    kept = cache.read_bytes()
-
-    def again() -> str:
-        try:
-            return read()
-        finally:
-            cache.write_bytes(kept)
-
-    try_flips("cache of check-data", [cache], again, chance)
+    try_flips("cache of check-data", [cache], kept_as(cache, read))
 
 
-@pytest.mark.slow
-def test_notes_of_experiments(tmp_path: Path, chance: random.Random) -> None:
+def test_notes_of_experiments(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.evaluation.intervals.bootstrap import Resampled
     from cxrtext.experiments.measures import read_measures, write_measures
     from cxrtext.experiments.stages import claim, read_json, stage
@@ -471,35 +454,16 @@ def test_notes_of_experiments(tmp_path: Path, chance: random.Random) -> None:
         found = read_measures(path)
         return digest(*((name, m.estimate, m.values, m.rows) for name, m in found.items()))
 
-    try_flips("measures.npz", [path], read, chance)
+    try_flips("measures.npz", [path], read)
     out = tmp_path / "experiment"
     claim(out, {"scale": "cpu", "seeds": 3})
     stage(out, "data", path, lambda: {"images": 12})
     notes = [out / "experiment.json", out / "stages" / "data.json"]
-    try_flips("notes of experiments", notes, lambda: [read_json(note) for note in notes], chance)
+    try_flips("notes of experiments", notes, lambda: [read_json(note) for note in notes])
     assert read_sealed(notes[0])["seeds"] == 3
 
 
-def kept_as(path: Path, read: Read) -> Read:
-    """Read, and let what lies at a path be as it was before."""
-    before = {p: p.read_bytes() for p in [path, *path.rglob("*")] if p.is_file()}
-
-    def again() -> object:
-        try:
-            return read()
-        finally:
-            for file in [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]:
-                if file not in before:
-                    file.unlink()
-            for file, content in before.items():
-                if not file.is_file() or file.read_bytes() != content:
-                    file.write_bytes(content)
-
-    return again
-
-
-@pytest.mark.slow
-def test_image_weights(tmp_path: Path, chance: random.Random) -> None:
+def test_image_weights(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.models.image_encoder import ImageEncoder
     from cxrtext.models.image_weights import load_image_weights
     from cxrtext.models.weight_files import save_sealed
@@ -512,7 +476,7 @@ def test_image_weights(tmp_path: Path, chance: random.Random) -> None:
         load_image_weights(encoder, path)
         return digest(*encoder.state_dict().values())
 
-    try_flips("encoder.safetensors", [path], read, chance)
+    try_flips("encoder.safetensors", [path], read)
 
 
 def rows_of(database: Any) -> list[Any]:
@@ -522,8 +486,7 @@ def rows_of(database: Any) -> list[Any]:
     return [database.execute(f"SELECT * FROM {name}").fetchall() for name in names]
 
 
-@pytest.mark.slow
-def test_state_of_pull_and_follow(tmp_path: Path, chance: random.Random) -> None:
+def test_state_of_pull_and_follow(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.pacs.follow.state import FollowState, Seen
     from cxrtext.pacs.pull.state import Row, State
 
@@ -548,11 +511,10 @@ def test_state_of_pull_and_follow(tmp_path: Path, chance: random.Random) -> None
 
     for kind, name in ((State, "pull.sqlite"), (FollowState, "follow.sqlite")):
         path = tmp_path / name
-        try_flips(name, [path], kept_as(path, partial(read, kind, path)), chance)
+        try_flips(name, [path], kept_as(path, partial(read, kind, path)))
 
 
-@pytest.mark.slow
-def test_inbox(tmp_path: Path, chance: random.Random) -> None:
+def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
     """Its queue, and what waits in it."""
     from cxrtext.errors import DataError
     from cxrtext.pacs.inbox.inbox import Inbox
@@ -576,13 +538,12 @@ def test_inbox(tmp_path: Path, chance: random.Random) -> None:
                 raise DataError("damaged, as the worker notes it")
             return [(entry.number, entry.path.read_bytes()) for entry in entries]
 
-    try_flips("inbox.sqlite", [folder / "inbox.sqlite"], kept_as(folder, read), chance)
+    try_flips("inbox.sqlite", [folder / "inbox.sqlite"], kept_as(folder, read))
     files = [*(folder / "objects").iterdir()]
-    try_flips("waiting objects", files, taken, chance)
+    try_flips("waiting objects", files, taken)
 
 
-@pytest.mark.slow
-def test_results(tmp_path: Path, chance: random.Random) -> None:
+def test_results(tmp_path: Path, try_flips: Flip, chance: random.Random) -> None:
     from cxrtext.pacs.results.folder import ResultsFolder
     from tests.pacs.test_results_folder import built
 
@@ -604,7 +565,7 @@ def test_results(tmp_path: Path, chance: random.Random) -> None:
         found = ResultsFolder(folder)
         return digest([found.find(f"2.25.{n}") is not None for n in range(60)])
 
-    try_flips("results.sqlite", [folder / "results.sqlite"], read, chance)
+    try_flips("results.sqlite", [folder / "results.sqlite"], read)
     assert whole() == digest([True] * 60)
     path = folder / kept.all()[0].file
     for _ in range(FLIPS):
@@ -613,8 +574,7 @@ def test_results(tmp_path: Path, chance: random.Random) -> None:
     print(f"{'objects of results':20} {FLIPS} flips: made again")
 
 
-@pytest.mark.slow
-def test_kept_images(tmp_path: Path, chance: random.Random) -> None:
+def test_kept_images(tmp_path: Path, try_flips: Flip) -> None:
     """Of an archive, and of an import that goes on."""
     from cxrtext.datasets.importing import import_folder
     from cxrtext.index.store.catalogue import IndexedImage
@@ -630,7 +590,7 @@ def test_kept_images(tmp_path: Path, chance: random.Random) -> None:
         image.require_whole()
         return path.read_bytes()
 
-    try_flips("archive", [path], read, chance)
+    try_flips("archive", [path], read)
     out = tmp_path / "out"
 
     def imported() -> object:
@@ -642,25 +602,21 @@ def test_kept_images(tmp_path: Path, chance: random.Random) -> None:
     for file in files:
         file.chmod(0o600)
     again = kept_as(out, imported)
-    try_flips("copies of import", files, again, chance)
-    try_flips("import.json", [out / "import.json"], again, chance)
+    try_flips("copies of import", files, again)
+    try_flips("import.json", [out / "import.json"], again)
 
 
-@pytest.mark.slow
-def test_keys(tmp_path: Path, chance: random.Random) -> None:
+def test_keys(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext_api.gate.keys import add_key, read_key_file, revoke_key
 
     path = tmp_path / "keys"
     for name in ("ward", "clinic", "gone", "front"):
         add_key(path, name, ("read", "write"), date(2031, 12, 31))
     revoke_key(path, "gone")
-    try_flips("keys", [path], lambda: read_key_file(path), chance)
+    try_flips("keys", [path], lambda: read_key_file(path))
 
 
-@pytest.mark.slow
-def test_predictions(
-    data_folder: Path, checkpoint: Path, tmp_path: Path, chance: random.Random
-) -> None:
+def test_predictions(data_folder: Path, checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.evaluation import evaluate
     from cxrtext.evaluation.measure import PARTS
     from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
@@ -675,12 +631,11 @@ def test_predictions(
         tables = [part.to_table().to_pydict() for part in found.parts.values()]
         return digest(found.about, tables)
 
-    try_flips("predictions.parquet", [path], read, chance)
+    try_flips("predictions.parquet", [path], read)
 
 
-@pytest.mark.slow
 def test_backup_publication_and_replica(
-    index_folder: Path, tmp_path: Path, chance: random.Random
+    index_folder: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
     from cxrtext.files.storage import open_storage
     from cxrtext.index.backup import back_up, restore
@@ -704,8 +659,8 @@ def test_backup_publication_and_replica(
         restore(backup, out)
         return contents(out)
 
-    try_flips("backup", [p for p in backup.rglob("*") if p.is_file()], restored, chance)
-    try_flips("model/SHA256SUMS", [backup / "model" / "SHA256SUMS"], restored, chance)
+    try_flips("backup", [p for p in backup.rglob("*") if p.is_file()], restored)
+    try_flips("model/SHA256SUMS", [backup / "model" / "SHA256SUMS"], restored)
     publish(index_folder, open_storage(target))
 
     def pulled() -> str:
@@ -713,7 +668,7 @@ def test_backup_publication_and_replica(
         pull(open_storage(target), out)
         return contents(index_at(out).parent)
 
-    try_flips("publication", [p for p in target.rglob("*") if p.is_file()], pulled, chance)
+    try_flips("publication", [p for p in target.rglob("*") if p.is_file()], pulled)
     pulled()
 
     def opened() -> str:
@@ -725,11 +680,10 @@ def test_backup_publication_and_replica(
             return digest(found, rows_of(index.parts[0].catalogue.database), regions)
 
     replica = [p for p in out.rglob("*") if p.is_file() and p.stat().st_size]
-    try_flips("replica", replica, opened, chance)
+    try_flips("replica", replica, opened)
 
 
-@pytest.mark.slow
-def test_log_of_forgetting(tmp_path: Path, chance: random.Random) -> None:
+def test_log_of_forgetting(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.errors import DataError
     from cxrtext.files.signed_log import append_signed, key_of
 
@@ -743,14 +697,11 @@ def test_log_of_forgetting(tmp_path: Path, chance: random.Random) -> None:
             raise DataError(problems[0])
         return path.read_bytes()
 
-    try_flips("forgotten.jsonl", [path], read, chance)
-    try_flips("forgotten.key", [tmp_path / "forgotten.key"], read, chance)
+    try_flips("forgotten.jsonl", [path], read)
+    try_flips("forgotten.key", [tmp_path / "forgotten.key"], read)
 
 
-@pytest.mark.slow
-def test_features_of_locked_encoders(
-    checkpoint: Path, tmp_path: Path, chance: random.Random
-) -> None:
+def test_features_of_locked_encoders(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.training.data.locked_features import Keeping, lock_sentences
 
     model, folder = load_model(checkpoint), tmp_path / "cache"
@@ -761,11 +712,10 @@ def test_features_of_locked_encoders(
 
     read()
     files = [path for path in folder.iterdir() if path.suffix in (".f16", ".keys")]
-    try_flips("locked features", files, kept_as(folder, read), chance)
+    try_flips("locked features", files, kept_as(folder, read))
 
 
-@pytest.mark.slow
-def test_jobs_and_features(tmp_path: Path, chance: random.Random) -> None:
+def test_jobs_and_features(tmp_path: Path, try_flips: Flip) -> None:
     from cxrtext.files.storage import open_storage
     from cxrtext.jobs.plan import begin, read_plan
     from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
@@ -783,7 +733,7 @@ def test_jobs_and_features(tmp_path: Path, chance: random.Random) -> None:
         return digest(plan, shard.places, shard.arrays["regions"])
 
     for kind, name in (("job.json", "job.json"), ("shards of jobs", "shards/*")):
-        try_flips(kind, [*(tmp_path / "job").glob(name)], read, chance)
+        try_flips(kind, [*(tmp_path / "job").glob(name)], read)
     folder = write_feature_folder(
         tmp_path / "features", drawn_regions(10, 1, 2, 8), [f"{n}.png" for n in range(10)]
     )
@@ -792,4 +742,4 @@ def test_jobs_and_features(tmp_path: Path, chance: random.Random) -> None:
         found = open_features(folder, check=True)
         return digest(found.of(range(10)), found.places([f"{n}.png" for n in range(10)]))
 
-    try_flips("features", [p for p in folder.rglob("*") if p.is_file()], opened, chance)
+    try_flips("features", [p for p in folder.rglob("*") if p.is_file()], opened)
