@@ -93,10 +93,6 @@ class DecodedCache:
 
         Yields:
             For each path, in order, its square [1, R, R] uint8, or why there is none.
-
-        Raises:
-            DataError: The folder cannot be written.
-            WorkError: The disk is full, or another process adds to the cache.
         """
         with _Visit(
             self.of_kind(preprocessing), preprocessing, processes, ahead, self._say, keep
@@ -112,10 +108,6 @@ class DecodedCache:
         """Keep squares of the default kind, decoded elsewhere by this version; gives how many.
 
         Those that are there already are left as they are.
-
-        Raises:
-            DataError: The folder cannot be written.
-            WorkError: The disk is full, or another process adds to the cache.
         """
         with disk_errors(self.folder), ExitStack() as stack:
             store = SquareStore(self.folder, size, self._say)
@@ -132,11 +124,7 @@ class DecodedCache:
         return added
 
     def damaged(self) -> list[str]:
-        """What is not as it was kept, a line each; it is decoded again when it is wanted.
-
-        Raises:
-            DataError: The folder cannot be read.
-        """
+        """What is not as it was kept, a line each; it is decoded again when it is wanted."""
         with disk_errors(self.folder), ExitStack() as stack:
             try:
                 catalogue = stack.enter_context(Catalogue(self.folder))

@@ -19,11 +19,7 @@ _SHADOW = (0, 0, 0)
 
 
 def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
-    """Round gray values, [1, H, W] or [H, W] in [0, 1], to 8 bits, [H, W]; others are clipped.
-
-    Raises:
-        ValueError: When the shape is another, or a value is NaN.
-    """
+    """Round gray values, [1, H, W] or [H, W] in [0, 1], to 8 bits, [H, W]; others are clipped."""
     gray = image[0] if image.ndim == 3 and image.shape[0] == 1 else image
     if gray.ndim != 2:
         raise ValueError(f"an image is [1, H, W] or [H, W], not {list(image.shape)}")
@@ -71,9 +67,6 @@ def render_overlay(
 
     Returns:
         An RGB picture of the image's size.
-
-    Raises:
-        ValueError: When the sizes differ.
     """
     gray = to_uint8(image)
     if heat.shape != gray.shape:

@@ -46,9 +46,6 @@ class Preprocessing:
     - "center": the same, bit for bit what resizing the whole image with Pillow and one center crop
       give, as transformers and torchvision do; a backbone of elsewhere wants this.
     - "stretch": both sides become ``resize``, whatever the aspect ratio.
-
-    Raises:
-        ValueError: When a number is out of range.
     """
 
     resize: int = 512  # length of the shorter side after resizing, in pixels
@@ -108,9 +105,6 @@ class Preprocessing:
 
         Returns:
             [1, resize, resize].
-
-        Raises:
-            ValueError: When the shape is another, or a value is NaN.
         """
         if image.ndim != 3 or image.shape[0] != 1:
             raise ValueError(f"an image is [1, H, W], not {list(image.shape)}")
@@ -134,9 +128,6 @@ class Preprocessing:
 
         Returns:
             [..., crop, crop], ``(x/255 − mean) / std`` of each value x.
-
-        Raises:
-            ValueError: When the squares are of another size, or not 8 bits.
         """
         if square.dtype != np.uint8 or square.shape[-2:] != (self.resize, self.resize):
             raise ValueError(
@@ -186,9 +177,6 @@ class Geometry:
     Coordinates are continuous, x to the right and y down from the upper left corner: pixel (i, j)
     covers x in [j, j + 1] and y in [i, i + 1], its center being at +0.5.  Boxes are
     (x, y, width, height), as COCO has them.
-
-    Raises:
-        ValueError: When the original is empty.
     """
 
     height: int

@@ -230,9 +230,6 @@ class SandboxPool:
         workers: How many; None for one a core; 0 works in this process, without limits.
         wall_seconds: Time on the clock that a task may take; by default three times ``seconds``,
             which leaves room on a machine that is shared.
-
-    Raises:
-        ValueError: When a number is out of range.
     """
 
     def __init__(

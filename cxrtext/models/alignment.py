@@ -44,11 +44,7 @@ class Alignment(nn.Module):
 
 
 def build_alignment(layers: int, width: int) -> Alignment | None:
-    """Make so many layers; none of 0.
-
-    Raises:
-        ValueError: The number is not 0, 1 or 2.
-    """
+    """Make so many layers; none of 0."""
     if not 0 <= layers <= MAX_LAYERS:
         raise ValueError(f"alignment layers are 0 to {MAX_LAYERS}, not {layers}")
     return Alignment(layers, width) if layers else None

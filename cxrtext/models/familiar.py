@@ -151,11 +151,7 @@ class Gaussian:
 
 
 def fit_gaussian(values: Rows) -> Gaussian:
-    """Fit a :class:`Gaussian` to values [n, d].
-
-    Raises:
-        ValueError: There are fewer than :data:`FEWEST` rows.
-    """
+    """Fit a :class:`Gaussian` to values [n, d]."""
     count, width = values.shape
     if count < FEWEST:
         raise ValueError(f"{count} rows are too few; give {FEWEST} at least")
@@ -326,11 +322,7 @@ def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
 
 
 def load_familiar(folder: Path, fingerprint: str) -> Familiar | None:
-    """What is familiar to the model of a checkpoint, or None where that is not known.
-
-    Raises:
-        CheckpointError: The file is damaged, or of another model.
-    """
+    """What is familiar to the model of a checkpoint, or None where that is not known."""
     path = folder / FAMILIAR
     kept = load_bound(path, (FORMAT, VERSION), "the description of the training data", fingerprint)
     if kept is None:
@@ -380,9 +372,5 @@ def _limit_of(value: object) -> float:
 
 
 def familiar_beside(model: ImageTextModel) -> Familiar | None:
-    """What is familiar to a model, from beside its checkpoint, if it is noted there.
-
-    Raises:
-        CheckpointError: As of :func:`load_familiar`.
-    """
+    """What is familiar to a model, from beside its checkpoint, if it is noted there."""
     return None if model.folder is None else load_familiar(model.folder, model.fingerprint)

@@ -78,11 +78,7 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
 
 
 def check_model_name(name_or_path: str | Path) -> None:
-    """Refuse what is neither the folder of a language model nor a hub id; nothing is fetched.
-
-    Raises:
-        CheckpointError: It is neither, or the folder has no configuration or no weights.
-    """
+    """Refuse what is neither the folder of a language model nor a hub id; nothing is fetched."""
     if Path(name_or_path).is_dir():
         check_model_folder(Path(name_or_path))
     elif isinstance(name_or_path, Path) or not _HUB_NAME.fullmatch(name_or_path):
@@ -240,11 +236,7 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
 
 
 def backbone_elsewhere(folder: Path) -> str | None:
-    """What to know before a checkpoint is copied: that its backbone does not lie in it.
-
-    Raises:
-        CheckpointError: As :func:`read_checkpoint_config`.
-    """
+    """What to know before a checkpoint is copied: that its backbone does not lie in it."""
     named = read_checkpoint_config(folder).get("backbone")
     if not isinstance(named, dict) or (folder / BACKBONE_FOLDER).is_dir():
         return None
@@ -256,11 +248,7 @@ def backbone_elsewhere(folder: Path) -> str | None:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be a language model's.
-
-    Raises:
-        CheckpointError: It has no configuration or no weights.
-    """
+    """Refuse a folder that cannot be a language model's."""
     if not (folder / CONFIG).is_file():
         raise CheckpointError(
             f"{folder}: not a language model: it has no {CONFIG}; train one: "

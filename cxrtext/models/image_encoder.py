@@ -104,9 +104,6 @@ class ImageEncoder(RegionEncoder):
     """A one-channel ResNet, trained with the rest; h and w are H and W over the stride, rounded up.
 
     :mod:`cxrtext.models.image_weights` starts it from weights of elsewhere.
-
-    Raises:
-        ValueError: There is no such architecture, or no such position.
     """
 
     def __init__(

@@ -77,9 +77,6 @@ class ImageTextModel(nn.Module):
     """Embeds images as regions and sentences as vectors, and scores one against the other.
 
     ``image_encoder`` is wanted where the specification names a backbone; a ResNet is made.
-
-    Raises:
-        ValueError: The specification names an unknown architecture, similarity or query map.
     """
 
     def __init__(

@@ -160,12 +160,7 @@ def _check_has_head(state: Mapping[str, Any], source: Path) -> None:
 
 
 def _network(found: TextFolder) -> BertForMaskedLM:
-    """A folder's network on the CPU, in float32; every key of the file is checked.
-
-    Raises:
-        CheckpointError: A tensor is missing, unexpected, of another shape, not of floating point
-            or not finite, or the head is missing as a whole.
-    """
+    """A folder's network on the CPU, in float32; every key of the file is checked."""
     config, source = found.config, found.source
     state = only_tensors(source, found.state)
     _check_has_head(state, source)

@@ -71,9 +71,6 @@ def build_position(name: str, channels: int, dimension: int) -> nn.Module | None
     """Make the map of a name, of features [B, h, w, C] to what is added to [B, h, w, D].
 
     "none" is None.
-
-    Raises:
-        ValueError: There is no such map.
     """
     match name:
         case "none":

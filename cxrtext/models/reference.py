@@ -107,11 +107,7 @@ def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path
 
 
 def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
-    """The reference of a checkpoint, or None where it has none.
-
-    Raises:
-        CheckpointError: The file is damaged, or another model made it.
-    """
+    """The reference of a checkpoint, or None where it has none."""
     path = folder / REFERENCE
     kept = load_bound(path, (FORMAT, VERSION), "the reference images", model.fingerprint)
     if kept is None:

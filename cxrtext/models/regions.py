@@ -113,10 +113,6 @@ def embed_files(
 
     Yields:
         Batches that together name every path once, as embedded or as failed.
-
-    Raises:
-        DataError: The cache cannot be written.
-        WorkError: The cache's disk is full, or another process adds to it.
     """
     # While one batch is embedded the next is decoded.
     preprocessing = model.spec.preprocessing
@@ -148,9 +144,6 @@ def embed_features(
     """Embed images of a folder of features, by id; as :func:`embed_files`.
 
     There are no squares; ``looks`` stand for them.
-
-    Raises:
-        CheckpointError: The features are not those of the model, or damaged.
     """
     require_features(model, features)
     places = features.places(names)
@@ -168,11 +161,7 @@ def embed_features(
 
 
 def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
-    """Refuse features that are not those that a model was trained on.
-
-    Raises:
-        CheckpointError: They are of another backbone, or were reduced otherwise.
-    """
+    """Refuse features that are not those that a model was trained on."""
     own, given = model.spec.backbone, features.backbone
     where = model.folder or "the model"
     if own is None:

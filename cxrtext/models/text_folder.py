@@ -122,11 +122,7 @@ def found_folder(name_or_path: str | Path, *, offline: bool) -> tuple[Path, str]
 
 
 def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFolder:
-    """Read configuration, tokenizer and weights; refuse what cannot belong together.
-
-    Raises:
-        CheckpointError: Something is missing, damaged, of another family, or does not fit.
-    """
+    """Read configuration, tokenizer and weights; refuse what cannot belong together."""
     if (folder / SUMS).exists():  # this program's own; a model of the hub lists no digests
         check_folder(folder, (CONFIG, SAFE_WEIGHTS), CheckpointError, "copy it again")
     family, config = read_encoder_config(folder / CONFIG, tuple(families))
@@ -142,11 +138,7 @@ def read_text_folder(folder: Path, families: Iterable[str] = FAMILIES) -> TextFo
 
 
 def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, EncoderConfig]:
-    """The family of a ``config.json``, and its keys by this program's own schema.
-
-    Raises:
-        CheckpointError: It is missing, is no JSON object, or a known key has a value out of range.
-    """
+    """The family of a ``config.json``, and its keys by this program's own schema."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
     try:
@@ -298,12 +290,7 @@ def fitted(
     wanted: Mapping[str, torch.Size],
     harmless: tuple[str, ...],
 ) -> dict[str, Tensor]:
-    """The tensors that are wanted, in float32; names that start with a harmless one may be extra.
-
-    Raises:
-        CheckpointError: A tensor is missing, unexpected, of another shape, not of floating point
-            or not finite.
-    """
+    """The tensors that are wanted, in float32; names with a harmless beginning may be extra."""
     missing = [name for name in wanted if name not in state]
     extra = [name for name in state if name not in wanted and not name.startswith(harmless)]
     if missing or extra:

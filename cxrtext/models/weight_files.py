@@ -32,9 +32,6 @@ def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
 
     Returns:
         The file they came from, and tensors by name.
-
-    Raises:
-        CheckpointError: There is no file of weights, or it cannot be read.
     """
     safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
@@ -147,9 +144,6 @@ def load_bound(
         kind: The format and version that are read.
         what: What the file holds, for messages: "the reference images".
         fingerprint: Of the model that it must be of.
-
-    Raises:
-        CheckpointError: The file is damaged, or of another model.
     """
     if not path.exists():
         return None
@@ -175,9 +169,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
     A pickle's may lie under ``state_dict``, ``model_state_dict`` or ``model``, and whatever is no
     tensor (an epoch, an optimizer's state) is left out.
-
-    Raises:
-        CheckpointError: There is no such file, or it is not readable as tensors by name.
     """
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file of image weights")

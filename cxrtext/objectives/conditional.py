@@ -38,11 +38,7 @@ def y_aware_terms(scores: Tensor, weights: Tensor) -> Tensor:
 
 
 def conditional_alignment(scores: Tensor, kernel: Tensor, positive: Tensor | None = None) -> Tensor:
-    """Conditional alignment, ``−(1/N) Σ_k (w_ik/Ẑ_i) s_ik``, [A].
-
-    Raises:
-        ValueError: As :func:`y_aware`.
-    """
+    """Conditional alignment, ``−(1/N) Σ_k (w_ik/Ẑ_i) s_ik``, [A]."""
     weights = _weights(scores, kernel, positive)
     check_shares(weights)
     return conditional_alignment_terms(scores, weights)

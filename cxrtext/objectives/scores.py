@@ -15,11 +15,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def full_precision(values: Tensor, name: str) -> Tensor:
-    """``values`` in float32 if they came in half precision; otherwise as they are.
-
-    Raises:
-        ValueError: They are not floating point.
-    """
+    """``values`` in float32 if they came in half precision; otherwise as they are."""
     if not values.is_floating_point():
         raise ValueError(f"{name} must be floating point, got {values.dtype}")
     return values.float() if values.dtype in _HALVES else values
@@ -104,11 +100,7 @@ def candidate_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
 
 
 def without(scores: Tensor, same: Tensor, column: Tensor) -> Tensor:
-    """``scores`` with −inf where ``same`` marks a negative, [A, C]; the positives stay.
-
-    Raises:
-        ValueError: ``same`` is not boolean or not of the shape of the scores.
-    """
+    """``scores`` with −inf where ``same`` marks a negative, [A, C]; the positives stay."""
     check_mask(scores, same)
     return scores.masked_fill(same.scatter(1, column[:, None], value=False), -torch.inf)
 

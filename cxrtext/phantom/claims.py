@@ -35,9 +35,6 @@ class Claim:
         """Both claims at once, whatever their order; neither may be negated.
 
         What one claim says already is not named again, so that a class has one name.
-
-        Raises:
-            ValueError: One of them is negated, or two different claims have one name.
         """
         if self.negated or other.negated:
             raise ValueError(f"'{self.name}' and '{other.name}' cannot be joined: one is negated")

@@ -56,9 +56,6 @@ def read_truth(folder: Path) -> KnownTruth | None:
 
     Left out are sentences that compare with an earlier study, which no image tells, and those that
     the set means differently in different reports.
-
-    Raises:
-        DataError: The set was drawn by another version, or its table of truth is of another set.
     """
     note, path = folder / PARAMETERS, folder / TRUTH_TABLE
     if not note.is_file() or not path.is_file():

@@ -218,13 +218,7 @@ class Tables:
 
 
 def read_tables(config: Config) -> Tables:
-    """Read manifest and sentences.
-
-    Raises:
-        DataError: A table is wrong, or no sentence is in the chosen sections or has an η.
-        ConfigError: The objective or the prompts want a table that is not there, or sections are
-            misspelt.
-    """
+    """Read manifest and sentences."""
     records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
     sentences = read_sentences(config.data.sentences)
     known = {sentence.section for sentence in sentences}
@@ -300,12 +294,7 @@ def gather_examples(
     rejects: Rejects,
     look: Look,
 ) -> tuple[Examples, Examples]:
-    """Read the images of both splits and join them with their sentences.
-
-    Raises:
-        DataError: The tables do not meet, there are fewer images than a batch takes, or too many
-            cannot be read.
-    """
+    """Read the images of both splits and join them with their sentences."""
     tokenize = tokenizer(model)
 
     def of(split: str) -> Examples:
@@ -433,11 +422,7 @@ def _greet(trainer: Trainer, tables: Tables) -> None:
 
 
 def check_sizes(config: Config, processes: Processes) -> None:
-    """Refuse a batch that cannot be divided.
-
-    Raises:
-        ConfigError: Naming the numbers.
-    """
+    """Refuse a batch that cannot be divided."""
     training, world = config.training, processes.world
     if training.batch % (world * training.accumulate):
         raise ConfigError(
@@ -448,11 +433,7 @@ def check_sizes(config: Config, processes: Processes) -> None:
 
 
 def check_compiler(config: Config, device: torch.device) -> None:
-    """Refuse ``training.compile`` on a CPU without the compiler that torch calls.
-
-    Raises:
-        ConfigError: Naming it.
-    """
+    """Refuse ``training.compile`` on a CPU without the compiler that torch calls."""
     compiler = os.environ.get("CXX", "g++")
     if config.training.compile and device.type == "cpu" and shutil.which(compiler) is None:
         raise ConfigError(

@@ -40,14 +40,6 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     They are those of the checkpoint that ``model.init`` names; without it the text encoder starts
     from the folder's of ``model.text``, and all else from random ones.  The backbone of
     ``features``, those that ``data.features`` names, is the image encoder.
-
-    Raises:
-        ConfigError: The crop is no multiple of the image encoder's stride, so that regions would
-            not tile it; or the configuration wants another model than the checkpoint's, another
-            pooling than the text encoder's folder, or a masked-language-model loss of another
-            family than BERT.
-        CheckpointError: The text encoder or the checkpoint is damaged, or the backbone of the
-            features is not found, or computes something else than it did.
     """
     if features is None:
         _check_crop(config)

@@ -34,12 +34,7 @@ class Trainer:
     validation: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> dict[str, float]:
-        """Train to the end; returns the last validation's numbers.
-
-        Raises:
-            WorkError: Saying what went wrong, and where the last good state is.
-            KeyboardInterrupt: A signal asked to stop; the state was saved.
-        """
+        """Train to the end; returns the last validation's numbers."""
         learner, training = self.job.learner, self.config.training
         start = learner.progress.step
         if not learner.progress.done:
@@ -147,11 +142,7 @@ class Trainer:
         return bytes_of(self.job.learner.model.state_dict())
 
     def require_room_to_start(self) -> None:
-        """Refuse to start what could not be saved in the end.
-
-        Raises:
-            WorkError: There is too little room on the disk.
-        """
+        """Refuse to start what could not be saved in the end."""
         out, keep = self.config.out, self.config.training.keep
         there = [*out.glob("state/*.pt"), *out.glob("checkpoint*/*")]
         size = (keep + 1) * self.job.learner.state_bytes() + 3 * self._weight_bytes()

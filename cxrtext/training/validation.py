@@ -187,9 +187,6 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
     """Labels and prompts of the validation split, where labels lie beside the manifest.
 
     A table that cannot be used is said, and is an error only where the configuration names it.
-
-    Raises:
-        DataError: The prompts, or labels that are needed, are wrong.
     """
     path = find_table(config.data.manifest.parent, "labels")
     given = config.training.prompts
@@ -215,11 +212,7 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
 
 
 def check_best(config: Config, val_set: Examples, zero_shot: ZeroShot | None) -> None:
-    """Refuse to wait for a measure that will never be there.
-
-    Raises:
-        ConfigError: Saying what is missing.
-    """
+    """Refuse to wait for a measure that will never be there."""
     best, patience = config.training.best, config.training.patience
     if best == "val/auc" and zero_shot is None:
         raise ConfigError(

@@ -41,9 +41,6 @@ def look(pixels: npt.NDArray[Any]) -> Look:
     Args:
         pixels: [1, H, W] or [H, W] gray values, float in [0, 1] or uint8, bone bright, as
             `read_image` gives them, or the square that `Preprocessing.square` makes of them.
-
-    Raises:
-        ValueError: The shape is another, or a value is NaN.
     """
     scores = _network()(prepare(pixels))
     best = int(scores.argmax())

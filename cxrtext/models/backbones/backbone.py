@@ -73,9 +73,6 @@ class Backbone(nn.Module):
         Returns:
             [B, h, w, C] in float32: transformers' ``last_hidden_state`` without the class and
             register tokens.
-
-        Raises:
-            ValueError: The images have another shape.
         """
         side = self.preprocessing.crop
         if images.shape[1:] != (1, side, side):
@@ -151,11 +148,7 @@ def load_backbone(
 
 
 def prepared_of(folder: Path, size: int | None = None) -> Prepared:
-    """How a folder's model wants its images, at its own size or another; without its weights.
-
-    Raises:
-        CheckpointError: As of :func:`load_backbone`.
-    """
+    """How a folder's model wants its images, at its own size or another; without its weights."""
     described = describe(folder)
     config, kind = described.config, described.kind
     if size is not None and not 1 <= size <= MAX_RESIZE:

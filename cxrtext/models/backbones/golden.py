@@ -59,11 +59,7 @@ def make_golden(backbone: Backbone) -> dict[str, npt.NDArray[Any]]:
 
 
 def check_golden(backbone: Backbone, golden: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Compare what a backbone makes of the golden image with what was kept, in float32.
-
-    Raises:
-        CheckpointError: It differs, or what was kept is damaged.
-    """
+    """Compare what a backbone makes of the golden image with what was kept, in float32."""
     image, kept, wanted = (golden.get(name) for name in ("image", "square", "regions"))
     if image is None or kept is None or wanted is None or image.ndim != 3:
         raise CheckpointError(f"backbone '{backbone.name}': its golden image is damaged")

@@ -94,9 +94,6 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
             ``processor_config.json``.
         default: The class of processor where the file names none.
         channels: Of the model's input.
-
-    Raises:
-        CheckpointError: There is no such file, or a rule in it that this program does not have.
     """
     path, values = _read(folder)
     name = str(values.get("image_processor_type") or values.get("feature_extractor_type") or "")

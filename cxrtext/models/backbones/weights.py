@@ -70,11 +70,7 @@ class Described:
 
 
 def describe(folder: Path) -> Described:
-    """Read the configuration of a model folder, without its weights.
-
-    Raises:
-        CheckpointError: It is missing, damaged, out of range or of no kind that is known.
-    """
+    """Read the configuration of a model folder, without its weights."""
     path = folder / CONFIG
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -122,12 +118,7 @@ def describe(folder: Path) -> Described:
 
 
 def load_network(folder: Path) -> Network:
-    """Load the vision model of a folder.
-
-    Raises:
-        CheckpointError: The folder is incomplete, damaged, or of no kind that is known, or a
-            tensor is missing, unexpected, of another shape or not finite.
-    """
+    """Load the vision model of a folder."""
     described = describe(folder)
     kind, config = described.kind, described.config
     _check_one_file(folder)

@@ -28,9 +28,6 @@ class FeatureMap(nn.Module):
             every grid.
         reduce: R, below C; None keeps every channel.
         variance_kept: Share of the variance of the regions it was fitted to that R components have.
-
-    Raises:
-        ConfigError: ``grid`` or ``reduce`` is out of range.
     """
 
     mean: Tensor  # [C]
@@ -91,11 +88,7 @@ class FeatureMap(nn.Module):
 
     @classmethod
     def from_note(cls, note: dict[str, Any], tensors: dict[str, Tensor]) -> "FeatureMap":
-        """Make it of its `note` and its state.
-
-        Raises:
-            CheckpointError: The two do not belong together.
-        """
+        """Make it of its `note` and its state."""
         try:
             made = cls(
                 note["channels"],
@@ -148,10 +141,6 @@ def fit_feature_map(
         channels: C.
         grid: As :class:`FeatureMap` takes it.
         reduce: As :class:`FeatureMap` takes it.
-
-    Raises:
-        ConfigError: ``grid`` or ``reduce`` is out of range.
-        DataError: There are no regions, or fewer than components.
     """
     made = FeatureMap(channels, grid, reduce)
     count, total = 0, torch.zeros(channels, dtype=torch.float64)

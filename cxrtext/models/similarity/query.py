@@ -41,9 +41,6 @@ def build_query(name: str, dimension: int, sharpness: float | None = None) -> nn
     """Make the query map of a name, of regions [..., D] to queries [..., D].
 
     "none" is q = r; a ``sharpness`` of None starts "linear" there.
-
-    Raises:
-        ValueError: There is no such query map.
     """
     match name:
         case "linear":

@@ -39,9 +39,6 @@ def similarity(
     """Score every sentence against every image with one of :data:`SIMILARITIES`.
 
     "global" is that of the mean region, "max" of the best one.
-
-    Raises:
-        ValueError: There is no such similarity, or ``lam`` is not above 0.
     """
     match name:
         case "global":

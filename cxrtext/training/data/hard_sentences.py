@@ -29,9 +29,6 @@ def with_turned_forms(
         examples: Of the training split.
         turns: Some of ``mirrored`` and ``denied``.
         tokenize: Word pieces of sentences, special tokens included.
-
-    Raises:
-        DataError: No sentence has such a form.
     """
     forms: list[tuple[str, ...]] = [()] * len(examples.texts)
     for study in {tuple(own.tolist()): None for own in examples.sentences}:

@@ -110,10 +110,6 @@ def lock_images(
         pixels: [slots, R, R], 8-bit squares.
         rows: [n], the slot of each image.
         keeping: How.
-
-    Raises:
-        WorkError: The disk has too little room, or fails.
-        DataError: The folder cannot be written.
     """
     spec = model.spec
     side = math.ceil(spec.preprocessing.crop / STRIDES[spec.image])

@@ -95,12 +95,7 @@ def choose_targets(
     sides: bool = False,
     views: bool = False,
 ) -> Targets:
-    """The targets of each study: its labels, the words of its report, or none.
-
-    Raises:
-        ConfigError: Two kinds of targets are asked for.
-        DataError: A table is wrong.
-    """
+    """The targets of each study: its labels, the words of its report, or none."""
     given = [
         name
         for name, wanted in (
@@ -235,10 +230,6 @@ def write_found_words(
 
     Returns:
         What was found, in lines.
-
-    Raises:
-        ConfigError: There is such a file, which may have been edited.
-        DataError: A table is wrong, or the training studies have no reports.
     """
     if (out / WORDS).exists():
         raise ConfigError(

@@ -62,9 +62,6 @@ def targets_of_words(
         words: A file of words instead of those found.
         reports: Another table of reports.
         sides: Whether words are also taken by side.
-
-    Raises:
-        DataError: A table or the file is wrong, or no word is affirmed often enough.
     """
     source = reports or reports_of(manifest)
     sentences = sentences_beside(manifest, reports) or []
@@ -103,9 +100,6 @@ def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]
 
     Findings are the columns of CheXpert, or where there is none of them all but ids.  Those that
     fewer than :data:`FEWEST` training studies have, or have not, are left out.
-
-    Raises:
-        DataError: The table is wrong, is of other studies, or no finding is left.
     """
     names = finding_columns(path)
     labels = read_labels(path, names)

@@ -11,11 +11,7 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name; "auto" is the first GPU, or the CPU where there is none.
-
-    Raises:
-        ConfigError: There is no such device here.
-    """
+    """The device of a name; "auto" is the first GPU, or the CPU where there is none."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
+from torch.distributed.nn.functional import all_reduce
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -179,12 +181,7 @@ def _is_lost(error: BaseException) -> bool:
 
 
 def local_device(name: str) -> str:
-    """The device of this process: each of a machine's processes has a GPU of its own.
-
-    Raises:
-        ConfigError: The name is that of one GPU for all.
-        WorkError: There are more processes than GPUs.
-    """
+    """The device of this process: each of a machine's processes has a GPU of its own."""
     if not started_by_torchrun():
         return name
     here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
@@ -207,11 +204,7 @@ def local_device(name: str) -> str:
 
 
 def agreed(processes: Processes, value: int, what: str) -> int:
-    """A value that must be the same in all processes.
-
-    Raises:
-        CxrTextError: It is not.
-    """
+    """A value that must be the same in all processes."""
     values = processes.gather(value)
     if len(set(values)) > 1:
         raise CxrTextError(
@@ -225,48 +218,14 @@ def agreed(processes: Processes, value: int, what: str) -> int:
 # each process does with its copy.  There are two cases, and a function for each.
 
 
-class _Gathered(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: Sequence[int], rank: int, add: bool) -> Tensor:
-        ctx.start, ctx.length, ctx.add = sum(sizes[:rank]), sizes[rank], add
-        longest = max(sizes)
-        padded = own.new_zeros((longest, *own.shape[1:]))  # collectives want equal sizes
-        padded[: len(own)] = own
-        parts = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(parts, padded)
-        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        total = gradients[0]
-        if ctx.add:
-            total = total.contiguous()
-            dist.all_reduce(total)
-        return total.narrow(0, ctx.start, ctx.length), None, None, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(_: Any, own: Tensor) -> Tensor:
-        total = own.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(_: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].clone()
-        dist.all_reduce(total)
-        return total
-
-
 def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     """Rows of all processes, of which each process computes something else.
 
     The gradient of a row is the sum of what all processes make of it.  ``own`` is
-    [sizes[rank], ...]; the result [Σ sizes, ...], in the order of ranks.
+    [sizes[rank], K]; the result [Σ sizes, K], in the order of ranks.
     """
-    gathered: Tensor = _Gathered.apply(own, sizes, rank, True)  # type: ignore[no-untyped-call]
-    return gathered
+    start = sum(sizes[:rank])
+    return all_reduce(F.pad(own, (0, 0, start, sum(sizes) - start - len(own))))
 
 
 def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
@@ -275,14 +234,9 @@ def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     Each then knows the whole gradient, and takes the part of its own rows: nothing is added.
     Shapes are those of :func:`gather_shared`.
     """
-    gathered: Tensor = _Gathered.apply(own, sizes, rank, False)  # type: ignore[no-untyped-call]
-    return gathered
-
-
-def sum_over_processes(own: Tensor) -> Tensor:
-    """The sum of a tensor over processes, each of which uses it in its own way."""
-    total: Tensor = _Sum.apply(own)  # type: ignore[no-untyped-call]
-    return total
+    start = sum(sizes[:rank])
+    everyone = gather_shared(own.detach(), sizes, rank)
+    return torch.cat([everyone[:start], own, everyone[start + len(own) :]])
 
 
 class SyncedBatchNorm(_BatchNorm):
@@ -304,12 +258,12 @@ class SyncedBatchNorm(_BatchNorm):
         axes = [axis for axis in range(x.ndim) if axis != 1]
         shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
         local = torch.cat([x.sum(axes), x.new_tensor([x.numel() / x.shape[1]])])
-        totals = sum_over_processes(local)
+        totals = all_reduce(local)
         count = totals[-1].detach()
         mean = totals[:-1] / count
         centered = x - mean.view(shape)
         # The mean first, then the squares about it: E[x²] − E[x]² loses digits.
-        variance = sum_over_processes(centered.square().sum(axes)) / count
+        variance = all_reduce(centered.square().sum(axes)) / count
         self._learn(mean.detach(), variance.detach(), count)
         y = centered * (variance + self.eps).rsqrt().view(shape)
         if self.affine:

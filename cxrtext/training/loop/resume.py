@@ -42,9 +42,6 @@ def load_newest_state(
     """Read the newest state that is whole, onto the CPU; None where nothing was saved yet.
 
     ``say`` hears of each damaged state that is passed over.
-
-    Raises:
-        CheckpointError: There are states, and none of them is readable.
     """
     paths = _newest_first(folder)
     for path in paths:
@@ -86,9 +83,6 @@ def require_room(folder: Path, size: int, what: str, instead: str) -> None:
     """Refuse to write ``size`` bytes that will not fit on the disk of a folder, made or not.
 
     ``instead`` is what may be done beside making room.
-
-    Raises:
-        WorkError: There is less room.
     """
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
@@ -148,9 +142,6 @@ def check_same(
         state: Where the state lies.
         read: What the fingerprint is of, for people.
         option: Names another folder.
-
-    Raises:
-        CheckpointError: Naming the first key that differs and both values.
     """
     changed = difference(saved["configuration"], configuration)
     if changed:

@@ -100,11 +100,7 @@ class StateKeeper:
         save_state(folder, learner.progress.step, state, KEEP)
 
     def require_room_to_start(self) -> None:
-        """Refuse to start what could not be saved in the end.
-
-        Raises:
-            WorkError: There is too little room on the disk.
-        """
+        """Refuse to start what could not be saved in the end."""
         there = sum(path.stat().st_size for path in self.out.glob("state/*.pt"))
         size = (KEEP + 2) * self.learner.state_bytes() - there
         require_room(self.out, size, "keeping states", ELSEWHERE)

@@ -112,11 +112,7 @@ class Terms:
 
 
 def needed(value: T | None, name: str, what: str) -> T:
-    """A value that the objective cannot do without.
-
-    Raises:
-        ValueError: It is None.
-    """
+    """A value that the objective cannot do without."""
     if value is None:
         raise ValueError(f"{name} needs {what}; see gather_extras")
     return value

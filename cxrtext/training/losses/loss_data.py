@@ -95,9 +95,6 @@ def objective_files(config: Config) -> list[Path]:
     """The tables that the objective reads beside manifest and sentences.
 
     Their content decides what a run does, so it belongs into the fingerprint of its data.
-
-    Raises:
-        ConfigError: A table is not there.
     """
     objective, manifest = config.objective, config.data.manifest
     if isinstance(objective, Labelled):
@@ -133,10 +130,6 @@ def gather_extras(
     ``model`` is the new one, before its first step and before a state is loaded: text similarity is
     that of the language model, and the same when a run is resumed.  ``progress`` is called with
     (done, total) while sentences are compared.
-
-    Raises:
-        ConfigError: A table is not there, or kernels or clusters do not fit the data.
-        DataError: A table is wrong, a column is missing, or a value of it is.
     """
     objective, name = config.objective, config.objective.name
     used = [record for record in records if record.split in ("train", "val")]
@@ -203,10 +196,6 @@ def label_sets(
 
     Only 1 counts, and a study without a row has no finding; ``findings`` is None for those of CheX5
     that have a column.
-
-    Raises:
-        DataError: The table is wrong, lacks a finding that was asked for, or gives none of the
-            training studies a finding.
     """
     if findings is not None:
         # A misspelt finding would otherwise be absent everywhere, without a word.
@@ -233,9 +222,6 @@ def true_probabilities(
 
     ``path`` is a table with the columns of :data:`TRUTH`, as phantoms have it in ``truth.csv``;
     where it has a column ``sentence``, that must be the same text.
-
-    Raises:
-        DataError: A sentence has no row or another text there, or a probability is none.
     """
     table = read_table(path, required=TRUTH)
     rows = {(row["study_id"], row["section"], row["position"]): row for row in table.rows}

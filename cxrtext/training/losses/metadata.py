@@ -37,9 +37,6 @@ def read_columns(manifest: Path, records: Sequence[ImageRecord], names: Sequence
     """Read metadata of training and validation images.
 
     A column whose every value is a number is one of numbers.
-
-    Raises:
-        DataError: A column is not there, has an empty cell, or is the same for all training images.
     """
     columns = [_read_column(manifest, records, name) for name in names]
     return Columns(
@@ -115,9 +112,6 @@ def kernels_of(
 
     ``wanted`` has name and sigma: one a column; or one for all numbers together, beside which
     categories are compared by delta; or none, which is RBF with σ = 1.
-
-    Raises:
-        ConfigError: A column of words is to be compared as numbers.
     """
     if len(wanted) == len(names) > 0:
         for (kernel, _), name, kind in zip(wanted, names, kinds, strict=True):
@@ -135,11 +129,7 @@ def kernels_of(
 
 
 def kernels_for(section: ObjectiveSection, kinds: Sequence[Kind]) -> list[Kernel]:
-    """The kernels of an objective: of metadata, or of embeddings; none where it compares by none.
-
-    Raises:
-        ConfigError: A column of words is to be compared as numbers.
-    """
+    """The kernels of an objective, of metadata or of embeddings; none where it has none."""
     if isinstance(section, HardnegCclk):
         return [Kernel(one.name, one.sigma) for one in section.kernel] or [Kernel("rbf")]
     if isinstance(section, WithKernel):
@@ -166,9 +156,6 @@ def cluster(
     """The nearest cluster of each row of metadata, [n, 1], by k-means of the training rows ``fit``.
 
     A category enters as one number a value, 1 or 0.
-
-    Raises:
-        ConfigError: There are fewer training rows than clusters.
     """
     if clusters > fit.sum():
         raise ConfigError(
@@ -191,11 +178,7 @@ def cluster(
 
 
 def distinct_values(manifest: Path, columns: Columns, names: Sequence[str]) -> Values:
-    """Each distinct row of metadata as a cluster of its own, [n, 1].
-
-    Raises:
-        DataError: There are so many that hardly two images share one.
-    """
+    """Each distinct row of metadata as a cluster of its own, [n, 1]."""
     distinct, codes = np.unique(columns.values, axis=0, return_inverse=True)
     if len(distinct) > len(codes) / 2:
         raise DataError(

@@ -121,9 +121,6 @@ class Objective:
             texts: [S, D], the sentences' embeddings, unit vectors.
             generator: Draws the negatives of resample-by-text; it must follow from the run's seed
                 and the step alone, so that a resumed run draws the same.
-
-        Raises:
-            WorkError: The metadata of a training batch leave nothing to repel.
         """
         section = self.section
         if isinstance(section, AlignmentUniformity):
