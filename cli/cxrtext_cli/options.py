@@ -28,7 +28,6 @@ AllowOutside = Annotated[
 MaxRejected = Annotated[
     int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub for a language model.")]
 Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model."), CHECKPOINT]
 NotedModel = Annotated[
     Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT

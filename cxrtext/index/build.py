@@ -27,7 +27,7 @@ from cxrtext.index.search.index import check_model
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
-from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.features.folder import FeatureFolder
@@ -57,8 +57,6 @@ def build_index(
     storage: str = "float16",
     pool: int = 1,
     prompts: Mapping[str, Prompts] | None = None,
-    kind: str = "auto",
-    target: float = TARGET_RECALL,
     wait_s: float = 0.0,
     progress: Progress | None = None,
 ) -> IndexSummary:
@@ -78,8 +76,6 @@ def build_index(
         pool: Side of the block of regions that a new index keeps as one: 2 takes about a
             quarter of the room, and ranks by coarser regions.
         prompts: Of the zero-shot labels that a new index keeps; CheX5's by default.
-        kind: Of the FAISS structure: "auto" by size, "flat", "hnsw" or "ivfpq".
-        target: Recall@10 that the fast search is tuned for.
         wait_s: How long to queue while another process writes.
 
     Raises:
@@ -120,7 +116,7 @@ def build_index(
         add_sentences(catalogue, model, said, texts)
         prompts_noted = prompts_of_json(catalogue.meta()["prompts"])
         phrases = [phrase for side in prompts_noted.values() for phrase in side.positive]
-        refresh_structure(out, catalogue, model, phrases, kind=kind, target=target)
+        refresh_structure(out, catalogue, model, phrases)
         replaced = sum(record.name in known for record in todo)
         replaced -= sum(name in known for name, _ in rejects.rows)
         written = write_summary(out, catalogue)

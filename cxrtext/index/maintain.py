@@ -25,7 +25,7 @@ from cxrtext.index.store.writer import (
     write_summary,
     writing,
 )
-from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel
 
 CHUNK_BYTES = 32 * 2**20
@@ -118,8 +118,6 @@ def rewrite(
     model: ImageTextModel | str | Path | None = None,
     *,
     rebuild: bool,
-    kind: str = "auto",
-    target: float = TARGET_RECALL,
     wait_s: float = 0.0,
 ) -> IndexSummary:
     """Write the vectors anew without those of deleted images.
@@ -161,7 +159,7 @@ def rewrite(
         del snapshot
         sweep(folder, catalogue)
         phrases = [phrase for side in prompts.values() for phrase in side.positive]
-        refresh_structure(folder, catalogue, model, phrases, kind=kind, target=target, force=True)
+        refresh_structure(folder, catalogue, model, phrases, force=True)
         noted = write_summary(folder, catalogue)
     return IndexSummary.of(noted)
 

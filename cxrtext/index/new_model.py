@@ -51,7 +51,7 @@ from cxrtext.index.store.writer import (
     write_summary,
     writing,
 )
-from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.regions import embed_files, unpack
@@ -107,8 +107,6 @@ def reembed(
     device: str = "cpu",
     cache: DecodedCache | None = None,
     max_rejected: int = 0,
-    kind: str = "auto",
-    target: float = TARGET_RECALL,
     wait_s: float = 0.0,
     say: Say = lambda _: None,
     progress: Progress | None = None,
@@ -123,8 +121,6 @@ def reembed(
         checkpoint: The new model.
         cache: Where decoded images are kept; without it they are decoded each time.
         max_rejected: Images that may be unreadable by now, and are then no longer in the index.
-        kind: As of :func:`cxrtext.index.build.build_index`.
-        target: As there.
         wait_s: How long to queue, at the end, while another process writes.
         say: Told what room it takes.
         progress: Called with the images done, and those in all.
@@ -141,7 +137,7 @@ def reembed(
         if "model" not in meta:
             raise empty_index(folder)
     if meta["model"] == model.fingerprint:
-        return _finish(folder, model, kind, target, wait_s)
+        return _finish(folder, model, wait_s)
     _drop_other(staged, model)
     run = _Rebuild(folder, model, Path(checkpoint), cache, progress)
     with writing(staged, create=True, wait_s=wait_s) as new:
@@ -153,12 +149,12 @@ def reembed(
         run.refuse_losses(new, max_rejected)
         with Catalogue(folder / CATALOGUE) as old:
             run.agree(new, old)
-        refresh_structure(staged, new, model, _phrases(new), kind=kind, target=target)
+        refresh_structure(staged, new, model, _phrases(new))
         with writing(folder, wait_s=wait_s) as old:
             run.embed(new, old)
             run.refuse_losses(new, max_rejected, old)
             run.agree(new, old)
-            refresh_structure(staged, new, model, _phrases(new), kind=kind, target=target)
+            refresh_structure(staged, new, model, _phrases(new))
             _turn(folder, old, new)
             sweep(folder, old)
             noted = write_summary(folder, old)
@@ -167,13 +163,11 @@ def reembed(
     return IndexSummary.of(noted, replaced=noted["images"], rejected=lost)
 
 
-def _finish(
-    folder: Path, model: ImageTextModel, kind: str, target: float, wait_s: float
-) -> IndexSummary:
+def _finish(folder: Path, model: ImageTextModel, wait_s: float) -> IndexSummary:
     """Tidy up after a run that was stopped when the index had turned already."""
     with writing(folder, wait_s=wait_s) as old:
         phrases = _phrases(old)
-        refresh_structure(folder, old, model, phrases, kind=kind, target=target)
+        refresh_structure(folder, old, model, phrases)
         noted = write_summary(folder, old)
     shutil.rmtree(folder / NEXT, ignore_errors=True)
     return IndexSummary.of(noted)

@@ -40,7 +40,7 @@ from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.shards import shard_name, shard_of
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
-from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.jobs.driver import Running, drive, image_tasks
 from cxrtext.jobs.engines import open_engine
 from cxrtext.jobs.engines.engine import Start, Task, readers_for, readers_here
@@ -311,8 +311,6 @@ def finish_embed(
     checkpoint: Path | None = None,
     device: str = "cpu",
     max_rejected: int = 100,
-    kind: str = "auto",
-    target: float = TARGET_RECALL,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> FinishedEmbedding:
     """Make an index of the shards of an embed job; one that was stopped goes on.
@@ -324,8 +322,6 @@ def finish_embed(
         manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
             lay when the job was begun.  They are compared with the job's digests.
         max_rejected: How many images may be rejected.
-        kind: Of the FAISS structure.
-        target: Recall@10 that the fast search is tuned for.
 
     Raises:
         DataError: Shards are missing, a table is another one, or too many images were rejected.
@@ -368,7 +364,7 @@ def finish_embed(
         _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
         for k, catalogue in enumerate(catalogues):
             of_shard = said if K == 1 else [s for s in said if shard_of(s.study_id, K) == k]
-            summary = _close_index(catalogue, model, of_shard, texts, kind, target)
+            summary = _close_index(catalogue, model, of_shard, texts)
             indexes[str(folders[k])] = summary
     images = sum(summary.images for summary in indexes.values())
     return FinishedEmbedding(plan.rows, images, len(rejects.rows), rejected, indexes)
@@ -481,13 +477,11 @@ def _close_index(
     model: ImageTextModel,
     said: Sequence[Sentence],
     texts: "Mapping[str, Tensor]",
-    kind: str,
-    target: float,
 ) -> IndexSummary:
     """Add the sentences, and what is derived of all images."""
     folder = catalogue.path.parent
     add_sentences(catalogue, model, said, texts)
     prompts = prompts_of_json(catalogue.meta()["prompts"])
     phrases = [phrase for side in prompts.values() for phrase in side.positive]
-    refresh_structure(folder, catalogue, model, phrases, kind=kind, target=target)
+    refresh_structure(folder, catalogue, model, phrases)
     return IndexSummary.of(write_summary(folder, catalogue))

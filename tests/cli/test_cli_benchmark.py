@@ -27,7 +27,7 @@ def own_recipe(path: Path, names: list[str]) -> Path:
 
 
 def test_recipes_are_listed_and_shown(cxrtext: Command) -> None:
-    listed = cxrtext("benchmark", "--list").stdout.splitlines()
+    listed = cxrtext("benchmark").stdout.splitlines()
     assert [line.split()[0] for line in listed[2:]] == list(recipe_names())
     assert "25,596" in next(line for line in listed if line.startswith("nih "))
     shown = cxrtext("benchmark", "rsna", "--show").stdout

@@ -33,7 +33,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = cxrtext("check-data", data, "--out", page, "--workers", "1", "--strict")
+    done = cxrtext("check-data", data, "--out", page, "--strict")
     assert done.returncode == 0, done.stderr
     assert "No error and no warning" in done.stdout
     assert "images read 3" in done.stdout
@@ -44,8 +44,8 @@ def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
 
 def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path) -> None:
     (data / "reports.csv").unlink()
-    assert cxrtext("check-data", data, "--workers", "1").returncode == 0
-    strict = cxrtext("check-data", data, "--workers", "1", "--strict")
+    assert cxrtext("check-data", data).returncode == 0
+    strict = cxrtext("check-data", data, "--strict")
     assert strict.returncode == 1
     assert "warning: data sets without reports" in strict.stdout
     (data / "images/a.png").unlink()

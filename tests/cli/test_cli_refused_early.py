@@ -50,7 +50,6 @@ pretrain-text GONE --out new
 pretrain-text REPORTS --out FILE
 pretrain-text REPORTS --out DATA
 pretrain-text REPORTS --out new --size huge
-pretrain-text REPORTS --out new --masking none
 pretrain-text REPORTS --out new --section none
 pretrain-text REPORTS --out new --device tpu
 pretrain-text REPORTS --out new --base GONE/GONE/GONE
@@ -91,7 +90,6 @@ score-text REPORTS --model LM --out new.csv --tokens new.csv
 score-text REPORTS --model LM --out new.csv --a 2
 score-text REPORTS --model LM --out new.csv --section none
 score-text REPORTS --model LM --out new.csv --precision float8
-score-text REPORTS --model LM --out new.csv --variant none
 score-text REPORTS --model LM --out new.csv --plot new.txt
 score-text REPORTS --model LM --out new.csv --device tpu
 score-text REPORTS --model LM --out FILE/new.csv
@@ -141,7 +139,6 @@ listen
 listen FILE
 listen new --index GONE
 listen new --peers GONE
-benchmark
 benchmark none CHECKPOINT --data DATA
 benchmark nih
 benchmark nih CHECKPOINT
@@ -161,10 +158,10 @@ index build MANIFEST --model CHECKPOINT --out new --reports GONE
 index build MANIFEST --model CHECKPOINT --out new --prompts GONE
 index build MANIFEST --model CHECKPOINT --out new --cache FILE
 index build MANIFEST --model CHECKPOINT --out new --device tpu
-index add EMPTY MANIFEST
-index add INDEX GONE
-index add INDEX DATA
-index add INDEX MANIFEST --model GONE
+index build GONE --out INDEX
+index build MANIFEST --model GONE --out INDEX
+index build --out new
+index build --model GONE --out new
 index check EMPTY
 index compact EMPTY
 index rebuild EMPTY

@@ -64,8 +64,7 @@ def test_every_option_reaches_the_run(
     done = cxrtext(
         "score-text", reports, "--model", language_model, "--out", out, "--device", "cpu",
         "--a", "0.4", "--k", "0.5", "--section", "impression", "--tokens", tokens,
-        "--precision", "bfloat16", "--variant", "within-word-l2r", "--cache", cache,
-        "--batch-tokens", "100", "--json",
+        "--precision", "bfloat16", "--cache", cache, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -74,7 +73,7 @@ def test_every_option_reaches_the_run(
     assert summary == notes
     for name, value in {
         "a": 0.4, "k": 0.5, "fitted": False, "precision": "bfloat16",
-        "variant": "within-word-l2r", "sentences": 2, "from_cache": 0, "rejected": 0,
+        "sentences": 2, "from_cache": 0, "rejected": 0,
     }.items():  # fmt: skip
         assert summary[name] == value, name
     assert {r.section for r in read_sentences(out)} == {"impression"}

@@ -89,21 +89,29 @@ def test_nine_thousand_empty_reports_are_counted(scored: Scored) -> None:
     assert "reports without text: 9000" in said
 
 
-def test_a_report_of_twenty_thousand_words_is_scored_in_parts(scored: Scored) -> None:
+LONGEST = "cxrtext.language.scoring.settings.MAX_PIECES"
+
+
+def test_a_report_of_twenty_thousand_words_is_scored_in_parts(
+    scored: Scored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LONGEST, 900)
     long = b"The lungs are clear " * 5000
-    rows, listed, _ = scored(b"study_id,report\ns1," + long + b"\ns2,Clear.\n", "--longest", "900")
+    rows, listed, _ = scored(b"study_id,report\ns1," + long + b"\ns2,Clear.\n")
     words = " ".join(row.sentence for row in rows if row.study_id == "s1").split()
     assert words == long.decode().split()
     assert ("s2", "Clear.") in texts(rows)
     assert listed == []
 
 
-def test_a_long_report_of_unknown_words_is_set_aside(scored: Scored) -> None:
+def test_a_long_report_of_unknown_words_is_set_aside(
+    scored: Scored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LONGEST, 100)
     long = b"Zebulon " * 20_000
     rows, listed, _ = scored(
-        b"study_id,report\ns1," + long + b"\ns2,Clear.\n", "--max-rejected", "1000",
-        "--longest", "100",
-    )  # fmt: skip
+        b"study_id,report\ns1," + long + b"\ns2,Clear.\n", "--max-rejected", "1000"
+    )
     assert texts(rows) == [("s2", "Clear.")]
     assert len(listed) > 100
     assert {item.split(",")[0] for item, _ in listed} == {"study s1"}
@@ -179,7 +187,6 @@ def test_standard_input_without_text_is_one_line(refused: Refused, language_mode
         (["--a", "nan"], "a is nan"),
         (["--precision", "float8"], "precision 'float8' is not one of float32, bfloat16"),
         (["--precision", "float16"], "float16 is for GPUs"),
-        (["--variant", "bidirectional"], "variant 'bidirectional' is not one of original"),
         (["--section", "finding"], "finding"),
         (["--plot", "eta.jpg"], "eta.jpg"),
         (["--out", "sentences.xlsx"], "sentences.xlsx: a table ends in"),

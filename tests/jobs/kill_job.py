@@ -209,7 +209,7 @@ def run(options: argparse.Namespace, parts: Parts | None) -> int:
         how = ["--model", options.checkpoint, "--shard", options.shard, "--device", "cpu"]
         if parts is None or job == "whole":
             return [*COMMAND, *map(str, [*what, *how, "--workers", options.workers])]
-        return [*COMMAND, *map(str, [*what, *how, "--engine", "dask", "--address", parts.address])]
+        return [*COMMAND, *map(str, [*what, *how, "--address", parts.address])]
 
     def finish(job: str) -> list[str]:
         out = ["--out", options.folder / f"{job}-index", "--device", "cpu"]

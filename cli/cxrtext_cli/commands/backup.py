@@ -19,9 +19,6 @@ def backup(
         Path | None, typer.Option(help="The server's file of keys, to be kept with it."), FILE
     ] = None,
     model: Annotated[bool, typer.Option(help="Whether to copy the index's checkpoint.")] = True,
-    wait: Annotated[
-        float, typer.Option(min=0.0, help="Seconds to wait for another process that writes.")
-    ] = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Copy an index with its uploads, model and keys; safe while a server runs and adds images.
@@ -37,7 +34,7 @@ def backup(
 
         read_key_file(keys)
     with Stages() as stages:
-        made = back_up(folder, out, keys=keys, model=model, wait_s=wait, progress=stages.show)
+        made = back_up(folder, out, keys=keys, model=model, progress=stages.show)
     _show(made, out, as_json)
     if model:
         with Catalogue(folder / CATALOGUE) as catalogue:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 def benchmark(
     name: Annotated[
-        str | None, typer.Argument(help="Recipe: a name of --list, or a .yaml file.")
+        str | None,
+        typer.Argument(help="Recipe: a name or a .yaml file; without one the recipes are shown."),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
@@ -41,7 +42,6 @@ def benchmark(
         typer.Option(help="Folder for recipe.json, report.html and the others; benchmark-NAME."),
         NEW_FOLDER,
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="Show the recipes.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the recipe of NAME.")] = False,
     subset: Annotated[
         bool,
@@ -54,9 +54,6 @@ def benchmark(
         bool,
         typer.Option("--link", help="Hard links instead of copies; originals become read-only."),
     ] = False,
-    examples: Annotated[
-        int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
-    ] = 3,
     pictures: Annotated[
         bool,
         typer.Option("--pictures/--no-pictures", help="Show patients' pixels in report.html."),
@@ -72,15 +69,12 @@ def benchmark(
     The set is imported, its list of images compared with the official one by count and digest, and
     a wrong list refused. Prompts, settings and measures are those of the recipe.
     """
-    if show_list:
+    if name is None:
         _show_list()
         return
     from cxrtext.errors import ConfigError
     from cxrtext.evaluation.recipes import load_recipe
 
-    if name is None:
-        raise ConfigError("name a recipe, as in: cxrtext benchmark rsna CHECKPOINT --data FOLDER; "
-                          "--list shows them")  # fmt: skip
     recipe = load_recipe(name)
     if show:
         typer.echo(recipe.text, nl=False)
@@ -107,7 +101,7 @@ def benchmark(
             device=pick_device(device),
             cache=DecodedCache(cache, say) if cache else None,
             features=open_features(features) if features else None,
-            report=ReportOptions(examples, pictures, command=("cxrtext", *sys.argv[1:])),
+            report=ReportOptions(pictures=pictures, command=("cxrtext", *sys.argv[1:])),
             max_rejected=max_rejected,
             importing=stages.show,
             progress=lambda done, total: stages.show("embedding", done, total, "images"),

@@ -25,9 +25,6 @@ def check_data(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Put small pictures into the page.")
     ] = True,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that read; one a core by default.")
-    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="Where to keep what was seen; .check-data.sqlite by default."),
@@ -58,7 +55,6 @@ def check_data(
         boxes=boxes,
         allow_outside=allow_outside,
         pictures=pictures and out is not None and out.suffix.lower() != ".json",
-        workers=workers,
         cache=cache,
         keep_cache=not no_cache,
     )

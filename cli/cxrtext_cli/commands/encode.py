@@ -8,13 +8,11 @@ import typer
 
 from cxrtext_cli.commands.job import (
     Cluster,
-    Engine,
-    EngineName,
     InParts,
     Manifest,
-    Threads,
     Workers,
     chosen_part,
+    engine_at,
     show_status,
 )
 from cxrtext_cli.given import BACKBONE, NEW_FOLDER
@@ -70,10 +68,8 @@ def encode(
     shard: Annotated[
         int | None, typer.Option(min=1, help="Images a shard; as many as make 64 MiB, at most 128.")
     ] = None,
-    engine: Engine = EngineName.LOCAL,
     address: Cluster = None,
     workers: Workers = None,
-    threads: Threads = 1,
     part: InParts = "1/1",
     cache: Cache = None,
     device: Device = "auto",
@@ -91,9 +87,20 @@ def encode(
     from cxrtext.jobs.encode.run import encode_images
 
     options = EncodeOptions(
-        size, grid, reduce, views, seed, precision.value, shard, threads, max_rejected, cache,
-        allow_outside, pick_device(device), workers, engine.value, address,
-    )  # fmt: skip
+        size=size,
+        grid=grid,
+        reduce=reduce,
+        views=views,
+        seed=seed,
+        precision=precision.value,
+        shard=shard,
+        max_rejected=max_rejected,
+        cache=cache,
+        allow_outside=allow_outside,
+        device=pick_device(device),
+        workers=workers,
+        **engine_at(address),
+    )
     with Stages() as stages:
         running = Running(
             chosen,

@@ -155,9 +155,6 @@ def import_data(
             "--pixels/--no-pixels", help="Look at every image. Default: in trees of DICOM files."
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that look; one a core by default.")
-    ] = None,
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -185,7 +182,6 @@ def import_data(
         merged_patients=merged_patients,
         same_images=cast(Any, same_images),  # checked with the other options
         pixels=pixels,
-        workers=workers,
         max_rejected=max_rejected,
     )
     with Stages() as stages:

@@ -1,4 +1,4 @@
-"""``cxrtext index build|new|add|delete|check|compact|rebuild|export|move|publish|pull``."""
+"""``cxrtext index build|delete|check|compact|rebuild|export|move|publish|pull``."""
 
 import time
 from enum import StrEnum
@@ -46,15 +46,6 @@ class Storage(StrEnum):
     INT8 = "int8"
 
 
-class Candidates(StrEnum):
-    """How the fast search finds candidates."""
-
-    AUTO = "auto"
-    FLAT = "flat"
-    HNSW = "hnsw"
-    IVFPQ = "ivfpq"
-
-
 class _Group(TyperGroup):
     """Says what to write where a manifest or a folder stands in a command's place."""
 
@@ -75,50 +66,43 @@ index = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX]
-Manifest = Annotated[Path, typer.Argument(help="Manifest of images to add."), FILE]
-Model = Annotated[
-    Path | None, typer.Option(help="Checkpoint; by default the one the index notes."), CHECKPOINT
-]
-Reports = Annotated[
-    Path | None,
-    typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
-    FILE,
-]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Embed images again that are in the index.")
-]
-Structure = Annotated[
-    Candidates, typer.Option(help="Structure of the fast search; auto is by size.")
-]
-TargetRecall = Annotated[
-    float, typer.Option(min=0.01, max=1.0, help="Recall@10 that the fast search is tuned for.")
-]
 Wait = Annotated[
     float, typer.Option(min=0.0, help="Seconds to queue while another process writes.")
 ]
+WAIT_S = 60.0
+"""How long the other commands queue."""
 
 
-@index.command("build", short_help="Embed and index an archive; resumes where it was stopped.")
+@index.command("build", short_help="Make an index of an archive, or add to one; resumes.")
 @checked
 def build(
-    manifest: Manifest,
     out: Annotated[
         Path, typer.Option(help="Folder of the index; an existing one is added to."), NEW_FOLDER
     ],
-    model: Model = None,
-    reports: Reports = None,
-    replace: Replace = False,
+    manifest: Annotated[
+        Path | None,
+        typer.Argument(help="Manifest of images; without one an index to receive into is made."),
+        FILE,
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint; by default the one that an existing index notes."),
+        CHECKPOINT,
+    ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
+        FILE,
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Embed images again that are in the index.")
+    ] = False,
     storage: Annotated[
         Storage, typer.Option(help="Of a new index; int8 takes half the room.")
     ] = Storage.FLOAT16,
-    pool: Annotated[
-        int, typer.Option(min=1, max=8, help="Of a new index: keep N x N regions as one.")
-    ] = 1,
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts of a new index's labels."), PROMPTS
     ] = None,
-    candidates: Structure = Candidates.AUTO,
-    target_recall: TargetRecall = 0.99,
     wait: Wait = 0.0,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
@@ -127,92 +111,40 @@ def build(
     features: Features = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed and index an archive for search; a run that was stopped resumes."""
+    """Embed and index an archive for search, or add to an index, which is searched meanwhile.
+
+    A run that was stopped resumes. Without a manifest an index without images is made: for what is
+    received (listen, follow) or uploaded.
+    """
     model = model or _noted(out)
     from cxrtext.evaluation import read_prompts
-
-    _add(
-        manifest, model, out, cache, features, as_json, reports=reports, replace=replace,
-        storage=storage.value, pool=pool, prompts=read_prompts(prompts) if prompts else None,
-        kind=candidates.value, target=target_recall, wait_s=wait, device=pick_device(device),
-        allow_outside=allow_outside, max_rejected=max_rejected,
-    )  # fmt: skip
-
-
-@index.command("new", short_help="Make an index without images, to receive into.")
-@checked
-def new(
-    out: Annotated[Path, typer.Option(help="Folder of the index.", metavar="INDEX"), NEW_FOLDER],
-    model: Annotated[Path, typer.Option(help="Checkpoint folder."), CHECKPOINT],
-    storage: Annotated[
-        Storage, typer.Option(help="How regions are kept; int8 takes half the room.")
-    ] = Storage.FLOAT16,
-    pool: Annotated[int, typer.Option(min=1, max=8, help="Keep N x N regions as one.")] = 1,
-    prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts of its labels."), PROMPTS
-    ] = None,
-    device: Device = "auto",
-) -> None:
-    """Make an index without images: for what is received (listen, follow) or uploaded."""
-    from cxrtext.evaluation import read_prompts
-    from cxrtext.index import make_index
-
-    asked = read_prompts(prompts) if prompts else None
-    make_index(
-        model, out, prompts=asked, storage=storage.value, pool=pool, device=pick_device(device)
-    )
-    typer.echo(f"{out}: an index without images; 'cxrtext listen INBOX --index {out}' fills it")
-
-
-@index.command("add", short_help="Add the images and reports of a manifest to an index.")
-@checked
-def add(
-    folder: Folder,
-    manifest: Manifest,
-    model: Model = None,
-    reports: Reports = None,
-    replace: Replace = False,
-    candidates: Structure = Candidates.AUTO,
-    target_recall: TargetRecall = 0.99,
-    wait: Wait = 0.0,
-    device: Device = "auto",
-    allow_outside: AllowOutside = False,
-    max_rejected: MaxRejected = 100,
-    cache: Cache = None,
-    features: Features = None,
-    as_json: AsJson = False,
-) -> None:
-    """Add the images and reports of a manifest to an index, which can be searched meanwhile."""
-    _add(
-        manifest, model or _noted(folder), folder, cache, features, as_json, reports=reports,
-        replace=replace, kind=candidates.value, target=target_recall, wait_s=wait,
-        device=pick_device(device), allow_outside=allow_outside, max_rejected=max_rejected,
-    )  # fmt: skip
-
-
-def _add(
-    manifest: Path,
-    model: Path,
-    out: Path,
-    cache: Path | None,
-    features: Path | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
     from cxrtext.images.cache import DecodedCache
-    from cxrtext.index import build_index
+    from cxrtext.index import build_index, make_index
     from cxrtext.models.features import open_features
 
-    kept = DecodedCache(cache, say) if cache else None
+    asked = read_prompts(prompts) if prompts else None
+    if manifest is None:
+        summary = make_index(
+            model, out, prompts=asked, storage=storage.value, device=pick_device(device)
+        )
+        _show(out, summary, as_json)
+        return
     with progress("indexing", "images") as update:
         summary = build_index(
             manifest,
             model,
             out,
-            cache=kept,
+            reports=reports,
+            device=pick_device(device),
+            allow_outside=allow_outside,
+            max_rejected=max_rejected,
+            cache=DecodedCache(cache, say) if cache else None,
             features=open_features(features) if features else None,
+            replace=replace,
+            storage=storage.value,
+            prompts=asked,
+            wait_s=wait,
             progress=update,
-            **options,
         )
     _show(out, summary, as_json)
 
@@ -298,17 +230,15 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
 @checked
 def compact(
     folder: Folder,
-    model: Model = None,
-    candidates: Structure = Candidates.AUTO,
-    target_recall: TargetRecall = 0.99,
-    wait: Wait = 0.0,
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint; by default the one it notes."), CHECKPOINT
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the vectors anew without those of deleted images; searches go on meanwhile."""
     from cxrtext.index import rewrite
 
-    options: dict[str, Any] = {"kind": candidates.value, "target": target_recall}
-    _show(folder, rewrite(folder, model, rebuild=False, wait_s=wait, **options), as_json)
+    _show(folder, rewrite(folder, model, rebuild=False, wait_s=WAIT_S), as_json)
 
 
 @index.command("rebuild", short_help="Derive all anew from the regions, or by a new model.")
@@ -320,9 +250,6 @@ def rebuild(
         typer.Option(help="Checkpoint; another than the index's embeds everything anew."),
         CHECKPOINT,
     ] = None,
-    candidates: Structure = Candidates.AUTO,
-    target_recall: TargetRecall = 0.99,
-    wait: Wait = 0.0,
     device: Device = "auto",
     max_rejected: Annotated[
         int, typer.Option(min=0, help="With a new model: images that may be lost as unreadable.")
@@ -338,13 +265,10 @@ def rebuild(
     """
     from cxrtext.index.new_model import is_of, reembed
 
-    options: dict[str, Any] = {
-        "kind": candidates.value, "target": target_recall, "wait_s": wait,
-    }  # fmt: skip
     if model is None or is_of(folder, model):
         from cxrtext.index import rewrite
 
-        _show(folder, rewrite(folder, model, rebuild=True, **options), as_json)
+        _show(folder, rewrite(folder, model, rebuild=True, wait_s=WAIT_S), as_json)
         return
     from cxrtext.images.cache import DecodedCache
 
@@ -352,7 +276,7 @@ def rebuild(
     with progress("embedding by the new model", "images") as update:
         summary = reembed(
             folder, model, device=pick_device(device), cache=kept, max_rejected=max_rejected,
-            say=say, progress=update, **options,
+            say=say, progress=update, wait_s=WAIT_S,
         )  # fmt: skip
     _show(folder, summary, as_json)
 
@@ -384,12 +308,11 @@ def move(
         typer.Option("--from", help="Where it lay, if the index is of several manifests."),
         ANY_PATH,
     ] = None,
-    wait: Wait = 0.0,
 ) -> None:
     """Note where a manifest's folder, to which image paths are relative, lies now."""
     from cxrtext.index import move_root
 
-    move_root(folder, new, None if old is None else str(old), wait_s=wait)
+    move_root(folder, new, None if old is None else str(old), wait_s=WAIT_S)
 
 
 Target = Annotated[
@@ -410,7 +333,6 @@ def publish(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that one stays after it was replaced.")
     ] = 3600.0,
-    wait: Wait = 30.0,
     as_json: AsJson = False,
 ) -> None:
     """Publish an index as it is now, with its uploads and model; only what is new is sent.
@@ -424,7 +346,7 @@ def publish(
 
     with Stages() as stages:
         made = publish_index(
-            folder, open_storage(target), keep=keep, grace_s=grace, wait_s=wait,
+            folder, open_storage(target), keep=keep, grace_s=grace, wait_s=WAIT_S,
             progress=stages.show,
         )  # fmt: skip
     if line := backbone_elsewhere(_noted(folder)):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, InputError
-from cxrtext_cli.commands.index import Candidates, Storage
+from cxrtext_cli.commands.index import Storage
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
@@ -28,7 +27,6 @@ from cxrtext_cli.options import (
     AsJson,
     Device,
     MaxRejected,
-    Offline,
     duration,
     pick_device,
     print_json,
@@ -38,13 +36,6 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.jobs import JobStatus, Part, Running
-
-
-class EngineName(StrEnum):
-    """What runs the shards."""
-
-    LOCAL = "local"
-    DASK = "dask"
 
 
 job = typer.Typer(
@@ -67,15 +58,12 @@ Shard = Annotated[int, typer.Option(min=1, help="Rows a shard.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes that work, one a core by default.")
 ]
-Threads = Annotated[
-    int, typer.Option(min=1, help="Threads of each; part of the job, as last bits follow from it.")
-]
-Engine = Annotated[EngineName, typer.Option(help="What runs the shards.")]
 Cluster = Annotated[
     str | None,
     typer.Option(
         "--address",
-        help="With --engine dask: tcp:// or tls:// address of a scheduler; else this machine's.",
+        help="Dask scheduler whose workers do it: tcp:// or tls:// and its address; else this "
+        "machine's processors do.",
     ),
 ]
 InParts = Annotated[
@@ -97,15 +85,12 @@ def embed(
     storage: Annotated[
         Storage, typer.Option(help="How regions are kept; int8 takes half the room.")
     ] = Storage.FLOAT16,
-    pool: Annotated[int, typer.Option(min=1, max=8, help="Keep N x N regions as one.")] = 1,
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts of the labels."), PROMPTS
     ] = None,
     shard: Shard = 500,
-    engine: Engine = EngineName.LOCAL,
     address: Cluster = None,
     workers: Workers = None,
-    threads: Threads = 1,
     part: InParts = "1/1",
     device: Device = "auto",
     allow_outside: AllowOutside = False,
@@ -120,9 +105,15 @@ def embed(
     from cxrtext.jobs import EmbedOptions, embed_job
 
     options = EmbedOptions(
-        reports, storage.value, pool, read_prompts(prompts) if prompts else None, allow_outside,
-        shard, threads, pick_device(device), workers, engine.value, address,
-    )  # fmt: skip
+        reports=reports,
+        storage=storage.value,
+        prompts=read_prompts(prompts) if prompts else None,
+        allow_outside=allow_outside,
+        shard=shard,
+        device=pick_device(device),
+        workers=workers,
+        **engine_at(address),
+    )
     with _running(chosen, "embedding", "images") as running:
         status = embed_job(manifest, model, out, options, running)
     show_status(out, status, as_json)
@@ -143,25 +134,15 @@ def score(
     section: Annotated[
         list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
     ] = None,
-    variant: Annotated[str, typer.Option(help="original, or within-word-l2r.")] = "original",
     precision: Annotated[
         str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
     ] = "float32",
-    batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens in one forward pass; bounds the memory.")
-    ] = None,
-    longest: Annotated[
-        int, typer.Option(min=1, help="Word pieces of the longest sentence that is scored.")
-    ] = 500,
     shard: Shard = 500,
-    engine: Engine = EngineName.LOCAL,
     address: Cluster = None,
     workers: Workers = None,
-    threads: Threads = 1,
     part: InParts = "1/1",
     device: Device = "auto",
     max_rejected: MaxRejected = 100,
-    offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
     """Score the distinct sentences of reports in shards; run it again to resume.
@@ -170,18 +151,21 @@ def score(
     """
     from typing import cast
 
-    from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
+    from cxrtext.language.scoring.settings import Precision, check_precision
 
     check_precision(precision)
-    check_variant(variant)
     chosen = chosen_part(part)
     from cxrtext.jobs import ScoreOptions, score_job
 
     options = ScoreOptions(
-        tuple(section) if section else None, cast(Precision, precision), cast(Variant, variant),
-        batch_tokens, longest, max_rejected, offline, shard, threads, pick_device(device), workers,
-        engine.value, address,
-    )  # fmt: skip
+        sections=tuple(section) if section else None,
+        precision=cast(Precision, precision),
+        max_rejected=max_rejected,
+        shard=shard,
+        device=pick_device(device),
+        workers=workers,
+        **engine_at(address),
+    )
     with _running(chosen, "scoring", "sentences") as running:
         status = score_job(reports, out, model, options, running)
     show_status(out, status, as_json)
@@ -196,7 +180,6 @@ def decode(
         int, typer.Option(min=1, help="Side of the squares, as data.resize of the training.")
     ] = 512,
     shard: Shard = 500,
-    engine: Engine = EngineName.LOCAL,
     address: Cluster = None,
     workers: Workers = None,
     part: InParts = "1/1",
@@ -210,7 +193,13 @@ def decode(
     chosen = chosen_part(part)
     from cxrtext.jobs import DecodeOptions, decode_job
 
-    options = DecodeOptions(resize, allow_outside, shard, workers, engine.value, address)
+    options = DecodeOptions(
+        resize=resize,
+        allow_outside=allow_outside,
+        shard=shard,
+        workers=workers,
+        **engine_at(address),
+    )
     with _running(chosen, "decoding", "images") as running:
         status = decode_job(manifest, out, options, running)
     show_status(out, status, as_json)
@@ -250,21 +239,11 @@ def finish(
         int | None,
         typer.Option(min=1, help="embed: indexes, by study; as many as hold a million each."),
     ] = None,
-    candidates: Annotated[
-        Candidates, typer.Option(help="embed: structure of the fast search; auto is by size.")
-    ] = Candidates.AUTO,
-    target_recall: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="embed: recall@10 the search is tuned for.")
-    ] = 0.99,
     a: Annotated[float, typer.Option(help="score: scale of the class probability.")] = DEFAULT_A,
     k: Annotated[float, typer.Option(min=0.0, help="score: exponent on it.")] = DEFAULT_K,
     fit: Annotated[bool, typer.Option("--fit", help="score: fit a and k.")] = False,
-    tokens: Annotated[
-        Path | None, typer.Option(help="score: write word pieces to this table too."), NEW_TABLE
-    ] = None,
     device: Device = "auto",
     max_rejected: MaxRejected = 100,
-    offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
     """See that every row is there exactly once, and make an index, a table or a cache of them."""
@@ -278,13 +257,13 @@ def finish(
         _finish_embed(
             folder, out, as_json, index_shards=index_shards, manifest=source, reports=reports,
             checkpoint=Path(model) if model else None, device=pick_device(device),
-            max_rejected=max_rejected, kind=candidates.value, target=target_recall,
+            max_rejected=max_rejected,
         )  # fmt: skip
     elif plan.kind == "score":
         NEW_TABLE.check(out)
         _finish_score(
             folder, out, as_json, reports=source, model=model, device=pick_device(device), a=a,
-            k=k, fit=fit, tokens=tokens, max_rejected=max_rejected, offline=offline,
+            k=k, fit=fit, max_rejected=max_rejected,
         )  # fmt: skip
     elif plan.kind == "encode":
         raise ConfigError(
@@ -348,6 +327,11 @@ def _finish_decode(folder: str, out: Path, as_json: bool, **options: Any) -> Non
     typer.echo(f"{out}: {made.planned} images, {made.added} new{rejected}")
 
 
+def engine_at(address: str | None) -> dict[str, Any]:
+    """The options of what runs the shards: the workers of a Dask scheduler, or this machine."""
+    return {"engine": "dask" if address else "local", "cluster": address}
+
+
 def chosen_part(text: str) -> "Part":
     """The part of a job that I/N names (ConfigError)."""
     from cxrtext.jobs.driver import Part
@@ -365,11 +349,7 @@ def _running(part: "Part", title: str, unit: str) -> "Iterator[Running]":
     from cxrtext.jobs import Running
 
     with progress(title, unit) as update:
-        yield Running(
-            part,
-            say,
-            lambda status: update(status.rows_done, status.rows),
-        )
+        yield Running(part, say, lambda status: update(status.rows_done, status.rows))
 
 
 def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:

@@ -17,11 +17,6 @@ class ImageFormat(StrEnum):
     DICOM = "dicom"
 
 
-Difficulty = Annotated[
-    float, typer.Option(min=0.0, max=3.0, help="How faint findings are; at 0 they stand out.")
-]
-
-
 def phantom(
     out: Annotated[Path, typer.Argument(help="Folder to write."), NEW_FOLDER],
     studies: Annotated[int, typer.Option(min=1, help="Number of studies.")] = 2000,
@@ -30,7 +25,6 @@ def phantom(
     image_format: Annotated[ImageFormat, typer.Option("--format", help="Image files.")] = (
         ImageFormat.PNG
     ),
-    difficulty: Difficulty = 1.0,
     masks: Annotated[
         bool, typer.Option("--masks", help="Also write what each finding covers.")
     ] = False,
@@ -48,7 +42,6 @@ def phantom(
             size=size,
             seed=seed,
             image_format=image_format.value,
-            difficulty=difficulty,
             masks=masks,
             progress=update,
         )

@@ -62,9 +62,6 @@ def pretrain_image(
         typer.Option(help="Passes over the images; chosen by their number and the architecture."),
     ] = None,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
-    lr: Annotated[
-        float | None, typer.Option(help="Highest learning rate; chosen by the architecture.")
-    ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     cache: Cache = None,
     allow_outside: AllowOutside = False,
@@ -88,7 +85,6 @@ def pretrain_image(
         crop=crop,
         epochs=epochs,
         batch=batch,
-        lr=lr,
         seed=seed,
         sides=sides,
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FOLDER, SECTION, SOURCE
-from cxrtext_cli.options import AsJson, Device, Offline, duration, pick_device, print_json, progress
+from cxrtext_cli.options import AsJson, Device, duration, pick_device, print_json, progress
 
 SHOWN = 3
 """Sentences with a gap that are shown."""
@@ -33,9 +33,6 @@ def pretrain_text(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the corpus; chosen by its size.")
     ] = None,
-    masking: Annotated[
-        str, typer.Option(help="What is masked together: whole-word, or piece.")
-    ] = "whole-word",
     patience: Annotated[
         int, typer.Option(min=0, help="Stop after so many epochs without a gain on held-out text.")
     ] = 0,
@@ -44,20 +41,14 @@ def pretrain_text(
     ] = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     device: Device = "auto",
-    offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
     from dataclasses import asdict
 
-    from cxrtext.language.pretraining.settings import (
-        check_masking_and_patience,
-        check_output,
-        choose_shape,
-    )
+    from cxrtext.language.pretraining.settings import check_output, choose_shape
 
     choose_shape(size)
-    check_masking_and_patience(masking, patience)
     check_output(out)
 
     from cxrtext.language import pretrain_text as run
@@ -69,12 +60,10 @@ def pretrain_text(
             base=base,
             size=size,
             epochs=epochs,
-            masking=masking,
             patience=patience,
             sections=section,
             seed=seed,
             device=pick_device(device),
-            offline=offline,
             progress=update,
         )
     if as_json:

@@ -35,16 +35,12 @@ def probe(
     uncertain: Annotated[
         str, typer.Option(help="Labels of -1: ignore, positive or negative.")
     ] = "ignore",
-    seed: Annotated[int, typer.Option(min=0, help="Of the images drawn in the picture.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure what features hold: linear and few-label probes, neighbors, t-SNE."""
     from cxrtext.evaluation.settings import Settings
 
-    settings = Settings(
-        uncertain=uncertain,  # type: ignore[arg-type]  # checked there
-        seed=seed,
-    )
+    settings = Settings(uncertain=uncertain)  # type: ignore[arg-type]  # checked there
     from cxrtext.evaluation.probes.feature_probe import probe_features
     from cxrtext.models.features import open_features
 

@@ -21,7 +21,6 @@ from cxrtext_cli.options import (
     AsJson,
     Device,
     MaxRejected,
-    Offline,
     duration,
     pick_device,
     progress,
@@ -67,14 +66,11 @@ def _tell(summary: "ScoreSummary", target: Path | TextIO, echo: Callable[[str], 
         echo(f"rows and sentences rejected: {summary.rejected}{listed}")
 
 
-def _drawn(report: "EtaReport", plot: Path, batch_size: int) -> list[str]:
+def _drawn(report: "EtaReport", plot: Path) -> list[str]:
     """Draw the figure; what the terminal shows of it."""
-    from dataclasses import replace
-
     from cxrtext.language.eta.figure import write_figure
     from cxrtext.language.eta.statistics import eta_summary
 
-    report = replace(report, batch_size=batch_size)
     return [*eta_summary(report, write_figure(plot, report)), f"drawn: {plot}"]
 
 
@@ -112,9 +108,6 @@ def score_text(
         typer.Option(help="Draw what a and k can be checked by: .png, .svg or .pdf."),
         NEW_FILE,
     ] = None,
-    batch_size: Annotated[
-        int, typer.Option(min=2, help="Training batch that --plot counts false negatives in.")
-    ] = 64,
     tokens: Annotated[
         Path | None,
         typer.Option(help="Write each word piece's log-likelihood to this table too."),
@@ -123,9 +116,6 @@ def score_text(
     section: Annotated[
         list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
     ] = None,
-    variant: Annotated[
-        str, typer.Option(help="original, or within-word-l2r (masks the rest of a word too).")
-    ] = "original",
     precision: Annotated[
         str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
     ] = "float32",
@@ -133,20 +123,13 @@ def score_text(
     workers: Annotated[
         int, typer.Option(min=1, help="Processes on the CPU, each with the model in memory.")
     ] = 1,
-    batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens in one forward pass; bounds the memory.")
-    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="File of scores that outlives the run; scores.sqlite beside the table."),
         NEW_FILE,
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no such file.")] = False,
-    longest: Annotated[
-        int, typer.Option(min=1, help="Word pieces of the longest sentence that is scored.")
-    ] = 500,
     max_rejected: MaxRejected = 100,
-    offline: Offline = False,
     as_json: AsJson = False,
 ) -> None:
     """Split reports into sentences and score each one's likelihood and class probability.
@@ -158,7 +141,7 @@ def score_text(
     from typing import cast
 
     from cxrtext.language.eta import check_target
-    from cxrtext.language.scoring.settings import Precision, ScoreSettings, Variant, check_paths
+    from cxrtext.language.scoring.settings import MAX_PIECES, Precision, ScoreSettings, check_paths
 
     target = _target(reports, out)
     if plot is not None:
@@ -169,11 +152,11 @@ def score_text(
         fit=fit,
         sections=tuple(section) if section else None,
         precision=cast(Precision, precision),
-        variant=cast(Variant, variant),
-        batch_tokens=batch_tokens,
+        variant="original",
+        batch_tokens=None,
         workers=workers,
         max_rejected=max_rejected,
-        longest=longest,
+        longest=MAX_PIECES,
         cache=False if no_cache else cache or True,
         tokens=tokens,
     )
@@ -189,7 +172,7 @@ def score_text(
 
     def on_scored(report: "EtaReport") -> None:
         if plot is not None:
-            lines.extend(_drawn(report, plot, batch_size))
+            lines.extend(_drawn(report, plot))
         elif report.fit is not None:
             lines.append(fit_line(report.fit))
 
@@ -199,7 +182,6 @@ def score_text(
             target,
             model=model,
             device=pick_device(device),
-            offline=offline,
             **asdict(options),
             on_scored=on_scored,
             on_read=lambda count: say(f"reading: {count}"),

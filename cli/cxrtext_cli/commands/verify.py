@@ -66,9 +66,6 @@ def verify(
     wording: Annotated[
         str | None, typer.Option(help="With --data: affirmed, negated or uncertain ones only.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Region score from which on a region is in a box.")
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write a table (.csv) or, of one report, a page (.html)."),
@@ -125,7 +122,7 @@ def verify(
 
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
-    found = service.verify(embedded, text, threshold)
+    found = service.verify(embedded, text)
     far = service.unlike_sentences([one.sentence for one in found.sentences])
     _write(out, found, text, pixels, embedded.is_unlike)
     if as_json:

@@ -85,8 +85,8 @@ def _lock(handle: int, folder: Path, wait_s: float) -> None:
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise DataError(
-                    f"{folder}: another process is writing this index; wait for it to end, or "
-                    "queue with --wait SECONDS"
+                    f"{folder}: another process is writing this index; run the command "
+                    "again when it has ended; 'index build' and 'index delete' --wait SECONDS"
                 ) from None
             time.sleep(POLL_S)
         else:

@@ -35,7 +35,7 @@ def open_engine(
         from cxrtext.jobs.engines.local import LocalEngine
 
         if address is not None:
-            raise ConfigError("--engine local: takes no --address; --engine dask does")
+            raise ConfigError("the engine 'local' takes no address; 'dask' does")
         return LocalEngine(work, workers)
     if name == "dask":
         from cxrtext.jobs.engines.dask import DaskEngine
@@ -43,4 +43,4 @@ def open_engine(
         if address is not None and workers is not None:
             raise ConfigError("--workers: a cluster has its own; leave it out with --address")
         return DaskEngine(work, workers, address, gpu=gpu, shared=shared)
-    raise ConfigError(f"--engine {name}: there is no such engine; there are {', '.join(ENGINES)}")
+    raise ConfigError(f"there is no engine '{name}'; there are {', '.join(ENGINES)}")

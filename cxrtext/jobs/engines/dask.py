@@ -195,7 +195,7 @@ def _compare(ours: _Seen, seen: "Mapping[str, _Seen | BaseException]") -> set[st
     for name, theirs in seen.items():
         if isinstance(theirs, ImportError):
             raise ConfigError(
-                f"--engine dask: worker {name} lacks {theirs.name}; install the same cxrtext with "
+                f"Dask: worker {name} lacks {theirs.name}; install the same cxrtext with "
                 "the same extras on every machine"
             )
         if isinstance(theirs, BaseException):  # it is gone again
@@ -203,14 +203,14 @@ def _compare(ours: _Seen, seen: "Mapping[str, _Seen | BaseException]") -> set[st
         for what, ours_is in ours.versions.items():
             if theirs.versions[what] != ours_is:
                 raise ConfigError(
-                    f"--engine dask: worker {name} has {what} {theirs.versions[what]}, and this "
+                    f"Dask: worker {name} has {what} {theirs.versions[what]}, and this "
                     f"machine {ours_is}; install the same versions everywhere"
                 )
         for path, size in ours.sizes.items():
             if theirs.sizes[path] != size:
                 state = "does not see" if theirs.sizes[path] is None else "sees another file as"
                 raise DataError(
-                    f"--engine dask: worker {name} {state} {path}; put it on storage that all "
+                    f"Dask: worker {name} {state} {path}; put it on storage that all "
                     "machines mount at the same place"
                 )
         fit.add(name)
@@ -248,7 +248,7 @@ class DaskEngine:
             import dask
             import distributed
         except ImportError:
-            raise ConfigError(f"--engine dask: Dask is not installed; run {EXTRA}") from None
+            raise ConfigError(f"Dask: Dask is not installed; run {EXTRA}") from None
         self._pickled = pickle.dumps(work)
         self._gpu = gpu
         self._shared = [str(path.resolve()) for path in shared]
@@ -288,7 +288,7 @@ class DaskEngine:
         # An assertion: on a busy machine its own thread did not begin within its ten seconds.
         except (OSError, TimeoutError, AssertionError) as error:
             raise WorkError(
-                f"--engine dask: the scheduler at {self._address} does not answer within "
+                f"Dask: the scheduler at {self._address} does not answer within "
                 f"{START_S:g} s ({type(error).__name__}); check the address, and that 'dask "
                 "scheduler' runs there"
             ) from None
@@ -305,7 +305,7 @@ class DaskEngine:
             if not self._slots and time.monotonic() > until:
                 what = "worker that offers a GPU (--resources GPU=1)" if self._gpu else "worker"
                 raise WorkError(
-                    f"--engine dask: no {what} joined {self._address} within {JOIN_S:g} s; start "
+                    f"Dask: no {what} joined {self._address} within {JOIN_S:g} s; start "
                     f"some: dask worker {self._address} --nworkers 8 --nthreads 1"
                 )
             if not self._slots:
@@ -331,7 +331,7 @@ class DaskEngine:
 
     def _gone(self) -> WorkError:
         return WorkError(
-            f"--engine dask: the scheduler at {self._address} is gone; what is done is kept: start "
+            f"Dask: the scheduler at {self._address} is gone; what is done is kept: start "
             "it, then run the same command again"
         )
 
@@ -388,7 +388,7 @@ class DaskEngine:
         self._count_workers()
         if time.monotonic() - self._alive > PATIENCE_S:
             raise WorkError(
-                f"--engine dask: {self._address} has had no workers for {PATIENCE_S:g} s; what is "
+                f"Dask: {self._address} has had no workers for {PATIENCE_S:g} s; what is "
                 "done is kept: start some, then run the same command again"
             )
 

@@ -58,7 +58,7 @@ stop() {
     kill -INT "$JOB"
 }
 trap stop TERM
-"$PYTHON" -c 'from cxrtext_cli.main import main; main()' job "$@" --engine dask \
+"$PYTHON" -c 'from cxrtext_cli.main import main; main()' job "$@" \
     --address "$ADDRESS" &
 JOB=$!
 wait "$JOB"
