@@ -269,9 +269,7 @@ def test_a_stop_may_be_asked_for_twice_by_sigterm() -> None:
 
 
 def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "cxrtext.training.loop.distributed.all_reduce", lambda tensor: tensor
-    )
+    monkeypatch.setattr("cxrtext.training.loop.distributed.all_reduce", lambda tensor: tensor)
     plain = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
     synced = nn.Sequential(nn.BatchNorm2d(3, momentum=0.2))
     synchronize(synced)

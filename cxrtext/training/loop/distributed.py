@@ -225,7 +225,9 @@ def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     [sizes[rank], K]; the result [Σ sizes, K], in the order of ranks.
     """
     start = sum(sizes[:rank])
-    return all_reduce(F.pad(own, (0, 0, start, sum(sizes) - start - len(own))))
+    placed = F.pad(own, (0, 0, start, sum(sizes) - start - len(own)))
+    everyone: Tensor = all_reduce(placed)
+    return everyone
 
 
 def gather_same(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
@@ -258,12 +260,12 @@ class SyncedBatchNorm(_BatchNorm):
         axes = [axis for axis in range(x.ndim) if axis != 1]
         shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
         local = torch.cat([x.sum(axes), x.new_tensor([x.numel() / x.shape[1]])])
-        totals = all_reduce(local)
+        totals: Tensor = all_reduce(local)
         count = totals[-1].detach()
         mean = totals[:-1] / count
         centered = x - mean.view(shape)
         # The mean first, then the squares about it: E[x²] − E[x]² loses digits.
-        variance = all_reduce(centered.square().sum(axes)) / count
+        variance: Tensor = all_reduce(centered.square().sum(axes)) / count
         self._learn(mean.detach(), variance.detach(), count)
         y = centered * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
