@@ -743,8 +743,8 @@ MUTANTS = (
     Mutant(
         "an anchor is floored by all of its positives",
         "objectives/positive_debiasing.py",
-        "(clamped & present).any(dim=1)",
-        "(clamped & present).all(dim=1)",
+        "(floored & present).any(dim=1)",
+        "(floored & present).all(dim=1)",
         (
             "objectives/test_positive_debiased.py::test_an_anchor_counts_as_floored_as_soon_as_one_of_its_positives_does",
         ),
@@ -752,8 +752,8 @@ MUTANTS = (
     Mutant(
         "an anchor with one negative is not floored",
         "objectives/debiasing.py",
-        "clamped & (rows.count > 0)",
-        "clamped & (rows.count > 1)",
+        "floored & (rows.count > 0)",
+        "floored & (rows.count > 1)",
         (
             "objectives/test_contrastive.py::test_an_anchor_with_a_single_negative_counts_as_floored",
         ),

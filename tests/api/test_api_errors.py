@@ -190,7 +190,7 @@ def test_nothing_that_was_sent_comes_back_or_is_logged(
         response = client.delete(address)
         assert response.status_code == 404
         assert CANARY not in response.text + str(response.headers)
-    assert statuses == {200, 400, 403, 404, 415, 422, 503}
+    assert statuses == {200, 400, 403, 404, 415, 422}
     ours = [r for r in caplog.records if not r.name.startswith(("httpx", "httpcore"))]
     assert any(record.name == "cxrtext_api.access" for record in ours)
     assert not [r.getMessage() for r in ours if CANARY.lower() in r.getMessage().lower()]
