@@ -31,7 +31,7 @@ from cxrtext_api.gate.keys import (
     revoke_key,
 )
 from cxrtext_api.settings import Settings
-from cxrtext_cli.commands.keys import keys as keys_command
+from cxrtext_cli.commands.service import keys as keys_command
 
 KEY = "correct-horse-battery"
 OTHER = "staple-staple-staple"

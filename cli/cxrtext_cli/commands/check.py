@@ -1,15 +1,16 @@
-"""``cxrtext check-data``."""
+"""``cxrtext check-data`` and ``cxrtext check-files``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FILE
+from cxrtext_cli.given import FILE, FILE_OR_FOLDER, FOLDER, NEW_FILE
 from cxrtext_cli.options import AllowOutside, AsJson, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.datasets.checking import CheckReport
+    from cxrtext.integrity import FilesReport
 
 
 def check_data(
@@ -65,14 +66,14 @@ def check_data(
     if as_json:
         print_json(report.to_dict())
     else:
-        _print(report)
+        _print_data(report)
     if out is not None:
         say(f"written: {out}")
     if report.has_failed(strict=strict):
         raise typer.Exit(1)
 
 
-def _print(report: "CheckReport") -> None:
+def _print_data(report: "CheckReport") -> None:
     from cxrtext.datasets.checking import Severity, verdict
 
     typer.echo(report.data)
@@ -95,3 +96,63 @@ def _print(report: "CheckReport") -> None:
             typer.echo(f"  {example}")
         typer.echo(f"  to do: {problem.kind.advice}")
     typer.echo(f"\n{verdict(report)}")
+
+
+def check_files(
+    folder: Annotated[Path, typer.Argument(help="Any folder that cxrtext wrote into."), FOLDER],
+    accept: Annotated[
+        bool,
+        typer.Option("--accept", help="You changed this data folder's tables: list them anew."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare every file below a folder with the digests it was written with.
+
+    Finds what a failing disk or a broken copy changed: models, training states, indexes, caches,
+    scored sentences, and the tables of data folders. Exit code 0 where all is whole, 1 where a file
+    is damaged.
+    """
+    from cxrtext.integrity import accept_changes
+    from cxrtext.integrity import check_files as check
+
+    if accept:
+        changed = accept_changes(folder)
+        say(f"{folder}: {len(changed)} changed file(s) accepted" + _names(changed))
+    report = check(folder)
+    if as_json:
+        print_json(
+            {
+                "folder": str(report.folder),
+                "checked": report.checked,
+                "unchecked": report.unchecked,
+                "unfinished": report.unfinished,
+                "problems": report.problems,
+            }
+        )
+    else:
+        _print_files(report)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+def _names(names: list[str]) -> str:
+    return f": {', '.join(names[:5])}{', …' if len(names) > 5 else ''}" if names else ""
+
+
+def _print_files(report: "FilesReport") -> None:
+    for kind, count in report.checked.items():
+        typer.echo(f"{count:8,} {kind}")
+    typer.echo(f"{report.unchecked:8,} without a digest (images as they came, pages, your own)")
+    if report.unfinished:
+        typer.echo(f"{report.unfinished:8,} left by stopped runs; the next run removes them")
+    for problem in report.problems:
+        typer.echo(f"damaged: {problem}")
+    if report.problems:
+        typer.echo(
+            f"{len(report.problems)} damaged; copy them again from where they came, or make them "
+            "anew"
+        )
+    elif report.checked:
+        typer.echo(f"{report.folder}: all that carries a digest is as it was written")
+    else:
+        typer.echo(f"{report.folder}: holds nothing that carries a digest")
