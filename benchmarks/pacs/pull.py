@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from cxrtext.pacs.peers import read_peer  # noqa: E402
-from cxrtext.pacs.pull import PullOptions, pull_archive  # noqa: E402
+from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive  # noqa: E402
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, write_peers  # noqa: E402
 from tests.pacs.studies import instance  # noqa: E402
 

@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from urllib.parse import urlsplit
 
 from cxrtext.errors import CxrTextError
 from cxrtext.images.dicom.file import ALLOWED, uid_name
-from cxrtext.pacs.associations import ECHO, FIND, GET, Associations, dimse_of, storage_contexts
-from cxrtext.pacs.dicomweb import DicomWeb, handshake, web_of
-from cxrtext.pacs.dimse import DimsePeer
+from cxrtext.pacs.dicomweb.client import DicomWeb, handshake, web_of
+from cxrtext.pacs.dimse.association import ECHO, FIND, GET, Associations, dimse_of, storage_contexts
+from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError, TlsError
 from cxrtext.pacs.peers import Peer, Web
-from cxrtext.pacs.source import Question
+from cxrtext.pacs.query import Question
 from cxrtext.pacs.tls import HandshakeError
 
 BUDGET_S = 10.0
@@ -101,12 +100,10 @@ def _within(protocol: str, layer: str, look: Look, seconds: float) -> Step:
 
 def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
     web = web_of(peer)
-    parts = urlsplit(web.url)
-    host = parts.hostname or ""
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = web.address
     yield "name", lambda: _resolved(host)
     yield "TCP", lambda: _reached(host, port)
-    if parts.scheme == "https":
+    if web.url.startswith("https:"):
         yield "TLS", lambda: _web_secured(web)
     if web.oauth is not None:
         yield "login service", lambda: _web_token(peer)

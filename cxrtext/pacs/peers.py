@@ -109,6 +109,12 @@ class Web(Tls):
     def _an_address(cls, url: str | None) -> str | None:
         return None if url is None else _checked(url).rstrip("/")
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Its host and port."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
     @model_validator(mode="after")
     def _one_login(self) -> "Web":
         if (self.user is None) != (self.password_env is None):
@@ -221,6 +227,14 @@ class Peer(Part):
         if self.results is not None and not self.write:
             raise ValueError("results are to be sent to it, and write is false; set write: true")
         return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that it is asked at."""
+        if self.dicomweb is not None:
+            return self.dicomweb.address
+        assert self.dimse is not None  # noqa: S101 - one of the two is there
+        return self.dimse.host, self.dimse.port
 
     def require_write(self) -> None:
         """Refuse to send to a peer that is not opened for it (ConfigError)."""

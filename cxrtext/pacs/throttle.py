@@ -1,17 +1,30 @@
-"""How fast and when a peer is asked: requests a second, hours of the day, waits after failures."""
+"""How fast, when and how often a peer is asked: through its busy hours and its restarts."""
 
 import math
 import random
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime
+from typing import TypeVar
 
-from cxrtext.pacs.peers import Limits
+from cxrtext.errors import WorkError
+from cxrtext.pacs.faults import BusyError, GoneError
+from cxrtext.pacs.peers import Limits, Peer
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 LONGEST_ASKED_S = 300.0
 """A peer that asks for a longer wait is asked again after this one."""
+TRIES = 4
+"""How often the same is asked of a peer that is busy, before it is set aside."""
+
+PATIENCE_S = 600.0
+"""How long a peer that is gone is waited for."""
 
 
 def back_off(attempt: int, asked: float | None = None) -> float:
@@ -58,3 +71,108 @@ class Throttle:
         """Sleep, or less where `stopped` is set."""
         if seconds > 0:
             self.stopped.wait(seconds)
+
+
+def is_there(peer: Peer, seconds: float = 3.0) -> bool:
+    """Whether something listens where a peer is said to be."""
+    try:
+        with socket.create_connection(peer.address, timeout=seconds):
+            return True
+    except (OSError, UnicodeError):  # the latter of a name that is none
+        return False
+
+
+class Retrying:
+    """Asks one peer with patience, on several threads."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        throttle: Throttle,
+        say: Callable[[str], None],
+        *,
+        patience_s: float = PATIENCE_S,
+        mend: str = "",
+    ) -> None:
+        self._peer, self._throttle, self._say = peer, throttle, say
+        self._patience_s, self._mend = patience_s, mend
+        self._gone_since: float | None = None
+
+    def patiently(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask, and again where the peer is busy or gone.
+
+        Raises:
+            PeerError: It has no answer; `GoneError`: it stays away.
+        """
+        tries = 0
+        while True:
+            try:
+                answer = ask()
+                self._gone_since = None
+                return answer
+            except GoneError as error:
+                if self._wait_for_it(error):
+                    continue  # a restart of the peer is nobody's fault
+                tries += 1
+                if tries == TRIES:
+                    raise BusyError(error.peer, error.what) from None
+                self._throttle.pause(back_off(tries))
+            except BusyError as error:
+                tries += 1
+                if tries == TRIES or self._throttle.stopped.is_set():
+                    raise
+                seconds = back_off(tries, error.retry_after)
+                if error.retry_after is not None:
+                    self._throttle.hold(seconds)
+                else:
+                    self._throttle.pause(seconds)
+            if self._throttle.stopped.is_set():
+                raise WorkError(f"{self._peer.name}: stopped")
+
+    def _wait_for_it(self, error: GoneError) -> bool:
+        """Wait until something listens there again; False where something does all the time."""
+        if is_there(self._peer):
+            return False
+        begun = time.monotonic()
+        if self._gone_since is None:
+            self._gone_since = begun
+            self._say(f"{self._peer.name} is gone; waiting for it")
+        turn = 0
+        while not is_there(self._peer):
+            if time.monotonic() - begun > self._patience_s:
+                minutes = self._patience_s / 60
+                raise GoneError(error.peer, f"has been gone for {minutes:.0f} min{self._mend}")
+            if self._throttle.stopped.is_set():
+                raise error
+            turn += 1
+            self._throttle.pause(min(back_off(turn), 10.0))
+        return True
+
+    def each(
+        self, items: Iterable[Item], work: Callable[[Item], Answer]
+    ) -> Iterator[tuple[Item, Answer]]:
+        """Work on items on as many threads as the peer allows; answers as they come.
+
+        An error ends it, after the work at hand.
+        """
+        parallel = self._peer.limits.parallel
+        running: dict[Future[Answer], Item] = {}
+        with ThreadPoolExecutor(parallel) as pool:
+            try:
+                for item in items:
+                    running[pool.submit(work, item)] = item
+                    if len(running) >= 2 * parallel:
+                        yield from _done(running)
+                while running:
+                    yield from _done(running)
+            except BaseException:
+                self._throttle.stopped.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+
+def _done(running: "dict[Future[Answer], Item]") -> Iterator[tuple[Item, Answer]]:
+    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in finished:
+        yield running.pop(future), future.result()

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import cxrtext
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from tests.pacs.certificates import Certificates, make_certificates
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing, write_peers
 from tests.pacs.studies import PLANTED

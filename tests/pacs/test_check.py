@@ -16,8 +16,8 @@ from pynetdicom import build_context, evt
 from pynetdicom.dimse_primitives import C_ECHO
 from pynetdicom.transport import AssociationSocket
 
-from cxrtext.pacs.associations import ECHO, Associations
 from cxrtext.pacs.check import Step, check_peer
+from cxrtext.pacs.dimse.association import ECHO, Associations
 from cxrtext.pacs.faults import DeniedError
 from cxrtext.pacs.peers import read_peer
 from tests.pacs.odd_peer import OddPeer, served

@@ -11,11 +11,11 @@ import pytest
 from pydicom import dcmread
 
 from cxrtext.pacs.faults import GoneError
-from cxrtext.pacs.follow import FollowOptions, Tally, follow_peer
-from cxrtext.pacs.follow.state import FollowState, Seen
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import read_peer
-from cxrtext.pacs.pull import PullOptions, pull_archive
+from cxrtext.pacs.retrieval.follow import FollowOptions, Tally, follow_peer
+from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
+from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 from tests.pacs.orthanc import Orthanc
 from tests.pacs.studies import PLANTED, instance, study, uid
 

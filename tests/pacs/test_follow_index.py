@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.pacs.follow import FollowOptions, follow_peer
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from cxrtext.pacs.peers import read_peer
+from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing
 from tests.pacs.studies import instance, study, uid
 

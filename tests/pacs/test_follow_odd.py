@@ -12,18 +12,16 @@ from pydantic import ValidationError
 from pydicom import dcmread
 
 from cxrtext.errors import DiskError, WorkError
-from cxrtext.pacs.asking import Asking
+from cxrtext.pacs.dicomweb.orthanc import ChangeList
 from cxrtext.pacs.faults import BusyError, GoneError
-from cxrtext.pacs.follow import FollowOptions, follow_peer
-from cxrtext.pacs.follow import follow as module
-from cxrtext.pacs.follow.changes import ChangeList
-from cxrtext.pacs.follow.follow import Follower, days_under_way
-from cxrtext.pacs.follow.state import FollowState
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.pull.state import Row, State
-from cxrtext.pacs.sources import open_source
-from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.retrieval import follow as module
+from cxrtext.pacs.retrieval.follow import Follower, FollowOptions, days_under_way, follow_peer
+from cxrtext.pacs.retrieval.follow_state import FollowState
+from cxrtext.pacs.retrieval.objects import open_source
+from cxrtext.pacs.retrieval.pull_state import Row, State
+from cxrtext.pacs.throttle import Retrying, Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
 from tests.pacs.orthanc import free_port
 from tests.pacs.studies import PLANTED, instance, study, uid
@@ -55,11 +53,11 @@ def following(
 ) -> Iterator[tuple[Follower, FollowState]]:
     peer, throttle = peer_at(url), Throttle(peer_at(url).limits)
     source = open_source(peer, throttle)
-    asking = Asking(peer, throttle, lambda _: None, patience_s=0.1)
+    retrying = Retrying(peer, throttle, lambda _: None, patience_s=0.1)
     with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)
-        arguments = (peer, source, box, state, options, scratch, lambda _: None, asking)
+        arguments = (peer, source, box, state, options, scratch, lambda _: None, retrying)
         yield Follower(*arguments), state
     source.close()
 
@@ -250,9 +248,9 @@ def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:
     def gone() -> None:
         raise GoneError("archive", "cannot be reached")
 
-    asking = Asking(peer, Throttle(peer.limits), lambda _: None, patience_s=-1)
+    retrying = Retrying(peer, Throttle(peer.limits), lambda _: None, patience_s=-1)
     with pytest.raises(GoneError, match="has been gone for -?0 min$"):
-        asking.patiently(gone)
+        retrying.patiently(gone)
 
 
 def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:

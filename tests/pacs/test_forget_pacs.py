@@ -9,15 +9,15 @@ import pytest
 
 from cxrtext.errors import HeldError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.pacs.follow import FollowOptions, follow_peer
-from cxrtext.pacs.follow.state import FollowState
 from cxrtext.pacs.inbox.deletions import deletion
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from cxrtext.pacs.peers import read_peer
-from cxrtext.pacs.pull import PullOptions, pull_archive
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
+from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
+from cxrtext.pacs.retrieval.follow_state import FollowState
+from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 from cxrtext.service import load_service
 from cxrtext.service.forget import caches
 from cxrtext.service.forget.forget import forget

@@ -12,14 +12,13 @@ import pytest
 pytest.importorskip("pynetdicom")
 
 from cxrtext.errors import DiskError, WorkError
-from cxrtext.pacs import taking
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.dimse.server import Listener
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
-from cxrtext.pacs.listening.dicom import Listener
 from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.pull import PullOptions, pull_archive
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
+from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 from cxrtext.service import load_service
 from tests.conftest import draw
 from tests.pacs.odd_peer import OddPeer, served
@@ -107,7 +106,7 @@ def test_a_worker_waits_for_room_and_sets_nothing_aside(
 
 
 def test_a_pull_stops_in_a_line_and_resumes(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "RESERVE_BYTES", 0)
+    monkeypatch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 0)
     options = PullOptions(first=BEGIN, last=BEGIN + timedelta(days=1), patience_s=0.1)
     objects = [instance(number, size=SIZE, day=BEGIN) for number in range(1, 13)]
     with served(OddPeer(objects)) as url:

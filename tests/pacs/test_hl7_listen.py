@@ -9,10 +9,10 @@ import pytest
 
 from cxrtext.datasets.importing.reports.hl7 import read_message
 from cxrtext.errors import ConfigError, DiskError, WorkError
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.hl7 import mllp
+from cxrtext.pacs.hl7.mllp import Framing, MessageListener
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.listening import hl7
-from cxrtext.pacs.listening.hl7 import Framing, MessageListener
 from tests.pacs.studies import PLANTED
 
 Exchange = Callable[..., list[list[str]]]
@@ -157,7 +157,7 @@ def test_a_stream_is_divided_alike_however_it_comes() -> None:
 def test_old_bad_messages_make_room(
     exchange: Exchange, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hl7, "MAX_BAD", 3)
+    monkeypatch.setattr(mllp, "MAX_BAD", 3)
     exchange(b"".join(frame(oru(n).replace(b"ORU", b"ADT")) for n in range(8)), 8)
     assert len(list((inbox.folder / "bad").iterdir())) == 3
     assert read_status(inbox.folder).waiting == {}

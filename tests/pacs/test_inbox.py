@@ -18,8 +18,8 @@ import pytest
 from cxrtext.errors import CheckpointError, DiskError, WorkError
 from cxrtext.files import table_sums
 from cxrtext.pacs.inbox import database
-from cxrtext.pacs.inbox import inbox as module
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox import queue as module
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
 
 
@@ -183,7 +183,7 @@ def test_a_damaged_queue_is_said_in_one_line(tmp_path: Path) -> None:
 PUTS = """
 import sys, threading
 from pathlib import Path
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 inbox = Inbox(Path(sys.argv[1]), reserve=0)
 def put(letter):
     for i in range(100_000):

@@ -18,9 +18,9 @@ from pynetdicom.presentation import build_context
 
 from cxrtext.errors import ConfigError, DiskError, WorkError
 from cxrtext.images.source import quiet
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.dimse.server import Caps, Listener
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.listening.dicom import Caps, Listener
 from tests.pacs.orthanc import Orthanc, free_port
 from tests.pacs.studies import PLANTED, archive, instance
 from tests.waiting import until

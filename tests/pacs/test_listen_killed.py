@@ -24,7 +24,7 @@ from pynetdicom import AE
 from pynetdicom.presentation import build_context
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
 from tests.pacs.orthanc import free_port
 from tests.pacs.studies import PLANTED, instance, uid

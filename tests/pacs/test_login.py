@@ -19,11 +19,11 @@ import pytest
 
 from cxrtext.errors import ConfigError
 from cxrtext.pacs.check import check_peer
-from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dicomweb.login import Tokens, open_login
 from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, GoneError, LoginError
-from cxrtext.pacs.login import Tokens, open_login
 from cxrtext.pacs.peers import Peer, Web, read_peer
-from cxrtext.pacs.source import Question
+from cxrtext.pacs.query import Question
 
 SECRET = "a secret: that/must not be+shown&"
 TODAY = Question(day="20240301")

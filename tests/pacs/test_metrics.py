@@ -8,7 +8,7 @@ import pytest
 from cxrtext.index import open_index
 from cxrtext.models import load_model
 from cxrtext.pacs.inbox.deletions import deletion
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cxrtext.errors import ConfigError, UnavailableError
-from cxrtext.pacs.dimse import DimsePeer
+from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.peers import Limits, Peer, read_peer, read_peers
 from tests.pacs.orthanc import Orthanc
 from tests.pacs.studies import archive, instance, wanted

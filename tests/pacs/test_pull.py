@@ -14,15 +14,15 @@ from pydicom import dcmread
 
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.errors import ConfigError, DiskError
-from cxrtext.pacs import asking, taking, throttle
-from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs import throttle
+from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
 from cxrtext.pacs.peers import Peer, read_peer
-from cxrtext.pacs.pull import PullOptions, PullSummary, pull_archive
-from cxrtext.pacs.pull.searching import search
-from cxrtext.pacs.pull.state import State
-from cxrtext.pacs.source import Question
-from cxrtext.pacs.taking import FEWER
+from cxrtext.pacs.query import Question
+from cxrtext.pacs.retrieval.objects import FEWER
+from cxrtext.pacs.retrieval.pull import PullOptions, PullSummary, pull_archive
+from cxrtext.pacs.retrieval.pull_state import State
+from cxrtext.pacs.retrieval.search import search
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
 from tests.pacs.orthanc import PASSWORD_ENV, Orthanc
 from tests.pacs.studies import BEGIN, PLANTED, ROOT, archive, instance, study, uid, wanted
@@ -287,7 +287,7 @@ def test_a_peer_that_denies_access_stops_the_pull(status: int, says: str, tmp_pa
 
 
 def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "TRIES", 2)
+    monkeypatch.setattr(throttle, "TRIES", 2)
     says = "odd: was silent too long when asked for its studies"
     with served(OddPeer(study(1)), seconds=1.2) as url, pytest.raises(PeerError, match=says):
         pull_archive(odd(url), tmp_path / "out", ONE_DAY)
@@ -334,7 +334,7 @@ def test_wrong_titles_and_ports_of_dimse(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(asking, "TRIES", 2)
+    monkeypatch.setattr(throttle, "TRIES", 2)
     entry = orthanc.peer(dicomweb=None)
     entry["dimse"] |= dimse
     with pytest.raises(PeerError) as caught:
@@ -379,7 +379,7 @@ def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path)
 
 
 def test_a_full_disk_stops_the_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "RESERVE_BYTES", 2**60)
+    monkeypatch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
     with served(OddPeer(study(1))) as url:
         with pytest.raises(DiskError, match="MiB are free, and .* make room, then run the same"):
             pull_archive(odd(url), tmp_path / "out", ONE_DAY)
@@ -422,6 +422,6 @@ def test_no_name_is_in_a_log_an_error_or_the_state(
 
 
 def test_patience_ends() -> None:
-    assert asking.PATIENCE_S == 600
+    assert throttle.PATIENCE_S == 600
     assert [throttle.back_off(n, asked) for n, asked in ((0, 7.0), (9, 1e9))] == [7.0, 300.0]
     assert all(0.5 * 0.01 * 2**n <= throttle.back_off(n) <= 0.01 * 2**n for n in range(5))

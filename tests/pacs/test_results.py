@@ -16,15 +16,15 @@ from cxrtext.errors import ConfigError, DataError, ImageError
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.images.placement import Placement
+from cxrtext.pacs.identity import KINDS, NEEDED, WARNING, is_own_result
 from cxrtext.pacs.peers import read_peer
 from cxrtext.pacs.results.capture import draw_capture
 from cxrtext.pacs.results.finding import prompts_of, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.identity import KINDS, NEEDED, WARNING, is_own_result
+from cxrtext.pacs.results.image import read_source
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import reject
 from cxrtext.pacs.results.sending import send_results
-from cxrtext.pacs.results.source import read_source
 from cxrtext.service import Service, load_service
 from cxrtext_api.routes.answers import draw_overlay
 from tests.conftest import draw

@@ -9,9 +9,9 @@ import pydicom
 import pytest
 from pydicom.dataset import Dataset
 
+from cxrtext.pacs.identity import KINDS
 from cxrtext.pacs.results.capture import _font, _lines
 from cxrtext.pacs.results.folder import ResultsFolder
-from cxrtext.pacs.results.identity import KINDS
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import reject
 from cxrtext.service import Service, load_service

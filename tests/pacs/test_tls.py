@@ -20,17 +20,17 @@ pytest.importorskip("pynetdicom")
 from pynetdicom import build_context
 
 from cxrtext.errors import ConfigError
-from cxrtext.pacs import asking, throttle
-from cxrtext.pacs.associations import ECHO, Associations
+from cxrtext.pacs import throttle
 from cxrtext.pacs.check import check_peer
+from cxrtext.pacs.dimse.association import ECHO, Associations
 from cxrtext.pacs.faults import GoneError, PeerError, TlsError
-from cxrtext.pacs.follow import FollowOptions, follow_peer
 from cxrtext.pacs.peers import Peer, read_peer
-from cxrtext.pacs.pull import PullOptions, pull_archive
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
-from cxrtext.pacs.sources import is_there
+from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
+from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
+from cxrtext.pacs.throttle import is_there
 from cxrtext.pacs.tls import client_context, server_context
 from cxrtext.service import load_service
 from tests.pacs.certificates import Certificate, Certificates
@@ -185,7 +185,7 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
 ) -> None:
     """C-MOVE: what a peer does wrong at our_port stands in the reason why no image came."""
     monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(asking, "TRIES", 1)
+    monkeypatch.setattr(throttle, "TRIES", 1)
     secure.store(study(1))
     own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
     given = entry({"ca": str(certificates.other_ca), **_shown(certificates.ours)})
@@ -193,7 +193,7 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     peer = read_peer(peers(given), "archive")
     # The port asks for certificates of another authority; the association itself is good.
     good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
-    monkeypatch.setattr("cxrtext.pacs.associations.client_context", lambda *_: good)
+    monkeypatch.setattr("cxrtext.pacs.dimse.association.client_context", lambda *_: good)
     summary = pull_archive(peer, tmp_path / "out", DAYS)
     (reason,) = summary.failed
     assert "our_port: a connection from 127.0.0.1 was refused: its certificate is not" in reason

@@ -18,11 +18,12 @@ from pydicom import dcmread
 from typer.testing import CliRunner
 
 from cxrtext.errors import CxrTextError
-from cxrtext.pacs import accepting, connections
-from cxrtext.pacs.inbox.inbox import Inbox
-from cxrtext.pacs.listening import hl7
-from cxrtext.pacs.listening.dicom import Caps, Listener
-from cxrtext.pacs.listening.hl7 import MessageListener
+from cxrtext.pacs import tls
+from cxrtext.pacs.dimse import port
+from cxrtext.pacs.dimse.server import Caps, Listener
+from cxrtext.pacs.hl7 import mllp
+from cxrtext.pacs.hl7.mllp import MessageListener
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.tls import client_context, server_context
 from cxrtext_cli.main import app
 from tests.pacs.certificates import Certificate, Certificates
@@ -55,7 +56,7 @@ def patient(
     inbox: Inbox, said: list[str], certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Listener]:
     """It waits for whoever is silent."""
-    monkeypatch.setattr(accepting, "OPENING_S", 3600.0)
+    monkeypatch.setattr(port, "OPENING_S", 3600.0)
     caps = Caps(associations=2, idle_s=3600)
     tls = our_side(certificates, ask=True)
     allowed = {"SENDER": "archive"}
@@ -360,16 +361,16 @@ def test_who_says_nothing_over_tls_is_no_connection(
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hl7, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(mllp, "MAX_CONNECTIONS", 2)
     context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
     with ExitStack() as stack:
-        monkeypatch.setattr(connections.admit, "__defaults__", (3600.0,))
+        monkeypatch.setattr(tls.admit, "__defaults__", (3600.0,))
         for _ in range(8):
             stack.enter_context(socket.create_connection(("127.0.0.1", messages.port)))
         assert b"MSA|AA|C1" in sent(messages.port, context, frame(oru(1)))
     assert said == []
     with ExitStack() as stack:
-        monkeypatch.setattr(connections.admit, "__defaults__", (1.0,))
+        monkeypatch.setattr(tls.admit, "__defaults__", (1.0,))
         for _ in range(8):
             stack.enter_context(socket.create_connection(("127.0.0.1", messages.port)))
         until(lambda: len(said) == 8)

@@ -15,12 +15,12 @@ from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, S
 from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import ImageError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.pacs.identity import MANUFACTURER, series_description
 from cxrtext.pacs.inbox.deletions import deletion
-from cxrtext.pacs.inbox.inbox import Inbox, What
 from cxrtext.pacs.inbox.intake import OWN
+from cxrtext.pacs.inbox.queue import Inbox, What
 from cxrtext.pacs.inbox.worker import DAMAGED, ENDED_IT, LOST, Worker, WorkerSettings
 from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.results.identity import MANUFACTURER, series_description
 from cxrtext.service import load_service
 from cxrtext.service.forget.forget import forget
 from tests.pacs.studies import PLANTED, archive, instance, study, uid

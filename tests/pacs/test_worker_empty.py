@@ -6,7 +6,7 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.index import make_index, rewrite
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from cxrtext.service import load_service
 from tests.pacs.studies import instance, uid

@@ -15,8 +15,8 @@ from cxrtext.errors import WorkError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox import worker as module
 from cxrtext.pacs.inbox.deletions import deletion
-from cxrtext.pacs.inbox.inbox import Inbox
 from cxrtext.pacs.inbox.intake import Intake
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner
 from cxrtext.pacs.inbox.worker import WorkerSettings
 from cxrtext.pacs.peers import Peer

@@ -487,8 +487,8 @@ def rows_of(database: Any) -> list[Any]:
 
 
 def test_state_of_pull_and_follow(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.pacs.follow.state import FollowState, Seen
-    from cxrtext.pacs.pull.state import Row, State
+    from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
+    from cxrtext.pacs.retrieval.pull_state import Row, State
 
     uids = [f"1.2.840.{number}" for number in range(200)]
     with State(tmp_path / "pull.sqlite") as state:
@@ -517,7 +517,7 @@ def test_state_of_pull_and_follow(tmp_path: Path, try_flips: Flip) -> None:
 def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
     """Its queue, and what waits in it."""
     from cxrtext.errors import DataError
-    from cxrtext.pacs.inbox.inbox import Inbox
+    from cxrtext.pacs.inbox.queue import Inbox
 
     folder = tmp_path / "inbox"
     with Inbox(folder, reserve=0) as inbox:

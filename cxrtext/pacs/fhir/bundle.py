@@ -14,9 +14,9 @@ from cxrtext.datasets.importing.reports.fhir import OWN_TAG
 from cxrtext.errors import DataError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import read_wanted
+from cxrtext.pacs.identity import MANUFACTURER, WARNING, uid
 from cxrtext.pacs.results.building import MODEL_NAME, code_of
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
 
 Resource = dict[str, Any]
 

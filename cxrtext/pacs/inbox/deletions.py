@@ -14,7 +14,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images
-from cxrtext.pacs.inbox.inbox import Entry, Inbox
+from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.service import Service
 
 OnDeletion = Literal["note", "forget"]

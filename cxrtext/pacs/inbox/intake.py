@@ -39,10 +39,10 @@ from cxrtext.index.changes import NewImage, add_images
 from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.index.store.writer import keep_file, write_summary, writing
 from cxrtext.models.regions import EmbeddedBatch
-from cxrtext.pacs.inbox.inbox import Entry, Finishing, Inbox
+from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
+from cxrtext.pacs.identity import is_own_result
+from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.pacs.inbox.reports import look_again, put_version
-from cxrtext.pacs.results.identity import NEEDED as OWN_NEEDED
-from cxrtext.pacs.results.identity import is_own_result
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.alike import Pixels, alike, shown_pixels

@@ -21,7 +21,7 @@ from cxrtext.index.changes import NewReports, add_reports
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import write_summary, writing
-from cxrtext.pacs.inbox.inbox import Entry, Inbox
+from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.records import Sentence, Study
 from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.service import Service

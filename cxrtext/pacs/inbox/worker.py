@@ -27,8 +27,8 @@ from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.pacs.inbox.deletions import take_deletions
-from cxrtext.pacs.inbox.inbox import Entry, Inbox
 from cxrtext.pacs.inbox.intake import NAME, SAME, Given, Intake
+from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import cxrtext
 from cxrtext.errors import ImageError
 from cxrtext.images.source import quiet, shown
-from cxrtext.pacs.results.identity import MANUFACTURER, NUMBERS, series_description, uid
-from cxrtext.pacs.results.source import Source, reference, repeat
+from cxrtext.pacs.identity import MANUFACTURER, NUMBERS, series_description, uid
+from cxrtext.pacs.results.image import Source, reference, repeat
 from cxrtext.text.wording import mentions, wording
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from PIL import Image, ImageDraw, ImageFont
 from cxrtext.images import to_uint8
 from cxrtext.images.gray import Floats
 from cxrtext.images.overlay import shrunk
+from cxrtext.pacs.identity import WARNING
 from cxrtext.pacs.results.building import Result, building, one_line
 from cxrtext.pacs.results.finding import Finding
-from cxrtext.pacs.results.identity import WARNING
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

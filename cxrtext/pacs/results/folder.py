@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from cxrtext.errors import DataError, DiskError, kind_of, line_of
 from cxrtext.files import replacing, sha256
 from cxrtext.files.table_sums import guard, prepare
-from cxrtext.pacs.results.identity import uid
+from cxrtext.pacs.identity import uid
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

@@ -11,16 +11,16 @@ from cxrtext.datasets.admission.ids import Ids
 from cxrtext.images.gray import Floats
 from cxrtext.images.source import shown
 from cxrtext.pacs import need
+from cxrtext.pacs.identity import DEFAULT_KINDS
 from cxrtext.pacs.peers import Kind
 from cxrtext.pacs.results.building import Result, result_uid
 from cxrtext.pacs.results.capture import build_capture
 from cxrtext.pacs.results.finding import Finding, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.identity import DEFAULT_KINDS
+from cxrtext.pacs.results.image import Source, read_source
 from cxrtext.pacs.results.presentation import build_presentation
 from cxrtext.pacs.results.report import build_report
 from cxrtext.pacs.results.segmentation import build_segmentation
-from cxrtext.pacs.results.source import Source, read_source
 from cxrtext.service import Service
 from cxrtext.service.limits import check_sentence
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cxrtext.pacs.identity import WARNING
 from cxrtext.pacs.results.building import Result, building, one_line, short_line
-from cxrtext.pacs.results.identity import WARNING
 from cxrtext.pacs.results.report import outlines
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from cxrtext.errors import DataError
 from cxrtext.pacs import need
+from cxrtext.pacs.identity import MANUFACTURER, NUMBERS, uid
 from cxrtext.pacs.results.building import series_attributes, silent
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.identity import MANUFACTURER, NUMBERS, uid
+from cxrtext.pacs.results.image import PATIENT, STUDY
 from cxrtext.pacs.results.report import observer
-from cxrtext.pacs.results.source import PATIENT, STUDY
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

@@ -6,6 +6,7 @@ import numpy as np
 
 import cxrtext
 from cxrtext.images.placement import Placement
+from cxrtext.pacs.identity import MANUFACTURER, WARNING, uid
 from cxrtext.pacs.results.building import (
     MODEL_NAME,
     SCHEME,
@@ -15,7 +16,6 @@ from cxrtext.pacs.results.building import (
     name_scheme,
     one_line,
 )
-from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
 
 if TYPE_CHECKING:
     from highdicom.sr import ObserverContext

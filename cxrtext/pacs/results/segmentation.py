@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import cxrtext
+from cxrtext.pacs.identity import MANUFACTURER, WARNING, uid
 from cxrtext.pacs.results.building import Result, building, code_of, name_scheme, short_line
-from cxrtext.pacs.results.identity import MANUFACTURER, WARNING, uid
 
 if TYPE_CHECKING:
     from highdicom import PixelMeasuresSequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from cxrtext.errors import DataError
 from cxrtext.pacs import need
-from cxrtext.pacs.associations import Associations
-from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dimse.association import Associations
 from cxrtext.pacs.faults import AnswerError, BusyError, GoneError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.building import silent

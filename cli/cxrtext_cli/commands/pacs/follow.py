@@ -52,8 +52,8 @@ def follow(
     if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at):
         raise ConfigError(f"--at is '{at}'; give a time such as 02:00")
     modalities = modalities_of(modality)
-    from cxrtext.pacs.follow import FollowOptions, follow_peer
     from cxrtext.pacs.peers import read_peer
+    from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
 
     options = FollowOptions(
         first=first.date() if first else None,

@@ -117,7 +117,7 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 @checked
 def retry(folder: Folder) -> None:
     """Let what failed or is held wait again, after its cause was removed."""
-    from cxrtext.pacs.inbox.inbox import Inbox
+    from cxrtext.pacs.inbox.queue import Inbox
 
     _require_inbox(folder)
     with Inbox(folder) as opened:

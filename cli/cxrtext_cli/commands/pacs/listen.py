@@ -101,10 +101,10 @@ def listen(
             peers,
         )
     from cxrtext.pacs import need
-    from cxrtext.pacs.inbox.inbox import Inbox
+    from cxrtext.pacs.inbox.queue import Inbox
 
     need("pynetdicom")
-    from cxrtext.pacs.listening.dicom import Caps, Listener
+    from cxrtext.pacs.dimse.server import Caps, Listener
 
     allowed = _titles(peers, allow or [])
     tls = _tls(tls_cert, tls_key, tls_ca)
@@ -142,8 +142,8 @@ def hl7_listen(
     A message that cannot be read is answered AE, one of another kind AR; both lie in INBOX/bad. Who
     fills in MSH-15 and MSH-16 gets CA, CE, CR and AA, AE, AR as these say.
     """
-    from cxrtext.pacs.inbox.inbox import Inbox
-    from cxrtext.pacs.listening.hl7 import MessageListener
+    from cxrtext.pacs.hl7.mllp import MessageListener
+    from cxrtext.pacs.inbox.queue import Inbox
 
     allowed = dict(_pair(one) for one in allow or [])
     if not allowed and host not in ("127.0.0.1", "::1", "localhost"):

@@ -67,7 +67,7 @@ def pull(
     from dataclasses import asdict
 
     from cxrtext.pacs.peers import read_peer
-    from cxrtext.pacs.pull import PullOptions, pull_archive
+    from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 
     last = last or datetime.now()
     options = PullOptions(

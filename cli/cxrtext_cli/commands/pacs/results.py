@@ -263,9 +263,9 @@ def answer(
     import time
 
     from cxrtext.datasets.admission.ids import Ids, read_key
-    from cxrtext.pacs.answering import answer as answer_them
     from cxrtext.pacs.peers import read_peers
     from cxrtext.pacs.results.folder import ResultsFolder
+    from cxrtext.pacs.results.rules import answer as answer_them
     from cxrtext.service import load_service
     from cxrtext.service.service import turned
 
@@ -324,7 +324,7 @@ def _row(one: "Kept") -> dict[str, object]:
 
 
 def _kinds(given: str) -> "list[Kind]":
-    from cxrtext.pacs.results.identity import KINDS
+    from cxrtext.pacs.identity import KINDS
 
     names = [name.strip().lower() for name in given.split(",") if name.strip()]
     if not names or not set(names) <= set(KINDS):

@@ -28,9 +28,9 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
-from cxrtext.pacs.connections import RefusedError, admit, of_another_protocol
-from cxrtext.pacs.inbox.inbox import Inbox
-from cxrtext.pacs.listening.acknowledging import Verdict, answers, is_acknowledgment
+from cxrtext.pacs.hl7.acknowledgment import Verdict, answers, is_acknowledgment
+from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
 
 PORT = 2575
 MAX_BYTES = 16 * 2**20

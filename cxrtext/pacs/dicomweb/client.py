@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
+from cxrtext.pacs.dicomweb.login import open_login
 from cxrtext.pacs.faults import (
     AnswerError,
     BusyError,
@@ -29,9 +29,8 @@ from cxrtext.pacs.faults import (
     TlsError,
     TooLargeError,
 )
-from cxrtext.pacs.login import open_login
 from cxrtext.pacs.peers import Peer, Web
-from cxrtext.pacs.source import (
+from cxrtext.pacs.query import (
     INSTANCE_FIELDS,
     MAX_ROWS,
     STUDY_FIELDS,
@@ -342,14 +341,11 @@ def handshake(web: Web, seconds: float) -> str:
         HandshakeError: It fails.
         OSError: There is no connection.
     """
-    parts = urlsplit(web.url)
-    if parts.scheme != "https":
+    if not web.url.startswith("https:"):
         return ""
     context = client_context(web.ca, web.certificate, web.key)
-    return shake_hands(
-        parts.hostname or "", parts.port or 443, context, seconds,
-        ca="dicomweb.ca", plain="correct the url in peers.yaml",
-    )  # fmt: skip
+    plain = "correct the url in peers.yaml"
+    return shake_hands(*web.address, context, seconds, ca="dicomweb.ca", plain=plain)
 
 
 def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:

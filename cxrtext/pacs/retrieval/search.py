@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.source import UNCUT, Question, Source, Studies
+from cxrtext.pacs.query import UNCUT, Question, Source, Studies
 
 DAY_S = 86_400
 SHORTEST_S = 60

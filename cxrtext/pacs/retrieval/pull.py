@@ -14,25 +14,24 @@ from typing import TypeVar
 from cxrtext.errors import ConfigError
 from cxrtext.files import only_one
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.asking import PATIENCE_S, Asking
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.pull.searching import Search, search
-from cxrtext.pacs.pull.state import FILE, Row, State
-from cxrtext.pacs.source import Instance, Question, Source
-from cxrtext.pacs.sources import open_source
-from cxrtext.pacs.taking import (
+from cxrtext.pacs.query import Instance, Question, Source
+from cxrtext.pacs.retrieval.objects import (
     FEWER,
     NO_UID,
     TOO_LARGE,
     Listed,
     Taken,
     list_study,
+    open_source,
     refused_by_answer,
     require_space,
     take,
 )
-from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.retrieval.pull_state import FILE, Row, State
+from cxrtext.pacs.retrieval.search import Search, search
+from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
 
 IMAGES = "images"
 BATCH = 1000
@@ -100,7 +99,7 @@ class _Run:
     images: Path
     state: State
     source: Source
-    asking: Asking
+    retrying: Retrying
     show: Show
 
 
@@ -127,16 +126,16 @@ def pull_archive(
     throttle = Throttle(peer.limits, say)
     with closing(open_source(peer, throttle)) as source:
         mend = "; run the same command again to resume"
-        asking = Asking(peer, throttle, say, patience_s=options.patience_s, mend=mend)
+        retrying = Retrying(peer, throttle, say, patience_s=options.patience_s, mend=mend)
         if options.dry_run:
             with State(None) as state:
-                run = _Run(peer, options, out, state, source, asking, show)
+                run = _Run(peer, options, out, state, source, retrying, show)
                 return _summary(_find(run))
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
         with only_one(out / FILE), State(out / FILE) as state:
             images = out / IMAGES
             images.mkdir(mode=0o700, exist_ok=True)
-            run = _Run(peer, options, images, state, source, asking, show)
+            run = _Run(peer, options, images, state, source, retrying, show)
             state.belongs_to(peer.name)
             state.retry("failed", "aside")
             _fetch(_find(run))
@@ -179,9 +178,9 @@ def _find(run: _Run) -> _Run:
     run.show(title, done, len(asked), unit)
 
     def ask(one: _Asked) -> Search:
-        return run.asking.patiently(lambda: search(run.source, one.question))
+        return run.retrying.patiently(lambda: search(run.source, one.question))
 
-    for one, found in run.asking.each(todo, ask):
+    for one, found in run.retrying.each(todo, ask):
         studies = {
             uid: (row.first("StudyDate")[:8], row.first("NumberOfStudyRelatedInstances"))
             for uid, row in found.studies.items()
@@ -203,10 +202,10 @@ def _list(run: _Run) -> None:
     done, total = 0, run.state.waiting()[0]
 
     def ask(said: tuple[str, str]) -> Listed | PeerError:
-        return _told(lambda: run.asking.patiently(lambda: list_study(run.source, *said)))
+        return _told(lambda: run.retrying.patiently(lambda: list_study(run.source, *said)))
 
     while studies := run.state.studies_in("found", BATCH):
-        for (study, counted), found in run.asking.each(studies, ask):
+        for (study, counted), found in run.retrying.each(studies, ask):
             if isinstance(found, PeerError):
                 run.state.fail_study(study, "aside", found.what)
             else:
@@ -259,10 +258,10 @@ def _fetch_found(run: _Run) -> None:
         instance = Instance(row.study, row.series, row.instance, Described())
         path = run.images / row.file
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        return _told(lambda: run.asking.patiently(lambda: take(run.source, instance, path)))
+        return _told(lambda: run.retrying.patiently(lambda: take(run.source, instance, path)))
 
     while rows := run.state.instances_in("found", BATCH):
-        for row, taken in run.asking.each(rows, fetch):
+        for row, taken in run.retrying.each(rows, fetch):
             _settle(run.state, row, taken)
             done += 1
             run.show("fetching", done, total, "images")

@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from cxrtext.datasets.admission.ids import is_uid
-from cxrtext.pacs.asking import Asking
-from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import AnswerError
+from cxrtext.pacs.throttle import Retrying
 
 
 class ChangeList:
     """The list of one peer, whose ``dicomweb.orthanc`` says where it is."""
 
-    def __init__(self, source: DicomWeb, asking: Asking) -> None:
-        self._source, self._asking = source, asking
+    def __init__(self, source: DicomWeb, retrying: Retrying) -> None:
+        self._source, self._retrying = source, retrying
 
     def ask(self, *flags: str, **params: int) -> dict[str, Any]:
         """A page of the list; with the flag "last" its end.
@@ -22,7 +22,7 @@ class ChangeList:
             PeerError: There is no answer that can be used.
         """
         path = "/changes" + (f"?{flags[0]}" if flags else "")
-        page = self._asking.patiently(lambda: self._source.orthanc(path, **params))
+        page = self._retrying.patiently(lambda: self._source.orthanc(path, **params))
         try:
             good = isinstance(page["Changes"], list) and int(page["Last"]) >= 0
         except (KeyError, TypeError, ValueError):
@@ -51,7 +51,7 @@ class ChangeList:
 
     def _uid(self, path: str, keyword: str) -> str:
         try:
-            found = self._asking.patiently(lambda: self._source.orthanc(path))
+            found = self._retrying.patiently(lambda: self._source.orthanc(path))
             uid = str(found["MainDicomTags"][keyword])
         except (AnswerError, KeyError, TypeError):
             return ""  # removed meanwhile

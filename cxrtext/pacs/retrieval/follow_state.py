@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cxrtext.errors import ConfigError
-from cxrtext.pacs.pull.state import State
+from cxrtext.pacs.retrieval.pull_state import State
 from cxrtext.pacs.state_file import StateFile
 
 VERSION = 1

@@ -21,19 +21,24 @@ from typing import Any, Protocol
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.asking import PATIENCE_S, Asking
-from cxrtext.pacs.dicomweb import DicomWeb
+from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dicomweb.orthanc import ChangeList
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
-from cxrtext.pacs.follow.changes import ChangeList
-from cxrtext.pacs.follow.state import FollowState, Seen, SeenState
-from cxrtext.pacs.inbox.inbox import MAX_BYTES, Inbox
+from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.pull.searching import Search, merged, search
-from cxrtext.pacs.pull.state import FILE as PULL_STATE
-from cxrtext.pacs.source import Instance, Question, Source
-from cxrtext.pacs.sources import open_source
-from cxrtext.pacs.taking import FEWER, TOO_LARGE, list_study, refused_by_answer, take
-from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.query import Instance, Question, Source
+from cxrtext.pacs.retrieval.follow_state import FollowState, Seen, SeenState
+from cxrtext.pacs.retrieval.objects import (
+    FEWER,
+    TOO_LARGE,
+    list_study,
+    open_source,
+    refused_by_answer,
+    take,
+)
+from cxrtext.pacs.retrieval.pull_state import FILE as PULL_STATE
+from cxrtext.pacs.retrieval.search import Search, merged, search
+from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
 
 PAGE = 100
 TRIES = 3
@@ -94,11 +99,11 @@ class Follower:
         options: FollowOptions,
         scratch: Path,
         say: Say,
-        asking: Asking,
+        retrying: Retrying,
     ) -> None:
         self._peer, self._source, self._box, self._state = peer, source, box, state
-        self._options, self._scratch, self._say, self._asking = options, scratch, say, asking
-        self._list = ChangeList(source, asking) if isinstance(source, DicomWeb) else None
+        self._options, self._scratch, self._say, self._retrying = options, scratch, say, retrying
+        self._list = ChangeList(source, retrying) if isinstance(source, DicomWeb) else None
         self.tally = Tally()
         self._compared_at = -math.inf
         if not state.fact("first"):
@@ -198,7 +203,7 @@ class Follower:
         }
 
     def _search(self, question: Question) -> Search:
-        return self._asking.patiently(lambda: search(self._source, question))
+        return self._retrying.patiently(lambda: search(self._source, question))
 
     def _look_elsewhere(self, study: str) -> list[Seen]:
         """What is gone of a study that its day has no more: its date may have been corrected."""
@@ -210,7 +215,7 @@ class Follower:
         return self._look_at(study, row.first("NumberOfStudyRelatedInstances"))
 
     def _row(self, study: str) -> Described | None:
-        answer = self._asking.patiently(lambda: self._source.studies(Question(study=study)))
+        answer = self._retrying.patiently(lambda: self._source.studies(Question(study=study)))
         return next((row for row in answer.rows if row.first("StudyInstanceUID") == study), None)
 
     # --- studies ---
@@ -229,7 +234,7 @@ class Follower:
         known = self._state.objects_of(study)
         faults: list[PeerError] = []
         try:
-            listed = self._asking.patiently(lambda: list_study(self._source, study, counted))
+            listed = self._retrying.patiently(lambda: list_study(self._source, study, counted))
             here = {instance.instance for instance in listed.instances}
             gone = [one for uid, one in known.items() if uid not in here and one.state != "gone"]
             if gone and not counted and (row := self._row(study)):
@@ -271,7 +276,7 @@ class Follower:
         if not left:
             path = self._scratch / "object.dcm"
             try:
-                taken = self._asking.patiently(lambda: take(self._source, instance, path))
+                taken = self._retrying.patiently(lambda: take(self._source, instance, path))
                 left = taken.left or (TOO_LARGE if taken.size > MAX_BYTES else "")
             except TooLargeError:
                 left = TOO_LARGE
@@ -376,8 +381,8 @@ def follow_peer(
     ):
         if options.pulled and (count := state.learn_pull(options.pulled / PULL_STATE)):
             say(f"{peer.name}: learned of {count} more objects from {options.pulled}")
-        asking = Asking(peer, throttle, say, patience_s=options.patience_s)
-        follower = Follower(peer, source, box, state, options, scratch, say, asking)
+        retrying = Retrying(peer, throttle, say, patience_s=options.patience_s)
+        follower = Follower(peer, source, box, state, options, scratch, say, retrying)
         _turns(follower, options, say, throttle)
         if options.once and state.waiting():
             raise WorkError(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pynetdicom.transport import RequestHandler, ThreadedAssociationServer
 
-from cxrtext.pacs.associations import LONGEST_UNIT, read, shut
-from cxrtext.pacs.connections import OPENING_S, RefusedError, admit, of_another_protocol
+from cxrtext.pacs.dimse.association import LONGEST_UNIT, read, shut
+from cxrtext.pacs.tls import OPENING_S, RefusedError, admit, of_another_protocol
 
 if TYPE_CHECKING:
     from pynetdicom import AE

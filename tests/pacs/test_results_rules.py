@@ -8,11 +8,11 @@ import pytest
 from cxrtext.errors import WorkError
 from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
-from cxrtext.pacs import answering
-from cxrtext.pacs.answering import answer
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
 from cxrtext.pacs.peers import Peer, read_peer
+from cxrtext.pacs.results import rules
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
+from cxrtext.pacs.results.rules import answer
 from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import load_service
 from tests.conftest import as_received, draw
@@ -105,7 +105,7 @@ class Sending:
 @pytest.fixture
 def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
     stands = Sending()
-    monkeypatch.setattr(answering, "send_results", stands)
+    monkeypatch.setattr(rules, "send_results", stands)
     return stands
 
 
@@ -127,8 +127,8 @@ def test_an_image_that_enters_the_index_late_is_answered(
 def test_more_images_than_a_page_are_answered_each_once(
     received: Path, tmp_path: Path, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "PAGE", 2)
-    monkeypatch.setattr(answering, "OVERLAP", 1)
+    monkeypatch.setattr(rules, "PAGE", 2)
+    monkeypatch.setattr(rules, "OVERLAP", 1)
     done = answer(load_service(None, received), [named()], ResultsFolder(tmp_path / "out"))
     assert (done.images, sending.sent) == (3, ["1", "2"])
 

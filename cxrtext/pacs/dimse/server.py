@@ -26,9 +26,9 @@ from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
 from cxrtext.errors import ConfigError, CxrTextError, DiskError, WorkError
 from cxrtext.images.dicom.file import ALLOWED
 from cxrtext.images.source import quiet
-from cxrtext.pacs.accepting import AssociationPort
-from cxrtext.pacs.connections import OPENING_S
-from cxrtext.pacs.inbox.inbox import Inbox
+from cxrtext.pacs.dimse.port import AssociationPort
+from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.tls import OPENING_S
 
 if TYPE_CHECKING:
     from pynetdicom.events import Event

@@ -1,4 +1,4 @@
-"""Taking one object from a peer: fetched whole, the one that was asked for, and one that may enter.
+"""Objects taken from a peer, whole: each the one that was asked for, and one that may enter.
 
 The rules are those of import (`cxrtext.datasets.admission`), asked before pixels are fetched by
 what the peer says of the object, and again by the object's own header.
@@ -15,8 +15,12 @@ from cxrtext.errors import DiskError, ImageError, WorkError
 from cxrtext.files import replacing, sha256
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
+from cxrtext.pacs.dicomweb.client import DicomWeb
+from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.faults import AnswerError
-from cxrtext.pacs.source import Instance, Source
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.query import Instance, Source
+from cxrtext.pacs.throttle import Throttle
 
 RESERVE_BYTES = 512 * 2**20
 """Space that is left free on the disk."""
@@ -46,6 +50,18 @@ class Taken:
     left: str = ""  # why it may not enter
     digest: str = ""  # SHA-256 of its bytes
     size: int = 0
+
+
+def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
+    """Open a peer.
+
+    Raises:
+        ConfigError: The environment has no password for it.
+        UnavailableError: ``cxrtext[pacs]`` is not installed.
+    """
+    if peer.dicomweb is not None:
+        return DicomWeb(peer, throttle=throttle)
+    return DimsePeer(peer, throttle=throttle)
 
 
 def list_study(source: Source, study: str, counted: str = "") -> Listed:

@@ -1,1 +1,0 @@
-"""Services that take what hospital systems send, and put it into an inbox."""
