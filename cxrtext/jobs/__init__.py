@@ -2,7 +2,7 @@
 
 ``plan``: what a job is; ``shards``: a shard as a file; ``engines``: what runs the shards;
 ``driver``: from the shards that are missing to those that are there; ``status``: how far a job is;
-``embed``, ``score``, ``decode``, ``encode``: the kinds, each with how it is finished.
+``kind``: what a kind of job has to say; ``embed``, ``score``, ``decode``, ``encode``: the kinds.
 """
 
 from typing import TYPE_CHECKING
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     )
     from cxrtext.jobs.driver import Part, Running
     from cxrtext.jobs.embed import EmbedOptions, FinishedEmbedding, embed_job, finish_embed
+    from cxrtext.jobs.encode.begin import EncodeOptions
+    from cxrtext.jobs.encode.job import Encoded, encode_images
     from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
     from cxrtext.jobs.status import JobStatus, job_status
 
 __all__ = [
     "DecodeOptions",
     "EmbedOptions",
+    "EncodeOptions",
+    "Encoded",
     "FinishedDecoding",
     "FinishedEmbedding",
     "JobStatus",
@@ -32,6 +36,7 @@ __all__ = [
     "ScoreOptions",
     "decode_job",
     "embed_job",
+    "encode_images",
     "finish_decode",
     "finish_embed",
     "finish_score",

@@ -5,6 +5,7 @@ Training and indexing then read the cache and decode nothing.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,66 +14,54 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import open_storage
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache, DecodedFile, digest_of
 from cxrtext.images.cache_store import READER_VERSION, Stamp, stamp_of
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
-from cxrtext.jobs.driver import Running, drive, image_tasks
-from cxrtext.jobs.engines import open_engine
-from cxrtext.jobs.engines.engine import Start, Task, readers_for
-from cxrtext.jobs.finishing import (
-    every_shard,
-    records_by_shard,
+from cxrtext.jobs.driver import Running
+from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.kind import (
+    SHARD,
+    Contents,
+    ImageKind,
+    ImageWorkers,
+    Make,
+    Work,
+    digest_of_images,
+    every_shard_of_images,
     require_ready,
     require_same,
-    shard_sizes,
 )
-from cxrtext.jobs.kept import Kept
-from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan
-from cxrtext.jobs.shards import Shard, commit_shard
+from cxrtext.jobs.plan import Definition, Plan, digest_of_table, read_plan
+from cxrtext.jobs.shards import Shard
 from cxrtext.jobs.status import JobStatus
-from cxrtext.records import Rejects, checked_manifest, stream_manifest
+from cxrtext.records import Rejects, checked_manifest
 
 KIND = "decode"
-SHARD = 500
-START_S, IMAGE_S = 300.0, 5.0
-"""What a worker may take for a shard and for each of its images before it counts as lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeOptions(ImageWorkers):
     """What comes out, and who does it."""
 
     resize: int = 512  # side of the squares, as ``data.resize`` of a training, in pixels
-    allow_outside: bool = False  # whether images may lie outside the manifest's folder
-    shard: int = SHARD  # images a shard
-    workers: int | None = None  # None: one a core
-    engine: str = "local"
-    cluster: str | None = None  # address of one that runs, for the engine "dask"
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeWork:
-    """Decodes the images of a task and commits their shard."""
+class DecodeWork(Work):
+    """Decodes the images of a task."""
 
-    address: str  # of the job
     readers: int = 1  # processes that decode
 
-    def __call__(self, task: Task) -> None:
-        """Make a shard."""
-        storage, plan, pool = _opened(self)
+    kind = KIND
+
+    @contextmanager
+    def open(self, plan: Plan) -> Iterator[Make]:
+        """Start the processes that decode."""
         size = int(plan.definition["--resize"])
-        shard = _decoded(task, Preprocessing(resize=size, crop=size), pool)
-        commit_shard(storage, plan.digest, shard)
-
-
-def _open(work: DecodeWork) -> tuple[Storage, Plan, ReaderPool]:
-    storage = open_storage(work.address)
-    return storage, read_plan(storage, KIND), ReaderPool(work.readers)
-
-
-_opened = Kept(_open, lambda opened: opened[2].close())
+        with closing(ReaderPool(self.readers)) as pool:
+            yield partial(_decoded, Preprocessing(resize=size, crop=size), pool)
 
 
 def _looked_at(path: Path) -> tuple[Stamp | None, bytes | None]:
@@ -81,7 +70,7 @@ def _looked_at(path: Path) -> tuple[Stamp | None, bytes | None]:
     return (stamp, digest) if stamp == stamp_of(path) else (None, None)
 
 
-def _decoded(task: Task, preprocessing: Preprocessing, pool: ReaderPool) -> Shard:
+def _decoded(preprocessing: Preprocessing, pool: ReaderPool, task: Task) -> Shard:
     paths = [Path(path) for path, _ in task.rows]
     rejected: dict[int, str] = {}
     places: list[int] = []
@@ -109,7 +98,33 @@ def _decoded(task: Task, preprocessing: Preprocessing, pool: ReaderPool) -> Shar
             "files": np.array(numbers, np.int64),
             "digests": np.stack(digests),
         }
-    return Shard(task.number, places, rejected, {}, arrays)
+    about = {"images": digest_of_images(task, places)}
+    return Shard(task.number, places, rejected, about, arrays)
+
+
+class _Decode(ImageKind):
+    name = KIND
+
+    def __init__(self, address: str, manifest: Path, options: DecodeOptions) -> None:
+        super().__init__(address, manifest, options, options.shard or SHARD)
+        self._options = options
+
+    def definition(self) -> Definition:
+        return {
+            "manifest": digest_of_table(self.manifest),
+            "--resize": self._options.resize,
+            "--shard": self.images_a_shard,
+            "version of the image reader": READER_VERSION,
+        }
+
+    def contents(self) -> Contents:
+        outside = self._options.allow_outside
+        rows = sum(1 for _ in checked_manifest(self.manifest, allow_outside=outside))
+        shared = {"source": str(self.manifest.resolve()), "allow_outside": outside}
+        return Contents(rows, -(-rows // self.images_a_shard), shared)
+
+    def work(self) -> DecodeWork:
+        return DecodeWork(self.storage.location, self._options.readers)
 
 
 def decode_job(
@@ -124,31 +139,9 @@ def decode_job(
 
     Arguments and errors are those of :func:`cxrtext.jobs.embed.embed_job`.
     """
-    options, running = options or DecodeOptions(), running or Running()
+    options = options or DecodeOptions()
     Preprocessing(resize=options.resize, crop=options.resize)  # refuses what is out of range
-    storage = open_storage(address)
-    definition = {
-        "manifest": digest_of_table(manifest),
-        "--resize": options.resize,
-        "--shard": options.shard,
-        "version of the image reader": READER_VERSION,
-    }
-    plan = begun(storage, KIND, definition)
-    if plan is None:
-        rows = sum(1 for _ in checked_manifest(manifest, allow_outside=options.allow_outside))
-        shared = {"source": str(manifest.resolve()), "allow_outside": options.allow_outside}
-        shards = -(-rows // options.shard)
-        plan = begin(storage, KIND, definition, rows=rows, shards=shards, shared=shared)
-    work = DecodeWork(storage.location, readers_for(options.workers, options.cluster))
-    records = partial(stream_manifest, manifest, allow_outside=options.allow_outside)
-    seen = [manifest, *plan_file(storage), next(records()).path]
-    chosen = start or (
-        lambda work: open_engine(
-            options.engine, work, options.workers, address=options.cluster, shared=seen
-        )
-    )
-    tasks = image_tasks(records(), options.shard, START_S, IMAGE_S)
-    return drive(storage, plan, tasks, lambda: chosen(work), running)
+    return _Decode(address, manifest, options).run(running, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +180,8 @@ def finish_decode(
     rejects = Rejects(max_rejected)
 
     def files() -> Iterator[DecodedFile]:
-        shards, seen = every_shard(storage, plan, done, shard_sizes(plan)), 0
-        for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
-            for place, reason in sorted(shard.rejected.items()):
-                rejects.add(records[place].name, reason)
+        seen = 0
+        for shard, records in every_shard_of_images(storage, plan, done, manifest, rejects):
             for i, place in enumerate(shard.places):
                 height, width, *stamp = map(int, shard.arrays["files"][i])
                 square = shard.arrays["squares"][i][np.newaxis]

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count, islice
 
 from cxrtext.errors import InputError, WorkError
 from cxrtext.files.storage import Storage
@@ -21,7 +20,6 @@ from cxrtext.jobs.engines.engine import Engine, Outcome, Task
 from cxrtext.jobs.plan import Plan
 from cxrtext.jobs.shards import ShardFile, committed
 from cxrtext.jobs.status import JobStatus, failures, forget_failure, note_failure, status_of
-from cxrtext.records import ImageRecord
 
 TRIES = 2  # how often something is tried whose process is lost
 REFRESH_S = 2.0  # how often the storage is asked what others have done, at most,
@@ -52,21 +50,6 @@ class Running:
     part: Part = Part()
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[JobStatus], None] = lambda _: None
-
-
-def image_tasks(
-    records: Iterable[ImageRecord], size: int, start_s: float, each_s: float
-) -> Iterator[Task]:
-    """The task of each shard of so many images, its rows (path, name) read when they are wanted.
-
-    It may take ``start_s`` seconds and ``each_s`` for each image before its worker counts as lost.
-    """
-    left = iter(records)
-    for number in count():
-        rows = tuple((str(record.path), record.name) for record in islice(left, size))
-        if not rows:
-            return
-        yield Task(number, rows, limit_s=start_s + each_s * len(rows))
 
 
 def drive(

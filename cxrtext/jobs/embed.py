@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -41,19 +41,23 @@ from cxrtext.index.shards import shard_name, shard_of
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import refresh_structure
-from cxrtext.jobs.driver import Running, drive, image_tasks
-from cxrtext.jobs.engines import open_engine
-from cxrtext.jobs.engines.engine import Start, Task, readers_for, readers_here
-from cxrtext.jobs.finishing import (
-    every_shard,
-    records_by_shard,
+from cxrtext.jobs.driver import Running
+from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.kind import (
+    SHARD,
+    Contents,
+    ImageKind,
+    ImageWorkers,
+    Make,
+    Work,
+    digest_of_images,
+    every_shard_of_images,
+    readers_here,
     require_ready,
     require_same,
-    shard_sizes,
 )
-from cxrtext.jobs.kept import Kept
-from cxrtext.jobs.plan import Plan, begin, begun, digest_of_table, plan_file, read_plan
-from cxrtext.jobs.shards import Shard, ShardFile, commit_shard, digest_of_names
+from cxrtext.jobs.plan import Definition, Plan, digest_of_table, read_plan
+from cxrtext.jobs.shards import Shard, ShardFile
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
@@ -64,12 +68,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KIND = "embed"
-SHARD = 500
 INDEX_SHARD = 1_000_000
 """Images of one index: of more, ``finish`` makes several."""
-
-START_S, IMAGE_S = 300.0, 5.0
-"""What a worker may take for a shard and for each of its images before it counts as lost."""
 
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "pool", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
@@ -78,74 +78,60 @@ BESIDE = ("calibration.json", "familiar.safetensors")
 """Files beside a checkpoint's weights that change what an index keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedOptions:
-    """What comes out, and who does it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedOptions(ImageWorkers):
+    """What comes out, and who does it; a shard is rounded up to whole batches."""
 
     reports: Path | None = None  # a table of reports; by default as ``index build`` finds it
     storage: str = "float16"  # how regions are kept, or "int8"
     pool: int = 1  # side of the block of regions that is kept as one
     prompts: Mapping[str, Prompts] | None = None  # of the labels; CheX5's by default
-    allow_outside: bool = False  # whether images may lie outside the manifest's folder
-    shard: int = SHARD  # images a shard, rounded up to whole batches
-    threads: int = 1  # of a worker's model; sums depend on it, so it is the job's
-    device: str = "cpu"
-    workers: int | None = None  # None: one a core
-    engine: str = "local"
-    cluster: str | None = None  # address of one that runs, for the engine "dask"
 
-    def check(self) -> None:
-        """Refuse what is out of range (ValueError)."""
+    def __post_init__(self) -> None:
         if self.storage not in STORAGES:
             raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {self.storage}")
-        if self.shard < 1 or self.threads < 1 or (self.workers is not None and self.workers < 1):
+        if any(one is not None and one < 1 for one in (self.shard, self.threads, self.workers)):
             raise ValueError("shard, threads and workers must be at least 1")
-
-    @property
-    def images_a_shard(self) -> int:
-        """Images a shard, in whole batches."""
-        return -(-self.shard // EMBED_BATCH) * EMBED_BATCH
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedWork:
-    """Embeds the images of a task and commits their shard."""
+class EmbedWork(Work):
+    """Embeds the images of a task."""
 
-    address: str  # of the job
     model: str  # folder of the checkpoint
     device: str = "cpu"
     readers: int = 1  # processes that decode
 
-    def __call__(self, task: Task) -> None:
-        """Make a shard."""
-        made = _opened(self)
-        commit_shard(made.storage, made.plan.digest, made.shard(task))
+    kind = KIND
+
+    @contextmanager
+    def open(self, plan: Plan) -> Iterator[Make]:
+        """Load the model, which is the job's."""
+        import torch
+
+        if _model_digest(Path(self.model)) != plan.definition["model"]:
+            raise CheckpointError(
+                f"{self.model}: is another model here than the one that the job was begun with; "
+                "copy that one to every machine"
+            )
+        torch.set_num_threads(plan.definition["threads"])
+        model = load_model(Path(self.model), self.device)
+        with closing(ReaderPool(readers_here(self.readers))) as readers:
+            yield partial(_shard, model, plan.shared["notes"], readers)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """What a process keeps from task to task."""
-
-    storage: Storage
-    plan: Plan
-    model: ImageTextModel
-    readers: ReaderPool
-
-    def shard(self, task: Task) -> Shard:
-        paths = [Path(path) for path, _ in task.rows]
-        parts = [
-            *embedded_images(self.model, self.plan.shared["notes"], paths, readers=self.readers)
-        ]
-        return _shard_of(task, parts)
-
-
-def _shard_of(task: Task, parts: Sequence[EmbeddedImages]) -> Shard:
+def _shard(
+    model: ImageTextModel, notes: Mapping[str, str], readers: ReaderPool, task: Task
+) -> Shard:
+    paths = [Path(path) for path, _ in task.rows]
     places: list[int] = []
     rejected: dict[int, str] = {}
-    for part in parts:
+    some: list[EmbeddedImages] = []
+    for part in embedded_images(model, notes, paths, readers=readers):
         places += part.rows
         rejected |= dict(part.failed)
-    some = [part for part in parts if part.rows]
+        if part.rows:
+            some.append(part)
     arrays: dict[str, NDArray[Any]] = {}
     labels: list[str] = []
     if some:
@@ -155,26 +141,8 @@ def _shard_of(task: Task, parts: Sequence[EmbeddedImages]) -> Shard:
         arrays["sizes"] = np.concatenate([np.array(part.sizes, np.int32) for part in some])
         columns = [np.stack([part.labels[name] for name in labels], axis=1) for part in some]
         arrays["labels"] = np.concatenate(columns)
-    about = {"labels": labels, "images": digest_of_names([task.rows[i][1] for i in places])}
+    about = {"labels": labels, "images": digest_of_images(task, places)}
     return Shard(task.number, places, rejected, about, arrays)
-
-
-def _open(work: EmbedWork) -> _Opened:
-    import torch
-
-    storage = open_storage(work.address)
-    plan = read_plan(storage, KIND)
-    if _model_digest(Path(work.model)) != plan.definition["model"]:
-        raise CheckpointError(
-            f"{work.model}: is another model here than the one that the job was begun with; copy "
-            "that one to every machine"
-        )
-    torch.set_num_threads(plan.definition["threads"])
-    model = load_model(Path(work.model), work.device)
-    return _Opened(storage, plan, model, ReaderPool(readers_here(work.readers)))
-
-
-_opened = Kept(_open, lambda opened: opened.readers.close())
 
 
 def _model_digest(folder: Path) -> str:
@@ -182,6 +150,77 @@ def _model_digest(folder: Path) -> str:
     files = {name: sha256(folder / name) for name in BESIDE if (folder / name).is_file()}
     whole = json.dumps([checkpoint_fingerprint(folder), files], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _inputs(manifest: Path, reports: Path | None, checkpoint: Path) -> Definition:
+    """The tables and the model, by their digests."""
+    from cxrtext.evaluation.data import reports_of
+
+    reports = reports or reports_of(manifest)
+    return {
+        "manifest": digest_of_table(manifest),
+        "table of reports": reports and digest_of_table(reports),
+        "model": _model_digest(checkpoint),
+    }
+
+
+class _Embed(ImageKind):
+    name = KIND
+
+    def __init__(
+        self, address: str, manifest: Path, checkpoint: Path, options: EmbedOptions
+    ) -> None:
+        batches = -(-(options.shard or SHARD) // EMBED_BATCH)
+        super().__init__(address, manifest, options, batches * EMBED_BATCH)
+        self._checkpoint, self._options = checkpoint, options
+        self._prompts = options.prompts or CHEX5_PROMPTS
+
+    def definition(self) -> Definition:
+        options = self._options
+        noted = {
+            name: [*each.positive, "|", *each.negative] for name, each in self._prompts.items()
+        }
+        return {
+            **_inputs(self.manifest, options.reports, self._checkpoint),
+            "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
+            "--storage": options.storage,
+            "--pool": options.pool,
+            "--shard": self.images_a_shard,
+            "threads": options.threads,
+            "version of the image reader": READER_VERSION,
+        }
+
+    def contents(self) -> Contents:
+        import torch
+        from safetensors.numpy import save
+
+        options = self._options
+        records = checked_manifest(self.manifest, allow_outside=options.allow_outside)
+        studies = Counter(record.study_id for record in records)
+        torch.set_num_threads(options.threads)
+        model = load_model(self._checkpoint, options.device)
+        texts = distinct(said_in(self.manifest, options.reports, studies))
+        vectors = list(model.embed_sentences(texts).cpu()) if texts else []
+        stacked = torch.stack(vectors).numpy() if vectors else np.empty((0, 0), np.float32)
+        data = save({"sentences": stacked})
+        digest = hashlib.sha256(data).hexdigest()
+        name = f"sentences.{digest[:DIGITS]}.safetensors"
+        self.storage.commit(name, data)
+        shared = {
+            "notes": index_notes(model, vectors, self._prompts, options.storage, options.pool),
+            "sentences": name,
+            "sentences_digest": digest,
+            "source": str(self.manifest.resolve()),
+            "reports": str(options.reports.resolve()) if options.reports else None,
+            "checkpoint": str(self._checkpoint.resolve()),
+            "allow_outside": options.allow_outside,
+        }
+        rows = studies.total()
+        return Contents(rows, -(-rows // self.images_a_shard), shared)
+
+    def work(self) -> EmbedWork:
+        checkpoint, options = str(self._checkpoint.resolve()), self._options
+        return EmbedWork(self.storage.location, checkpoint, options.device, options.readers)
 
 
 def embed_job(
@@ -204,84 +243,9 @@ def embed_job(
         CheckpointError: The model is damaged.
         WorkError: Shards could not be made; the others were.
     """
-    options, running = options or EmbedOptions(), running or Running()
-    options.check()
-    storage = open_storage(address)
-    records = partial(stream_manifest, manifest, allow_outside=options.allow_outside)
-    first = next(records())
-    check_columns(manifest, [first])
-    definition = _definition(manifest, checkpoint, options)
-    plan = begun(storage, KIND, definition)
-    if plan is None:
-        plan = _begin(storage, manifest, checkpoint, definition, options)
-    gpu = options.device.startswith("cuda")
-    readers = readers_for(options.workers, options.cluster, gpu=gpu)
-    work = EmbedWork(storage.location, str(checkpoint.resolve()), options.device, readers)
-    seen = [manifest, *plan_file(storage), first.path]
-    chosen = start or (
-        lambda work: open_engine(
-            options.engine, work, options.workers, address=options.cluster, gpu=gpu, shared=seen
-        )
-    )
-    tasks = image_tasks(records(), options.images_a_shard, START_S, IMAGE_S)
-    return drive(storage, plan, tasks, lambda: chosen(work), running)
-
-
-def _definition(manifest: Path, checkpoint: Path, options: EmbedOptions) -> dict[str, Any]:
-    from cxrtext.evaluation.data import reports_of
-
-    reports = options.reports or reports_of(manifest)
-    prompts = options.prompts or CHEX5_PROMPTS
-    noted = {name: [*each.positive, "|", *each.negative] for name, each in prompts.items()}
-    return {
-        "manifest": digest_of_table(manifest),
-        "table of reports": reports and digest_of_table(reports),
-        "model": _model_digest(checkpoint),
-        "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
-        "--storage": options.storage,
-        "--pool": options.pool,
-        "--shard": options.images_a_shard,
-        "threads": options.threads,
-        "version of the image reader": READER_VERSION,
-    }
-
-
-def _begin(
-    storage: Storage,
-    manifest: Path,
-    checkpoint: Path,
-    definition: dict[str, Any],
-    options: EmbedOptions,
-) -> Plan:
-    import torch
-    from safetensors.numpy import save
-
-    records = checked_manifest(manifest, allow_outside=options.allow_outside)
-    studies = Counter(record.study_id for record in records)
-    torch.set_num_threads(options.threads)
-    model = load_model(checkpoint, options.device)
-    texts = distinct(said_in(manifest, options.reports, studies))
-    vectors = list(model.embed_sentences(texts).cpu()) if texts else []
-    notes = index_notes(
-        model, vectors, options.prompts or CHEX5_PROMPTS, options.storage, options.pool
-    )
-    stacked = torch.stack(vectors).numpy() if vectors else np.empty((0, 0), np.float32)
-    data = save({"sentences": stacked})
-    digest = hashlib.sha256(data).hexdigest()
-    name = f"sentences.{digest[:DIGITS]}.safetensors"
-    storage.commit(name, data)
-    shared = {
-        "notes": notes,
-        "sentences": name,
-        "sentences_digest": digest,
-        "source": str(manifest.resolve()),
-        "reports": str(options.reports.resolve()) if options.reports else None,
-        "checkpoint": str(checkpoint.resolve()),
-        "allow_outside": options.allow_outside,
-    }
-    rows = studies.total()
-    shards = -(-rows // options.images_a_shard)
-    return begin(storage, KIND, definition, rows=rows, shards=shards, shared=shared)
+    kind = _Embed(address, manifest, checkpoint, options or EmbedOptions())
+    check_columns(manifest, [next(kind.records())])
+    return kind.run(running, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,13 +299,12 @@ def finish_embed(
     manifest = manifest or Path(plan.shared["source"])
     checkpoint = checkpoint or Path(plan.shared["checkpoint"])
     reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
-    options = EmbedOptions(reports=reports, allow_outside=plan.shared["allow_outside"])
-    now = _definition(manifest, checkpoint, options)
-    require_same(storage, plan, now, ("manifest", "table of reports", "model"))
+    now = _inputs(manifest, reports, checkpoint)
+    require_same(storage, plan, now, now)
     torch.set_num_threads(plan.definition["threads"])
     K = index_shards or max(1, -(-plan.rows // INDEX_SHARD))
     names, studies = [set[str]() for _ in range(K)], set[str]()
-    for record in stream_manifest(manifest, allow_outside=options.allow_outside):
+    for record in stream_manifest(manifest, allow_outside=plan.shared["allow_outside"]):
         names[_index_of(record, K)].add(record.name)
         studies.add(record.study_id)
     model = load_model(checkpoint, device)
@@ -418,16 +381,9 @@ def _add_shards(
     """Add the rows of every shard to the indexes of their studies, in the manifest's order."""
     K, root = len(catalogues), str(manifest.parent.resolve())
     known = [catalogue.known_images() for catalogue in catalogues]
-    shards, added = every_shard(storage, plan, done, shard_sizes(plan)), 0
-    for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
+    added = 0
+    for shard, records in every_shard_of_images(storage, plan, done, manifest, rejects):
         of_shard = [records[place] for place in shard.places]
-        if digest_of_names([record.name for record in of_shard]) != shard.about["images"]:
-            raise CheckpointError(
-                f"{storage.address}: shard {shard.number} is of other images; remove it, and start "
-                "the job again"
-            )
-        for place, reason in sorted(shard.rejected.items()):
-            rejects.add(records[place].name, reason)
         part = _embedded(shard)
         for k, catalogue in enumerate(catalogues):
             chosen = [
@@ -444,7 +400,7 @@ def _add_shards(
 
 
 def _embedded(shard: Shard) -> EmbeddedImages:
-    """What :func:`_shard_of` made a shard of."""
+    """What :func:`_shard` made a shard of."""
     vectors = {k: v for k, v in shard.arrays.items() if k not in ("sizes", "labels")}
     if not shard.places:
         return EmbeddedImages([], [], {}, {}, [])

@@ -8,7 +8,8 @@ cache that knows every sentence.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,121 +19,111 @@ import numpy as np
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import scratch_folder
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines import open_engine
+from cxrtext.jobs.driver import Running
 from cxrtext.jobs.engines.engine import Start, Task
-from cxrtext.jobs.finishing import every_shard, require_ready, require_same
-from cxrtext.jobs.kept import Kept
-from cxrtext.jobs.plan import Plan, begin, begun, plan_file, read_plan
-from cxrtext.jobs.shards import Shard, ShardFile, commit_shard
+from cxrtext.jobs.kind import (
+    ROW_S,
+    SHARD,
+    START_S,
+    Contents,
+    Kind,
+    Make,
+    Work,
+    Workers,
+    every_shard,
+    require_ready,
+    require_same,
+)
+from cxrtext.jobs.plan import Definition, Plan, read_plan
+from cxrtext.jobs.shards import Shard, ShardFile
 from cxrtext.jobs.status import JobStatus
+from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.reports import check_text, read_sentences, score_reports
-from cxrtext.language.scoring.scorer import Scorer, open_model
-from cxrtext.language.scoring.settings import (
-    MAX_PIECES,
-    Precision,
-    ScoreSettings,
-    ScoreSummary,
-    Variant,
-)
+from cxrtext.language.scoring.score import Group, scores_of
+from cxrtext.language.scoring.scorer import Scorer, keep_memory, open_model
+from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary
 from cxrtext.language.scoring.store import SentenceStore, open_store
-from cxrtext.language.scoring.workers import Group, keep_memory, scores_of
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.records import Rejects, open_source
 
 KIND = "score"
-SHARD = 500
-START_S, SENTENCE_S = 300.0, 5.0
-"""What a worker may take for a shard and for each of its sentences before it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions(Workers):
+    """What comes out, and who does it; a shard has whole groups of sentences of one length."""
+
+    settings: ScoreSettings = field(default_factory=ScoreSettings)  # but for a, k and fit
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreOptions:
-    """What comes out, and who does it; see :func:`cxrtext.language.score_reports`."""
+class ScoreWork(Work):
+    """Scores the sentences of a task."""
 
-    sections: tuple[str, ...] | None = None
-    precision: Precision = "float32"
-    variant: Variant = "original"
-    batch_tokens: int | None = None
-    longest: int = MAX_PIECES
-    max_rejected: int = 100
-    offline: bool = False
-    shard: int = SHARD  # distinct sentences a shard, up to whole groups of one length
-    threads: int = 1  # of a worker; sums depend on it, so it is the job's
-    device: str = "cpu"
-    workers: int | None = None  # None: one a core
-    engine: str = "local"
-    cluster: str | None = None  # address of one that runs, for the engine "dask"
-
-    def settings(self) -> ScoreSettings:
-        """As a run of ``score-text`` takes them."""
-        settings = ScoreSettings(
-            0.5, 1.0, False, self.sections, self.precision, self.variant, self.batch_tokens, 1,
-            self.max_rejected, self.longest, False, None,
-        )  # fmt: skip
-        settings.check()
-        return settings
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreWork:
-    """Scores the sentences of a task and commits their shard."""
-
-    address: str  # of the job
     model: str  # folder or hub id of the language model
     device: str = "cpu"
 
-    def __call__(self, task: Task) -> None:
-        """Make a shard."""
-        storage, plan, scorer = _opened(self)
-        scores = {}
-        for _, rows in groupby(task.rows, lambda row: row[0]):
-            scores.update(scores_of(scorer, [(digest, pieces) for _, digest, pieces in rows]))
-        values = [scores[digest] for _, digest, _ in task.rows]
-        arrays: dict[str, Any] = {}
-        if values:
-            arrays = {
-                "digests": np.stack([np.frombuffer(row[1], np.uint8) for row in task.rows]),
-                "lengths": np.array([len(value) for value in values], np.int64),
-                "values": np.concatenate(values).astype(np.float32),
-            }
-        shard = Shard(task.number, list(range(len(values))), {}, {}, arrays)
-        commit_shard(storage, plan.digest, shard)
+    kind = KIND
+
+    @contextmanager
+    def open(self, plan: Plan) -> Iterator[Make]:
+        """Load the model, which is the job's."""
+        import torch
+
+        torch.set_num_threads(plan.definition["threads"])
+        keep_memory()
+        scorer = _scorer(self.model, _settings(plan), self.device, offline=True)
+        if scorer.identity != plan.definition["language model"]:
+            raise CheckpointError(
+                f"{self.model}: is another model here than the one that the job was begun with; "
+                "copy that one to every machine"
+            )
+        yield partial(_scored, scorer)
 
 
-def _open(work: ScoreWork) -> tuple[Storage, Plan, Scorer]:
-    import torch
+def _scored(scorer: Scorer, task: Task) -> Shard:
+    scores = {}
+    for _, rows in groupby(task.rows, lambda row: row[0]):
+        scores.update(scores_of(scorer, [(digest, pieces) for _, digest, pieces in rows]))
+    values = [scores[digest] for _, digest, _ in task.rows]
+    arrays: dict[str, Any] = {}
+    if values:
+        arrays = {
+            "digests": np.stack([np.frombuffer(row[1], np.uint8) for row in task.rows]),
+            "lengths": np.array([len(value) for value in values], np.int64),
+            "values": np.concatenate(values).astype(np.float32),
+        }
+    return Shard(task.number, list(range(len(values))), {}, {}, arrays)
 
-    storage = open_storage(work.address)
-    plan = read_plan(storage, KIND)
-    torch.set_num_threads(plan.definition["threads"])
-    keep_memory()
-    language = open_model(work.model, work.device, offline=True)
+
+def _settings(plan: Plan) -> ScoreSettings:
+    """How a job scores."""
     shared = plan.shared
-    scorer = Scorer(language, shared["precision"], shared["variant"], shared["batch_tokens"])
-    if scorer.identity != plan.definition["language model"]:
-        raise CheckpointError(
-            f"{work.model}: is another model here than the one that the job was begun with; "
-            "copy that one to every machine"
-        )
-    return storage, plan, scorer
+    return ScoreSettings(
+        sections=shared["sections"],
+        precision=shared["precision"],
+        variant=shared["variant"],
+        batch_tokens=shared["batch_tokens"],
+    )
 
 
-_opened = Kept(_open)
+def _scorer(
+    model: str | Path, settings: ScoreSettings, device: str, *, offline: bool = False
+) -> Scorer:
+    language = open_model(model, device, offline=offline)
+    return Scorer(language, settings.precision, settings.variant, settings.batch_tokens)
 
 
 @contextmanager
 def _read(
-    reports: Path, scorer: Scorer, options: ScoreOptions
+    reports: Path, scorer: Scorer, settings: ScoreSettings
 ) -> Iterator[tuple[SentenceStore, str]]:
     """The sentences of a source, and its digest."""
     source = open_source(reports)
     with open_store() as work:
-        rejects = Rejects(options.max_rejected, where=source.description)
-        studies, _ = read_sentences(
-            source, work, scorer.language.tokenizer, options.settings(), rejects
-        )
+        rejects = Rejects(settings.max_rejected, where=source.description)
+        studies, _ = read_sentences(source, work, scorer.language.tokenizer, settings, rejects)
         check_text(source, work, studies, len(rejects.rows))
         yield work, source.digest
 
@@ -147,6 +138,66 @@ def _shards_of(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
             some = []
     if some:
         yield some
+
+
+class _Score(Kind):
+    name = KIND
+
+    def __init__(
+        self,
+        address: str,
+        reports: Path,
+        model: str | Path,
+        options: ScoreOptions,
+        scorer: Scorer,
+        sentences: SentenceStore,
+        digest: str,
+    ) -> None:
+        super().__init__(address, options)
+        self._options, self._shard = options, options.shard or SHARD
+        self._reports, self._scorer, self._sentences = reports, scorer, sentences
+        self._model = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
+        self._digest = digest
+
+    def definition(self) -> Definition:
+        settings = self._options.settings
+        return {
+            **_inputs(self._digest, self._scorer),
+            "--section": settings.sections and list(settings.sections),
+            "--batch-tokens": self._scorer.batch_tokens,
+            "--shard": self._shard,
+            "threads": self._options.threads,
+        }
+
+    def contents(self) -> Contents:
+        (distinct,) = self._sentences.numbers("SELECT count(*) FROM text")
+        settings = self._options.settings
+        shared = {
+            "source": str(self._reports.resolve()),
+            "model": self._model,
+            "sections": settings.sections and list(settings.sections),
+            "precision": settings.precision,
+            "variant": settings.variant,
+            "batch_tokens": self._scorer.batch_tokens,
+        }
+        return Contents(distinct, sum(1 for _ in self._shards()), shared)
+
+    def work(self) -> ScoreWork:
+        return ScoreWork(self.storage.location, self._model, self._options.device)
+
+    def tasks(self) -> Iterator[Task]:
+        for number, groups in enumerate(self._shards()):
+            rows = tuple((g, *sentence) for g, group in enumerate(groups) for sentence in group)
+            yield Task(number, rows, limit_s=START_S + ROW_S * len(rows))
+
+    def _shards(self) -> Iterator[list[Group]]:
+        window = self._scorer.language.window
+        groups = self._sentences.groups(window, self._scorer.batch_tokens)
+        return _shards_of(groups, self._shard)
+
+
+def _inputs(digest: str, scorer: Scorer) -> Definition:
+    return {"text": digest, "language model": scorer.identity}
 
 
 def score_job(
@@ -171,67 +222,15 @@ def score_job(
         CheckpointError: The model cannot be loaded.
         WorkError: Shards could not be made; the others were.
     """
-    options, running = options or ScoreOptions(), running or Running()
-    options.settings()
+    options = options or ScoreOptions()
+    settings = options.settings
+    settings.check()
     if str(reports) == "-":
         raise ConfigError("a job cannot read standard input; give a table or a folder")
-    storage = open_storage(address)
-    scorer = _scorer(model, options)
-    with _read(reports, scorer, options) as (work, digest):
-        definition = _definition(digest, scorer, options)
-
-        def shards_of(store: SentenceStore = work) -> Iterator[list[Group]]:
-            groups = store.groups(scorer.language.window, scorer.batch_tokens)
-            return _shards_of(groups, options.shard)
-
-        plan = begun(storage, KIND, definition)
-        if plan is None:
-            (distinct,) = work.numbers("SELECT count(*) FROM text")
-            shards = len([None for _ in shards_of()])
-            shared = {
-                "source": str(reports.resolve()),
-                "model": str(Path(model).resolve()) if Path(model).is_dir() else str(model),
-                "sections": options.sections,
-                "longest": options.longest,
-                "precision": options.precision,
-                "variant": options.variant,
-                "batch_tokens": scorer.batch_tokens,
-            }
-            plan = begin(storage, KIND, definition, rows=distinct, shards=shards, shared=shared)
-        name = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
-        todo = ScoreWork(storage.location, name, options.device)
-        chosen = start or (
-            lambda work: open_engine(
-                options.engine, work, options.workers, address=options.cluster,
-                gpu=options.device.startswith("cuda"), shared=plan_file(storage),
-            )
-        )  # fmt: skip
-        tasks = _tasks(shards_of())
-        return drive(storage, plan, tasks, lambda: chosen(todo), running)
-
-
-def _scorer(model: str | Path, options: ScoreOptions) -> Scorer:
-    language = open_model(model, options.device, offline=options.offline)
-    return Scorer(language, options.precision, options.variant, options.batch_tokens)
-
-
-def _definition(digest: str, scorer: Scorer, options: ScoreOptions) -> dict[str, Any]:
-    return {
-        "text": digest,
-        "language model": scorer.identity,
-        "--section": options.sections,
-        "--longest": options.longest,
-        "--batch-tokens": scorer.batch_tokens,
-        "--shard": options.shard,
-        "threads": options.threads,
-    }
-
-
-def _tasks(shards: Iterable[list[Group]]) -> Iterator[Task]:
-    for number, groups in enumerate(shards):
-        rows = tuple((g, *sentence) for g, group in enumerate(groups) for sentence in group)
-        limit = START_S + SENTENCE_S * len(rows)
-        yield Task(number, rows, limit_s=limit)
+    scorer = _scorer(model, settings, options.device)
+    with _read(reports, scorer, settings) as (sentences, digest):
+        kind = _Score(address, reports, model, options, scorer, sentences, digest)
+        return kind.run(running, start)
 
 
 def finish_score(
@@ -241,9 +240,9 @@ def finish_score(
     reports: Path | None = None,
     model: str | Path | None = None,
     device: str = "cpu",
-    max_rejected: int = 100,
+    settings: ScoreSettings | None = None,
+    on_scored: Callable[[EtaReport], None] | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
-    **table: Any,
 ) -> ScoreSummary:
     """Make the table of sentences of a score job, as ``score-text`` makes it.
 
@@ -251,48 +250,27 @@ def finish_score(
         out: The table, CSV or Parquet by its ending.
         reports: Where the reports lie now; by default where they lay when the job was begun.
         model: Where the language model lies now, likewise.
-        max_rejected: How many rows and sentences may be rejected.
-        table: What else :func:`cxrtext.language.score_reports` takes of ``a``, ``k``, ``fit``,
-            ``tokens``, ``on_scored`` and ``offline``.
+        settings: What the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
 
     Raises:
         DataError: Shards are missing, the text or the model is another one, or too much was
             rejected.
         CheckpointError: A shard is damaged.
     """
-    storage = open_storage(address)
+    storage, settings = open_storage(address), settings or ScoreSettings()
     plan = read_plan(storage, KIND)
-    done = require_ready(storage, plan, max_rejected)
-    shared = plan.shared
-    reports, model = reports or Path(shared["source"]), model or shared["model"]
-    options = ScoreOptions(
-        tuple(shared["sections"]) if shared["sections"] else None,
-        shared["precision"],
-        shared["variant"],
-        shared["batch_tokens"],
-        shared["longest"],
-        device=device,
-        offline=bool(table.get("offline")),
-    )
-    scorer = _scorer(model, options)
-    now = _definition(open_source(reports).digest, scorer, options)
-    require_same(storage, plan, now, ("text", "language model"))
+    done = require_ready(storage, plan, settings.max_rejected)
+    reports, model = reports or Path(plan.shared["source"]), model or plan.shared["model"]
+    fixed = _settings(plan)
+    scorer = _scorer(model, fixed, device)
+    now = _inputs(open_source(reports).digest, scorer)
+    require_same(storage, plan, now, now)
     with scratch_folder(out.absolute().parent, "scores") as folder:
         known = folder / "scores.sqlite"
         _collect(storage, plan, done, known, scorer.identity, progress)
-        summary = score_reports(
-            reports,
-            out,
-            model=scorer.language,
-            sections=options.sections,
-            precision=options.precision,
-            variant=options.variant,
-            batch_tokens=options.batch_tokens,
-            longest=options.longest,
-            cache=known,
-            max_rejected=max_rejected,
-            **table,
-        )
+        ours = ("a", "k", "fit", "tokens", "max_rejected")
+        fixed = replace(fixed, cache=known, **{name: getattr(settings, name) for name in ours})
+        summary = score_reports(reports, out, fixed, model=scorer.language, on_scored=on_scored)
     if not summary.from_cache == summary.distinct_sentences == plan.rows:
         raise CheckpointError(
             f"{storage.address}: the shards have {summary.from_cache} of "
@@ -312,7 +290,7 @@ def _collect(
     """Put the scores of all shards into a cache; together they are of as many as were planned."""
     count = 0
     with ScoreCache(known, identity) as cache:
-        for shard in every_shard(storage, plan, done, None):
+        for shard in every_shard(storage, plan, done):
             if not shard.places:
                 continue
             ends = np.cumsum(shard.arrays["lengths"])[:-1]

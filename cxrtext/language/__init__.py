@@ -15,12 +15,13 @@ if TYPE_CHECKING:
         score_sentences,
         score_sentences_detailed,
     )
-    from cxrtext.language.scoring.settings import ScoreSummary
+    from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary
 
 __all__ = [
     "SHAPES",
     "Corpus",
     "PretrainSummary",
+    "ScoreSettings",
     "ScoreSummary",
     "SentenceScores",
     "pretrain_text",

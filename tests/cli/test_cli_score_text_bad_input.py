@@ -89,7 +89,7 @@ def test_nine_thousand_empty_reports_are_counted(scored: Scored) -> None:
     assert "reports without text: 9000" in said
 
 
-LONGEST = "cxrtext.language.scoring.settings.MAX_PIECES"
+LONGEST = "cxrtext.language.scoring.reports.MAX_PIECES"
 
 
 def test_a_report_of_twenty_thousand_words_is_scored_in_parts(

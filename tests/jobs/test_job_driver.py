@@ -158,15 +158,15 @@ def test_a_killed_worker_is_replaced_and_its_shard_is_made(tmp_path: Path) -> No
         engine = LocalEngine(Doubling(storage.location, plan.digest, 0.02), 2)
 
         def kill() -> None:
-            for _ in range(3):
-                time.sleep(0.3)
-                for pid in engine.pids[:1]:
-                    os.kill(pid, signal.SIGKILL)
+            while not engine.pids:
+                time.sleep(0.01)
+            os.kill(engine.pids[0], signal.SIGKILL)
 
         killer = threading.Thread(target=kill)
         killer.start()
         drive(storage, plan, tasks, lambda: engine, Running(say=said.append))
         killer.join()
+    assert len(said) == 1
     assert results(storage) == ([2 * i for i in range(64)], {})
 
 

@@ -20,9 +20,9 @@ from cxrtext.images import read_image
 from cxrtext.images.cache import DecodedCache
 from cxrtext.jobs.driver import Part, Running
 from cxrtext.jobs.encode import begin as beginning
+from cxrtext.jobs.encode.begin import EncodeOptions
 from cxrtext.jobs.encode.encoder import BATCH, Encoder
-from cxrtext.jobs.encode.options import EncodeOptions
-from cxrtext.jobs.encode.run import Encoded, encode_images
+from cxrtext.jobs.encode.job import Encoded, encode_images
 from cxrtext.jobs.status import job_status
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import FeatureMap, open_features

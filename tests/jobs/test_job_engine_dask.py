@@ -1,4 +1,4 @@
-"""The engine on Dask: a cluster of this machine, and one whose parts are killed."""
+"""The engine on Dask: a cluster whose parts are killed."""
 
 import logging
 import signal
@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
-from cxrtext.files.storage import Storage
+from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines import dask
 from cxrtext.jobs.engines.dask import DaskEngine
+from cxrtext.jobs.status import job_status
 from tests.jobs.dask_parts import Parts
 from tests.jobs.test_job_driver import Doubling, a_job, results
 
@@ -59,15 +60,17 @@ def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> th
     return thread
 
 
-def test_a_poisoned_row_costs_only_itself(tmp_path: Path, parts: Parts) -> None:
+def test_rows_that_end_their_process_cost_no_other_shard_and_no_node(
+    tmp_path: Path, parts: Parts
+) -> None:
     rows = [str(i) for i in range(24)]
     rows[3], rows[14] = "segfault", "memory"
     said: list[str] = []
-    storage = run(tmp_path / "job", rows, parts.address, Running(say=said.append))
-    values, rejected = results(storage)
-    assert values == [2 * i for i in range(24) if i not in (3, 14)]
-    assert rejected == {3: "ended its process (SIGSEGV)", 14: "ended its process (MemoryError)"}
-    assert not any("quote a report" in line for line in said)
+    with pytest.raises(WorkError, match="2 of 3 shards could not be made, the first 0: its worker"):
+        run(tmp_path / "job", rows, parts.address, Running(say=said.append))
+    failed = job_status(open_storage(tmp_path / "job")).failures
+    assert ["SIGSEGV" in failed[0], "MemoryError" in failed[1]] == [True, True]
+    assert not any("quote a report" in line for line in [*said, *failed.values()])
     assert [node.poll() for node in parts.nodes] == [None] * len(parts.nodes)
 
 
@@ -110,8 +113,8 @@ def test_a_scheduler_that_is_gone_is_one_line_and_the_job_goes_on(
         run(tmp_path / "job", rows, parts.address, pause_s=0.1)
     killer.join(600)
     assert not killer.is_alive()  # the job ended before its first shard
-    with a_job(tmp_path / "job", rows, 8) as (storage, plan, tasks):
-        drive(storage, plan, tasks, lambda: DaskEngine(Doubling(storage.location, plan.digest), 1))
+    parts.mend()
+    storage = run(tmp_path / "job", rows, parts.address)
     assert results(storage) == ([2 * i for i in range(64)], {})
 
 
@@ -126,25 +129,16 @@ def test_a_scheduler_that_does_not_answer_is_one_line(
 def test_nothing_is_left_where_the_client_cannot_connect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a cluster of this machine, nor a setting of Dask's, nor the level of its log."""
-    log, closed = logging.getLogger("distributed"), list[bool]()
-
-    class Cluster:
-        def __init__(self, **_: Any) -> None:
-            pass
-
-        def close(self, timeout: float) -> None:
-            closed.append(timeout > 0)
+    """Neither a setting of Dask's, nor the level of its log."""
+    log = logging.getLogger("distributed")
 
     def refused(*_: Any, **__: Any) -> None:
         raise OSError
 
-    monkeypatch.setattr(distributed, "LocalCluster", Cluster)
     monkeypatch.setattr(distributed, "Client", refused)
     before = log.level, dict(distributed.config)
     with pytest.raises(WorkError, match="does not answer"):
-        DaskEngine(Doubling(str(tmp_path), "job"))
-    assert closed == [True]
+        DaskEngine(Doubling(str(tmp_path), "job"), "tcp://127.0.0.1:9")
     assert (log.level, dict(distributed.config)) == before
 
 

@@ -14,7 +14,7 @@ from cxrtext.images.reader_pool import ReadImage
 from cxrtext.jobs.decode import DecodeOptions, decode_job, finish_decode
 from cxrtext.jobs.driver import Part, Running
 from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
-from cxrtext.language import score_reports
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.records import read_manifest
 from tests.jobs.here import start
 from tests.warm import Warm
@@ -46,11 +46,15 @@ def test_the_table_of_a_job_is_that_of_score_text(
 ) -> None:
     reports = archive_folder / "reports.csv"
     score_reports(
-        reports, tmp_path / "one.csv", model=language_model, cache=False, fit=True,
-        tokens=tmp_path / "one-tokens.csv",
-    )  # fmt: skip
+        reports,
+        tmp_path / "one.csv",
+        ScoreSettings(cache=False, fit=True, tokens=tmp_path / "one-tokens.csv"),
+        model=language_model,
+    )
     summary = finish_score(
-        str(scored), tmp_path / "job.csv", fit=True, tokens=tmp_path / "job-tokens.csv"
+        str(scored),
+        tmp_path / "job.csv",
+        settings=ScoreSettings(fit=True, tokens=tmp_path / "job-tokens.csv"),
     )
     for name in ("", "-tokens"):
         one, job = ((tmp_path / f"{made}{name}.csv").read_bytes() for made in ("one", "job"))

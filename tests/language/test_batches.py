@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cxrtext.language.scoring import workers
+from cxrtext.language.scoring import scorer
 from cxrtext.language.scoring.scorer import MAX_GROUP, groups_of, plan_groups, ranges, room
 from tests.warm import Warm
 
@@ -77,7 +77,7 @@ def test_ranges_cut_without_a_gap() -> None:
 
 def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     # In a process of its own, for it cannot be undone.
-    code = "from cxrtext.language.scoring import workers; print(workers.keep_memory())"
+    code = "from cxrtext.language.scoring import scorer; print(scorer.keep_memory())"
     out, err = warm.start(["-c", code]).communicate(timeout=600)
     assert err == ""
     assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
@@ -88,11 +88,11 @@ def test_other_systems_are_left_alone(platform: str, monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", platform)
         patch.setattr(ctypes, "CDLL", None)  # calling it would fail
-        assert workers.keep_memory() is False
+        assert scorer.keep_memory() is False
 
 
 def test_a_system_without_the_call_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "linux")
         patch.setattr(ctypes, "CDLL", lambda _: object())  # another C library than glibc
-        assert workers.keep_memory() is False
+        assert scorer.keep_memory() is False

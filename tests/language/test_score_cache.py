@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.language import score_reports
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring import cache as cache_module
 from cxrtext.language.scoring.cache import ScoreCache, damaged_scores, digest_of
 from cxrtext.language.scoring.score import encode_pieces
@@ -238,7 +238,7 @@ def test_a_run_with_a_wrong_cache_says_so_and_leaves_nothing(
     else:
         path.mkdir()
     with pytest.raises(DataError, match="cache"):
-        score_reports(reports, tmp_path / "out.csv", model=tiny, cache=path)
+        score_reports(reports, tmp_path / "out.csv", ScoreSettings(cache=path), model=tiny)
     left = {p.name for p in tmp_path.iterdir()}
     # A cache whose first page is whole is found out while the run works; then its work stays.
     assert left - {"out.csv.partial"} == {"cache", "reports.csv"}

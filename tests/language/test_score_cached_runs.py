@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.language import score_reports
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.language.scoring.scorer import Scorer
@@ -43,15 +43,17 @@ def test_a_stopped_run_goes_on_without_scoring_anything_twice(
             raise StopError
 
     whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
-    score_reports(reports, whole, model=tiny, cache=False, batch_tokens=8)
+    score_reports(reports, whole, ScoreSettings(cache=False, batch_tokens=8), model=tiny)
     assert sum(scored) == 4
     scored.clear()
     with pytest.raises(StopError):
-        score_reports(reports, out, model=tiny, progress=stop, cache=False, batch_tokens=8)
+        score_reports(
+            reports, out, ScoreSettings(cache=False, batch_tokens=8), model=tiny, progress=stop
+        )
     assert not out.exists()
     assert sum(scored) == 2
     assert (tmp_path / "stopped.csv.partial").stat().st_mode & 0o777 == 0o600
-    summary = score_reports(reports, out, model=tiny, cache=False, batch_tokens=8)
+    summary = score_reports(reports, out, ScoreSettings(cache=False, batch_tokens=8), model=tiny)
     assert sum(scored) == 4
     assert (summary.resumed, summary.from_cache) == (2, 0)
     assert out.read_bytes() == whole.read_bytes()
@@ -85,10 +87,10 @@ def test_what_is_known_asks_the_network_nothing_and_gives_the_same_bytes(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
     out, tokens = tmp_path / "out.csv", tmp_path / "tokens.csv"
-    score_reports(reports, out, model=tiny, tokens=tokens)
+    score_reports(reports, out, ScoreSettings(tokens=tokens), model=tiny)
     written = out.read_bytes(), tokens.read_bytes()
     scored.clear()
-    summary = score_reports(reports, out, model=tiny, tokens=tokens, batch_tokens=7)
+    summary = score_reports(reports, out, ScoreSettings(tokens=tokens, batch_tokens=7), model=tiny)
     assert scored == []
     assert summary.from_cache == summary.distinct_sentences == 4
     assert (out.read_bytes(), tokens.read_bytes()) == written
@@ -102,7 +104,7 @@ def test_other_models_precisions_and_variants_have_scores_of_their_own(
 
     def run(model: MaskedLanguageModel, **options: str) -> tuple[int, int]:
         scored.clear()
-        summary = score_reports(reports, out, model=model, **options)  # type: ignore[arg-type]
+        summary = score_reports(reports, out, ScoreSettings(**options), model=model)  # type: ignore[arg-type]
         return sum(scored), summary.from_cache
 
     assert run(tiny) == (4, 0)
@@ -120,7 +122,7 @@ def test_without_a_cache_no_file_is_made(
 ) -> None:
     folder = tmp_path / "out"
     for _ in range(2):
-        score_reports(reports, folder / "out.csv", model=tiny, cache=False)
+        score_reports(reports, folder / "out.csv", ScoreSettings(cache=False), model=tiny)
     assert sum(scored) == 8
     assert sorted(p.name for p in folder.iterdir()) == ["out.csv", "out.csv.meta.json"]
 
@@ -129,8 +131,10 @@ def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
     cache = tmp_path / "shared" / "cache.db"
-    score_reports(reports, tmp_path / "a" / "out.csv", model=tiny, cache=cache)
-    second = score_reports(reports, tmp_path / "b" / "out.parquet", model=tiny, cache=cache)
+    score_reports(reports, tmp_path / "a" / "out.csv", ScoreSettings(cache=cache), model=tiny)
+    second = score_reports(
+        reports, tmp_path / "b" / "out.parquet", ScoreSettings(cache=cache), model=tiny
+    )
     assert sum(scored) == second.from_cache == 4
     assert [p.name for p in cache.parent.iterdir()] == ["cache.db"]
     for folder in ("a", "b"):
@@ -146,11 +150,20 @@ def test_a_stopped_run_leaves_its_scores_to_others(
     cache = tmp_path / "cache.db"
     with pytest.raises(StopError):
         score_reports(
-            reports, tmp_path / "a.csv", model=tiny, cache=cache, progress=stop, batch_tokens=8
+            reports,
+            tmp_path / "a.csv",
+            ScoreSettings(cache=cache, batch_tokens=8),
+            model=tiny,
+            progress=stop,
         )
     done = sum(scored)
     assert 0 < done < 4
-    assert score_reports(reports, tmp_path / "b.csv", model=tiny, cache=cache).from_cache == done
+    assert (
+        score_reports(
+            reports, tmp_path / "b.csv", ScoreSettings(cache=cache), model=tiny
+        ).from_cache
+        == done
+    )
 
 
 def test_a_score_in_the_cache_is_what_is_written(

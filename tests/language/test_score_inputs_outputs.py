@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.language import score_reports, score_sentences
+from cxrtext.language import ScoreSettings, score_reports, score_sentences
 from cxrtext.language.eta.fit import fit_class_probability
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.models.masked_lm import MaskedLanguageModel
@@ -99,8 +99,13 @@ def test_a_stream_gets_what_a_file_gets(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
 ) -> None:
     out, cache = io.StringIO(newline=""), tmp_path / "cache.db"
-    score_reports(reports, out, model=tiny, cache=cache)
-    assert score_reports(reports, tmp_path / "out.csv", model=tiny, cache=cache).from_cache == 4
+    score_reports(reports, out, ScoreSettings(cache=cache), model=tiny)
+    assert (
+        score_reports(
+            reports, tmp_path / "out.csv", ScoreSettings(cache=cache), model=tiny
+        ).from_cache
+        == 4
+    )
     assert (tmp_path / "out.csv").read_bytes().decode() == out.getvalue()
 
 
@@ -109,7 +114,7 @@ def test_the_word_pieces_sum_to_the_sentence(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, ending: str
 ) -> None:
     out, tokens = tmp_path / "out.csv", tmp_path / f"tokens.{ending}"
-    score_reports(reports, out, model=tiny, tokens=tokens)
+    score_reports(reports, out, ScoreSettings(tokens=tokens), model=tiny)
     rows = read_table(tokens, required=()).rows
     sums: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
@@ -149,7 +154,9 @@ def write_corpus(path: Path, reports: int) -> Path:
 def test_a_fit_is_that_of_the_written_table(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
     path, out = write_corpus(tmp_path / "reports.csv", 60), tmp_path / "out.csv"
     judged: list[EtaReport] = []
-    score_reports(path, out, model=tiny, fit=True, a=0.5, k=9.0, on_scored=judged.append)
+    score_reports(
+        path, out, ScoreSettings(fit=True, a=0.5, k=9.0), model=tiny, on_scored=judged.append
+    )
     counts: dict[tuple[str, float], int] = {}
     rows = read_sentences(out)
     for row in rows:
@@ -171,9 +178,9 @@ def test_a_corpus_too_small_to_fit_keeps_its_scores(
 ) -> None:
     out = tmp_path / "out.csv"
     with pytest.raises(DataError, match="cannot be fitted: .*give a and k instead"):
-        score_reports(reports, out, model=tiny, fit=True, cache=False)
+        score_reports(reports, out, ScoreSettings(fit=True, cache=False), model=tiny)
     assert not out.exists()
-    assert score_reports(reports, out, model=tiny, cache=False).resumed == 4
+    assert score_reports(reports, out, ScoreSettings(cache=False), model=tiny).resumed == 4
 
 
 @pytest.mark.parametrize("which", ["out", "tokens", "link"])
@@ -185,7 +192,7 @@ def test_the_input_is_never_written_over(
     out = {"out": reports, "tokens": tmp_path / "out.csv", "link": tmp_path / "link.csv"}[which]
     tokens = reports if which == "tokens" else None
     with pytest.raises(DataError, match="is the input; name another file"):
-        score_reports(reports, out, model=tiny, tokens=tokens)
+        score_reports(reports, out, ScoreSettings(tokens=tokens), model=tiny)
     assert reports.read_bytes() == before
 
 
@@ -200,7 +207,7 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(reports: Path, tmp_p
         (out, tmp_path / "tokens.txt", r"tokens\.txt: .*ends in \.csv or \.parquet"),
     ):
         with pytest.raises(DataError, match=message):
-            score_reports(reports, target, model=tmp_path / "no", tokens=tokens)
+            score_reports(reports, target, ScoreSettings(tokens=tokens), model=tmp_path / "no")
 
 
 def test_a_missing_input_is_told_whatever_lies_at_the_output(tmp_path: Path) -> None:
@@ -223,7 +230,7 @@ def test_memory_does_not_grow_with_the_corpus(
     for number in (300, 300, 3000):  # the first fills caches of the interpreter
         path = write_corpus(tmp_path / "reports.csv", number)
         tracemalloc.start()
-        score_reports(path, tmp_path / "out.csv", model=tiny, cache=False)
+        score_reports(path, tmp_path / "out.csv", ScoreSettings(cache=False), model=tiny)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert len(read_sentences(tmp_path / "out.csv")) == 15_000
@@ -234,7 +241,9 @@ def test_paths_may_be_given_as_text(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
 ) -> None:
     out = str(tmp_path / "out.csv")
-    summary = score_reports(str(reports), out, model=tiny, cache=str(tmp_path / "c.sqlite"))
+    summary = score_reports(
+        str(reports), out, ScoreSettings(cache=tmp_path / "c.sqlite"), model=tiny
+    )
     assert summary.sentences == len(read_sentences(Path(out)))
     assert (tmp_path / "c.sqlite").exists()
     with pytest.raises(DataError, match=r"-: a table of sentences or tokens ends in"):

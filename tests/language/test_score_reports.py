@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.language import score_reports, score_sentences
+from cxrtext.language import ScoreSettings, score_reports, score_sentences
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences, write_table
 
@@ -30,7 +30,7 @@ def test_every_sentence_is_written_with_its_values(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, ending: str
 ) -> None:
     out = tmp_path / f"out/sentences.{ending}"
-    summary = score_reports(reports, out, model=tiny, a=0.3, k=0.5)
+    summary = score_reports(reports, out, ScoreSettings(a=0.3, k=0.5), model=tiny)
     rows = read_sentences(out)
     assert [(r.study_id, r.section, r.position, r.sentence) for r in rows] == TEXTS
     expected = score_sentences([text for *_, text in TEXTS], tiny)
@@ -104,15 +104,15 @@ def test_no_text_at_all_is_an_error(tiny: MaskedLanguageModel, tmp_path: Path) -
 
 def test_a_pasted_table_is_set_aside_and_listed(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
     path = tmp_path / "reports.csv"
-    path.write_text("study_id,report\ns1,No pneumothorax.\ns2," + "a1 " * 200 + "\n")
-    summary = score_reports(path, tmp_path / "out.csv", model=tiny, longest=100)
+    path.write_text("study_id,report\ns1,No pneumothorax.\ns2," + "a1 " * 300 + "\n")
+    summary = score_reports(path, tmp_path / "out.csv", model=tiny)
     assert (summary.rejected, summary.sentences) == (1, 1)
     assert not (tmp_path / "out.csv.partial").exists()
     listed = (tmp_path / "out.csv.rejected.csv").read_text()
     assert "study s2, report 0" in listed
     assert "a1" not in listed
     with pytest.raises(DataError, match="--max-rejected 0"):
-        score_reports(path, tmp_path / "out.csv", model=tiny, max_rejected=0, longest=100)
+        score_reports(path, tmp_path / "out.csv", ScoreSettings(max_rejected=0), model=tiny)
 
 
 def test_eta_stays_above_zero_for_the_least_likely(
@@ -120,13 +120,13 @@ def test_eta_stays_above_zero_for_the_least_likely(
 ) -> None:
     path = tmp_path / "reports.csv"
     path.write_text("study_id,report\ns1," + "zygomatic arch " * 30 + "\n")
-    score_reports(path, tmp_path / "out.csv", model=tiny, k=50.0)
+    score_reports(path, tmp_path / "out.csv", ScoreSettings(k=50.0), model=tiny)
     row = read_sentences(tmp_path / "out.csv")[0]
     assert 0 < np.float32(row.eta) < 1e-30
 
 
 def test_sections_can_be_chosen(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> None:
-    score_reports(reports, tmp_path / "out.csv", model=tiny, sections=["indication"])
+    score_reports(reports, tmp_path / "out.csv", ScoreSettings(sections=["indication"]), model=tiny)
     assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
 
 
@@ -144,7 +144,8 @@ def test_wrong_options_are_refused_before_the_work(
     reports: Path, tmp_path: Path, options: dict[str, object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        score_reports(reports, tmp_path / "out.csv", model=tmp_path / "no", **options)  # type: ignore[arg-type]
+        settings = ScoreSettings(**options)  # type: ignore[arg-type]
+        score_reports(reports, tmp_path / "out.csv", settings, model=tmp_path / "no")
 
 
 def test_a_wrong_ending_is_refused_before_the_work(reports: Path, tmp_path: Path) -> None:

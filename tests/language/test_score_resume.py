@@ -10,7 +10,7 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import only_one
-from cxrtext.language import score_reports
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.models.masked_lm import MaskedLanguageModel
 
 WORDS = [
@@ -49,7 +49,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from cxrtext.errors import WorkError
-from cxrtext.language import score_reports
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring import reports as run
 from cxrtext.language.scoring.scorer import Scorer
 
@@ -59,8 +59,8 @@ listing = lambda: sorted(p.name for p in folder.iterdir())
 
 
 def work(out):
-    return score_reports(reports, out, model=model, device="cpu", batch_tokens=64,
-                         tokens=out.with_name("tokens.csv"))
+    settings = ScoreSettings(batch_tokens=64, tokens=out.with_name("tokens.csv"))
+    return score_reports(reports, out, settings, model=model, device="cpu")
 
 
 def in_child(function):
@@ -178,8 +178,8 @@ def test_more_may_be_set_aside_on_the_next_run(
     with pytest.raises(
         DataError, match="1 bad items, more than --max-rejected 0; the last: row 18"
     ):
-        score_reports(corpus, out, model=tiny, max_rejected=0)
-    assert score_reports(corpus, out, model=tiny, max_rejected=1).rejected == 1
+        score_reports(corpus, out, ScoreSettings(max_rejected=0), model=tiny)
+    assert score_reports(corpus, out, ScoreSettings(max_rejected=1), model=tiny).rejected == 1
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -191,9 +191,9 @@ def test_the_work_of_another_text_is_thrown_away(
 
     out = tmp_path / "out.csv"
     with pytest.raises(StopError):
-        score_reports(corpus, out, model=tiny, progress=stop, cache=False)
+        score_reports(corpus, out, ScoreSettings(cache=False), model=tiny, progress=stop)
     corpus.write_text("study_id,report\ns1,The lungs are clear.\n")
-    summary = score_reports(corpus, out, model=tiny, cache=False)
+    summary = score_reports(corpus, out, ScoreSettings(cache=False), model=tiny)
     assert (summary.resumed, summary.sentences) == (0, 1)
     assert not out.with_name("out.csv.partial").exists()
 
@@ -223,7 +223,7 @@ def test_the_output_and_the_tokens_are_made_by_one_run_at_a_time(
             only_one(held),
             pytest.raises(WorkError, match=rf"{held.name}: another process is making this file"),
         ):
-            score_reports(corpus, out, model=tiny, tokens=tokens)
+            score_reports(corpus, out, ScoreSettings(tokens=tokens), model=tiny)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["reports.csv"]
 
 
@@ -234,5 +234,5 @@ def test_nothing_is_left_where_there_was_nothing_to_score(
     path.write_text("study_id,report\ns1,\n")
     for _ in range(2):
         with pytest.raises(DataError, match="none of the 1 reports has text"):
-            score_reports(path, tmp_path / "out.csv", model=tiny, cache=False)
+            score_reports(path, tmp_path / "out.csv", ScoreSettings(cache=False), model=tiny)
     assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]

@@ -18,7 +18,7 @@ IDENTITY = {"source": "abc", "sections": None}
 
 PIECES: list[tuple[int, ...]] = [(5, 6, 7), (5,), (9, 8), (5,), (9, 8), (1, 2, 3), (4,), (5,)]
 
-PLAIN = ScoreSettings(0.2, 0.35, False, None, "float32", "original", None, 1, 100, 500, False, None)
+PLAIN = ScoreSettings(a=0.2, k=0.35, cache=False)
 
 
 def fill(work: SentenceStore, pieces: list[tuple[int, ...]] = PIECES) -> None:

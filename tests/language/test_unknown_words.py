@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.language import score_reports, score_sentences_detailed
+from cxrtext.language import ScoreSettings, score_reports, score_sentences_detailed
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.score import encode_pieces
@@ -128,4 +128,4 @@ def test_unknown_sentences_have_no_part_in_a_fit(tiny: MaskedLanguageModel, tmp_
         assert int(report.count.sum()) == len(texts) - 200
         assert report.fit is not None
 
-    score_reports(reports, out, model=tiny, device="cpu", fit=True, on_scored=look)
+    score_reports(reports, out, ScoreSettings(fit=True), model=tiny, device="cpu", on_scored=look)

@@ -225,13 +225,17 @@ def test_score_cache(
     data_folder: Path, language_model: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
     """With a damaged cache the same scores come out: damaged ones are made again."""
-    from cxrtext.language import score_reports
+    from cxrtext.language import ScoreSettings, score_reports
 
     cache, out = tmp_path / "scores.sqlite", tmp_path / "sentences.csv"
 
     def read() -> str:
         score_reports(
-            data_folder / "reports.csv", out, model=language_model, device="cpu", cache=cache
+            data_folder / "reports.csv",
+            out,
+            ScoreSettings(cache=cache),
+            model=language_model,
+            device="cpu",
         )
         return digest(out.read_bytes())
 

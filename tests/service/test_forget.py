@@ -47,7 +47,7 @@ from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import NAME as JOB_PLAN
 from cxrtext.jobs.plan import begin
-from cxrtext.language import score_reports
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
 from cxrtext.service.forget import caches, tables
@@ -153,9 +153,12 @@ def planted(
     sent = chance.integers(0, 255, (80, 80)).astype(np.uint8)
     _plant_data(data, pixels)
     score_reports(
-        data / "reports.csv", data / "sentences.csv", model=language_model, device="cpu",
-        cache=root / "scores.sqlite",
-    )  # fmt: skip
+        data / "reports.csv",
+        data / "sentences.csv",
+        ScoreSettings(cache=root / "scores.sqlite"),
+        model=language_model,
+        device="cpu",
+    )
     write_sums(data, [p.relative_to(data).as_posix() for p in data.rglob("*.[cp][sn][vg]")])
     shutil.copytree(language_model, root / "language-model")
     cache, model = DecodedCache(root / "cache"), load_model(checkpoint)

@@ -14,8 +14,7 @@ from cxrtext.config import load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
 from cxrtext.evaluation import evaluate
 from cxrtext.index import Query, build_index, open_index
-from cxrtext.jobs.encode.options import EncodeOptions
-from cxrtext.jobs.encode.run import encode_images
+from cxrtext.jobs import EncodeOptions, encode_images
 from cxrtext.models import load_model
 from cxrtext.models.features import open_features
 from cxrtext.models.features.folder import FEATURES

@@ -12,7 +12,6 @@ from cxrtext_cli.commands.job import (
     Manifest,
     Workers,
     chosen_part,
-    engine_at,
     show_status,
 )
 from cxrtext_cli.given import BACKBONE, DATA_FOLDER, EXPORT, FEATURES, FILE, NEW_FOLDER
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cxrtext.evaluation.probes.feature_probe import FeatureProbe
-    from cxrtext.jobs.encode.run import Encoded
+    from cxrtext.jobs import Encoded
     from cxrtext.models.features import FeatureFolder
 
 
@@ -87,9 +86,7 @@ def encode(
     'cxrtext job status' says how far it is.
     """
     chosen = chosen_part(part)
-    from cxrtext.jobs import Running
-    from cxrtext.jobs.encode.options import EncodeOptions
-    from cxrtext.jobs.encode.run import encode_images
+    from cxrtext.jobs import EncodeOptions, Running, encode_images
 
     options = EncodeOptions(
         size=size,
@@ -104,7 +101,7 @@ def encode(
         allow_outside=allow_outside,
         device=pick_device(device),
         workers=workers,
-        **engine_at(address),
+        cluster=address,
     )
     with Stages() as stages:
         running = Running(

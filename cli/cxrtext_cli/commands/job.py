@@ -112,7 +112,7 @@ def embed(
         shard=shard,
         device=pick_device(device),
         workers=workers,
-        **engine_at(address),
+        cluster=address,
     )
     with _running(chosen, "embedding", "images") as running:
         status = embed_job(manifest, model, out, options, running)
@@ -151,20 +151,21 @@ def score(
     """
     from typing import cast
 
-    from cxrtext.language.scoring.settings import Precision, check_precision
+    from cxrtext.language.scoring.settings import Precision, ScoreSettings
 
-    check_precision(precision)
+    settings = ScoreSettings(
+        sections=section, precision=cast(Precision, precision), max_rejected=max_rejected
+    )
+    settings.check()
     chosen = chosen_part(part)
     from cxrtext.jobs import ScoreOptions, score_job
 
     options = ScoreOptions(
-        sections=tuple(section) if section else None,
-        precision=cast(Precision, precision),
-        max_rejected=max_rejected,
+        settings=settings,
         shard=shard,
         device=pick_device(device),
         workers=workers,
-        **engine_at(address),
+        cluster=address,
     )
     with _running(chosen, "scoring", "sentences") as running:
         status = score_job(reports, out, model, options, running)
@@ -198,7 +199,7 @@ def decode(
         allow_outside=allow_outside,
         shard=shard,
         workers=workers,
-        **engine_at(address),
+        cluster=address,
     )
     with _running(chosen, "decoding", "images") as running:
         status = decode_job(manifest, out, options, running)
@@ -260,10 +261,13 @@ def finish(
             max_rejected=max_rejected,
         )  # fmt: skip
     elif plan.kind == "score":
+        from cxrtext.language import ScoreSettings
+
         NEW_TABLE.check(out)
+        settings = ScoreSettings(a=a, k=k, fit=fit, max_rejected=max_rejected)
         _finish_score(
-            folder, out, as_json, reports=source, model=model, device=pick_device(device), a=a,
-            k=k, fit=fit, max_rejected=max_rejected,
+            folder, out, as_json, reports=source, model=model, device=pick_device(device),
+            settings=settings,
         )  # fmt: skip
     elif plan.kind == "encode":
         raise ConfigError(
@@ -325,11 +329,6 @@ def _finish_decode(folder: str, out: Path, as_json: bool, **options: Any) -> Non
         return
     rejected = f", {made.rejected} rejected ({listed})" if made.rejected else ""
     typer.echo(f"{out}: {made.planned} images, {made.added} new{rejected}")
-
-
-def engine_at(address: str | None) -> dict[str, Any]:
-    """The options of what runs the shards: the workers of a Dask scheduler, or this machine."""
-    return {"engine": "dask" if address else "local", "cluster": address}
 
 
 def chosen_part(text: str) -> "Part":

@@ -120,9 +120,6 @@ def score_text(
         str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
     ] = "float32",
     device: Device = "auto",
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes on the CPU, each with the model in memory.")
-    ] = 1,
     cache: Annotated[
         Path | None,
         typer.Option(help="File of scores that outlives the run; scores.sqlite beside the table."),
@@ -141,7 +138,7 @@ def score_text(
     from typing import cast
 
     from cxrtext.language.eta import check_target
-    from cxrtext.language.scoring.settings import MAX_PIECES, Precision, ScoreSettings, check_paths
+    from cxrtext.language.scoring.settings import Precision, ScoreSettings, check_paths
 
     target = _target(reports, out)
     if plot is not None:
@@ -152,11 +149,7 @@ def score_text(
         fit=fit,
         sections=tuple(section) if section else None,
         precision=cast(Precision, precision),
-        variant="original",
-        batch_tokens=None,
-        workers=workers,
         max_rejected=max_rejected,
-        longest=MAX_PIECES,
         cache=False if no_cache else cache or True,
         tokens=tokens,
     )
@@ -165,7 +158,7 @@ def score_text(
 
     from cxrtext.language import score_reports
     from cxrtext.language.eta.statistics import fit_line
-    from cxrtext.language.scoring.workers import keep_memory
+    from cxrtext.language.scoring.scorer import keep_memory
 
     keep_memory()
     lines: list[str] = []
@@ -180,9 +173,9 @@ def score_text(
         summary = score_reports(
             reports,
             target,
+            options,
             model=model,
             device=pick_device(device),
-            **asdict(options),
             on_scored=on_scored,
             on_read=lambda count: say(f"reading: {count}"),
             progress=update,

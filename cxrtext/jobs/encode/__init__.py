@@ -3,6 +3,6 @@
 The folder of features is the job's own: its shards are read as they are, and what finishes it adds
 the list of images and ``features.json``.  Nothing is kept in memory that grows with the manifest.
 
-``options``: what makes a job; ``begin``: the estimate and the map of features; ``work``: a shard;
-``finish``: the folder; ``run``: from begin to end.
+``begin``: what is asked for, the estimate and the map of features; ``encoder``: from images to
+features; ``job``: the kind of job, from begin to end.
 """

@@ -1,4 +1,4 @@
-"""Before the first shard: what the manifest holds, what encoding it takes, and the map of features.
+"""Before the first shard: what is asked for, what encoding it takes, and the map of features.
 
 A sample of the training images stands for all: of some the time is measured, and all are what the
 map is fitted to.  Which they are follows from the seed and their names.
@@ -6,35 +6,65 @@ map is fitted to.  Which they are follows from the seed and their names.
 
 import hashlib
 import heapq
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cxrtext.errors import DataError, WorkError
-from cxrtext.files.digests import DIGITS
-from cxrtext.files.storage import Storage
-from cxrtext.jobs.encode.encoder import Encoder, full_batches
-from cxrtext.jobs.encode.options import KIND, EncodeOptions, command_of
-from cxrtext.jobs.encode.work import Reader
-from cxrtext.jobs.plan import Definition, Plan, begin
+from cxrtext.errors import ConfigError, DataError, WorkError
+from cxrtext.jobs.encode.encoder import BATCH, Encoder, Reader, full_batches
+from cxrtext.jobs.kind import ImageWorkers
 from cxrtext.records import ImageRecord, checked_manifest
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from cxrtext.models.backbones import Backbone
+    from cxrtext.models.backbones.backbone import Precision
     from cxrtext.models.features import FeatureMap
 
 MAP_IMAGES = 256
 """Training images that the map of features is fitted to."""
 
 ESTIMATE_IMAGES = 10
+
+SHARD_BYTES = 2**26
+SHARD_ROWS = 128
+"""A shard is of so many bytes or of so many images, whichever are fewer, but of a batch at least.
+
+An image takes seconds in a large backbone, and a worker that is killed loses its shard.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodeOptions(ImageWorkers):
+    """What comes out, and who does it."""
+
+    size: int | None = None  # side of the model's input in pixels; None for its own
+    grid: int | None = None  # most cells along each axis; None keeps the backbone's own
+    reduce: int | None = None  # principal components that are kept; None keeps every channel
+    views: int = 1  # of each image: the first is the center crop, the others are drawn
+    seed: int = 0  # of the views, and of the images that the map is fitted to
+    precision: "Precision" = "float32"  # or "bfloat16": of the backbone's arithmetic
+    max_rejected: int = 100
+    cache: Path | None = None  # decoded images that are there already
+
+    def check(self) -> None:
+        """Refuse what is out of range (ConfigError)."""
+        for name in ("size", "grid", "reduce", "views", "shard", "threads", "workers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"--{name} {value}: must be at least 1")
+
+    def images_a_shard(self, image_bytes: int) -> int:
+        """Images a shard, in whole batches, where each has features of so many bytes."""
+        wanted = self.shard or min(SHARD_ROWS, max(1, SHARD_BYTES // image_bytes))
+        if self.shard is None:
+            return max(BATCH, wanted // BATCH * BATCH)
+        return -(-wanted // BATCH) * BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,52 +230,9 @@ def fitted_map(
     return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 
 
-def begin_job(
-    storage: Storage,
-    manifest: Path,
-    backbone: "Backbone",
-    made: "FeatureMap",
-    golden: "dict[str, NDArray[Any]]",
-    definition: Definition,
-    survey: Survey,
-    options: EncodeOptions,
-) -> Plan:
-    """Commit the map, the golden image and the plan."""
-    from safetensors.numpy import save as save_arrays
-    from safetensors.torch import save
-
-    tensors = {name: tensor.cpu().contiguous() for name, tensor in made.state_dict().items()}
-    shard = definition["--shard"]
-    return begin(
-        storage,
-        KIND,
-        definition,
-        rows=survey.rows,
-        shards=-(-survey.rows // shard),
-        shared={
-            "source": str(manifest.resolve()),
-            "allow_outside": options.allow_outside,
-            "folder of the backbone": str(backbone.folder.resolve()),
-            "backbone": json.loads(json.dumps(backbone.note())),
-            "map": _commit(storage, "map", save(tensors)),
-            "map_note": {**made.note(), "images": len(survey.sample)},
-            "golden": _commit(storage, "golden", save_arrays(golden)),
-            "shape": shape_of(backbone, options),
-            "command": command_of(manifest, backbone.folder, options),
-        },
-    )
-
-
 def shape_of(backbone: "Backbone", options: EncodeOptions) -> list[int]:
     """(g, g, R) of what is kept of a backbone's regions (ConfigError where it cannot be)."""
     from cxrtext.models.features import FeatureMap
 
     made = FeatureMap(backbone.channels, options.grid, options.reduce)
     return [*made.grid_of(backbone.grid), made.width]
-
-
-def _commit(storage: Storage, stem: str, data: bytes) -> str:
-    """Commit a file under a name with its digest: two that begin a job write two files."""
-    name = f"{stem}.{hashlib.sha256(data).hexdigest()[:DIGITS]}.safetensors"
-    storage.commit(name, data)
-    return name

@@ -1,7 +1,8 @@
 """From squares of images to region features, the same for an image whatever it is encoded with."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,8 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError, ImageError
 from cxrtext.images import Preprocessing
 from cxrtext.images.augment import Views, augment, draw_views
-from cxrtext.images.reader_pool import ReadImage
+from cxrtext.images.cache import DecodedCache
+from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.regions import normalized
 
@@ -112,6 +114,36 @@ def _half(features: Tensor) -> Half:
     most = float(torch.finfo(torch.float16).max)
     values: Half = features.clamp(-most, most).half().cpu().numpy()
     return values
+
+
+class Reader:
+    """Gives squares of image files, decoded in other processes or found in a cache.
+
+    Args:
+        preprocessing: How the backbone wants them.
+        readers: Processes that decode.
+        cache: Decoded images that are there already; nothing is added to it.
+    """
+
+    def __init__(
+        self, preprocessing: Preprocessing, readers: int, cache: Path | None = None
+    ) -> None:
+        self._preprocessing = preprocessing
+        self._pool = ReaderPool(readers)
+        self._cache = DecodedCache(cache) if cache else None
+
+    def squares(self, paths: Iterable[Path]) -> Generator[ReadImage | ImageError, None, None]:
+        """The square of each file, in order, or why there is none."""
+        if self._cache is None:
+            yield from self._pool.map(paths, square=self._preprocessing, ahead=BATCH)
+        else:
+            yield from self._cache.read(
+                [*paths], self._preprocessing, processes=self._pool.workers, ahead=BATCH, keep=False
+            )
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.close()
 
 
 Batch = tuple[list[int], list[ReadImage], list[tuple[int, str]]]

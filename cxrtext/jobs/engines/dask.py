@@ -1,4 +1,4 @@
-"""A cluster of Dask's, or one of this machine: each of its workers has one task a thread.
+"""A cluster of Dask's: each of its workers has one task a thread.
 
 A worker of Dask's does no task itself.  It hands it to a process of its own beside it
 (:class:`~cxrtext.jobs.engines.local.LocalEngine`), so that an image that crashes or hangs its
@@ -222,9 +222,7 @@ class DaskEngine:
 
     Args:
         work: What a task is done by.
-        workers: How many processes of this machine, where no address is given; None: one a core.
-        address: Of a scheduler that runs; None starts a cluster of this machine, which listens on
-            the loopback interface only.
+        address: Of a scheduler that runs.
         gpu: Whether a task needs a GPU: then it goes to workers that were started with
             ``--resources GPU=1``, one at a time.
         shared: Files and folders that every worker must see as this machine does.
@@ -238,17 +236,16 @@ class DaskEngine:
     def __init__(
         self,
         work: Work,
-        workers: int | None = None,
-        address: str | None = None,
+        address: str,
         *,
         gpu: bool = False,
         shared: Sequence[Path] = (),
     ) -> None:
         try:
             import dask
-            import distributed
+            import distributed  # noqa: F401 - without it, Dask has no cluster
         except ImportError:
-            raise ConfigError(f"Dask: Dask is not installed; run {EXTRA}") from None
+            raise ConfigError(f"--address: Dask is not installed; run {EXTRA}") from None
         self._pickled = pickle.dumps(work)
         self._gpu = gpu
         self._shared = [str(path.resolve()) for path in shared]
@@ -259,32 +256,22 @@ class DaskEngine:
         self._count = 0
         self._looked = self._alive = -math.inf
         self._slots = 0
-        self._cluster: Any = None
-        self._address = address or "this machine"
+        self._address = address
         self._log_level = _LOG.level
         _LOG.setLevel(logging.CRITICAL)  # its lines quote tasks
         try:
             with dask.config.set(_SETTINGS):
-                if address is None:
-                    self._cluster = distributed.LocalCluster(
-                        n_workers=workers or os.cpu_count() or 1,
-                        threads_per_worker=1,
-                        host="127.0.0.1",
-                        dashboard_address="127.0.0.1:0",
-                        memory_limit=0,
-                        silence_logs=logging.CRITICAL,
-                    )
-                self._client = self._connect(self._cluster or address)
+                self._client = self._connect()
             self._await_workers()
         except BaseException:
             self.close()
             raise
 
-    def _connect(self, address: Any) -> "Client":
+    def _connect(self) -> "Client":
         from distributed import Client
 
         try:
-            return Client(address, timeout=START_S, set_as_default=False)
+            return Client(self._address, timeout=START_S, set_as_default=False)
         # An assertion: on a busy machine its own thread did not begin within its ten seconds.
         except (OSError, TimeoutError, AssertionError) as error:
             raise WorkError(
@@ -444,9 +431,6 @@ class DaskEngine:
                     client.run(_stop, self._pickled, on_error="ignore")
             with suppress(Exception):
                 client.close(timeout=2)
-        if self._cluster is not None:
-            with suppress(Exception):
-                self._cluster.close(timeout=2)
         self._tasks.clear()
         _LOG.setLevel(self._log_level)
 

@@ -19,7 +19,6 @@ An engine must guarantee:
 5. :meth:`Engine.close` ends everything within a second or two, also what is under way.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -68,22 +67,6 @@ class Engine(Protocol):
 
 Start = Callable[[Work], Engine]
 """Starts an engine for some work."""
-
-
-def readers_for(workers: int | None, cluster: str | None = None, *, gpu: bool = False) -> int:
-    """Processes that decode for each worker: one of so many on this machine, or of a cluster.
-
-    0 says: as many as the worker may use cores, see :func:`readers_here`.
-    """
-    if cluster is not None:
-        return 0 if gpu else 1
-    cores = os.cpu_count() or 1
-    return max(1, cores // (workers or cores))
-
-
-def readers_here(readers: int) -> int:
-    """Processes that decode for the worker that this process is."""
-    return readers or len(os.sched_getaffinity(0))
 
 
 def attempt(work: Work, task: Task) -> tuple[CxrTextError | None, str | None]:

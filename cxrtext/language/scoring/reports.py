@@ -17,30 +17,15 @@ from typing import TextIO
 import torch
 from transformers import BertTokenizer
 
-from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import DataError
 from cxrtext.files import only_one
 from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
-from cxrtext.language.scoring.score import Progress, encode_pieces
+from cxrtext.language.scoring.score import Progress, Scores, encode_pieces, scores_of
 from cxrtext.language.scoring.scorer import Scorer, open_model
-from cxrtext.language.scoring.settings import (
-    MAX_PIECES,
-    Precision,
-    ScoreSettings,
-    ScoreSummary,
-    Variant,
-    check_paths,
-)
+from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary, check_paths
 from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_store
-from cxrtext.language.scoring.workers import (
-    ScorerPlan,
-    Scores,
-    model_for_workers,
-    score_here,
-    score_in_workers,
-)
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import (
@@ -56,6 +41,9 @@ from cxrtext.records.sentences import META, write_notes
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.tokenizer import vocabulary_of
+
+MAX_PIECES = 500
+"""Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""
 
 CACHE_NAME = "scores.sqlite"  # the cache beside the output
 KEEP_SECONDS = 1.0  # how often scores are kept; a kill loses no more than this
@@ -95,12 +83,12 @@ def read_sentences(
         with_text += bool(sentences)
         pieces = encode_pieces(tokenizer, [sentence.sentence for sentence in sentences])
         for sentence, ids in zip(sentences, pieces, strict=True):
-            if 0 < len(ids) <= settings.longest:
+            if 0 < len(ids) <= MAX_PIECES:
                 work.add(sentence, ids, counter.count(ids))
             else:
                 rejects.add(
                     _place(sentence),
-                    f"{len(ids)} word pieces, where a sentence has 1 to {settings.longest}",
+                    f"{len(ids)} word pieces, where a sentence has 1 to {MAX_PIECES}",
                 )
         if on_read is not None and time.monotonic() - said > READ_SECONDS:
             on_read(studies)
@@ -190,22 +178,10 @@ def _write(
 def score_reports(
     reports: Path | str,
     out: Path | str | TextIO,
+    settings: ScoreSettings | None = None,
     *,
     model: str | Path | MaskedLanguageModel = DEFAULT_MODEL,
-    a: float = DEFAULT_A,
-    k: float = DEFAULT_K,
-    fit: bool = False,
-    sections: Sequence[str] | None = None,
     device: str | torch.device | None = None,
-    offline: bool = False,
-    precision: Precision = "float32",
-    variant: Variant = "original",
-    batch_tokens: int | None = None,
-    workers: int = 1,
-    cache: Path | str | bool = True,
-    tokens: Path | str | None = None,
-    max_rejected: int = 100,
-    longest: int = MAX_PIECES,
     on_scored: Callable[[EtaReport], None] | None = None,
     on_read: Callable[[int], None] | None = None,
     progress: Progress | None = None,
@@ -221,19 +197,7 @@ def score_reports(
         out: The table of sentences to write, CSV or Parquet by its ending; ``<out>.meta.json`` and,
             where something was rejected, ``<out>.rejected.csv`` are written beside it.  Or a
             stream, which gets CSV and nothing else; then only the cache lets a run continue.
-        a: Largest class probability, in (0, 1).
-        fit: Whether to fit a and k to how often the very same sentences recur, instead.
-        offline: Never ask the hub, even for a model that is not here.
-        precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
-            (CPU).
-        variant: "original" or "within-word-l2r"; see ``score_sentences_detailed``.
-        workers: Processes that score at once, on the CPU; each loads the model and takes its
-            share of the threads.
-        cache: The file of scores that outlives the run; True is ``scores.sqlite`` beside the
-            output, False none.
-        tokens: A table of word pieces with their log-likelihoods to write, CSV or Parquet.
-        max_rejected: How many rows and sentences may be rejected.
-        longest: Word pieces of the longest sentence that is scored; a longer one is rejected.
+        settings: How to score, and what is written beside.
         on_scored: Called with what `eta_summary` describes, before the run ends.
         on_read: Called every few seconds with how many reports or sentences have been read.
         progress: Called with distinct sentences done and in all.
@@ -243,16 +207,12 @@ def score_reports(
         ConfigError: An option is wrong.
         CheckpointError: The model cannot be loaded.
         HubError: The model is not here, and the hub cannot be reached.
-        WorkError: Another process makes the same output, a worker died, or the disk is full.
+        WorkError: Another process makes the same output, or the disk is full.
 
     Source: Wang et al. 2023 (sample-specific debiasing), §2.3.
     """
     started = time.monotonic()
-    settings = ScoreSettings(
-        a, k, fit, None if sections is None else tuple(sections), precision, variant, batch_tokens,
-        workers, max_rejected, longest, Path(cache) if isinstance(cache, str) else cache,
-        Path(tokens) if isinstance(tokens, str) else tokens,
-    )  # fmt: skip
+    settings = settings or ScoreSettings()
     target = Path(out) if isinstance(out, str) else out
     path = target if isinstance(target, Path) else None
     settings.check()
@@ -262,13 +222,12 @@ def score_reports(
         for made in (settings.tokens, path):
             if made is not None:
                 closing.enter_context(only_one(made))
-        language = open_model(model, device, offline=offline)
-        loaded_from = model_for_workers(model, language) if workers > 1 else None
-        scorer = Scorer(language, precision, variant, batch_tokens)
+        language = open_model(model, device)
+        scorer = Scorer(language, settings.precision, settings.variant, settings.batch_tokens)
         known, partial = _open_caches(source, scorer, path, settings, closing)
         caches = [each for each in (partial, known) if each is not None]
         work = closing.enter_context(open_store())
-        rejects = Rejects(max_rejected, where=source.description)
+        rejects = Rejects(settings.max_rejected, where=source.description)
         studies, with_text = read_sentences(
             source, work, language.tokenizer, settings, rejects, on_read
         )
@@ -280,12 +239,7 @@ def score_reports(
             raise
         resumed = work.look_up(partial, known)
         groups = work.groups(language.window, scorer.batch_tokens)
-        if loaded_from is None:
-            scores = score_here(scorer, groups)
-        else:
-            threads = max(1, torch.get_num_threads() // workers)
-            plan = ScorerPlan(loaded_from, precision, variant, scorer.batch_tokens, threads)
-            scores = score_in_workers(plan, workers, groups)
+        scores = (scores_of(scorer, group) for group in groups)
         _score(work, scores, caches, progress)
         report = work.eta_report(settings, language.name)
         if path is not None:
@@ -297,9 +251,9 @@ def score_reports(
             fingerprint=language.fingerprint,
             a=report.a,
             k=report.k,
-            fitted=fit,
-            precision=precision,
-            variant=variant,
+            fitted=settings.fit,
+            precision=settings.precision,
+            variant=settings.variant,
             reports=studies,
             with_text=with_text,
             without_text=studies - with_text,
@@ -338,8 +292,7 @@ def _open_caches(
             "source": source.digest,
             "scorer": scorer.identity,
             "batch_tokens": scorer.batch_tokens,
-            "sections": settings.sections,
-            "longest": settings.longest,
+            "sections": settings.sections and list(settings.sections),
         }
         name = out.with_name(out.name + ".partial")
         partial = closing.enter_context(PartialScores(name, identity))

@@ -20,6 +20,8 @@ from cxrtext.text.tokenizer import vocabulary_of
 
 Progress = Callable[[int, int], None]  # called with how much is done and how much there is
 Pieces = tuple[int, ...]  # a sentence as word-piece ids, without special tokens
+Group = Sequence[tuple[bytes, Pieces]]  # sentences of one length: digest and word pieces of each
+Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,12 @@ def _scored(
         if progress is not None:
             progress(len(known), len(unique))
     return known
+
+
+def scores_of(scorer: Scorer, group: Group) -> Scores:
+    """Score a group, by digest of the sentence."""
+    values = scorer.score([pieces for _, pieces in group])
+    return {digest: value for (digest, _), value in zip(group, values, strict=True)}
 
 
 def score_sentences_detailed(

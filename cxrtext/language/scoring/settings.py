@@ -3,10 +3,12 @@
 This imports no torch, so that wrong options are refused at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TextIO, get_args
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.text import check_sections
 
@@ -23,26 +25,22 @@ not given away by its own tail."""
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-MAX_PIECES = 500
-"""Word pieces; text of at most 1000 characters that has more is a pasted table, and rejected."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSettings:
-    """How to score; what each is stands in ``score_reports``."""
+    """How to score: what decides the scores and η, and what is kept and written of them."""
 
-    a: float
-    k: float
-    fit: bool
-    sections: tuple[str, ...] | None
-    precision: Precision
-    variant: Variant
-    batch_tokens: int | None
-    workers: int
-    max_rejected: int
-    longest: int
-    cache: Path | bool
-    tokens: Path | None
+    a: float = DEFAULT_A  # largest class probability, in (0, 1)
+    k: float = DEFAULT_K  # exponent on the likelihood
+    fit: bool = False  # a and k to how often the very same sentences recur, instead
+    sections: Sequence[str] | None = None  # that are kept; None: those that describe the image
+    precision: Precision = "float32"
+    variant: Variant = "original"
+    batch_tokens: int | None = None  # in one forward pass, which bounds the memory; None: by device
+    max_rejected: int = 100  # rows and sentences
+    # The file of scores that outlives the run; True is ``scores.sqlite`` beside the output.
+    cache: Path | bool = True
+    tokens: Path | None = None  # a table of word pieces to write, CSV or Parquet
 
     def check(self) -> None:
         """Refuse what is out of range before any work is done (ConfigError)."""
@@ -50,10 +48,6 @@ class ScoreSettings:
             raise ConfigError(f"a is {self.a:g}; it must lie between 0 and 1")
         if not 0.0 <= self.k < float("inf"):
             raise ConfigError(f"k is {self.k:g}; it must be at least 0")
-        if self.workers < 1:
-            raise ConfigError(f"workers is {self.workers}; it must be at least 1")
-        if self.longest < 1:
-            raise ConfigError(f"longest is {self.longest}; it must be at least 1")
         check_precision(self.precision)
         check_variant(self.variant)
         if self.sections is not None:

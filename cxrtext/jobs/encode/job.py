@@ -1,0 +1,450 @@
+"""``cxrtext encode`` from begin to end: estimate, map, shards, folder of features."""
+
+import hashlib
+import json
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import CheckpointError, DataError, NotFoundError
+from cxrtext.files.digests import DIGITS
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.images.cache_store import READER_VERSION
+from cxrtext.jobs.driver import Running
+from cxrtext.jobs.encode.begin import (
+    EncodeOptions,
+    Estimate,
+    Survey,
+    estimate_of,
+    fitted_map,
+    require_room,
+    shape_of,
+    survey_of,
+)
+from cxrtext.jobs.encode.encoder import Encoder, Reader, full_batches
+from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.kind import (
+    Contents,
+    ImageKind,
+    Make,
+    Work,
+    digest_of_images,
+    every_shard,
+    every_shard_of_images,
+    readers_here,
+    records_by_shard,
+    require_ready,
+)
+from cxrtext.jobs.plan import Definition, Plan, digest_of_table
+from cxrtext.jobs.shards import DamagedShardError, Shard, ShardFile, committed, read_shard
+from cxrtext.jobs.status import JobStatus
+from cxrtext.models.features.folder import (
+    BESIDE_BYTES,
+    COLUMNS,
+    IMAGES,
+    LOOKS,
+    REGIONS,
+    REJECTED,
+    SIZES,
+    FeatureFolder,
+    FeatureShard,
+    open_features,
+    write_features,
+)
+from cxrtext.records import RowWriter
+
+if TYPE_CHECKING:
+    from cxrtext.models.backbones import Backbone
+    from cxrtext.models.features import FeatureMap
+
+KIND = "encode"
+VIEW_S = 30.0
+"""What a worker may take for a view of an image before it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeWork(Work):
+    """Encodes the images of a task."""
+
+    backbone: str  # folder
+    device: str = "cpu"
+    readers: int = 1  # processes that decode
+    cache: str | None = None  # folder of decoded images
+
+    kind = KIND
+
+    @contextmanager
+    def open(self, plan: Plan) -> Iterator[Make]:
+        """Load the backbone, which is the job's and gives what it gave where the job was begun."""
+        import torch
+        from safetensors.numpy import load as load_arrays
+
+        from cxrtext.models.backbones import load_backbone
+        from cxrtext.models.backbones.golden import check_golden
+
+        storage = open_storage(self.address)
+        asked, shared = plan.definition, plan.shared
+        torch.set_num_threads(asked["threads"])
+        backbone = load_backbone(
+            Path(self.backbone),
+            size=asked["--size"],
+            device=self.device,
+            precision=asked["--precision"],
+        )
+        if backbone.digest != asked["backbone"]:
+            raise CheckpointError(
+                f"{self.backbone}: is another backbone here than the one that the job was begun "
+                "with; copy that one to every machine"
+            )
+        check_golden(backbone, load_arrays(read_checked(storage, shared["golden"])))
+        encoder = Encoder(backbone, views=asked["--views"], seed=asked["--seed"])
+        feature_map = _map_of(storage, shared, self.device)
+        cache = Path(self.cache) if self.cache else None
+        readers = readers_here(self.readers)
+        with closing(Reader(backbone.preprocessing, readers, cache)) as reader:
+            yield partial(_encoded, encoder, feature_map, reader)
+
+
+def _encoded(encoder: Encoder, feature_map: "FeatureMap", reader: Reader, task: Task) -> Shard:
+    from cxrtext.models.familiar import looks
+
+    preprocessing = encoder.backbone.preprocessing
+    seen: list[NDArray[np.float64]] = []
+    places: list[int] = []
+    rejected: dict[int, str] = {}
+    features: list[NDArray[np.float16]] = []
+    sizes: list[tuple[int, int]] = []
+    names = [name for _, name in task.rows]
+    with closing(reader.squares([Path(path) for path, _ in task.rows])) as read:
+        for rows, images, failed in full_batches(read):
+            rejected |= dict(failed)
+            if images:
+                squares = [image.pixels for image in images]
+                named = [names[row] for row in rows]
+                features.append(encoder.features(squares, named, feature_map))
+                seen.append(looks(np.stack(squares), preprocessing))
+                places += rows
+                sizes += [(image.height, image.width) for image in images]
+    arrays: dict[str, NDArray[Any]] = {}
+    if places:
+        arrays = {
+            REGIONS: np.concatenate(features),
+            SIZES: np.array(sizes, np.int32),
+            LOOKS: np.concatenate(seen).astype(np.float32),
+        }
+    about = {"images": digest_of_images(task, places)}
+    return Shard(task.number, places, rejected, about, arrays)
+
+
+def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "FeatureMap":
+    from safetensors.torch import load
+
+    from cxrtext.models.features import FeatureMap
+
+    tensors = load(read_checked(storage, shared["map"]))
+    return FeatureMap.from_note(shared["map_note"], tensors).to(device)
+
+
+def read_checked(storage: Storage, name: str) -> bytes:
+    """Read a file that carries digits of its digest in its name.
+
+    Raises:
+        CheckpointError: It is not what was written.
+    """
+    data = storage.read(name)
+    if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
+        raise CheckpointError(
+            f"{storage.address}: {name} is damaged; start the job anew in another folder"
+        )
+    return data
+
+
+class _Encode(ImageKind):
+    name = KIND
+
+    def __init__(
+        self,
+        manifest: Path,
+        backbone: "Backbone",
+        options: EncodeOptions,
+        folder: Path,
+        image_bytes: int,
+        running: Running,
+        fitting: Callable[[int, int], None],
+    ) -> None:
+        super().__init__(folder, manifest, options, options.images_a_shard(image_bytes))
+        self.row_s = VIEW_S * options.views
+        self.estimated: Estimate | None = None
+        self._backbone, self._options, self._folder = backbone, options, folder
+        self._image_bytes, self._running, self._fitting = image_bytes, running, fitting
+
+    def definition(self) -> Definition:
+        options = self._options
+        return {
+            "manifest": digest_of_table(self.manifest),
+            "--size": options.size,
+            "preprocessing": self._backbone.preprocessing.to_dict(),
+            "backbone": self._backbone.digest,
+            "--grid": options.grid,
+            "--reduce": options.reduce,
+            "--views": options.views,
+            "--seed": options.seed,
+            "--precision": options.precision,
+            "--shard": self.images_a_shard,
+            "threads": options.threads,
+            "version of the image reader": READER_VERSION,
+        }
+
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """What reads images here, before there are workers."""
+        options = self._options
+        readers = readers_here(options.readers)
+        with closing(Reader(self._backbone.preprocessing, readers, options.cache)) as reader:
+            yield reader
+
+    def estimate(self, survey: Survey, reader: Reader) -> Estimate:
+        """Say what all images will take."""
+        self.estimated = estimate_of(
+            self._folder, survey, self._backbone, reader, self._image_bytes, self._options
+        )
+        self._running.say(self.estimated.line())
+        return self.estimated
+
+    def contents(self) -> Contents:
+        from safetensors.numpy import save as save_arrays
+        from safetensors.torch import save
+
+        from cxrtext.models.backbones.golden import make_golden
+
+        options, backbone = self._options, self._backbone
+        survey = survey_of(self.manifest, options)
+        with self.reader() as reader:
+            golden = make_golden(backbone)
+            self.estimate(survey, reader)
+            require_room(self._folder, survey.rows, self._image_bytes)
+            made = fitted_map(survey, backbone, reader, options, self._fitting)
+        tensors = {name: tensor.cpu().contiguous() for name, tensor in made.state_dict().items()}
+        shared = {
+            "source": str(self.manifest.resolve()),
+            "allow_outside": options.allow_outside,
+            "folder of the backbone": str(backbone.folder.resolve()),
+            "backbone": json.loads(json.dumps(backbone.note())),
+            "map": _commit(self.storage, "map", save(tensors)),
+            "map_note": {**made.note(), "images": len(survey.sample)},
+            "golden": _commit(self.storage, "golden", save_arrays(golden)),
+            "shape": shape_of(backbone, options),
+            "command": _command_of(self.manifest, backbone.folder, options),
+        }
+        return Contents(survey.rows, -(-survey.rows // self.images_a_shard), shared)
+
+    def work(self) -> EncodeWork:
+        options = self._options
+        cache = str(options.cache.resolve()) if options.cache else None
+        folder = str(self._backbone.folder.resolve())
+        return EncodeWork(self.storage.location, folder, options.device, options.readers, cache)
+
+
+def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
+    """The command that begins, goes on with and mends features, up to --out."""
+    words: list[Any] = ["cxrtext", "encode", manifest.resolve(), "--backbone", backbone.resolve()]
+    usual = EncodeOptions()
+    for name in (
+        "size", "grid", "reduce", "views", "seed", "precision", "shard", "threads", "max_rejected",
+    ):  # fmt: skip
+        if getattr(options, name) != getattr(usual, name):
+            words += [f"--{name.replace('_', '-')}", getattr(options, name)]
+    words += ["--allow-outside"] if options.allow_outside else []
+    return shlex.join(map(str, words))
+
+
+def _commit(storage: Storage, stem: str, data: bytes) -> str:
+    """Commit a file under a name with its digest: two that begin a job write two files."""
+    name = f"{stem}.{hashlib.sha256(data).hexdigest()[:DIGITS]}.safetensors"
+    storage.commit(name, data)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What came of it."""
+
+    estimate: Estimate | None  # None where the job had been begun
+    status: JobStatus | None  # None where only the estimate was asked for
+    features: FeatureFolder | None  # None where shards of other parts are missing
+
+
+def encode_images(
+    manifest: Path,
+    backbone: Path,
+    folder: Path,
+    options: EncodeOptions | None = None,
+    running: Running | None = None,
+    *,
+    only_estimate: bool = False,
+    stage: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
+    start: Start | None = None,
+) -> Encoded:
+    """Encode the images of a manifest by a backbone; one that was stopped goes on.
+
+    Args:
+        manifest: Table of images.
+        backbone: Folder of the model.
+        folder: Of the features; only its owner may read it.
+        options: What comes out, and who does it.
+        running: Which of the shards, and whom to tell.
+        only_estimate: Whether to stop after the estimate.
+        stage: Called with what is done before and after the shards, "fitting" the map or "listing"
+            the images, and with (done, total) images.
+        start: Starts the engine with the work; by default the one that the options name.
+
+    Raises:
+        ConfigError: An option is out of range.
+        DataError: The manifest is wrong, the job was begun with another table, backbone or option,
+            or too many images cannot be read.
+        CheckpointError: The backbone cannot be used.
+        WorkError: The disk has too little room, or shards could not be made; the others were.
+    """
+    from cxrtext.models.backbones import load_backbone
+
+    options, running = options or EncodeOptions(), running or Running()
+    options.check()
+    model = load_backbone(
+        backbone, size=options.size, device=options.device, precision=options.precision
+    )
+    shape = shape_of(model, options)
+    image_bytes = 2 * options.views * math.prod(shape) + BESIDE_BYTES
+    kind = _Encode(
+        manifest, model, options, folder, image_bytes, running, partial(stage, "fitting")
+    )
+    if only_estimate:
+        with kind.reader() as reader:
+            return Encoded(kind.estimate(survey_of(manifest, options), reader), None, None)
+    plan, storage = kind.begin(), kind.storage
+    left = plan.rows - sum(file.rows + file.rejected for file in committed(storage).values())
+    require_room(folder, left, image_bytes)
+
+    def progress(status: JobStatus) -> None:
+        running.progress(status)
+        if status.rejected > options.max_rejected:
+            listed = _write_rejected(storage, folder, plan, manifest, committed(storage))
+            raise DataError(
+                f"{folder}: {status.rejected} images cannot be read, more than --max-rejected "
+                f"{options.max_rejected}; {listed} says why; what is done is kept"
+            )
+
+    def made_and_finished() -> tuple[JobStatus, FeatureFolder | None]:
+        status = kind.make(plan, replace(running, progress=progress), start)
+        if not status.is_done:
+            return status, None
+        listing = partial(stage, "listing")
+        return status, _finish(storage, folder, plan, manifest, options.max_rejected, listing)
+
+    try:
+        return Encoded(kind.estimated, *made_and_finished())
+    except DamagedShardError:
+        running.say("damaged shards were removed; they are made again")
+        return Encoded(kind.estimated, *made_and_finished())
+
+
+def _finish(
+    storage: Storage,
+    folder: Path,
+    plan: Plan,
+    manifest: Path,
+    max_rejected: int,
+    progress: Callable[[int, int], None],
+) -> FeatureFolder:
+    """See that each image is there once, and make the folder one of features."""
+    done = require_ready(storage, plan, max_rejected)
+    shards = [
+        FeatureShard(done[number].name, done[number].rows, done[number].digits)
+        for number in range(plan.shards)
+    ]
+    with_features = _finished(folder)
+    if with_features is not None and with_features.shards == shards:
+        for shard in every_shard(storage, plan, done):  # what is damaged is made again
+            progress(min((shard.number + 1) * plan.definition["--shard"], plan.rows), plan.rows)
+        return with_features
+    if not any(shard.rows for shard in shards):
+        listed = _write_rejected(storage, folder, plan, manifest, done)
+        raise DataError(f"{manifest}: no image can be read; {listed} says why")
+    shared = plan.shared
+    _write_images(storage, folder, plan, manifest, done, progress)
+    _write_rejected(storage, folder, plan, manifest, done)
+    height, width, channels = shared["shape"]
+    write_features(
+        folder,
+        backbone=shared["backbone"],
+        feature_map=shared["map_note"],
+        views=plan.definition["--views"],
+        shape=(height, width, channels),
+        shards=shards,
+        rejected=sum(file.rejected for file in done.values()),
+        files={"map": shared["map"], "golden": shared["golden"]},
+        more={
+            "cxrtext": version("cxrtext"),
+            "command": shared["command"],
+            "manifest": plan.definition["manifest"],
+            "rows": plan.rows,
+            "reader": READER_VERSION,
+            "seed": plan.definition["--seed"],
+            "precision": plan.definition["--precision"],
+        },
+    )
+    return open_features(folder)
+
+
+def _finished(folder: Path) -> FeatureFolder | None:
+    """The features that are there, with lists that are whole; None where they are to be made."""
+    try:
+        found = open_features(folder)
+        found.check_lists()
+    except (CheckpointError, NotFoundError):
+        return None
+    return found
+
+
+def _write_rejected(
+    storage: Storage, folder: Path, plan: Plan, manifest: Path, done: Mapping[int, ShardFile]
+) -> Path:
+    """List the images that could not be read in ``rejected.csv``, with the reasons."""
+    path = folder / REJECTED
+    with RowWriter(path, {"item": "text", "reason": "text"}) as writer:
+        if any(file.rejected for file in done.values()):
+            for number, records in enumerate(records_by_shard(plan, manifest)):
+                if number in done and done[number].rejected:
+                    shard = read_shard(storage, plan.digest, done[number])
+                    for place, reason in sorted(shard.rejected.items()):
+                        writer.write({"item": records[place].name, "reason": reason})
+    return path
+
+
+def _write_images(
+    storage: Storage,
+    folder: Path,
+    plan: Plan,
+    manifest: Path,
+    done: Mapping[int, ShardFile],
+    progress: Callable[[int, int], None],
+) -> None:
+    size = plan.definition["--shard"]
+    with RowWriter(folder / IMAGES, COLUMNS) as writer:
+        for shard, records in every_shard_of_images(storage, plan, done, manifest):
+            number = shard.number
+            for row, place in enumerate(shard.places):
+                height, width = map(int, shard.arrays[SIZES][row])
+                name = records[place].name
+                writer.write(
+                    {"image": name, "shard": number, "row": row, "height": height, "width": width}
+                )
+            progress(min((number + 1) * size, plan.rows), plan.rows)

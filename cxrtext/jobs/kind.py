@@ -1,0 +1,359 @@
+"""What a kind of job is, and how one is begun, made and read when it is finished.
+
+A kind is one file beside this one: a :class:`Kind`, which its driver asks; a :class:`Work`, which
+its workers have; and a function that finishes, which :func:`every_shard` gives the shards.
+"""
+
+import atexit
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cxrtext.errors import CheckpointError, ConfigError, DataError
+from cxrtext.files.storage import Storage, open_storage
+from cxrtext.jobs.driver import Running, drive
+from cxrtext.jobs.engines.engine import Engine, Start, Task
+from cxrtext.jobs.engines.engine import Work as AnyWork
+from cxrtext.jobs.plan import Definition, Plan, begin, begun, plan_file, read_plan
+from cxrtext.jobs.shards import (
+    DamagedShardError,
+    Shard,
+    ShardFile,
+    commit_shard,
+    committed,
+    damaged,
+    digest_of_names,
+    read_shard,
+)
+from cxrtext.jobs.status import JobStatus
+from cxrtext.records import ImageRecord, Rejects, stream_manifest
+
+START_S, ROW_S = 300.0, 5.0
+"""What a worker may take for a shard and for each of its rows before it counts as lost."""
+
+SHARD = 500
+"""Rows of a shard where nothing else is asked for."""
+
+Make = Callable[[Task], Shard]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Who does the work of a job, and in what portions."""
+
+    shard: int | None = None  # rows; None: as many as the kind of job has
+    threads: int = 1  # of a worker's model; sums depend on it, so it is the job's
+    device: str = "cpu"
+    workers: int | None = None  # None: one a core
+    cluster: str | None = None  # address of a Dask scheduler; None: processes of this machine
+
+    @property
+    def gpu(self) -> bool:
+        """Whether each task needs a GPU."""
+        return self.device.startswith("cuda")
+
+    @property
+    def readers(self) -> int:
+        """Processes that decode for each worker: one of so many on this machine, or of a cluster.
+
+        0 says: as many as the worker may use cores, see :func:`readers_here`.
+        """
+        if self.cluster is not None:
+            return 0 if self.gpu else 1
+        cores = os.cpu_count() or 1
+        return max(1, cores // (self.workers or cores))
+
+    def start(self, work: AnyWork, shared: Sequence[Path]) -> Engine:
+        """Start the engine; every machine must see the shared files."""
+        if self.cluster is None:
+            from cxrtext.jobs.engines.local import LocalEngine
+
+            return LocalEngine(work, self.workers)
+        from cxrtext.jobs.engines.dask import DaskEngine
+
+        if self.workers is not None:
+            raise ConfigError("--workers: a cluster has its own; leave it out with --address")
+        return DaskEngine(work, self.cluster, gpu=self.gpu, shared=shared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageWorkers(Workers):
+    """Who does the work of a job of images."""
+
+    allow_outside: bool = False  # whether images may lie outside the manifest's folder
+
+
+def readers_here(readers: int) -> int:
+    """Processes that decode for the worker that this process is."""
+    return readers or len(os.sched_getaffinity(0))
+
+
+# --- at a worker
+
+
+@dataclass(frozen=True, slots=True)
+class Work(ABC):
+    """Makes the shards of a job, in whatever process; what it has open it keeps from task to task.
+
+    Its fields must be picklable, and are paths as every machine sees them.
+    """
+
+    address: str  # of the job
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def open(self, plan: Plan) -> AbstractContextManager[Make]:
+        """Open what makes the rows of a shard: a model, processes that read.
+
+        Raises:
+            CheckpointError: It is not what the job was begun with.
+        """
+
+    def __call__(self, task: Task) -> None:
+        """Make a shard and commit it."""
+        storage, plan, make = _open(self)
+        commit_shard(storage, plan.digest, make(task))
+
+
+_kept: tuple[Work, Storage, Plan, Make] | None = None
+_ends = ExitStack()
+
+
+def _open(work: Work) -> tuple[Storage, Plan, Make]:
+    """What is open for a work; what was open for another is closed first."""
+    global _kept
+    if _kept is None or _kept[0] != work:
+        _close()
+        storage = open_storage(work.address)
+        plan = read_plan(storage, work.kind)
+        _kept = work, storage, plan, _ends.enter_context(work.open(plan))
+    return _kept[1:]
+
+
+@atexit.register
+def _close() -> None:
+    global _kept
+    _kept = None
+    _ends.close()
+
+
+# --- at the driver
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the first driver of a job finds out, once for all."""
+
+    rows: int
+    shards: int
+    shared: Mapping[str, Any]  # what the shards have in common
+
+
+class Kind(ABC):
+    """A kind of job, of which a driver was asked for one."""
+
+    name: ClassVar[str]
+    workers: Workers
+
+    def __init__(self, address: str | Path, workers: Workers) -> None:
+        self.storage, self.workers = open_storage(address), workers
+
+    @abstractmethod
+    def definition(self) -> Definition:
+        """What must be the same when the job is started again."""
+
+    @abstractmethod
+    def contents(self) -> Contents:
+        """Look at all rows, and commit what the shards need of each other; once for a job."""
+
+    @abstractmethod
+    def work(self) -> Work:
+        """What workers have."""
+
+    @abstractmethod
+    def tasks(self) -> Iterable[Task]:
+        """The task of every shard, in order, its rows read when they are wanted."""
+
+    def shared(self) -> list[Path]:
+        """Files that every machine must see."""
+        return []
+
+    def begin(self) -> Plan:
+        """The plan of the job, begun now or before.
+
+        Raises:
+            DataError: The rows are wrong, or another job was begun there.
+        """
+        definition = self.definition()
+        plan = begun(self.storage, self.name, definition)
+        if plan is None:
+            found = self.contents()
+            plan = begin(
+                self.storage, self.name, definition,
+                rows=found.rows, shards=found.shards, shared=found.shared,
+            )  # fmt: skip
+        return plan
+
+    def make(
+        self, plan: Plan, running: Running | None = None, start: Start | None = None
+    ) -> JobStatus:
+        """Make the shards that are missing; ``start`` starts another engine than the workers'.
+
+        Raises:
+            WorkError: Some could not be made; the others were.
+        """
+        shared = [*plan_file(self.storage), *self.shared()]
+        work = self.work()
+        return drive(
+            self.storage,
+            plan,
+            self.tasks(),
+            lambda: start(work) if start else self.workers.start(work, shared),
+            running,
+        )
+
+    def run(self, running: Running | None = None, start: Start | None = None) -> JobStatus:
+        """Begin the job, or go on with it; errors are those of :meth:`begin` and :meth:`make`."""
+        return self.make(self.begin(), running, start)
+
+
+class ImageKind(Kind):
+    """A kind of job whose rows are the images of a manifest."""
+
+    workers: ImageWorkers
+    row_s: float = ROW_S
+
+    def __init__(
+        self, address: str | Path, manifest: Path, workers: ImageWorkers, shard: int
+    ) -> None:
+        super().__init__(address, workers)
+        self.manifest, self.workers, self.images_a_shard = manifest, workers, shard
+
+    def records(self) -> Iterator[ImageRecord]:
+        """The images, each checked by itself alone."""
+        return stream_manifest(self.manifest, allow_outside=self.workers.allow_outside)
+
+    def shared(self) -> list[Path]:
+        """The manifest and its first image."""
+        return [self.manifest, next(self.records()).path]
+
+    def tasks(self) -> Iterator[Task]:
+        """The task of each shard, its rows (path, name)."""
+        left = self.records()
+        for number in count():
+            some = islice(left, self.images_a_shard)
+            rows = tuple((str(record.path), record.name) for record in some)
+            if not rows:
+                return
+            yield Task(number, rows, limit_s=START_S + self.row_s * len(rows))
+
+
+# --- when it is finished
+
+
+def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, ShardFile]:
+    """The shards of a job that can be finished; says at once what would end the work after hours.
+
+    Raises:
+        DataError: Some are missing, or too many rows were rejected.
+    """
+    done = committed(storage)
+    missing = [number for number in range(plan.shards) if number not in done]
+    if missing:
+        some = ", ".join(map(str, missing[:3])) + (", …" if len(missing) > 3 else "")
+        raise DataError(
+            f"{storage.address}: {len(missing)} of {plan.shards} shards are missing ({some}); run "
+            f"'{plan.command}' again until 'cxrtext job status' says that all are there"
+        )
+    rejected = sum(file.rejected for file in done.values())
+    if rejected > max_rejected:
+        raise DataError(
+            f"{storage.address}: {rejected} rows were rejected, more than --max-rejected "
+            f"{max_rejected}; with a higher limit they are listed beside the output, each with its "
+            "reason"
+        )
+    return done
+
+
+def require_same(
+    storage: Storage, plan: Plan, now: Mapping[str, object], names: Iterable[str]
+) -> None:
+    """Refuse to finish a job with another table or model than it was begun with (DataError)."""
+    for name in names:
+        if plan.definition[name] != now[name]:
+            raise DataError(
+                f"{storage.address}: the {name} is another one than when the job was begun; name "
+                "the former, or start the job anew"
+            )
+
+
+def every_shard(storage: Storage, plan: Plan, done: Mapping[int, ShardFile]) -> Iterator[Shard]:
+    """Read the shards of a job in order, each checked by its digest (CheckpointError).
+
+    ``done`` is what :func:`require_ready` gave.
+    """
+    removed: list[str] = []
+    for number in range(plan.shards):
+        try:
+            shard = read_shard(storage, plan.digest, done[number])
+        except DamagedShardError:
+            removed.append(done[number].name)
+        if removed:  # the others are looked at still: then one start makes all of them again
+            continue
+        yield shard
+    if removed:
+        raise damaged(storage, removed)
+
+
+def records_by_shard(plan: Plan, manifest: Path) -> Iterator[list[ImageRecord]]:
+    """The images of each shard, in order, read as they are wanted."""
+    records = stream_manifest(manifest, allow_outside=plan.shared["allow_outside"])
+    for _ in range(plan.shards):
+        yield list(islice(records, plan.definition["--shard"]))
+
+
+def every_shard_of_images(
+    storage: Storage,
+    plan: Plan,
+    done: Mapping[int, ShardFile],
+    manifest: Path,
+    rejects: Rejects | None = None,
+) -> Iterator[tuple[Shard, list[ImageRecord]]]:
+    """Every shard with the images that it is of, and those that were rejected noted with why.
+
+    Raises:
+        CheckpointError: One is damaged, has a row twice or not at all, or is of other images.
+    """
+    shards = every_shard(storage, plan, done)
+    for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
+        if sorted([*shard.places, *shard.rejected]) != list(range(len(records))):
+            raise CheckpointError(
+                f"{storage.address}: shard {shard.number} does not have each of its rows once; "
+                "remove it, and start the job again"
+            )
+        names = digest_of_names(records[place].name for place in shard.places)
+        if shard.about["images"] != names:
+            raise CheckpointError(
+                f"{storage.address}: {done[shard.number].name} is of other images; remove it, and "
+                "start the job again"
+            )
+        if rejects is not None:
+            note_rejected(shard, records, rejects)
+        yield shard, records
+
+
+def note_rejected(shard: Shard, records: Sequence[ImageRecord], rejects: Rejects) -> None:
+    """Note the images of a shard that could not be read."""
+    for place, reason in sorted(shard.rejected.items()):
+        rejects.add(records[place].name, reason)
+
+
+def digest_of_images(task: Task, places: Iterable[int]) -> str:
+    """A digest of the names of a shard's images, by which it is known for one of them."""
+    return digest_of_names(task.rows[place][1] for place in places)
