@@ -270,7 +270,6 @@ results list --out EMPTY
 results send archive --out EMPTY --peers GONE
 results revoke --all --out EMPTY
 results revoke --out GONE
-results fhir 1.2.3 --to new.json --out EMPTY
 results answer --index GONE --out new --peers FILE
 results answer --index INDEX --out new --peers GONE
 job embed GONE --model CHECKPOINT --out new

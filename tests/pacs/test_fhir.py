@@ -1,4 +1,4 @@
-"""Results as FHIR R4, and reports that come as FHIR."""
+"""Reports that come as FHIR R4."""
 
 import base64
 import json
@@ -8,122 +8,9 @@ from typing import Any
 import pytest
 
 from cxrtext.datasets.importing.reports.fhir import STATUSES
-from cxrtext.datasets.importing.reports.sources import file_versions, has_versions, open_versions
+from cxrtext.datasets.importing.reports.sources import file_versions, has_versions
 from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
-from cxrtext.errors import DataError
-from cxrtext.pacs.fhir.bundle import bundle_of, check
-from cxrtext.pacs.results.folder import ResultsFolder
-from cxrtext.pacs.results.making import make_results
 from cxrtext.records import Rejected
-from cxrtext.service import load_service
-from tests.conftest import draw
-from tests.pacs.result_sources import write_source
-
-
-@pytest.fixture(scope="module")
-def folder(
-    checkpoint: Path, index_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> ResultsFolder:
-    where = tmp_path_factory.mktemp("results")
-    service = load_service(checkpoint, index_folder)
-    path = write_source(where / "a.dcm", "dx-mono1", pixels=draw("effusion", 3) / 255)
-    made = ResultsFolder(where / "out")
-    for sentence in ("Left pleural effusion.", "The lungs are clear."):
-        make_results(service, path, sentence, made)
-    return made
-
-
-STUDY = "1.2.826.0.1.99.2.1"
-
-
-def of_kind(bundle: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    found = [entry["resource"] for entry in bundle["entry"]]
-    return [one for one in found if one["resourceType"] == kind]
-
-
-def test_results_are_a_bundle_of_preliminary_resources_without_a_name(
-    folder: ResultsFolder,
-) -> None:
-    bundle = bundle_of(folder, STUDY)
-    assert bundle == bundle_of(folder, STUDY)
-    (report,) = of_kind(bundle, "DiagnosticReport")
-    (images,) = of_kind(bundle, "ImagingStudy")
-    (patient,) = of_kind(bundle, "Patient")
-    likely, plain = of_kind(bundle, "Observation")
-    assert report["status"] == likely["status"] == plain["status"] == "preliminary"
-    assert report["conclusion"].startswith("RESEARCH ONLY – NOT FOR DIAGNOSIS.\nLeft pleural")
-    assert likely["code"]["coding"][0]["code"] == "60046008"
-    assert 0 < likely["valueQuantity"]["value"] < 100
-    assert likely["component"][0]["valueBoolean"] is False
-    assert "dataAbsentReason" in plain
-    assert images["identifier"][0]["value"] == f"urn:oid:{STUDY}"
-    assert images["identifier"][1]["value"] == "CANARY1"
-    assert images["started"] == "2024-03-01"
-    assert {one["modality"]["code"] for one in images["series"]} == {"OT", "SR"}
-    assert patient["identifier"][0]["assigner"] == {"display": "CANARY-HOSPITAL"}
-    text = json.dumps(bundle, ensure_ascii=False)
-    assert not any(name in text for name in ("Taro", "山田", "thorax"))
-    known = {entry["fullUrl"] for entry in bundle["entry"]}
-    references = [report["subject"], *report["result"], *report["imagingStudy"], likely["device"]]
-    assert {one["reference"] for one in references} <= known
-
-
-def test_a_status_outside_of_its_value_set_is_refused(folder: ResultsFolder) -> None:
-    bundle = bundle_of(folder, STUDY)
-    of_kind(bundle, "Observation")[0]["status"] = "zzz"
-    with pytest.raises(DataError, match=r"Observation\.status must be one of preliminary"):
-        check(bundle)
-    with pytest.raises(DataError, match="has no results of such a study"):
-        bundle_of(folder, "1.2.3")
-
-
-def test_a_bundle_comes_back_as_it_went_and_never_as_a_report_of_the_hospital(
-    folder: ResultsFolder, tmp_path: Path
-) -> None:
-    bundle = bundle_of(folder, STUDY)
-    path = tmp_path / "own.json"
-    path.write_text(json.dumps(bundle))
-    assert has_versions(path)
-    assert list(open_versions(path)) == []
-    for entry in bundle["entry"]:
-        del entry["resource"]["meta"]
-    path.write_text(json.dumps(bundle))
-    (version,) = open_versions(path)
-    assert isinstance(version, ReportVersion)
-    (report,) = of_kind(bundle, "DiagnosticReport")
-    assert (version.study, version.accession, version.status) == (STUDY, "CANARY1", 1)
-    assert (version.report, version.patient) == (report["conclusion"], "CANARY-HOSPITAL:CANARY-1")
-    assert version.time == read_time(report["issued"])
-
-
-def test_two_images_of_a_study_are_two_observations_and_two_patients_none(
-    checkpoint: Path, tmp_path: Path
-) -> None:
-    service, made = load_service(checkpoint), ResultsFolder(tmp_path / "out")
-    path = tmp_path / "a.dcm"
-    for number, drawing in ((1, "effusion"), (2, "clear")):
-        write_source(
-            path, "cr", pixels=draw(drawing, number) / 255, StudyDate="20240231",
-            SOPInstanceUID=f"1.2.3.{number}",
-        )  # fmt: skip
-        make_results(service, path, "Left pleural effusion.", made, kinds=["sc"])
-    bundle = bundle_of(made, "1.2.826.0.1.99.1.1")
-    values = [one["valueQuantity"]["value"] for one in of_kind(bundle, "Observation")]
-    assert values == [pytest.approx(100 * (one.probability or 0), abs=1e-3) for one in made.all()]
-    assert len(set(values)) == 2
-    (whole,) = of_kind(bundle, "DiagnosticReport")
-    assert (len(whole["result"]), whole["conclusion"].count("Left pleural")) == (2, 2)
-    assert "started" not in of_kind(bundle, "ImagingStudy")[0]
-    assert not [one for one in _values(bundle) if one in ([], {}, "", None)]
-    write_source(path, "cr", pixels=draw("clear", 3) / 255, PatientID="CANARY-OTHER")
-    make_results(service, path, "Left pleural effusion.", made, kinds=["sc"])
-    with pytest.raises(DataError, match="under several patients; take back the wrong ones"):
-        bundle_of(made, "1.2.826.0.1.99.1.1")
-
-
-def _values(value: Any) -> list[Any]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [value, *(found for one in inner for found in _values(one))]
 
 
 def report(**more: Any) -> dict[str, Any]:
@@ -147,7 +34,7 @@ def test_every_status_is_read(tmp_path: Path, status: str) -> None:
     assert isinstance(version, ReportVersion)
     assert (version.status, version.addendum) == STATUSES[status]
     assert version.report == "FINDINGS:\nKleiner Erguß."
-    assert version.accession == "A1"
+    assert (version.accession, version.time) == ("A1", read_time("2024-03-01T12:00:00+01:00"))
 
 
 def test_text_is_that_of_the_attachment_else_the_conclusion_else_the_narrative(
@@ -247,6 +134,7 @@ def test_the_type_of_a_resource_may_stand_last(tmp_path: Path) -> None:
     said = report(contained=contained)
     kind = said.pop("resourceType")
     path.write_text(json.dumps({"meta": {"tag": []}, **said, "resourceType": kind}))
+    assert has_versions(path)
     (version,) = file_versions(path, "a.json")
     assert isinstance(version, ReportVersion)
     path.write_text('{"meta": {}, "rows": [1, 2]}')

@@ -51,15 +51,13 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
     )
     study = "1.2.826.0.1.99.4.1"
     assert f" {study} " in cxrtext("results", "list", "--out", out).stdout
-    fhir = cxrtext("results", "fhir", study, "--to", tmp_path / "f.json", "--out", out)
-    assert "resources" in fhir.stdout
     back = cxrtext("results", "revoke", "--study", study, "--out", out, "--peers", file)
     assert "results taken back: 2; rejection notes in " in back.stdout
     assert "archive: 1 notes sent" in back.stdout
     listed = cxrtext("results", "list", "--out", out, "--json")
     assert [row["kind"] for row in json.loads(listed.stdout)] == ["sc", "sr", "reject"]
     assert len(orthanc.instances()) == 3
-    everything = (made, again, fhir, back, listed)
+    everything = (made, again, back, listed)
     said = caplog.text + "".join(one.stdout + one.stderr for one in everything)
     assert not any(name in said for name in ("CANARY", "王小东", "thorax"))
 

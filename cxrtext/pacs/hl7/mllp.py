@@ -3,11 +3,12 @@
 A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
 frames is passed over.  AA says that a report was kept, AE that the message cannot be read, AR that
 it is of a kind that is not taken; a message of these two lies in the folder ``bad`` for somebody to
-look at.  The connection lives on.  In enhanced mode CA, CE and CR say the same of the commit; who
-gets which is in `acknowledging`.
+look at.  The connection lives on.  These acknowledgments of the original mode (2.9.2) are given
+whatever MSH-15 and MSH-16 ask for.
 """
 
 import math
+import re
 import secrets
 import socket
 import ssl
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from typing import Self
+from typing import Literal, Self
 
 from cxrtext.datasets.importing.reports.hl7 import (
     FRAME_END,
@@ -28,7 +29,6 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
-from cxrtext.pacs.hl7.acknowledgment import Verdict, answers, is_acknowledgment
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
 
@@ -44,7 +44,52 @@ MAX_BAD = 1000
 """Bad messages that are kept; the oldest goes first."""
 BAD = "bad"
 
+Code = Literal["AA", "AE", "AR"]
+"""Of table 0008: accepted, in error, rejected."""
+_ERRORS = {"AE": b"207", "AR": b"200"}  # table 0357
+_FIELD = re.compile(rb"[!-{}~]{1,199}")
 _BEAT_S = 1.0
+
+
+class _Header:
+    """The MSH segment of a message, whatever that is."""
+
+    def __init__(self, message: bytes) -> None:
+        self.mark = message[3:4] if message[:3] == b"MSH" and len(message) > 8 else b"|"
+        line = message.split(b"\r", 1)[0]
+        self._fields = line.split(self.mark) if self.mark in message[:9] else []
+        given = self._fields[1] if len(self._fields) > 1 else b""
+        self.encoding = given if 3 <= len(given) <= 5 else b"^~\\&"
+
+    def get(self, number: int, default: bytes = b"") -> bytes:
+        """A short field that can be repeated; it is no text of a report."""
+        value = self._fields[number - 1].strip() if number <= len(self._fields) else b""
+        return value if _FIELD.fullmatch(value) else default
+
+    @property
+    def kind(self) -> tuple[bytes, bytes]:
+        """Message code and trigger event, such as ORU and R01."""
+        code, _, rest = self.get(9).partition(self.encoding[:1])
+        return code, rest.partition(self.encoding[:1])[0]
+
+
+def acknowledgment(message: bytes, code: Code, text: str = "") -> bytes:
+    """The acknowledgment of a message in its delimiters, framed.
+
+    Args:
+        text: Why, without a word of the message.
+    """
+    head = _Header(message)
+    now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
+    kind = b"ACK" + (head.encoding[:1] + head.kind[1] if head.kind[1] else b"")
+    fields = [
+        *(b"MSH", head.encoding, head.get(5), head.get(6), head.get(3), head.get(4), now, b""),
+        *(kind, secrets.token_hex(10).encode(), head.get(11, b"P"), head.get(12, b"2.5.1")),
+    ]
+    segments = [fields, [b"MSA", code.encode(), head.get(10)]]
+    if code != "AA":
+        segments.append([b"ERR", b"", b"", _ERRORS[code], b"E", b"", b"", b"", text.encode()])
+    return START + b"".join(head.mark.join(one) + b"\r" for one in segments) + FRAME_END + b"\r"
 
 
 class Framing:
@@ -256,26 +301,26 @@ class MessageListener:
 
     def _take(self, message: bytes, source: str) -> bytes:
         """Keep a message; gives the answer."""
-        if is_acknowledgment(message):
+        if _Header(message).kind[0] in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
         try:
             version = read_message(message, "the message", self._charset)
         except MessageError as error:
-            return self._refuse(message, source, "E", str(error))
+            return self._refuse(message, source, "AE", str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
-            return self._refuse(message, source, "E", f"cannot be read ({type(error).__name__})")
+            return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
         if version is None:
             return self._refuse(
-                message, source, "R", "is of a kind that is not taken; ORU and MDM are"
+                message, source, "AR", "is of a kind that is not taken; ORU and MDM are"
             )
         try:
             self._inbox.put(source, message, "message", charset=self._charset)
         except CxrTextError as error:
             self._say(f"{source}: a message was not kept (AE): {error}")
-            return answers(message, "E", "cannot be kept now; send it again")
-        return answers(message, "A")
+            return acknowledgment(message, "AE", "cannot be kept now; send it again")
+        return acknowledgment(message, "AA")
 
-    def _refuse(self, message: bytes, source: str, verdict: Verdict, why: str) -> bytes:
+    def _refuse(self, message: bytes, source: str, code: Code, why: str) -> bytes:
         """Put a message where somebody looks at it; gives the answer."""
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.hl7"
         try:
@@ -285,8 +330,8 @@ class MessageListener:
                 write_private(self._bad / name, message)
         except OSError as error:
             self._say(f"{self._bad}: {error.strerror}; a bad message was not kept")
-        self._say(f"{source}: a message was refused (A{verdict}): it {why}; see {BAD}/{name}")
-        return answers(message, verdict, why)
+        self._say(f"{source}: a message was refused ({code}): it {why}; see {BAD}/{name}")
+        return acknowledgment(message, code, why)
 
     def _beat(self) -> None:
         """Note what is counted, for the metrics of the server."""

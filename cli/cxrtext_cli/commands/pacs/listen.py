@@ -139,8 +139,8 @@ def hl7_listen(
 ) -> None:
     """Take HL7 reports over MLLP until it is stopped; AA says that one is on disk.
 
-    A message that cannot be read is answered AE, one of another kind AR; both lie in INBOX/bad. Who
-    fills in MSH-15 and MSH-16 gets CA, CE, CR and AA, AE, AR as these say.
+    A message that cannot be read is answered AE, one of another kind AR; both lie in
+    INBOX/bad.
     """
     from cxrtext.pacs.hl7.mllp import MessageListener
     from cxrtext.pacs.inbox.queue import Inbox

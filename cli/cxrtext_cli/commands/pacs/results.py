@@ -1,6 +1,5 @@
 """``cxrtext results IMAGE...``, ``cxrtext results send|revoke|list``."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ from cxrtext_cli.given import (
     FILE,
     FOLDER,
     INDEX,
-    NEW_FILE,
     NEW_FOLDER,
     PROMPTS,
     checked,
@@ -297,21 +295,6 @@ def answer(
         time.sleep(wait)
 
 
-def fhir(
-    study: Annotated[str, typer.Argument(help="A study, by its UID or id.", metavar="STUDY")],
-    to: Annotated[Path, typer.Option(help="File of the bundle.", metavar="FILE"), NEW_FILE],
-    out: Folder,
-) -> None:
-    """Write the results of a study as a FHIR R4 bundle: preliminary, and without a name."""
-    from cxrtext.files import write_private
-    from cxrtext.pacs.fhir.bundle import bundle_of
-    from cxrtext.pacs.results.folder import ResultsFolder
-
-    made = bundle_of(ResultsFolder(out, create=False), study)
-    write_private(to, json.dumps(made, indent=2, ensure_ascii=False).encode() + b"\n")
-    typer.echo(f"{to}: {len(made['entry'])} resources")
-
-
 def _row(one: "Kept") -> dict[str, object]:
     return {
         "kind": one.kind,
@@ -355,5 +338,4 @@ results.command("revoke", short_help="Take results back by rejection notes.")(ch
 results.command("answer", short_help="Make and send results of what comes, by a rule.")(
     checked(answer)
 )
-results.command("fhir", short_help="Write the results of a study as FHIR.")(checked(fhir))
 results.command("list", short_help="List results, and where each was sent.")(checked(list_results))

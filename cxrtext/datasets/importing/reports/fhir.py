@@ -1,7 +1,6 @@
 """DiagnosticReports of FHIR R4 as versions of a report: a resource, a bundle, or lines of them.
 
-What is required of a value set is checked here: libraries take any text.  Reports that this
-program made are passed over.
+What is required of a value set is checked here: libraries take any text.
 
 Source: HL7 FHIR 4.0.1, DiagnosticReport, and its value set diagnostic-report-status.
 """
@@ -19,8 +18,6 @@ from cxrtext.datasets.admission.ids import issued
 from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
 
 MAX_BYTES = 64 * 2**20
-OWN_TAG = {"system": "urn:cxrtext", "code": "result"}
-"""In ``meta.tag`` of every resource that this program makes."""
 
 STATUSES: Mapping[str, tuple[Status, bool]] = {
     "registered": (Status.PRELIMINARY, False),
@@ -92,20 +89,12 @@ def read_resource(resource: Resource, item: str) -> Iterator[ReportVersion | Res
         return
     for number, one in enumerate(several, 1):
         try:
-            version = _version(one, others, item if number == 1 else f"{item} report {number}")
+            yield _version(one, others, item if number == 1 else f"{item} report {number}")
         except ResourceError as error:
             yield error
-        else:
-            if version is not None:
-                yield version
 
 
-def _version(report: Resource, others: Mapping[str, Resource], item: str) -> ReportVersion | None:
-    if dict(OWN_TAG) in [
-        {"system": tag.get("system"), "code": tag.get("code")}
-        for tag in _list(_part(report, "meta"), "tag")
-    ]:
-        return None
+def _version(report: Resource, others: Mapping[str, Resource], item: str) -> ReportVersion:
     if str(report.get("status")) not in STATUSES:
         raise ResourceError(
             f"its status is none of FHIR R4's ({', '.join(sorted(STATUSES))}); correct it"
@@ -155,19 +144,12 @@ def _study(report: Resource, others: Mapping[str, Resource]) -> tuple[str, str, 
         for reference in _list(report, name):
             identifiers += _list(_resolved(report, reference, others), "identifier")
             identifiers.append(_part(reference, "identifier"))
-    for name in ("imagingStudy",):
-        for reference in _list(report, name):
-            if found := _uid(_resolved(report, reference, others)) or _uid_of(reference):
-                return (found, *_accession(identifiers))
-    return ("", *_accession(identifiers))
-
-
-def _uid(study: Resource) -> str:
-    return next(filter(None, map(_oid, _list(study, "identifier"))), "")
-
-
-def _uid_of(reference: Resource) -> str:
-    return _oid(_part(reference, "identifier"))
+    found = ""
+    for reference in _list(report, "imagingStudy"):
+        study = _resolved(report, reference, others)
+        named = [*_list(study, "identifier"), _part(reference, "identifier")]
+        found = found or next(filter(None, map(_oid, named)), "")
+    return (found, *_accession(identifiers))
 
 
 def _oid(identifier: Resource) -> str:
