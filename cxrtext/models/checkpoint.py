@@ -26,6 +26,7 @@ from cxrtext.models.folders import (
 from cxrtext.models.image_encoder import BackboneEncoder
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
+from cxrtext.models.weight_files import misfit
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 _AGAIN = "copy the checkpoint again, or train it anew"
@@ -91,26 +92,6 @@ def _read_spec(folder: Path) -> ModelSpec:
         raise CheckpointError(f"{path}: {error}") from None
 
 
-def _check_tensors(path: Path, found: Mapping[str, Any], model: ImageTextModel) -> None:
-    wanted = model.state_dict()
-    for title, names in (
-        ("is missing", wanted.keys() - found.keys()),
-        ("is not part of the model", found.keys() - wanted.keys()),
-    ):
-        if names:
-            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-            raise CheckpointError(
-                f"{path}: tensor '{min(names)}'{more} {title}; the weights and {CONFIG} do not "
-                "belong together, or the file is incomplete: copy the checkpoint again"
-            )
-    for name, tensor in wanted.items():
-        if found[name].shape != tensor.shape:
-            raise CheckpointError(
-                f"{path}: tensor '{name}' has shape {list(found[name].shape)}, the model of "
-                f"{CONFIG} wants {list(tensor.shape)}"
-            )
-
-
 def _backbone_encoder(folder: Path, spec: ModelSpec) -> BackboneEncoder | None:
     """The image encoder over the backbone that a checkpoint names; None of one with its own."""
     if spec.backbone is None:
@@ -154,7 +135,11 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
         tensors = load_file(weights)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{weights}: cannot be read ({error}); copy it again") from None
-    _check_tensors(weights, tensors, model)
+    if fault := misfit(tensors, model.state_dict()):
+        raise CheckpointError(
+            f"{weights}: {fault}; the weights and {CONFIG} do not belong together, or the file is "
+            "incomplete: copy the checkpoint again"
+        )
     model.load_state_dict(tensors)
     model.fingerprint = checkpoint_fingerprint(folder, sums)
     model.folder = folder

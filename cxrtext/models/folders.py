@@ -2,8 +2,7 @@
 
 A name of the hub is looked up in the local cache, and with the hub only if need be.  It may carry a
 revision, ``owner/model@revision``: a branch, a tag or a commit.  Without one ``PINNED`` says which
-is meant.  Where that is a branch or a tag, which can move, the commit that it stood for when the
-model was first loaded is noted in ``revisions.json`` and used from then on.
+is meant.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, HubError
-from cxrtext.files import write_json
 
 FORMAT = "cxrtext image-text model"
 VERSION = 1
@@ -103,20 +101,13 @@ def _offline_everywhere() -> bool:
 
 
 def _hub_folder(repository: str, revision: str | None, *, offline: bool) -> Path:
-    pinned = PINNED.get(repository, "main")
-    recorded = None if revision else _records().get(f"{repository}@{pinned}")
-    wanted = revision or recorded or pinned
-    folder = _cached_snapshot(repository, wanted)
-    if folder is None:
-        where = f" (as {_record_file()} has it)" if recorded else ""
-        missing = f"model '{repository}' at revision {wanted}{where} is not here"
-        if offline:
-            raise _hub_error(f"{missing}, and the hub may not be asked (offline)")
-        folder = _downloaded_snapshot(repository, wanted, missing)
-    commit = commit_of(folder)
-    if revision is None and recorded is None and commit is not None:
-        _record(f"{repository}@{pinned}", commit)
-    return folder
+    wanted = revision or PINNED.get(repository, "main")
+    if folder := _cached_snapshot(repository, wanted):
+        return folder
+    missing = f"model '{repository}' at revision {wanted} is not here"
+    if offline:
+        raise _hub_error(f"{missing}, and the hub may not be asked (offline)")
+    return _downloaded_snapshot(repository, wanted, missing)
 
 
 def _hub_error(message: str) -> HubError:
@@ -125,28 +116,6 @@ def _hub_error(message: str) -> HubError:
         "Download its folder where there is access and pass the path, or train a model on "
         "your reports: cxrtext pretrain-text REPORTS --out DIR"
     )
-
-
-def _record_file() -> Path:
-    return cache_folder() / "revisions.json"
-
-
-def _records() -> dict[str, str]:
-    """Commits by ``id@revision``; what cannot be read or is no commit is left out."""
-    try:
-        records = json.loads(_record_file().read_text(encoding="utf-8"))
-        items = records.items()
-    except (OSError, ValueError, AttributeError, RuntimeError):
-        return {}
-    return {k: v for k, v in items if isinstance(v, str) and _COMMIT.fullmatch(v)}
-
-
-def _record(name: str, commit: str) -> None:
-    """Note a commit, unless the cache cannot be written."""
-    try:
-        write_json(_record_file(), _records() | {name: commit})
-    except (OSError, RuntimeError):
-        return
 
 
 def _complete(folder: Path) -> bool:
@@ -189,16 +158,6 @@ def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
         raise _hub_error(
             f"{missing}, and the hub did not give it ({type(error).__name__})"
         ) from None
-
-
-def cache_folder() -> Path:
-    """Return the folder of this program's own model cache, which need not exist.
-
-    Raises:
-        RuntimeError: XDG_CACHE_HOME is not set, and the user has no home.
-    """
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if cache else Path.home() / ".cache") / "cxrtext" / "models"
 
 
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:

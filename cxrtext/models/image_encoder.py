@@ -1,5 +1,6 @@
 """Encoders that turn a radiograph into a grid of region embeddings: ResNets, and backbones."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -9,12 +10,123 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cxrtext.images.preprocessing import strided_offset
-from cxrtext.models.alignment import build_alignment
-from cxrtext.models.position import build_position
 
 if TYPE_CHECKING:
     from cxrtext.models.backbones import Backbone
     from cxrtext.models.features.feature_map import FeatureMap
+
+MAX_LAYERS = 2
+HEAD_WIDTH = 64
+"""Dimensions of one attention head."""
+
+
+class Alignment(nn.Module):
+    """Transformer layers over regions; each starts as the identity."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        heads = max(n for n in range(1, max(1, width // HEAD_WIDTH) + 1) if width % n == 0)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width,
+                heads,
+                dim_feedforward=2 * width,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(layers)
+        )
+        for layer in self.layers:
+            # What a new layer adds is zero, so that a model begins at its backbone's own features.
+            for last in (layer.self_attn.out_proj, layer.linear2):  # type: ignore[union-attr]
+                nn.init.zeros_(last.weight)  # type: ignore[union-attr, arg-type]
+                nn.init.zeros_(last.bias)  # type: ignore[union-attr, arg-type]
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Regions [B, h, w, C] of images, each having looked at the others: [B, h, w, C]."""
+        regions = features.flatten(1, 2)
+        for layer in self.layers:
+            regions = layer(regions)
+        return regions.view_as(features)
+
+
+def build_alignment(layers: int, width: int) -> Alignment | None:
+    """Make so many layers; none of 0."""
+    if not 0 <= layers <= MAX_LAYERS:
+        raise ValueError(f"alignment layers are 0 to {MAX_LAYERS}, not {layers}")
+    return Alignment(layers, width) if layers else None
+
+
+PositionName = Literal["none", "additive", "mlp"]
+POSITIONS: tuple[str, ...] = get_args(PositionName)
+"""The names that :func:`build_position` knows."""
+WAVES = 4
+"""Frequencies along an axis: half a wave over the grid, one, one and a half, two."""
+
+
+def waves(height: int, width: int, device: torch.device | None = None) -> Tensor:
+    """Sines and cosines of the centers of a grid's cells, [h, w, 4 · WAVES]."""
+    y, x = torch.meshgrid(
+        (torch.arange(height, device=device) + 0.5) / height,
+        (torch.arange(width, device=device) + 0.5) / width,
+        indexing="ij",
+    )
+    phases = torch.stack([math.pi * n * at for at in (x, y) for n in range(1, WAVES + 1)], dim=-1)
+    return torch.cat([phases.sin(), phases.cos()], dim=-1)
+
+
+def _waves_of(features: Tensor) -> Tensor:
+    _, height, width, _ = features.shape
+    return waves(height, width, features.device).to(features.dtype)
+
+
+class AdditivePosition(nn.Module):
+    """A linear map of the waves: the same at a place whatever is seen there."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.map = nn.Linear(4 * WAVES, dimension, bias=False)
+        nn.init.zeros_(self.map.weight)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """What is added to the embeddings of features [B, h, w, C]: [h, w, D]."""
+        added: Tensor = self.map(_waves_of(features))
+        return added
+
+
+class MlpPosition(nn.Module):
+    """Two layers over what is seen and where: "an effusion on the left" can be one direction."""
+
+    def __init__(self, channels: int, dimension: int) -> None:
+        super().__init__()
+        self.seen = nn.Linear(channels, dimension)
+        self.place = nn.Linear(4 * WAVES, dimension, bias=False)
+        self.second = nn.Linear(dimension, dimension, bias=False)
+        nn.init.zeros_(self.second.weight)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """What is added to the embeddings of features [B, h, w, C]: [B, h, w, D]."""
+        place = self.place(_waves_of(features))
+        added: Tensor = self.second(torch.relu(self.seen(features) + place))
+        return added
+
+
+def build_position(name: str, channels: int, dimension: int) -> nn.Module | None:
+    """Make the map of a name, of features [B, h, w, C] to what is added to [B, h, w, D].
+
+    "none" is None.
+    """
+    match name:
+        case "none":
+            return None
+        case "additive":
+            return AdditivePosition(dimension)
+        case "mlp":
+            return MlpPosition(channels, dimension)
+    raise ValueError(f"no position '{name}'; there are {', '.join(POSITIONS)}")
+
 
 Golden = Mapping[str, NDArray[Any]]
 """A drawn image, and what a backbone made of it."""

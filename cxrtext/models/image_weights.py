@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
 from cxrtext.models.image_encoder import ImageEncoder
-from cxrtext.models.weight_files import read_tensors
+from cxrtext.models.weight_files import SHOWN, check_finite, listed, misfit, read_tensors
 
 STEMS = {
     "conv1.weight": "layer1.0.conv1.weight",
@@ -23,7 +22,6 @@ _SHORTCUT = re.compile(r"layer(\d+)\.(\d+)\.downsample\.([01])\.(\w+)")
 _PROJECTION = re.compile(r"(?:module\.|model\.)?(?:image_encoder\.)?(projection\..+)")
 _COUNTER = "num_batches_tracked"
 _STEM = "embedder.embedder.convolution.weight"
-_SHOWN = 4
 
 
 def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
@@ -65,7 +63,8 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
         else:
             ignored.append(name)
     channels = _sum_channels(path, trunk)
-    fault = _difference(encoder.backbone.state_dict(), trunk)
+    # Files of before 2018 have no counters, and nothing is computed from them.
+    fault = misfit(trunk, encoder.backbone.state_dict(), lambda name: name.endswith(_COUNTER))
     if fault:
         raise CheckpointError(
             f"{path}: not the weights of this model's {_title(encoder)}: {fault}; choose weights "
@@ -73,8 +72,9 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
         )
     projection = _as_linear(projection)
     own = {f"projection.{n}": x for n, x in encoder.projection.state_dict().items()}
-    unfit = _difference(own, projection)
-    _check_finite(path, {**trunk, **({} if unfit else projection)})
+    unfit = misfit(projection, own)
+    values = {**trunk, **({} if unfit else projection)}
+    check_finite(path, {n: x for n, x in values.items() if not n.endswith(_COUNTER)})
     encoder.backbone.load_state_dict(trunk, strict=False)
     if not unfit:
         encoder.load_state_dict(projection, strict=False)
@@ -91,7 +91,7 @@ def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
         )
     if len(prefixes) > 1:
         raise CheckpointError(
-            f"{path}: holds {len(prefixes)} ResNets, under {_shown(prefixes)}; save the one that "
+            f"{path}: holds {len(prefixes)} ResNets, under {listed(prefixes)}; save the one that "
             "is wanted alone"
         )
     return prefixes[0]
@@ -135,34 +135,6 @@ def _as_linear(projection: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _difference(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> str:
-    """Say how tensors found differ from those wanted in name, kind and shape; "" if they fit."""
-    # Files of before 2018 have no counters, and nothing is computed from them.
-    missing = [n for n in wanted if n not in found and not n.endswith(_COUNTER)]
-    unknown = [n for n in found if n not in wanted]
-    parts = [
-        f"{len(names)} tensors {word} ({_shown(names)})"
-        for word, names in (("are missing", missing), ("are too many", unknown))
-        if names
-    ]
-    for name in wanted.keys() & found.keys():
-        if wanted[name].shape != found[name].shape:
-            parts.append(
-                f"{name} is {list(found[name].shape)} and should be {list(wanted[name].shape)}"
-            )
-            break
-        if wanted[name].is_floating_point() != found[name].is_floating_point():
-            parts.append(f"{name} is of type {found[name].dtype}")
-            break
-    return ", ".join(parts)
-
-
-def _check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        if not bool(torch.isfinite(tensor).all()):
-            raise CheckpointError(f"{path}: {name} holds values that are not finite")
-
-
 def _title(encoder: ImageEncoder) -> str:
     config = encoder.backbone.config
     return f"ResNet of {'-'.join(str(n) for n in config.depths or ())} {config.layer_type} blocks"
@@ -192,14 +164,9 @@ def _grouped(names: list[str]) -> str:
     for name in sorted(names):
         groups.setdefault(name.split(".")[0], []).append(name)
     return ", ".join(
-        ", ".join(group) if len(group) <= _SHOWN else f"{module}.* ({len(group)} tensors)"
+        ", ".join(group) if len(group) <= SHOWN else f"{module}.* ({len(group)} tensors)"
         for module, group in groups.items()
     )
-
-
-def _shown(names: list[str]) -> str:
-    more = f", … {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(repr(name) for name in names[:_SHOWN]) + more
 
 
 def prefixes_of_trunks(names: Iterable[str]) -> list[str]:

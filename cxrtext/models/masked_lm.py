@@ -109,7 +109,6 @@ def load_masked_language_model(
     folder, name = found_folder(name_or_path, offline=offline)
     found = read_text_folder(folder, ("bert",))
     model, tokenizer = _network(found), found.tokenizer
-    found.keep_copy()
     fingerprint = fingerprint_of(model, tokenizer)
     nn.Module.to(model, torch.device(device))
     return MaskedLanguageModel(model, tokenizer, name, fingerprint, commit_of(folder))
@@ -167,10 +166,9 @@ def _network(found: TextFolder) -> BertForMaskedLM:
     values = config.model_dump(exclude={"model_type", "position_embedding_type"})
     with torch.device("meta"):  # shapes only, no memory
         model = BertForMaskedLM(BertConfig(**values))
-    wanted = {name: value.shape for name, value in model.state_dict().items()}
     tied = config.tie_word_embeddings
     copies = {copy: of for copy, of in _TIED.items() if tied or not copy.endswith("weight")}
-    kept = fitted(source, completed(source, state, copies), wanted, _HARMLESS)
+    kept = fitted(source, completed(source, state, copies), model.state_dict(), _HARMLESS)
     model.load_state_dict(kept, strict=True, assign=True)
     # Two buffers that no checkpoint holds are still on the meta device.
     embeddings = model.bert.embeddings

@@ -19,7 +19,6 @@ from cxrtext.errors import CheckpointError
 from cxrtext.files import SUMS, check_folder
 from cxrtext.models.folders import (
     CONFIG,
-    PICKLED_WEIGHTS,
     POOLING,
     SAFE_WEIGHTS,
     commit_of,
@@ -32,7 +31,7 @@ from cxrtext.models.text_encoder import (
     EncoderConfig,
     text_config,
 )
-from cxrtext.models.weight_files import keep_copy, read_state
+from cxrtext.models.weight_files import check_finite, listed, misfit, read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 SPARE_ROWS, SPARE_SHARE = 256, 0.1
@@ -63,11 +62,6 @@ class TextFolder:
     tokenizer: Any
     source: Path
     state: Mapping[str, Any]
-
-    def keep_copy(self) -> None:
-        """Copy a pickle, once its content is checked, into the cache as safetensors."""
-        if self.source.name == PICKLED_WEIGHTS:
-            keep_copy(self.source, self.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +104,6 @@ def load_text_encoder(name_or_path: str | Path, *, offline: bool = False) -> Pre
     found = read_text_folder(folder)
     pooling = _pooling_of(folder, found.config.hidden_size)
     state = _encoder_state(found)
-    found.keep_copy()
     config = text_config(found.config.model_dump())
     return PretrainedText(config, state, found.tokenizer, pooling, name, commit_of(folder))
 
@@ -245,7 +238,7 @@ def _encoder_state(found: TextFolder) -> dict[str, Tensor]:
     if found.config.tie_word_embeddings:
         copies = {f"{family.decoder}weight": f"{prefix}embeddings.word_embeddings.weight"}
         state = completed(found.source, state, copies)
-    wanted = {f"{prefix}{name}": value.shape for name, value in network.state_dict().items()}
+    wanted = {f"{prefix}{name}": value for name, value in network.state_dict().items()}
     harmless = (*_HEADS, *(f"{prefix}{name}" for name in _BUFFERS))
     kept = fitted(found.source, state, wanted, harmless)
     return {name.removeprefix(prefix): tensor for name, tensor in kept.items()}
@@ -259,7 +252,7 @@ def only_tensors(source: Path, state: Mapping[Any, Any]) -> dict[str, Tensor]:
         if not (isinstance(name, str) and isinstance(value, Tensor))
     ]
     if orphans:
-        raise CheckpointError(f"{source}: not tensors: {_names(orphans)}")
+        raise CheckpointError(f"{source}: not tensors: {listed(orphans)}")
     return dict(state)
 
 
@@ -287,29 +280,16 @@ def completed(
 def fitted(
     source: Path,
     state: Mapping[str, Tensor],
-    wanted: Mapping[str, torch.Size],
+    wanted: Mapping[str, Tensor],
     harmless: tuple[str, ...],
 ) -> dict[str, Tensor]:
     """The tensors that are wanted, in float32; names with a harmless beginning may be extra."""
-    missing = [name for name in wanted if name not in state]
-    extra = [name for name in state if name not in wanted and not name.startswith(harmless)]
-    if missing or extra:
-        parts = [f"missing: {_names(missing)}"] if missing else []
-        parts += [f"unexpected: {_names(extra)}"] if extra else []
-        raise CheckpointError(
-            f"{source}: the tensors do not fit the configuration; {'; '.join(parts)}"
-        )
-    for name, shape in wanted.items():
-        if state[name].shape != shape:
-            raise CheckpointError(
-                f"{source}: {name} has shape {list(state[name].shape)}, the configuration asks "
-                f"for {list(shape)}"
-            )
-        if not state[name].is_floating_point() or not bool(state[name].isfinite().all()):
-            raise CheckpointError(f"{source}: {name} holds values that are no finite numbers")
-    return {name: state[name].to(torch.float32).contiguous() for name in wanted}
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+    kept = {
+        name: tensor
+        for name, tensor in state.items()
+        if name in wanted or not name.startswith(harmless)
+    }
+    if fault := misfit(kept, wanted):
+        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
+    check_finite(source, kept)
+    return {name: kept[name].to(torch.float32).contiguous() for name in wanted}

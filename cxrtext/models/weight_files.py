@@ -1,16 +1,11 @@
-"""Files of weights: safetensors, and pickles that are turned into safetensors once.
-
-A pickle that has been read and checked is copied as ``model.safetensors`` into this program's own
-cache, under the SHA-256 of the pickle, and the copy is used from then on.  Neither a user's model
-folder nor the hub's cache is ever written to.
-"""
+"""Files of weights: safetensors, sealed or not, and pickles read without running what they hold."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +15,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import SEAL, SUMS, file_problems, replacing, replacing_folder, seal_of, sha256
-from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS, cache_folder
+from cxrtext.files import SEAL, replacing, seal_of
+from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS
 
 _NOTES = "notes"
+SHOWN = 4
+"""Names that a message lists."""
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
 def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    """Read the weights of a model folder: safetensors, the copy of a pickle, or the pickle.
+    """Read the weights of a model folder: safetensors, or a pickle.
 
     Returns:
         The file they came from, and tensors by name.
@@ -40,55 +37,8 @@ def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
         except (SafetensorError, OSError) as error:
             raise CheckpointError(f"{safe}: not readable as safetensors ({error})") from None
     if pickled.is_file():
-        return _read_copy(pickled) or (pickled, _read_pickle(pickled))
+        return pickled, _read_pickle(pickled)
     raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
-
-
-def keep_copy(source: Path, state: Mapping[str, Tensor]) -> Path | None:
-    """Copy the tensors of a pickle, checked against the model, into the cache as safetensors.
-
-    Returns:
-        The copy, read again and found equal; None where the cache cannot be written.
-    """
-    # Tensors of a pickle may share memory, which safetensors refuses.
-    tensors = {
-        name: tensor.detach().clone(memory_format=torch.contiguous_format)
-        for name, tensor in state.items()
-    }
-    try:
-        path = _copy_of(source)
-        with replacing_folder(path.parent) as folder:
-            save_file(tensors, folder / path.name, metadata={"format": "pt"})
-            _check_equal(load_file(folder / path.name), state)
-    except (SafetensorError, OSError, RuntimeError, ValueError):
-        return None
-    return path
-
-
-def _copy_of(pickled: Path) -> Path:
-    return cache_folder() / sha256(pickled) / SAFE_WEIGHTS
-
-
-def _check_equal(copy: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-    same = copy.keys() == state.keys() and all(
-        copy[name].dtype == tensor.dtype and torch.equal(copy[name], tensor)
-        for name, tensor in state.items()
-    )
-    if not same:
-        raise ValueError("the copy differs from the pickle")
-
-
-def _read_copy(pickled: Path) -> tuple[Path, Mapping[str, Any]] | None:
-    """The copy of a pickle in the cache; None where there is none that can be read."""
-    try:
-        if not cache_folder().is_dir():
-            return None  # saves the digest
-        path = _copy_of(pickled)
-        if not (path.parent / SUMS).is_file() or file_problems(path.parent):
-            return None
-        return path, load_file(path)
-    except (SafetensorError, OSError, RuntimeError):
-        return None  # it is written again
 
 
 def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
@@ -201,3 +151,56 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
     if not isinstance(state, Mapping):
         raise CheckpointError(f"{path}: holds no tensors by name")
     return state
+
+
+def misfit(
+    found: Mapping[str, Tensor],
+    wanted: Mapping[str, Tensor],
+    spare: Callable[[str], bool] = lambda _: False,
+) -> str:
+    """In what the tensors of a file differ from those of a model, in one line; "" where they fit.
+
+    Names that are ``spare`` may be there or not.
+    """
+    return difference(
+        [name for name in wanted if name not in found and not spare(name)],
+        [name for name in found if name not in wanted and not spare(name)],
+        [
+            (name, found[name].shape, own.shape)
+            for name, own in wanted.items()
+            if name in found and found[name].shape != own.shape
+        ],
+    )
+
+
+def difference(
+    missing: Sequence[str],
+    extra: Sequence[str],
+    shapes: Sequence[tuple[str, Sequence[int], Sequence[int]]],
+) -> str:
+    """The line of :func:`misfit`; ``shapes``: of a tensor as it is, and as it should be."""
+    parts = [
+        f"{what}: {listed(names)}"
+        for what, names in (("missing", missing), ("unexpected", extra))
+        if names
+    ]
+    parts += [f"{n} has shape {list(is_)}, not {list(should)}" for n, is_, should in shapes[:1]]
+    return "; ".join(parts)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Some names, in quotes, and how many there are more."""
+    every = sorted(names)
+    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
+    return ", ".join(map(repr, every[:SHOWN])) + more
+
+
+def check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are not of floating point, or hold values that are not finite."""
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise CheckpointError(
+                f"{path}: {name} is of type {tensor.dtype}, not of floating point"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise CheckpointError(f"{path}: {name} holds values that are no finite numbers")

@@ -1,17 +1,132 @@
-"""The tables of an embedded data set."""
+"""The tables of an embedded data set.
 
+Labels are in the manner of CheXpert.  What a study shows is known, so its labels are 1 or 0.  What
+a report says follows the rules of CheXpert's labeler: a finding named as present is 1, named with a
+hedge before it (or "cannot be excluded" behind it) is -1, named as absent is 0, and not named is
+blank; over a report 1 goes before -1, and -1 before 0.
+
+Source: Irvin et al. 2019, section 3 (the rules are much simplified).
+"""
+
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cxrtext.phantom.claims import rho
-from cxrtext.phantom.labels import labels_from_state, labels_from_statements
+from cxrtext.phantom.claims import Claim, rho
 from cxrtext.phantom.render import PlacedBox
+from cxrtext.phantom.sentences.present import Statement
+from cxrtext.phantom.state import AXES, VALUES, State
 from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
 from cxrtext.records.labels import CHEXPERT
+
+MEANING: dict[str, dict[str, Callable[[Any], bool]]] = {
+    label: {
+        name: VALUES[name][0].__ne__
+        for name, axis in AXES.items()
+        if label == axis.finding or label in axis.labels
+    }
+    for label in CHEXPERT[1:]
+}
+"""Which values of which axes are the finding; phantoms have nothing under Pleural Other."""
+MEANING["Enlarged Cardiomediastinum"]["aorta"] = "tortuous".__eq__
+
+NAMED: dict[str, re.Pattern[str]] = {
+    label: re.compile(pattern, re.IGNORECASE)
+    for label, pattern in {
+        "Enlarged Cardiomediastinum": r"mediastin|tortuo|unfold|ectatic",
+        "Cardiomegaly": r"heart (?!failure)|cardi?omegal|cardiac|cardiothoracic|cardiomediastinal",
+        "Lung Opacity": r"opacit|opacif|infiltrate|airspace disease",
+        "Lung Lesion": r"nodul|\bmass(es)?\b|mass-like",
+        "Edema": r"edema|congestion|fluid overload|volume overload|heart failure|\bCHF|vascular",
+        "Consolidation": r"consolidation",
+        "Pneumonia": r"pneumonia|infecti",
+        "Atelectasis": r"atelect|volume loss|collapse",
+        "Pneumothorax": r"pneumothora",
+        "Pleural Effusion": r"effusion|pleural fluid|costophrenic|pleural space",
+        "Fracture": r"fracture|osseous|bony|bone",
+        "Support Devices": (
+            r"\btubes?\b|\bETT\b|\blines?\b|catheter|PICC|pace[mr]|pacing|wires|sternotomy|"
+            r"devices?\b|drain|intubat|extubat"
+        ),
+    }.items()
+}
+"""How a label's finding is named."""
+
+_HEDGE = re.compile(
+    r"\b(may|might|could|possibl[ey]|concerning for|suspicious for|suspected|versus|questionable|"
+    r"suspect)\b",
+    re.IGNORECASE,
+)
+_HEDGE_BEHIND = re.compile(r"cannot be excluded|is suspected|may be present", re.IGNORECASE)
+
+
+def shown(label: str, claim: Claim) -> bool | None:
+    """Whether a claim says that a label's finding is there; None where it leaves it open."""
+    axes = MEANING[label]
+    said = {axis: indices for axis, indices in claim.allowed if axis in axes}
+    if claim.negated:
+        return True if said and len(said) == len(claim.allowed) else None
+    truths = [{axes[axis](VALUES[axis][index]) for index in said[axis]} for axis in said]
+    if {True} in truths:
+        return True
+    return False if {False} in truths else None
+
+
+def said(statement: Statement) -> dict[str, int]:
+    """The labels that a sentence mentions: 1, 0 or -1."""
+    if statement.parts:
+        return joined(said(part) for part in statement.parts)
+    labels: dict[str, int] = {}
+    hedge = _HEDGE.search(statement.text)
+    behind = _HEDGE_BEHIND.search(statement.text)
+    for label, pattern in NAMED.items():
+        name = pattern.search(statement.text)
+        if not name:
+            continue
+        truth = shown(label, statement.claim)
+        hedged = (hedge and name.start() > hedge.start()) or (
+            behind and name.end() <= behind.start()
+        )
+        if hedged and truth is not False:
+            labels[label] = -1
+        elif truth is not None:
+            labels[label] = int(truth)
+    return labels
+
+
+def joined(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """The labels of several sentences: 1 before -1 before 0."""
+    labels: dict[str, int] = {}
+    for part in parts:
+        for label, value in part.items():
+            before = labels.get(label, 0)
+            labels[label] = value if before == 0 or value == 1 else before
+    return labels
+
+
+def labels_from_state(state: State) -> dict[str, int]:
+    """All fourteen labels of what a study shows; No Finding disregards devices."""
+    labels = {
+        label: int(any(true(getattr(state, axis)) for axis, true in axes.items()))
+        for label, axes in MEANING.items()
+    }
+    found = any(value for label, value in labels.items() if label != "Support Devices")
+    return {"No Finding": int(not found), **labels}
+
+
+def labels_from_statements(statements: Iterable[Statement]) -> dict[str, int | None]:
+    """All fourteen labels of what a report says; None where it says nothing.
+
+    No Finding is 1 where no other label but Support Devices is 1 or -1, and else blank.
+    """
+    labels = joined(said(statement) for statement in statements)
+    found = any(value for label, value in labels.items() if label != "Support Devices")
+    return {"No Finding": None if found else 1, **{label: labels.get(label) for label in MEANING}}
+
 
 TABLES = (
     "manifest.csv",

@@ -23,10 +23,9 @@ from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.text.finding_words import read_words
-from cxrtext.training.data.hard_sentences import with_turned_forms
 from cxrtext.training.data.loader import Examples, Look, collect, decoded_images, stored_images
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
-from cxrtext.training.data.short_sentences import SECTION, short_sentences, study_words
+from cxrtext.training.data.sentences import SECTION, short_sentences, study_words, with_turned_forms
 from cxrtext.training.initialization import (
     build_head,
     build_model,
@@ -49,9 +48,8 @@ from cxrtext.training.loop.resume import (
 from cxrtext.training.loop.steps import Listener
 from cxrtext.training.losses.loss_data import gather_extras, objective_files
 from cxrtext.training.losses.objective import Objective, build_objective
-from cxrtext.training.references import keep_references
 from cxrtext.training.step import PairLearner, build_learner, pair_job
-from cxrtext.training.trainer import Trainer
+from cxrtext.training.trainer import Trainer, keep_references
 from cxrtext.training.validation import check_best, zero_shot_of
 
 

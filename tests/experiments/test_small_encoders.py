@@ -9,7 +9,7 @@ from torch import nn
 
 from cxrtext.experiments.simclr.encoders import PickedConv2d, build_small_encoder
 from cxrtext.models.image_encoder import ARCHITECTURES, ImageEncoder
-from cxrtext.models.projection_head import ProjectionHead
+from cxrtext.training.image_pretraining.networks import ProjectionHead
 
 
 def count(module: nn.Module) -> int:

@@ -21,8 +21,7 @@ from cxrtext.index.search.hits import FirstOf
 from cxrtext.index.search.ranking import highest
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
-from cxrtext.models.similarity import similarity
-from cxrtext.models.similarity.query import LinearQuery
+from cxrtext.models.similarity import LinearQuery, similarity
 
 CASES = settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -33,12 +33,6 @@ def projection_head(hidden: int) -> dict[str, Tensor]:
     return {f"cls_projection_head.{name}": torch.randn(shape) for name, shape in shapes.items()}
 
 
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Copies of pickles and records of revisions do not go into the user's cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-
-
 @pytest.fixture
 def write_cxr_bert() -> WriteModel:
     """Writes a tiny model of CXR-BERT's layout, as the hub has it: the weights as a pickle."""

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from cxrtext.models.alignment import Alignment, build_alignment
-from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.image_encoder import Alignment, ImageEncoder, build_alignment
 
 
 def features(*shape: int) -> torch.Tensor:

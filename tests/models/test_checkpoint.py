@@ -62,19 +62,19 @@ def test_sentence_embeddings_do_not_depend_on_the_company(checkpoint: Path) -> N
 
 def test_a_missing_tensor(copy: Path) -> None:
     edit_tensors(copy, text_encoder__projection__bias=None)
-    with pytest.raises(CheckpointError, match="'text_encoder.projection.bias' is missing"):
+    with pytest.raises(CheckpointError, match="missing: 'text_encoder.projection.bias'"):
         load_model(copy)
 
 
 def test_an_extra_tensor(copy: Path) -> None:
     edit_tensors(copy, surplus=torch.zeros(1), surplus2=torch.zeros(1))
-    with pytest.raises(CheckpointError, match=r"'surplus' \(and 1 more\) is not part"):
+    with pytest.raises(CheckpointError, match="unexpected: 'surplus', 'surplus2'"):
         load_model(copy)
 
 
 def test_a_tensor_of_another_shape(copy: Path) -> None:
     edit_tensors(copy, text_encoder__projection__bias=torch.zeros(3))
-    with pytest.raises(CheckpointError, match=r"has shape \[3\], the model .* wants \[16\]"):
+    with pytest.raises(CheckpointError, match=r"has shape \[3\], not \[16\]"):
         load_model(copy)
 
 

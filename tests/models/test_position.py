@@ -12,8 +12,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.files import write_sums
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
-from cxrtext.models.image_encoder import ImageEncoder, RegionEncoder
-from cxrtext.models.position import POSITIONS, WAVES, waves
+from cxrtext.models.image_encoder import POSITIONS, WAVES, ImageEncoder, RegionEncoder, waves
 from cxrtext.training.initialization import build_model
 
 MAPS = [name for name in POSITIONS if name != "none"]

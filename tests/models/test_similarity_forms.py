@@ -8,17 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import cxrtext.models.similarity as forms
 from cxrtext.models.similarity import (
+    QUERIES,
     SIMILARITIES,
+    MlpQuery,
     attention_entropy,
+    build_query,
     lse_nl,
     lse_nl_of_bags,
     non_local_bags,
     region_scores,
     similarity,
 )
-from cxrtext.models.similarity import regions as in_tiles
-from cxrtext.models.similarity.query import QUERIES, MlpQuery, build_query
 from tests.grids import grid
 
 
@@ -58,8 +60,8 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets the limits so low that everything is computed in tiles of so many bytes."""
 
     def set_limits(tile: int) -> None:
-        monkeypatch.setattr(in_tiles, "PLAIN_BYTES", 0)
-        monkeypatch.setattr(in_tiles, "TILE_BYTES", tile)
+        monkeypatch.setattr(forms, "PLAIN_BYTES", 0)
+        monkeypatch.setattr(forms, "TILE_BYTES", tile)
 
     return set_limits
 

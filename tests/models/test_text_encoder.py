@@ -178,8 +178,8 @@ WORDS = "embeddings.word_embeddings.weight"
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (tensors(lambda s: s.pop(KEY)), f"missing: {KEY}$"),
-        (tensors(lambda s: s.update(extra=torch.ones(1))), "unexpected: extra$"),
+        (tensors(lambda s: s.pop(KEY)), f"missing: '{KEY}'$"),
+        (tensors(lambda s: s.update(extra=torch.ones(1))), "unexpected: 'extra'$"),
         (tensors(lambda s: s.update({KEY: torch.ones(2, 3)})), rf"{KEY} has shape \[2, 3\]"),
         (tensors(lambda s: s[KEY].fill_(torch.nan)), f"{KEY} holds values that are no finite"),
         (

@@ -18,7 +18,6 @@ from cxrtext.phantom.claims import (
     some,
     where,
 )
-from cxrtext.phantom.labels import labels_from_state, labels_from_statements, said
 from cxrtext.phantom.population import (
     CHANGING,
     FRAME,
@@ -35,7 +34,7 @@ from cxrtext.phantom.sentences.grammar import PHRASES, expand, fill, listed, mis
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
-from cxrtext.phantom.tables import write_tables
+from cxrtext.phantom.tables import labels_from_state, labels_from_statements, said, write_tables
 from cxrtext.records import CHEX5, read_labels, read_table
 from cxrtext.records.labels import CHEXPERT
 from cxrtext.text import split_sentences

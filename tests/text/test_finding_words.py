@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.phantom.labels import labels_from_state
 from cxrtext.phantom.studies import draw_studies
+from cxrtext.phantom.tables import labels_from_state
 from cxrtext.text.finding_words import (
     FindingWord,
     corpus_words,

@@ -20,8 +20,8 @@ from cxrtext.images.augment import augment
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.records import Rejects
-from cxrtext.training.data.hard_sentences import with_turned_forms
 from cxrtext.training.data.loader import Examples, Loader
+from cxrtext.training.data.sentences import with_turned_forms
 from cxrtext.training.image_text import Tables, gather_examples, look_of, read_tables, tokenizer
 from cxrtext.training.initialization import (
     build_head,

@@ -12,7 +12,7 @@ from cxrtext.phantom.tables import TRUTH_COLUMNS, truth_rows
 from cxrtext.phantom.truth import read_truth
 from cxrtext.records import ImageRecord, Sentence, write_table
 from cxrtext.text.entailment import entails, statement_of
-from cxrtext.training.losses.entailment import by_report, by_truth
+from cxrtext.training.losses.loss_data import by_report, by_truth
 
 STUDIES = draw_studies(40, 5)
 TEXTS = [

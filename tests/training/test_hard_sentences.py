@@ -15,8 +15,8 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Rejects, Sentence
 from cxrtext.training import train
 from cxrtext.training.data.batches import Pairs
-from cxrtext.training.data.hard_sentences import with_turned_forms
 from cxrtext.training.data.loader import Examples
+from cxrtext.training.data.sentences import with_turned_forms
 from cxrtext.training.image_text import gather_examples, look_of, read_tables, tokenizer
 from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.objective import build_objective

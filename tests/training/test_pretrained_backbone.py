@@ -16,13 +16,14 @@ from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPi
 from cxrtext.files import file_problems
 from cxrtext.images import Preprocessing
 from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
-from cxrtext.training.image_pretraining.backbone_folder import processor_of, write_backbone
 from cxrtext.training.image_pretraining.networks import (
     build_network,
     channels_of,
     grid_of,
+    processor_of,
     sines_and_cosines,
     stride_of,
+    write_backbone,
 )
 from cxrtext.training.image_pretraining.settings import VITS
 from cxrtext.training.loop.job import StepReport

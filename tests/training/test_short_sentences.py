@@ -10,7 +10,7 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Sentence, read_manifest
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training import train
-from cxrtext.training.data.short_sentences import SECTION, short_sentences, study_words
+from cxrtext.training.data.sentences import SECTION, short_sentences, study_words
 from cxrtext.training.image_text import read_tables
 
 WORDS = [

@@ -23,9 +23,9 @@ from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
-from cxrtext.models.projection_head import ProjectionHead
 from cxrtext.objectives.views import score_views, view_accuracy
 from cxrtext.training.data.loader import batch_rows
+from cxrtext.training.image_pretraining.networks import ProjectionHead
 from cxrtext.training.loop.device import autocast, choose_device
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of

@@ -17,9 +17,7 @@ from cxrtext.index.features.bounds import sketch
 from cxrtext.index.features.language import Language
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
-from cxrtext.models.similarity import region_scores
-from cxrtext.models.similarity.query import LinearQuery
-from cxrtext.models.similarity.regions import lse
+from cxrtext.models.similarity import LinearQuery, lse, region_scores
 
 PIECE_BYTES = 4 * 2**20
 """Regions in float32 that are worked on at once: with what is computed from them they stay in a

@@ -21,7 +21,12 @@ from cxrtext.errors import CheckpointError, line_of
 from cxrtext.files import check_listed
 from cxrtext.models.backbones.table import BACKBONES, Kind
 from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS
-from cxrtext.models.weight_files import keep_copy, read_state
+from cxrtext.models.weight_files import (
+    check_finite,
+    difference,
+    listed,
+    read_state,
+)
 
 _HEADS = (
     "classifier",
@@ -43,7 +48,6 @@ _BUFFERS = ("mask_token", "position_ids", "relative_position_index", "inv_freq",
 """Last parts of names that are left out: what masked pretraining used, and constants."""
 _NEEDLESS = ("mask_token", "num_batches_tracked")
 """Last parts of names that a file may lack, because nothing is computed from them here."""
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ def load_network(folder: Path) -> Network:
     _, model_class = kind.classes()
     with _quietly(), torch.random.fork_rng(devices=[]):
         try:
-            loaded: Any = model_class.from_pretrained(
+            made: Any = model_class.from_pretrained(
                 None,
                 config=config,
                 state_dict=dict(kept),
@@ -139,17 +143,14 @@ def load_network(folder: Path) -> Network:
                 output_loading_info=True,
                 **kind.build,
             )
-            model, info = loaded
+            model, info = made
         except (RuntimeError, ValueError, TypeError) as error:
             raise CheckpointError(
                 f"{source}: does not fit {folder / CONFIG}: {line_of(error)}"
             ) from None
     _check_loaded(source, info)
-    for name, tensor in model.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise CheckpointError(f"{source}: {name} holds values that are no finite numbers")
-    if source.name == PICKLED_WEIGHTS:
-        keep_copy(source, {name: x for name, x in state.items() if isinstance(x, Tensor)})
+    loaded = model.state_dict().items()
+    check_finite(source, {name: x for name, x in loaded if x.is_floating_point()})
     return Network(
         model,
         config,
@@ -185,7 +186,7 @@ def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, 
         )
     if len(prefixes) > 1:
         raise CheckpointError(
-            f"{source}: holds {len(prefixes)} models, under {_names(prefixes)}; save the one that "
+            f"{source}: holds {len(prefixes)} models, under {listed(prefixes)}; save the one that "
             "is wanted alone"
         )
     prefix = prefixes[0]
@@ -207,32 +208,18 @@ def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, 
     if unknown:
         raise CheckpointError(
             f"{source}: {len(unknown)} tensors are neither the {kind.model}'s nor of a head that "
-            f"is known: {_names(unknown)}"
+            f"is known: {listed(unknown)}"
         )
     return kept, ", ".join(f"{part} ({n})" for part, n in sorted(ignored.items()))
 
 
 def _check_loaded(source: Path, info: Mapping[str, Any]) -> None:
     """Refuse a file with a tensor too few, too many or of another shape."""
-    for name, found, wanted in sorted(info["mismatched_keys"]):
-        raise CheckpointError(
-            f"{source}: {name} has shape {list(found)}, the configuration asks for {list(wanted)}"
-        )
     missing = [x for x in info["missing_keys"] if x.split(".")[-1] not in _NEEDLESS]
-    extra = list(info["unexpected_keys"])
-    if missing or extra:
-        parts = [f"missing: {_names(missing)}"] if missing else []
-        parts += [f"unexpected: {_names(extra)}"] if extra else []
-        raise CheckpointError(
-            f"{source}: the tensors do not fit the configuration; {'; '.join(parts)}"
-        )
+    if fault := difference(missing, info["unexpected_keys"], sorted(info["mismatched_keys"])):
+        raise CheckpointError(f"{source}: the tensors do not fit the configuration; {fault}")
     for line in info.get("error_msgs") or ():
         raise CheckpointError(f"{source}: {str(line).splitlines()[0]}")
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in sorted(names)[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

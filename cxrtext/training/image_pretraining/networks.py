@@ -1,4 +1,4 @@
-"""The networks that `pretrain-image` trains, each an existing class of transformers.
+"""The networks that `pretrain-image` trains, each a class of transformers, and the folder of one.
 
 A Vision Transformer that begins from random weights learns slowly from a few thousand images. Two
 choices of its first weights help, and leave the class as it is: places that are sines and cosines
@@ -7,14 +7,46 @@ what is like and near (Trockman and Kolter, Mimetic initialization, arXiv:2305.0
 """
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cxrtext.files import replacing_folder, write_json, write_text
+from cxrtext.images import Preprocessing
 from cxrtext.models.image_encoder import STRIDES as RESNET_STRIDES
 from cxrtext.models.image_encoder import ImageEncoder
-from cxrtext.training.image_pretraining.settings import VITS
+from cxrtext.training.image_pretraining.settings import VITS, ImagePretrainSettings
+
+
+class ProjectionHead(nn.Module):
+    """Linear maps with ReLU between them; the caller brings what it gives to unit length.
+
+    ``sizes`` are of each linear map, the last D; with ``norm`` a batch norm stands before each
+    ReLU, as in the CCL-K paper's heads.
+    """
+
+    def __init__(self, features: int, sizes: tuple[int, ...], *, norm: bool = False) -> None:
+        super().__init__()
+        if not sizes or min(sizes) < 1:
+            raise ValueError(f"a head needs one size or more, each at least 1, not {sizes}")
+        layers: list[nn.Module] = []
+        before = features
+        for size in sizes[:-1]:
+            layers.append(nn.Linear(before, size, bias=not norm))
+            layers.extend([nn.BatchNorm1d(size)] if norm else [])
+            layers.append(nn.ReLU(True))
+            before = size
+        self.layers = nn.Sequential(*layers, nn.Linear(before, sizes[-1]))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Project features, [B, F] -> [B, D]."""
+        projected: Tensor = self.layers(features)
+        return projected
+
 
 SELF, SPREAD = 0.7, 0.7
 """Of queries and keys: how much of their product is the identity, and how much is noise."""
@@ -103,3 +135,109 @@ def sines_and_cosines(side: int, width: int) -> Tensor:
     along = torch.cat([angles.sin(), angles.cos()], dim=1)
     rows, columns = along.repeat_interleave(side, dim=0), along.repeat(side, 1)
     return torch.cat([rows, columns], dim=1)
+
+
+LAID_OUT = (*VITS, "resnet18", "resnet50")
+"""Networks that a configuration of transformers describes; ``resnet-narrow`` has no max pooling,
+and none says that."""
+BILINEAR = 2
+"""Pillow's number of the filter that :class:`~cxrtext.images.Preprocessing` resizes with."""
+
+_README = """\
+---
+license: other
+library_name: transformers
+pipeline_tag: image-feature-extraction
+tags: [chest-x-ray, cxrtext]
+---
+
+# {name}
+
+A network for frontal chest radiographs, trained by `cxrtext pretrain-image`. It is no medical
+device.
+
+License: none comes with it. What may be done with it follows from the terms of the images and
+reports that it was trained on; who passes it on writes the license here, and in the first lines.
+
+{lines}
+
+Input: one channel, gray values from 0 (black, air) to 1 (white, bone); the shorter side resized to
+{resize} pixels (bilinear, as Pillow does it, in 8 bits), the center {crop} x {crop} pixels cut out,
+{mean} subtracted, and divided by {std}; `preprocessor_config.json` says the same.{regions}
+
+```
+cxrtext encode MANIFEST --backbone FOLDER --out FEATURES
+```
+"""
+_REGIONS = """
+
+Output: [CLS], then a region for each patch, row by row. Training pooled the regions; nothing was
+asked of [CLS] itself."""
+
+
+def has_layout(settings: ImagePretrainSettings) -> bool:
+    """Whether transformers can say what the network is, and what it is given."""
+    # Others cut the center out of the whole image, we out of the center square: where the
+    # difference is odd these are a pixel apart.
+    return settings.image in LAID_OUT and (settings.resize - settings.crop) % 2 == 0
+
+
+def write_backbone(
+    folder: Path, network: Any, preprocessing: Preprocessing, lines: Sequence[str]
+) -> None:
+    """Write ``config.json``, ``model.safetensors``, ``preprocessor_config.json``, ``README.md``.
+
+    Args:
+        folder: Replaced as a whole; its name is the network's in the README.
+        network: A model of transformers.
+        lines: What it was trained on, for the README.
+    """
+    with replacing_folder(folder) as temporary:
+        with _without_bars():
+            network.save_pretrained(temporary)
+        write_json(temporary / "preprocessor_config.json", processor_of(preprocessing))
+        text = _README.format(
+            name=folder.name,
+            lines="\n".join(f"- {line}" for line in lines),
+            regions=_REGIONS if network.config.model_type == "vit" else "",
+            **preprocessing.to_dict(),
+        )
+        write_text(temporary / "README.md", text)
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Keep transformers from drawing progress bars."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def processor_of(preprocessing: Preprocessing) -> dict[str, Any]:
+    """The same preparation in the words of transformers' image processors.
+
+    Where ``resize - crop`` is even, square images come out equal bit for bit, and of others a
+    pixel in a hundred may be one gray level apart: Pillow keeps the place of our center
+    square in 32 bits.
+    """
+    size, side = preprocessing.resize, preprocessing.crop
+    return {
+        "image_processor_type": "BitImageProcessor",
+        "do_convert_rgb": False,
+        "do_resize": True,
+        "size": {"shortest_edge": size},
+        "resample": BILINEAR,
+        "do_center_crop": True,
+        "crop_size": {"height": side, "width": side},
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [preprocessing.mean],
+        "image_std": [preprocessing.std],
+    }

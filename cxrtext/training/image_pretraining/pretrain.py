@@ -17,14 +17,16 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.models.weight_files import save_sealed
 from cxrtext.records import ImageRecord, Rejects, read_manifest, write_table
 from cxrtext.text.finding_words import write_words
-from cxrtext.training.image_pretraining.backbone_folder import has_layout, write_backbone
 from cxrtext.training.image_pretraining.learning import (
+    FindingAuc,
     FindingJob,
     ImageSet,
     ViewJob,
     build_job,
+    finding_aucs,
+    view_numbers,
 )
-from cxrtext.training.image_pretraining.networks import stride_of
+from cxrtext.training.image_pretraining.networks import has_layout, stride_of, write_backbone
 from cxrtext.training.image_pretraining.settings import (
     VITS,
     ImagePretrainSettings,
@@ -37,7 +39,6 @@ from cxrtext.training.image_pretraining.targets import (
     targets_of_labels,
     targets_of_words,
 )
-from cxrtext.training.image_pretraining.validation import FindingAuc, finding_aucs, view_numbers
 from cxrtext.training.loop.device import choose_device, choose_precision
 from cxrtext.training.loop.folder import MetricsLog, draw_curves, own_folder
 from cxrtext.training.loop.job import StepReport

@@ -20,11 +20,6 @@ from tests import small_backbones
 Tensors = dict[str, torch.Tensor]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return small_backbones.write(tmp_path / "small", "dinov2")
@@ -117,8 +112,7 @@ def test_the_digest_is_of_contents(folder: Path, tmp_path: Path) -> None:
         {f"dinov2.{n}": x for n, x in reversed(tensors.items())}, pickled / "pytorch_model.bin"
     )
     reset(pickled, auto_map={"AutoModel": "code.Model"}, transformers_version="4")
-    for _ in range(2):  # the pickle, and then its copy
-        assert load_backbone(pickled).digest == first.digest
+    assert load_backbone(pickled).digest == first.digest
     digests = {first.digest, load_backbone(folder, size=35).digest}
     reset(folder, layer_norm_eps=1e-5)
     digests.add(load_backbone(folder).digest)
@@ -205,7 +199,7 @@ def test_sizes_that_would_leave_out_a_margin_are_refused(
         ({"num_hidden_layers": 3}, "do not fit the configuration; missing: 'encoder.layer"),
         ({"num_hidden_layers": 1}, "unexpected: 'encoder.layer"),
         ({"hidden_size": 26}, "has shape"),
-        ({"image_size": 35}, "embeddings.position_embeddings has shape [1, 17, 24], the conf"),
+        ({"image_size": 35}, "embeddings.position_embeddings has shape [1, 17, 24], not "),
     ],
 )
 def test_configurations_that_do_not_fit_are_refused(

@@ -1,0 +1,320 @@
+"""Image–sentence similarity from region–sentence scores.
+
+``regions`` is [B, N, D], unit vectors; ``texts`` is [S, D], unit vectors; ``lam`` is λ, the
+sharpness of the soft maximum; ``query`` is the query map of the bags, whose None is q = r.  Scores
+come as [S, B]: sentences in rows, images in columns, in [−1, 1] before γ².  They are computed in
+float32 at least, also where half precision comes in or autocast is on: in bfloat16 many regions
+tie for the critical one.  Of equal regions the first is critical.  Large matrices are computed in
+tiles, with the same result.  A λ that is not above 0 is a ``ValueError``.
+
+Source: Wang et al. 2023, LSE+NL; docs/decisions/05-similarity.md.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+PLAIN_BYTES = 32 * 2**20
+"""Largest [S, B, N] of region scores that autograd may keep between forward and backward; above it
+scores are computed in tiles, and once more in the backward pass."""
+
+TILE_BYTES = 4 * 2**20
+"""Size of one tile's region scores on a CPU: they stay in its cache."""
+DEVICE_TILE_BYTES = 64 * 2**20
+"""The same on other devices, where few large products are better than many small ones."""
+Score = Callable[..., Tensor]
+"""Takes tensors of images [b, N, ...] and texts [s, D], and gives [s, b]."""
+
+
+def region_scores(regions: Tensor, texts: Tensor) -> Tensor:
+    """Score every region against every sentence: the grounding maps [S, B, N], in [−1, 1]."""
+    B, N, D = regions.shape
+    with without_autocast(regions):
+        products = full_precision(texts) @ full_precision(regions).reshape(B * N, D).T
+        return products.view(len(texts), B, N)
+
+
+def lse(region_scores: Tensor, lam: float) -> Tensor:
+    """Soft maximum over regions, ``(1/λ) log( (1/N) Σ_n exp(λ h_n) )``.
+
+    Of [..., N], between the mean and the maximum; λ, above 0, is nearer the maximum where large.
+    """
+    check_lam(lam)
+    return lse_of_scaled(lam * region_scores, lam)
+
+
+def lse_of_scaled(scaled: Tensor, lam: float) -> Tensor:
+    """:func:`lse` of scores [..., N] that have been multiplied by λ."""
+    return (torch.logsumexp(scaled, dim=-1) - math.log(scaled.shape[-1])) / lam
+
+
+def check_lam(lam: float) -> None:
+    """Raise ``ValueError`` unless λ is above 0."""
+    if not lam > 0:
+        raise ValueError(f"lam must be above 0, got {lam}")
+
+
+def full_precision(tensor: Tensor) -> Tensor:
+    """Bring half precision to float32, and leave float32 and float64."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
+    """Turn autocast off, where it is on, for the device of a tensor."""
+    kind = tensor.device.type
+    on = torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if on else nullcontext()
+
+
+def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
+    """Apply a function of images and sentences to a tile of them at a time, where they are many.
+
+    A score depends on its own image and its own sentence alone, so tiles change nothing but the
+    memory.  It is about ``TILE_BYTES`` times a small number in forward and backward, beside the
+    inputs, the scores and their gradients: where gradients are asked for, a tile keeps nothing but
+    its inputs, and the backward pass computes it again.  ``images`` have one row an image, the
+    first of them [B, N, D].
+    """
+    first = images[0]
+    sentence_bytes = first.shape[1] * max(first.element_size(), 4)  # of one image's region scores
+    keeps = torch.is_grad_enabled()  # the query map may learn where the embeddings do not
+    tile_bytes = TILE_BYTES if first.device.type == "cpu" else DEVICE_TILE_BYTES
+    if len(first) * len(texts) * sentence_bytes <= (PLAIN_BYTES if keeps else tile_bytes):
+        return score(*images, texts)
+    most_sentences = max(1, tile_bytes // sentence_bytes)
+    most_images = max(1, most_sentences // max(1, len(texts)))
+    # Splits, not slices: the gradient of a split is joined once, not added up in full size.
+    groups = list(zip(*(x.split(most_images) for x in images), strict=True))
+    rows = [
+        torch.cat([_score_tile(score, keeps, *group, part) for group in groups], dim=1)
+        for part in texts.split(most_sentences)
+    ]
+    return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+
+def _score_tile(score: Score, keeps: bool, *inputs: Tensor) -> Tensor:
+    if not keeps:
+        return score(*inputs)
+    scores: Tensor = checkpoint(score, *inputs, use_reentrant=False)
+    return scores
+
+
+QueryName = Literal["linear", "mlp", "none"]
+QUERIES: tuple[str, ...] = get_args(QueryName)
+"""The names that :func:`build_query` knows."""
+
+
+class LinearQuery(nn.Linear):
+    """``q = W r``, which starts as a multiple of r.
+
+    ``sharpness`` is what ``⟨q_n, q_c⟩ / √D`` is at first for equal regions.  With q = r it is
+    ``1 / √D``, so that every bag is close to the mean region.
+    """
+
+    def __init__(self, dimension: int, sharpness: float) -> None:
+        super().__init__(dimension, dimension, bias=False)
+        with torch.no_grad():
+            nn.init.eye_(self.weight).mul_(math.sqrt(sharpness * math.sqrt(dimension)))
+
+
+class MlpQuery(nn.Module):
+    """``q = tanh(W₂ relu(W₁ r))``, the query map of dual-stream MIL (Li et al. 2021)."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(dimension, dimension)
+        self.second = nn.Linear(dimension, dimension)
+
+    def forward(self, regions: Tensor) -> Tensor:
+        """Map regions [..., D] to queries [..., D], each entry in [−1, 1]."""
+        return torch.tanh(self.second(torch.relu(self.first(regions))))
+
+
+def build_query(name: str, dimension: int, sharpness: float | None = None) -> nn.Module | None:
+    """Make the query map of a name, of regions [..., D] to queries [..., D].
+
+    "none" is q = r; a ``sharpness`` of None starts "linear" there.
+    """
+    match name:
+        case "linear":
+            return LinearQuery(
+                dimension, 1 / math.sqrt(dimension) if sharpness is None else sharpness
+            )
+        case "mlp":
+            return MlpQuery(dimension)
+        case "none":
+            return None
+    raise ValueError(f"no query map '{name}'; there are {', '.join(QUERIES)}")
+
+
+Query = Callable[[Tensor], Tensor]
+"""A map of regions [..., D] to queries [..., d], each region by itself."""
+_SMALLEST_NORM = 1e-12
+
+
+def non_local_bags(regions: Tensor, query: Query | None = None) -> Tensor:
+    """The bag ``r̄_c`` of each region c: all regions, weighted by their likeness to c.
+
+    ``w_n = softmax_n( ⟨q_n, q_c⟩ / √d )``, ``r̄_c = normalize( Σ_n w_n r_n )``.  Bags depend on the
+    image alone and are computed once an image, not once an image–sentence pair.
+
+    Of regions [..., N, D], as unit vectors [..., N, D] in the order of the critical region.
+    """
+    queries = _queries(regions, query)
+    with without_autocast(regions):
+        weights = F.softmax(_likeness(queries, queries), dim=-1)  # [..., c, n]
+        return F.normalize(weights @ full_precision(regions), dim=-1, eps=_SMALLEST_NORM)
+
+
+def attention_entropy(regions: Tensor, query: Query | None = None) -> Tensor:
+    """How evenly an image's regions share the weights of its bags.
+
+    The mean over critical regions c of the entropy of ``w`` over log N, [B]; 1 for an image of one
+    region.  Near 1 every bag is the mean region, whatever the sentence; near 0 it is one region.
+    Either way NL has collapsed.  That of q = r is near 1 for any unit vectors, because
+    ⟨r_n, r_c⟩ / √D is at most 1 / √D.
+    """
+    N = regions.shape[-2]
+    queries = _queries(regions, query)
+    with without_autocast(regions):
+        if N == 1:
+            return queries.new_ones(queries.shape[:-2])
+        log_weights = F.log_softmax(_likeness(queries, queries), dim=-1)  # [..., c, n]
+        entropies = -(log_weights.exp() * log_weights).sum(dim=-1)
+        return (entropies.mean(dim=-1) / math.log(N)).clamp(0.0, 1.0)
+
+
+def non_local(scores: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
+    """Score [S, B] of the bag of each pair's critical region, ``⟨r̄_c, t⟩``, ``c = argmax_n h_n``.
+
+    ``scores`` are region–sentence scores h, [S, B, N].
+    """
+    return non_local_at(scores.argmax(dim=-1), bags, texts)
+
+
+def non_local_of(critical: Tensor, regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:
+    """NL from critical regions [S, B], by whichever number of bags an image is the smaller."""
+    if len(texts) < regions.shape[1]:
+        return _non_local_of_pairs(critical, regions, texts, query)
+    return non_local_at(critical, non_local_bags(regions, query), texts)
+
+
+def _non_local_of_pairs(
+    critical: Tensor, regions: Tensor, texts: Tensor, query: Query | None
+) -> Tensor:
+    """NL where sentences are fewer than regions: S bags an image, of the critical regions only."""
+    queries = _queries(regions, query)
+    with without_autocast(regions):
+        of_critical = _rows(queries, critical.T)  # [B, S, d]
+        weights = F.softmax(_likeness(of_critical, queries), dim=-1)  # [B, S, N]
+        bags = weights @ full_precision(regions)  # [B, S, D], not yet unit vectors
+        norms = torch.linalg.vector_norm(bags, dim=-1).clamp_min(_SMALLEST_NORM)
+        scores: Tensor = torch.linalg.vecdot(bags, full_precision(texts)) / norms
+        return scores.T
+
+
+def non_local_at(critical: Tensor, bags: Tensor, texts: Tensor) -> Tensor:
+    """``⟨r̄_c, t⟩`` of critical regions [S, B]: gathered, or multiplied out, by the smaller."""
+    if bags.shape[-1] > bags.shape[-2]:  # [S, B, N] is smaller than [S, B, D]
+        return region_scores(bags, texts).gather(-1, critical[..., None]).squeeze(-1)
+    with without_autocast(bags):
+        chosen = _rows(full_precision(bags), critical.T)  # [B, S, D]
+        scores: Tensor = torch.linalg.vecdot(chosen, full_precision(texts))
+        return scores.T
+
+
+def _rows(of_images: Tensor, indices: Tensor) -> Tensor:
+    """Rows [B, S, d] of [B, N, d] by their indices [B, S]."""
+    B, N, d = of_images.shape
+    starts = torch.arange(B, device=indices.device)[:, None] * N
+    # As a look-up this is several times faster than gather with an expanded index.
+    return F.embedding(indices + starts, of_images.reshape(B * N, d))
+
+
+def _queries(regions: Tensor, query: Query | None) -> Tensor:
+    return full_precision(regions if query is None else query(regions))
+
+
+def _likeness(queries: Tensor, others: Tensor) -> Tensor:
+    return queries @ others.mT / math.sqrt(queries.shape[-1])
+
+
+SimilarityName = Literal["global", "max", "lse", "nl", "lse+nl"]
+SIMILARITIES: tuple[str, ...] = get_args(SimilarityName)
+"""The names that :func:`similarity` knows."""
+
+
+def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = None) -> Tensor:
+    """LSE+NL, ``(s_LSE + s_NL) / 2``, without γ²."""
+    check_lam(lam)
+    return in_tiles(partial(_lse_nl, lam=lam, query=query), [regions], texts)
+
+
+def lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> Tensor:
+    """:func:`lse_nl` with the bags at hand, as an index keeps them."""
+    check_lam(lam)
+    return in_tiles(partial(_lse_nl_of_bags, lam=lam), [regions, bags], texts)
+
+
+def similarity(
+    name: str, regions: Tensor, texts: Tensor, lam: float, query: Query | None = None
+) -> Tensor:
+    """Score every sentence against every image with one of :data:`SIMILARITIES`.
+
+    "global" is that of the mean region, "max" of the best one.
+    """
+    match name:
+        case "global":
+            return _global(regions, texts)
+        case "max":
+            return in_tiles(_max, [regions], texts)
+        case "lse":
+            check_lam(lam)
+            return in_tiles(partial(_lse, lam=lam), [regions], texts)
+        case "nl":
+            return in_tiles(partial(_nl, query=query), [regions], texts)
+        case "lse+nl":
+            return lse_nl(regions, texts, lam, query)
+    raise ValueError(f"no similarity '{name}'; there are {', '.join(SIMILARITIES)}")
+
+
+def _global(regions: Tensor, texts: Tensor) -> Tensor:
+    with without_autocast(regions):
+        return full_precision(texts) @ F.normalize(full_precision(regions).mean(dim=1), dim=-1).T
+
+
+def _max(regions: Tensor, texts: Tensor) -> Tensor:
+    scores = region_scores(regions, texts)
+    # Unlike amax, which shares the gradient among equal regions.
+    return scores.gather(-1, scores.argmax(dim=-1, keepdim=True)).squeeze(-1)
+
+
+def _lse(regions: Tensor, texts: Tensor, lam: float) -> Tensor:
+    return lse_of_scaled(region_scores(regions, texts).mul_(lam), lam)
+
+
+def _nl(regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:
+    critical = region_scores(regions, texts).argmax(dim=-1)
+    return non_local_of(critical, regions, texts, query)
+
+
+def _lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None) -> Tensor:
+    scores = region_scores(regions, texts)
+    critical = scores.argmax(dim=-1)
+    # In place: no second [S, B, N] is kept for the backward pass.
+    soft = lse_of_scaled(scores.mul_(lam), lam)
+    return (soft + non_local_of(critical, regions, texts, query)) / 2
+
+
+def _lse_nl_of_bags(regions: Tensor, bags: Tensor, texts: Tensor, lam: float) -> Tensor:
+    scores = region_scores(regions, texts)
+    critical = scores.argmax(dim=-1)
+    soft = lse_of_scaled(scores.mul_(lam), lam)
+    return (soft + non_local_at(critical, bags, texts)) / 2
