@@ -16,6 +16,7 @@ import torch
 from filelock import FileLock
 from PIL import Image
 
+from tests.readers import kept_readers, own_readers
 from tests.warm import Warm
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -66,6 +67,20 @@ def one_core() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
         patch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def readers() -> Iterator[None]:
+    """Processes that decode images outlive a test."""
+    with kept_readers():
+        yield
+
+
+@pytest.fixture
+def without_kept_readers() -> Iterator[None]:
+    """Processes that decode images start and end with what wants them."""
+    with own_readers():
         yield
 
 

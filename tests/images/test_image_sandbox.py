@@ -22,6 +22,8 @@ from cxrtext.images.sandbox import SandboxPool
 from cxrtext.images.sandbox_worker import name_of
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("without_kept_readers")
+
 Make = Callable[..., bytes]
 
 # A worker in which files of some names do what no test file can be made to do on every machine.

@@ -53,7 +53,9 @@ def test_a_file_and_its_indexed_image_give_the_same_answers(
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+def started(
+    without_kept_readers: None, monkeypatch: pytest.MonkeyPatch
+) -> list[subprocess.Popen[bytes]]:
     """The processes that a test starts."""
     processes: list[subprocess.Popen[bytes]] = []
     plain = subprocess.Popen.__init__
