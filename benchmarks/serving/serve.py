@@ -56,7 +56,7 @@ def serving_process(
         *(sys.executable, "-c", "from cxrtext_cli.main import main; main()", "serve"),
         *("--port", "0", "--index", str(index)),
         *(() if model is None else ("--model", str(model))),
-        *("--rate-limit", "0", "--queue", "128"),
+        *("--rate-limit", "0"),
         *extra,
     ]
     with subprocess.Popen(

@@ -30,7 +30,7 @@ def test_recipes_are_listed_and_shown(cxrtext: Command) -> None:
     listed = cxrtext("benchmark").stdout.splitlines()
     assert [line.split()[0] for line in listed[2:]] == list(recipe_names())
     assert "25,596" in next(line for line in listed if line.startswith("nih "))
-    shown = cxrtext("benchmark", "rsna", "--show").stdout
+    shown = cxrtext("benchmark", "rsna").stdout
     assert shown == load_recipe("rsna").text
 
 

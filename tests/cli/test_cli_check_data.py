@@ -60,8 +60,6 @@ def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path)
 def test_second_run_reads_nothing_again(
     cxrtext: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cxrtext("check-data", data, "--no-cache").returncode == 0
-    assert not (data / ".check-data.sqlite").exists()
     assert cxrtext("check-data", data).returncode == 0
     database = sqlite3.connect(data / ".check-data.sqlite")
     assert database.execute("SELECT count(*) FROM facts").fetchone() == (3,)
@@ -73,7 +71,7 @@ def test_second_run_reads_nothing_again(
     monkeypatch.setattr("cxrtext.images.sandbox.SandboxPool.ask", read_anew)
     assert cxrtext("check-data", data).returncode == 0
     with pytest.raises(AssertionError):
-        cxrtext("check-data", data, "--no-cache")
+        cxrtext("check-data", data, "--cache", data / "other.sqlite")
 
 
 def test_pictures_can_be_left_out(cxrtext: Command, data: Path, tmp_path: Path) -> None:
@@ -87,6 +85,5 @@ def test_wrong_input_is_refused(refused: Callable[..., str], data: Path, tmp_pat
     assert "no such file or folder" in refused("check-data", tmp_path / "gone")
     assert "holds no manifest.csv" in refused("check-data", data / "images")
     assert "ends in .html or .json" in refused("check-data", data, "--out", "page.pdf")
-    assert "not both" in refused("check-data", data, "--no-cache", "--cache", tmp_path / "c")
     assert "no such file" in refused("check-data", data, "--labels", tmp_path / "gone.csv")
     assert "a table ends in" in refused("check-data", data / "images/a.png")

@@ -55,13 +55,13 @@ def test_every_kind_of_query(cxrtext: Command, archive: Path, data_folder: Path)
     assert both[0]["image"] == "images/s04.png"
     like = found(cxrtext, "--image-id", "images/s04.png", "--other-patients", *at)
     assert "images/s04.png" not in {row["image"] for row in like}
-    pages = [found(cxrtext, "Effusion.", "-k", 5, "--offset", n, *at) for n in (0, 5)]
-    assert pages[0] + pages[1] == found(cxrtext, "Effusion.", *at)
+    first = found(cxrtext, "Effusion.", "-k", 5, *at)
+    assert first == found(cxrtext, "Effusion.", *at)[:5]
     fast = cxrtext("search", "Effusion.", "--mode", "fast", *at)
     assert "candidates only" in fast.stderr
     said = found(cxrtext, "Left pleural effusion.", "--target", "sentences", "-k", 1, *at)
     assert said[0]["sentence"] == "Left pleural effusion."
-    least = found(cxrtext, "Effusion.", "--min-score", pages[0][2]["score"], *at)
+    least = found(cxrtext, "Effusion.", "--min-score", first[2]["score"], *at)
     assert len(least) == 3
     assert found(cxrtext, "Effusion.", "--where", "age > 1000", *at) == []
 

@@ -29,7 +29,7 @@ check-data DATA --out page.pdf
 check-data DATA --reports GONE
 check-data DATA --labels GONE
 check-data DATA --boxes GONE
-check-data DATA --cache c --no-cache
+check-data DATA --cache DATA
 backup EMPTY --out new
 backup INDEX --out FILE
 backup INDEX --out DATA
@@ -140,7 +140,7 @@ listen FILE
 listen new --index GONE
 listen new --peers GONE
 benchmark none CHECKPOINT --data DATA
-benchmark nih
+benchmark nih --data DATA
 benchmark nih CHECKPOINT
 benchmark nih GONE --data DATA
 benchmark nih CHECKPOINT --data GONE

@@ -28,12 +28,11 @@ def check_data(
     ] = True,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Where to keep what was seen; .check-data.sqlite by default."),
+        typer.Option(
+            help="Where to keep what was seen; .check-data.sqlite in the folder by default."
+        ),
         NEW_FILE,
     ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Read every image anew; keep nothing.")
-    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
     allow_outside: AllowOutside = False,
     as_json: AsJson = False,
@@ -44,10 +43,7 @@ def check_data(
     """
     from cxrtext.datasets.checking import CheckOptions, check_ending, write_check
     from cxrtext.datasets.checking import check_data as check
-    from cxrtext.errors import ConfigError
 
-    if cache is not None and no_cache:
-        raise ConfigError("give --cache or --no-cache, not both")
     if out is not None:
         check_ending(out)
     options = CheckOptions(
@@ -57,7 +53,6 @@ def check_data(
         allow_outside=allow_outside,
         pictures=pictures and out is not None and out.suffix.lower() != ".json",
         cache=cache,
-        keep_cache=not no_cache,
     )
     with Stages() as stages:
         report = check(data, options, stages.show)

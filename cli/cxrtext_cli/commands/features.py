@@ -62,7 +62,6 @@ def encode(
     views: Annotated[
         int, typer.Option(min=1, help="Views of each image: the center crop, and drawn ones.")
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the views and of the sample.")] = 0,
     precision: Annotated[
         Arithmetic, typer.Option(help="Of the backbone; bfloat16 where the processor has it.")
     ] = Arithmetic.FLOAT32,
@@ -93,7 +92,6 @@ def encode(
         grid=grid,
         reduce=reduce,
         views=views,
-        seed=seed,
         precision=precision.value,
         shard=shard,
         max_rejected=max_rejected,

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def benchmark(
     name: Annotated[
         str | None,
-        typer.Argument(help="Recipe: a name or a .yaml file; without one the recipes are shown."),
+        typer.Argument(
+            help="Recipe: a name or a .yaml file; alone it is printed. Without: the names."
+        ),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
@@ -43,7 +45,6 @@ def benchmark(
         typer.Option(help="Folder for recipe.json, report.html and the others; benchmark-NAME."),
         NEW_FOLDER,
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print the recipe of NAME.")] = False,
     subset: Annotated[
         bool,
         typer.Option(
@@ -77,7 +78,7 @@ def benchmark(
     from cxrtext.evaluation.recipes import load_recipe
 
     recipe = load_recipe(name)
-    if show:
+    if checkpoint is None and data is None:
         typer.echo(recipe.text, nl=False)
         return
     if checkpoint is None or data is None:

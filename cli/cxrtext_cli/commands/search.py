@@ -75,7 +75,6 @@ def search(
         str | None, typer.Option(help="Filter, such as \"age > 60 and sex = 'F'\".")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of results.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Results to skip, for the next page.")] = 0,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
     unique: Annotated[Unique | None, typer.Option(help="One result a patient, ...")] = None,
     other_patients: Annotated[
@@ -124,7 +123,7 @@ def search(
             for far in service.unlike_sentences(asked):
                 say_unlike("a sentence", far, UNLIKE_SENTENCE)
             if target is Target.SENTENCES:
-                options: SentenceOptions = {"where": where, "offset": offset}
+                options: SentenceOptions = {"where": where}
                 if min_score is not None:
                     options["min_score"] = min_score
                 rows = _sentences(service, query, embedded, k, options)
@@ -136,7 +135,6 @@ def search(
                     wanted,
                     k,
                     where=where,
-                    offset=offset,
                     min_score=min_score,
                     unique=unique.value if unique else None,
                     exclude_patients=[known[1].patient_id] if known and other_patients else (),

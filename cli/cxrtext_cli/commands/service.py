@@ -70,7 +70,6 @@ def serve(
         ANY_PATH,
     ] = None,
     readers: Annotated[int, typer.Option(min=1, max=64, help="Processes that decode images.")] = 2,
-    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait for the model.")] = 64,
     rate_limit: Annotated[
         int, typer.Option(min=0, help="Requests a minute that a key may make; 0 for any number.")
     ] = 1200,
@@ -128,7 +127,6 @@ def serve(
         cors_origins=tuple(cors_origin or ()),
         rate_limit=rate_limit,
         max_body_bytes=max_megabytes * 2**20,
-        queue_limit=queue,
         readers=readers,
         drain_seconds=drain_seconds,
         metrics=metrics,
