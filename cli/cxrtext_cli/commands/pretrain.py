@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from cxrtext.training.image_pretraining.pretrain import ImagePretrainSummary
 
 
-SHOWN = 3
-"""Sentences with a gap that are shown."""
-
-
 def pretrain_text(
     reports: Annotated[
         Path,
@@ -109,9 +105,6 @@ def pretrain_text(
         )
     if summary.warning:
         typer.echo(f"warning: {summary.warning}")
-    for filled in summary.fill_mask[:SHOWN]:
-        words = ", ".join(f"{word.word} {word.probability:.2f}" for word in filled.words[:3])
-        typer.echo(f"{filled.template}  {words}")
 
 
 def pretrain_image(

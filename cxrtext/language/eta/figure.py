@@ -1,4 +1,4 @@
-"""The figure that shows what a class probability means for its corpus."""
+"""The figure by which a class probability can be checked: η against how often sentences occur."""
 
 from __future__ import annotations
 
@@ -29,105 +29,12 @@ BLUE, VERMILION, GREEN, GRAY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", 
 
 GRAYS = ["#E2E2E2", "#7A7A7A", "#161616"]  # the first is seen on white: a single sentence
 
-MIN_EXPECTED = 1e-3
-"""Expected false negatives below which a decile is drawn at the edge of its panel."""
-
 
 def _min_eta(report: EtaReport) -> float:
     """Return the left end of the η axes: a hundredth of a repeat in the corpus, or all there is."""
     eta = report.eta
     least = 0.01 / float(report.count.sum())
     return float(min(max(float(eta.min()), least), 0.2 * report.a))
-
-
-def _draw_log_likelihood(axes: Axes, report: EtaReport) -> None:
-    """Draw how log p is distributed over sentences and over distinct sentences."""
-    log_p, count = report.log_likelihood, report.count
-    least = min(float(np.quantile(log_p, 0.01)), float(log_p.max()) - 1.0)
-    edges = np.linspace(least, max(float(log_p.max()), least + 1.0), 51).tolist()
-    clipped = np.maximum(log_p, least)
-    share = 100.0 * count / count.sum()
-    axes.hist(clipped, edges, weights=share, color=BLUE, alpha=0.55, label="all sentences")
-    style: Any = {"histtype": "step", "color": VERMILION, "linewidth": 1.8}
-    equal = np.full(len(count), 100.0 / len(count))
-    axes.hist(clipped, edges, weights=equal, label="distinct sentences", **style)
-    axes.set(
-        title="How likely the sentences are",
-        xlabel="log-likelihood log p (nats)",
-        ylabel="share of sentences (%)",
-    )
-    if float(log_p.min()) < least:
-        axes.set_xlabel("log-likelihood log p (nats)\nthe first bar holds all that is lower")
-    axes.legend(loc="upper left")
-
-
-def _draw_eta(axes: Axes, report: EtaReport, median: float) -> None:
-    """Draw the share of sentences whose η is larger than a value."""
-    least, most = _min_eta(report), 1.5 * report.a
-    # On a grid, because a path through millions of sentences makes a huge file.
-    grid = np.geomspace(least, most, 500)
-    eta = report.eta
-    order = np.argsort(eta, kind="stable")
-    above = len(eta) - np.searchsorted(eta[order], grid, side="right")
-    for weight, color, name in (
-        (report.count[order].astype(np.float64), BLUE, "all sentences"),
-        (np.ones(len(order)), VERMILION, "distinct sentences"),
-    ):
-        of_largest = np.r_[0.0, np.cumsum(weight[::-1])]
-        share = 100.0 * of_largest[above] / of_largest[-1]
-        axes.step(grid, share, where="post", color=color, linewidth=1.8, label=name)
-    if median > least:
-        axes.axvline(median, color=GRAY, linewidth=1, linestyle=":", label=f"median {median:.2g}")
-    axes.set_xscale("log")
-    axes.set(
-        xlim=(least, most),
-        ylim=(0, 103),
-        title="How large the class probability is",
-        xlabel="class probability η",
-        ylabel="share of sentences with a larger η (%)",
-    )
-    axes.legend(loc="lower left")
-
-
-def _draw_false_negatives(axes: Axes, statistics: EtaStatistics, batch_size: int) -> None:
-    """Draw the false negatives that an anchor of each decile has to expect."""
-    numbers = np.array([decile.number for decile in statistics.deciles])
-    found = [decile.false_negatives for decile in statistics.deciles]
-    same = "the very same sentence (lower bound)"
-    series = (
-        ([one.expected for one in found], BLUE, "-", "by η"),
-        ([one.same_expected for one in found], VERMILION, "--", same),
-    )
-    for values, color, line, name in series:
-        expected = np.array(values)
-        drawn = np.maximum(expected, MIN_EXPECTED)
-        axes.plot(numbers, drawn, line, color=color, linewidth=1.4, zorder=2)
-        inside = expected >= MIN_EXPECTED
-        if inside.any():
-            axes.plot(numbers[inside], drawn[inside], "o", color=color, markersize=7, label=name)
-        if not inside.all():  # an empty line that is not clipped would spoil the layout
-            axes.plot(
-                numbers[~inside],
-                drawn[~inside],
-                "v",
-                color=color,
-                markerfacecolor="white",
-                markersize=8,
-                clip_on=False,
-                label=None if inside.any() else name,
-            )
-    axes.axhline(1.0, color=GRAY, linewidth=1, linestyle=":")
-    axes.annotate("one in every batch", (0.6, 1.08), color=GRAY, fontsize=9.5)
-    axes.set_yscale("log")
-    axes.set(
-        xlim=(0.5, 10.5),
-        ylim=(MIN_EXPECTED, max(20.0, batch_size)),
-        xticks=range(1, 11),
-        title="False negatives an anchor has to expect",
-        xlabel="decile of log p (1 least likely, 10 likeliest)\nopen mark: below the axis",
-        ylabel=f"expected among {batch_size - 1} negatives",
-    )
-    axes.legend(loc="upper left")
 
 
 def _means(report: EtaReport) -> Floats:
@@ -234,9 +141,7 @@ STYLE: Any = {
 
 
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
-    """Draw what a class probability means for a corpus, and return its statistics.
-
-    Four panels and a caption.
+    """Draw η against how often sentences occur, and return the statistics of the corpus.
 
     Raises:
         ConfigError: The file has another ending.
@@ -247,17 +152,13 @@ def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
     check_target(path)
     statistics = eta_statistics(report)
     with mpl.rc_context(STYLE), replacing(path) as temporary:
-        figure = Figure(figsize=(13.5, 10.5), dpi=120, layout="constrained")
-        panels = [figure.add_subplot(2, 2, number) for number in range(1, 5)]
-        _draw_log_likelihood(panels[0], report)
-        _draw_eta(panels[1], report, statistics.median_eta)
-        _draw_frequency(panels[2], report)
-        _draw_false_negatives(panels[3], statistics, report.batch_size)
+        figure = Figure(figsize=(8.0, 6.0), dpi=160, layout="constrained")
+        _draw_frequency(figure.add_subplot(), report)
         # A model's name may hold a dollar sign, which is no mathematics.
         text = (
             f"η = {report.a:.3g} · p^{report.k:.3g} over {statistics.n_sentences:,} sentences "
             f"({statistics.n_distinct:,} distinct, {statistics.repeated:,} of them seen more than "
-            f"once), scored by {report.model}; batches of {report.batch_size}."
+            f"once),\nscored by {report.model}"
         )
         figure.supxlabel(text, x=0.01, ha="left", fontsize=10.5, parse_math=False)
         # Without the date, so that equal input gives equal files; PNG has none, and no such key.

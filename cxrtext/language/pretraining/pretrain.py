@@ -12,12 +12,6 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from cxrtext.files import only_one, replacing_folder, write_json
 from cxrtext.language.corpus import Corpus, read_corpus
 from cxrtext.language.pretraining.batches import HeldOutSplit, cut_to_window, hold_out
-from cxrtext.language.pretraining.report import (
-    PretrainSummary,
-    fill_masks,
-    measure_coverage,
-    write_report,
-)
 from cxrtext.language.pretraining.settings import (
     INITIAL_SCALE,
     KIND,
@@ -31,6 +25,7 @@ from cxrtext.language.pretraining.settings import (
     choose_shape,
 )
 from cxrtext.language.pretraining.state import PretrainState
+from cxrtext.language.pretraining.summary import PretrainSummary, measure_coverage
 from cxrtext.language.pretraining.train import (
     PretrainRun,
     batches_per_epoch,
@@ -158,7 +153,6 @@ def _summary(
         perplexity=round(perplexity, 3),
         coverage=measure_coverage(run.tokenizer, run.training),
         held_out_coverage=measure_coverage(run.tokenizer, run.validation),
-        fill_mask=fill_masks(run.model, run.tokenizer),
         resumed_from_step=run.first,
         seconds=round(time.monotonic() - started, 1),
     )
@@ -167,11 +161,9 @@ def _summary(
 def _write(out: Path, run: PretrainRun, summary: PretrainSummary, state: PretrainState) -> None:
     """Write the folder; only then is the state of the run removed."""
     training = asdict(summary) | {"settings": state.settings}
-    del training["fill_mask"]
     with replacing_folder(out) as folder:
         save_masked_language_model(run.model, run.tokenizer, folder)
         write_json(folder / "training.json", training)
-        write_report(folder, summary)
     state.remove()
 
 
@@ -205,8 +197,7 @@ def pretrain_text(
     Args:
         reports: A CSV or Parquet table of reports.
         out: The folder to write: ``config.json``, ``model.safetensors``, the tokenizer's files
-            ``training.json``, and the report as ``report.md`` and ``report.json``.  A model that
-            was trained here before is replaced.
+            and ``training.json``.  A model that was trained here before is replaced.
         base: A hub id or model folder to fine-tune; its vocabulary and size are kept, a projection
             head is left out.
         size: "compact" (3 layers of 192) or "demo" (2 layers of 128); without ``base`` only.
