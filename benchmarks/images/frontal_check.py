@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +29,7 @@ from torch import Tensor, nn
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image
-from cxrtext.images.frontal import FRONTAL, KINDS, look
-from cxrtext.images.frontal.network import SIDE, Network, write_network
+from cxrtext.images.frontal import FRONTAL, KINDS, SIDE, Network, look
 from cxrtext.phantom import write_phantoms
 
 WEIGHTS = Path(__file__).parents[2] / "cxrtext/images/frontal/weights.npz"
@@ -74,7 +74,7 @@ def drawings(kinds: Sequence[str], count: int, seed: int) -> Tensor:
 
 
 class Model(nn.Module):
-    """The network of `cxrtext.images.frontal.network`, to be trained."""
+    """The network of `cxrtext.images.frontal`, to be trained."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -300,6 +300,18 @@ def train(manifests: Sequence[Path], steps: int, out: Path) -> None:
             print(f"step {step}: loss {loss.item():.3f}, right {right:.3f}, {seconds:.0f} s")
     save(model, out)
     print(f"{out}: {out.stat().st_size} bytes")
+
+
+def write_network(network: Network) -> bytes:
+    """Give a network as a file of 16-bit floats."""
+    arrays = {}
+    for kind, layer in (("conv", network.convolutions), ("dense", network.dense)):
+        for number, (weights, biases) in enumerate(layer):
+            arrays[f"{kind}{number}.weight"] = weights.astype(np.float16)
+            arrays[f"{kind}{number}.bias"] = biases.astype(np.float16)
+    buffer = BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
 
 
 def save(model: Model, out: Path) -> None:

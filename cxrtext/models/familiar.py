@@ -121,21 +121,13 @@ def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """A Gaussian whose variance is the same in all but a few directions.
+    """A Gaussian whose variance is the same in all but a few directions."""
 
-    Args:
-        mean: [d], of the values.
-        scale: [d], their standard deviations.
-        axes: [k, d], orthonormal directions of greatest variance, of values in these units.
-        variances: [k], along them.
-        rest: The variance along any other direction.
-    """
-
-    mean: Rows
-    scale: Rows
-    axes: Rows
-    variances: Rows
-    rest: float
+    mean: Rows  # [d], of the values
+    scale: Rows  # [d], their standard deviations
+    axes: Rows  # [k, d], orthonormal directions of greatest variance, of values in these units
+    variances: Rows  # [k], along them
+    rest: float  # the variance along any other direction
 
     def distances(self, values: Rows) -> Rows:
         """Mahalanobis distances of values [n, d] over √d, [n]: about 1 for those it was fitted to.

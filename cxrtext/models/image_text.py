@@ -31,38 +31,27 @@ BACKBONE = "backbone"
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """What a model is made of; a checkpoint's ``config.json`` holds it.
-
-    Args:
-        text: The fields of the text encoder's configuration (``text_config``).
-        dimension: D, of the joint space.
-        aggregator: How region scores become one score.
-        query: The query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r).
-        gamma_sq: Initial γ².
-        max_tokens: Longest sentence in word pieces, special tokens included.
-        preprocessing: How an image is prepared.
-        text_head: From the text encoder's state to the joint space: "linear", or "mlp" of two
-            layers.
-        position: How the place of a region enters its embedding: "none", "additive" or "mlp".
-        pooling: What a sentence's state is: "cls", its first piece's, or "mean", of all pieces.
-        alignment: Alignment layers over the regions, 0 to 2.
-        backbone: Of the image encoder :data:`BACKBONE`, which backbone it is (its ``note``, without
-            a folder) and, under ``reduce``, to what its regions are reduced.
-    """
+    """What a model is made of; a checkpoint's ``config.json`` holds it."""
 
     image: str
-    text: Mapping[str, Any]
-    dimension: int = 128
-    aggregator: str = "lse+nl"
+    text: Mapping[str, Any]  # the fields of the text encoder's configuration (text_config)
+    dimension: int = 128  # D, of the joint space
+    aggregator: str = "lse+nl"  # how region scores become one score
     lam: float = 10.0
+    # the query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r)
     query: str = "linear"
-    gamma_sq: float = 14.0
-    max_tokens: int = 96
-    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    gamma_sq: float = 14.0  # initial γ²
+    max_tokens: int = 96  # longest sentence in word pieces, special tokens included
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)  # how an image is prepared
+    # from the text encoder's state to the joint space: "linear", or "mlp" of two layers
     text_head: str = "linear"
+    # how the place of a region enters its embedding: "none", "additive" or "mlp"
     position: str = "none"
+    # what a sentence's state is: "cls", its first piece's, or "mean", of all pieces
     pooling: str = "cls"
-    alignment: int = 0
+    alignment: int = 0  # alignment layers over the regions, 0 to 2
+    # of the image encoder `BACKBONE`, which backbone it is (its note, without a folder) and, under
+    # reduce, to what its regions are reduced
     backbone: Mapping[str, Any] | None = None
 
     @property

@@ -37,21 +37,16 @@ PROJECTION = 128
 
 @dataclass(frozen=True, slots=True)
 class MaskedLanguageModel:
-    """A masked language model ready for use.
+    """A masked language model ready for use."""
 
-    Args:
-        model: The network, in evaluation mode; ``model.bert`` is the encoder without a head.
-        name: What it was asked for by: a hub id or a folder's name.
-        fingerprint: SHA-256 over configuration, weights and vocabulary; the same weights have the
-            same fingerprint in either file format.
-        revision: The hub's commit that it came from; None for a folder.
-    """
-
+    # the network, in evaluation mode; model.bert is the encoder without a head
     model: BertForMaskedLM
     tokenizer: BertTokenizer
-    name: str
+    name: str  # what it was asked for by: a hub id or a folder's name
+    # SHA-256 over configuration, weights and vocabulary; the same weights have the same fingerprint
+    # in either file format
     fingerprint: str
-    revision: str | None = None
+    revision: str | None = None  # the hub's commit that it came from; None for a folder
 
     @property
     def window(self) -> int:

@@ -34,15 +34,10 @@ EMBEDDED_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Images that scores are compared with.
+    """Images that scores are compared with."""
 
-    Args:
-        rows: [n, N, …], their regions as :func:`cxrtext.models.regions.pack` gives them.
-        source: "validation" or "index".
-    """
-
-    rows: NDArray[Any]
-    source: str
+    rows: NDArray[Any]  # [n, N, …], their regions as `cxrtext.models.regions.pack` gives them
+    source: str  # "validation" or "index"
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -40,22 +40,14 @@ SCALE_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    """Some of the images asked for.
+    """Some of the images asked for."""
 
-    Args:
-        rows: [b], their places in the list of paths.
-        sizes: [b], height and width of the original of each, in pixels.
-        regions: [b, N, D], unit vectors, on the model's device.
-        squares: [b], the 8-bit squares [1, R, R] that were embedded.
-        failed: Place and reason of each image that could not be read.
-        known_looks: [b, 192], where they are kept in place of squares.
-    """
-
-    rows: list[int]
-    sizes: list[tuple[int, int]]
-    regions: Tensor
-    squares: list[Square]
-    failed: list[tuple[int, str]]
+    rows: list[int]  # [b], their places in the list of paths
+    sizes: list[tuple[int, int]]  # [b], height and width of the original of each, in pixels
+    regions: Tensor  # [b, N, D], unit vectors, on the model's device
+    squares: list[Square]  # [b], the 8-bit squares [1, R, R] that were embedded
+    failed: list[tuple[int, str]]  # place and reason of each image that could not be read
+    # [b, 192], where they are kept in place of squares
     known_looks: NDArray[np.float64] | None = None
 
     def looks(self, preprocessing: Preprocessing) -> NDArray[np.float64]:

@@ -74,21 +74,13 @@ class MPNetKeys(EncoderConfig):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of text encoders.
+    """A family of text encoders."""
 
-    Args:
-        keys: What is read of its configuration.
-        config: The name of transformers' class of configurations.
-        network: That of its encoder.
-        prefix: What stands before the encoder's names where it was saved with a head.
-        decoder: The head's copy of the embeddings, in such a file.
-    """
-
-    keys: type[EncoderConfig]
-    config: str
-    network: str
-    prefix: str
-    decoder: str
+    keys: type[EncoderConfig]  # what is read of its configuration
+    config: str  # the name of transformers' class of configurations
+    network: str  # that of its encoder
+    prefix: str  # what stands before the encoder's names where it was saved with a head
+    decoder: str  # the head's copy of the embeddings, in such a file
 
     def build(self, values: Mapping[str, Any]) -> Any:
         """The encoder, without a pooling layer, with random weights."""

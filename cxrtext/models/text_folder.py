@@ -47,42 +47,26 @@ _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids", "pooler.")
 
 @dataclass(frozen=True, slots=True)
 class TextFolder:
-    """What a folder holds, the parts compared with each other.
+    """What a folder holds, the parts compared with each other."""
 
-    Args:
-        family: One of :data:`~cxrtext.models.text_encoder.FAMILIES`.
-        config: What is read of its configuration.
-        tokenizer: As transformers' own class of the family has it.
-        source: The file of the weights.
-        state: What that holds, not yet checked.
-    """
-
-    family: str
-    config: EncoderConfig
-    tokenizer: Any
-    source: Path
-    state: Mapping[str, Any]
+    family: str  # one of FAMILIES
+    config: EncoderConfig  # what is read of its configuration
+    tokenizer: Any  # as transformers' own class of the family has it
+    source: Path  # the file of the weights
+    state: Mapping[str, Any]  # what that holds, not yet checked
 
 
 @dataclass(frozen=True, slots=True)
 class PretrainedText:
-    """A text encoder to start from.
+    """A text encoder to start from."""
 
-    Args:
-        config: What a checkpoint keeps of its configuration.
-        state: Its tensors in float32, by the names of the encoder alone.
-        tokenizer: Its tokenizer.
-        pooling: How a sentence-transformers folder says that states are pooled; None elsewhere.
-        name: What it was asked for by: a hub id or a folder's name.
-        revision: The hub's commit that it came from; None for a folder.
-    """
-
-    config: dict[str, Any]
-    state: dict[str, Tensor]
+    config: dict[str, Any]  # what a checkpoint keeps of its configuration
+    state: dict[str, Tensor]  # its tensors in float32, by the names of the encoder alone
     tokenizer: Any
+    # how a sentence-transformers folder says that states are pooled; None elsewhere
     pooling: str | None
-    name: str
-    revision: str | None = None
+    name: str  # what it was asked for by: a hub id or a folder's name
+    revision: str | None = None  # the hub's commit that it came from; None for a folder
 
 
 def load_text_encoder(name_or_path: str | Path, *, offline: bool = False) -> PretrainedText:

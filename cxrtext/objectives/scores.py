@@ -57,18 +57,13 @@ def positive_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Scores seen from the positive.
+    """Scores seen from the positive."""
 
-    Args:
-        positive: The positive's score, [A].
-        negatives: The other scores minus the positive's, [A, C]; −inf at the positive itself and
-            where there is no candidate.  Subtracting first keeps small losses accurate.
-        count: How many negatives a row has, [A], of the type of the scores.
-    """
-
-    positive: Tensor
+    positive: Tensor  # the positive's score, [A]
+    # the other scores minus the positive's, [A, C]; −inf at the positive itself and where there is
+    # no candidate.  Subtracting first keeps small losses accurate
     negatives: Tensor
-    count: Tensor
+    count: Tensor  # how many negatives a row has, [A], of the type of the scores
 
 
 def rows_of(scores: Tensor, column: Tensor) -> Rows:

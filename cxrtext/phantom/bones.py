@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.anatomy import Anatomy, knob_place
-from cxrtext.phantom.body import Body
+from cxrtext.phantom.anatomy import Anatomy, Body, knob_place
 from cxrtext.phantom.shapes import Map, Polygon, bump, polygons, ramp, window
 
 Floats = NDArray[np.float64]

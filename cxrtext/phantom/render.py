@@ -5,8 +5,7 @@ from zlib import crc32
 
 import numpy as np
 
-from cxrtext.phantom.anatomy import Anatomy, lay_out
-from cxrtext.phantom.body import Body, sample_body
+from cxrtext.phantom.anatomy import Anatomy, Body, lay_out, sample_body
 from cxrtext.phantom.bones import bones
 from cxrtext.phantom.findings import DRAWN, HIDING, soften
 from cxrtext.phantom.findings.cardiopulmonary import mediastinal_shift, pneumothorax, pruned

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.anatomy import Anatomy, Lung
-from cxrtext.phantom.body import Body
+from cxrtext.phantom.anatomy import Anatomy, Body, Lung
 from cxrtext.phantom.shapes import Map, Stroke, blob, blur, bump, ramp, strokes, texture, window
 
 CARINA = 0.335  # v of the lower end of the trachea

@@ -167,8 +167,6 @@ def write_image(job: Job, study: PhantomStudy) -> list[PlacedBox]:
             # Noise hardly compresses, so that a higher level costs much time for little.
             gray.save(temporary, format="PNG", compress_level=2)
         else:
-            from cxrtext.phantom.write import save_dicom
-
             save_dicom(temporary, picture, study, job.seed)
     return placed_boxes(effects)
 

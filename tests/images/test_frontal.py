@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from cxrtext.images import Preprocessing, read_image
-from cxrtext.images.frontal import KINDS, look
-from cxrtext.images.frontal.network import prepare
+from cxrtext.images.frontal import KINDS, look, prepare
 from cxrtext.phantom import write_phantoms
 
 Gray = npt.NDArray[np.float32]

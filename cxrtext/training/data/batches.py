@@ -25,23 +25,15 @@ MASKED_SHARE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Some sentences of similar length.
+    """Some sentences of similar length."""
 
-    Args:
-        input_ids: [n, T].
-        attention_mask: [n, T], 1 on word pieces.
-        lengths: Word pieces of each sentence.
-        masked_ids: [n, T], the pieces with some masked, for the masked-language-model loss.
-        masked_at: [m], where the masked pieces are in [n · T].
-        states: [n, H], float16, what a locked text encoder made of them.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    lengths: tuple[int, ...]
+    input_ids: Tensor  # [n, T]
+    attention_mask: Tensor  # [n, T], 1 on word pieces
+    lengths: tuple[int, ...]  # word pieces of each sentence
+    # [n, T], the pieces with some masked, for the masked-language-model loss
     masked_ids: Tensor | None = None
-    masked_at: Tensor | None = None
-    states: Tensor | None = None
+    masked_at: Tensor | None = None  # [m], where the masked pieces are in [n · T]
+    states: Tensor | None = None  # [n, H], float16, what a locked text encoder made of them
 
     @property
     def attention(self) -> Tensor | None:
@@ -67,40 +59,29 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """S sentences and B images, S >= B; the first B sentences belong to images 0 to B − 1.
+    """S sentences and B images, S >= B; the first B sentences belong to images 0 to B − 1."""
 
-    Args:
-        image_of: [S], the image (column of the scores) that each sentence belongs to.
-        eta: [S], class probability of each sentence.
-        labels: [B, F], boolean, the findings of each image's study.
-        vectors: [S, d], unit text vectors, for the similarity of texts.
-        true: [S, B], boolean, the images that each sentence is known to be true of.
-        metadata: [B, M], float32: standardized numbers, and categories as whole numbers.
-        same: [S, B], where findings are shared, or the sentence is true; with the following what an
-            objective makes of the above (``Objective.relate``).
-        similarity: [S, B], cosines of texts.
-        clusters: [B], of the metadata.
-        kernel: [B, B], Gram matrix of the metadata.
-        rounds: The first sentence of each image, the second of those that have one, and so on.
-        turned: [T], which sentences have a turned form, a hard negative (``hard_sentences``).
-        hard: [T], scores of those forms with the images of their sentences, scaled by γ².
-        undefined: Why no step can be taken with this kernel; "" where one can.
-    """
-
-    image_of: Tensor
-    eta: Tensor
-    labels: Tensor | None = None
-    vectors: Tensor | None = None
+    image_of: Tensor  # [S], the image (column of the scores) that each sentence belongs to
+    eta: Tensor  # [S], class probability of each sentence
+    labels: Tensor | None = None  # [B, F], boolean, the findings of each image's study
+    vectors: Tensor | None = None  # [S, d], unit text vectors, for the similarity of texts
+    # [S, B], boolean, the images that each sentence is known to be true of
     true: Tensor | None = None
+    # [B, M], float32: standardized numbers, and categories as whole numbers
     metadata: Tensor | None = None
+    # [S, B], where findings are shared, or the sentence is true; with the following what an
+    # objective makes of the above (Objective.relate)
     same: Tensor | None = None
-    similarity: Tensor | None = None
-    clusters: Tensor | None = None
-    kernel: Tensor | None = None
+    similarity: Tensor | None = None  # [S, B], cosines of texts
+    clusters: Tensor | None = None  # [B], of the metadata
+    kernel: Tensor | None = None  # [B, B], Gram matrix of the metadata
+    # the first sentence of each image, the second of those that have one, and so on
     rounds: tuple[Tensor, ...] = ()
+    # [T], which sentences have a turned form, a hard negative (hard_sentences)
     turned: Tensor | None = None
+    # [T], scores of those forms with the images of their sentences, scaled by γ²
     hard: Tensor | None = None
-    undefined: str = ""
+    undefined: str = ""  # why no step can be taken with this kernel; "" where one can
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +90,15 @@ class Batch:
 
     With several processes each has the pixels and the word pieces of its own share only; all
     know how the whole batch belongs together.
-
-    Args:
-        images: [B, 1, R, R], 8-bit gray, before the crop; or [B, h, w, C], float16, what a locked
-            image encoder made of them; of this process's share.
-        parts: The distinct sentences, shortest first, U in all, of this process's share; in groups,
-            by the part of the step that they are embedded in.
-        text_of: [S + T], the distinct sentence that each sentence is, and each turned form behind
-            them.
-        pairs: How they belong together.
-        distinct: U.
     """
 
+    # [B, 1, R, R], 8-bit gray, before the crop; or [B, h, w, C], float16, what a locked image
+    # encoder made of them; of this process's share
     images: Tensor
+    # the distinct sentences, shortest first, U in all, of this process's share; in groups, by the
+    # part of the step that they are embedded in
     parts: tuple[tuple[Tokens, ...], ...]
+    # [S + T], the distinct sentence that each sentence is, and each turned form behind them
     text_of: Tensor
     pairs: Pairs
     distinct: int
@@ -197,17 +173,11 @@ def take(tokens: Sequence[Tokens], rows: slice) -> tuple[Tokens, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What masking has to know of a tokenizer.
+    """What masking has to know of a tokenizer."""
 
-    Args:
-        special: [V], which pieces are special tokens.
-        continues: [V], which pieces continue a word.
-        mask: The id of [MASK].
-    """
-
-    special: Tensor
-    continues: Tensor
-    mask: int
+    special: Tensor  # [V], which pieces are special tokens
+    continues: Tensor  # [V], which pieces continue a word
+    mask: int  # the id of [MASK]
 
 
 def vocabulary_of(tokenizer: BertTokenizer, size: int) -> Vocabulary:

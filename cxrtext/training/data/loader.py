@@ -35,54 +35,44 @@ Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Images of one split and the tokenized sentences of their studies.
+    """Images of one split and the tokenized sentences of their studies."""
 
-    Args:
-        pixels: [n, R, R], 8-bit gray; n counts images of other examples as well.
-        rows: The row of ``pixels`` of each example.
-        sentences: For each of ``rows``, the indices of its study's sentences.
-        tokens: The word pieces of each sentence, special tokens included; behind them those of
-            turned sentences.
-        eta: [sentences], class probabilities.
-        pad_id: The word piece of padding.
-        weights: [sentences], how readily each is drawn, above 0; None draws all alike.
-        records: The manifest's row of each example.
-        texts: The sentence that each of ``tokens`` is of.
-        labels: [rows, F], findings; with the following what the objective needs beside the
-            scores, None where it does not: see ``loss_data``.
-        vectors: [U, d], unit vectors of distinct sentences.
-        vector_of: [sentences], the row of ``vectors`` of each.
-        entailed: Of some sentences and some examples, which of these the sentence is true of.
-        metadata: [rows, M].
-        features: What the locked image encoder makes of them, or a backbone made of them; None
-            where the encoder is run.
-        views: How many views of each image features are drawn from; 1 takes the center crops.
-        states: What the locked text encoder makes of each of ``tokens``; None where it is run.
-        turned: For each sentence, where its turned forms are in ``tokens``, if any: hard negatives,
-            of which one sentence of each image of a batch gets one; None for none.
-        relate: What the objective makes of the pairs of a batch, on the CPU.
-    """
-
+    # [n, R, R], 8-bit gray; n counts images of other examples as well
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-    rows: Rows
-    sentences: list[Rows]
+    rows: Rows  # the row of pixels of each example
+    sentences: list[Rows]  # for each of rows, the indices of its study's sentences
+    # the word pieces of each sentence, special tokens included; behind them those of turned
+    # sentences
     tokens: list[list[int]]
-    eta: np.ndarray[tuple[int], np.dtype[np.float32]]
-    pad_id: int
+    eta: np.ndarray[tuple[int], np.dtype[np.float32]]  # [sentences], class probabilities
+    pad_id: int  # the word piece of padding
+    # [sentences], how readily each is drawn, above 0; None draws all alike
     weights: np.ndarray[tuple[int], np.dtype[np.float32]] | None = None
+    # the manifest's row of each example
     records: Sequence[ImageRecord] = field(default=(), repr=False)
+    # the sentence that each of tokens is of
     texts: Sequence[Sentence] = field(default=(), repr=False)
+    # [rows, F], findings; with the following what the objective needs beside the scores, None where
+    # it does not: see loss_data
     labels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None = None
+    # [U, d], unit vectors of distinct sentences
     vectors: np.ndarray[tuple[int, ...], np.dtype[np.float16]] | None = None
-    vector_of: Rows | None = None
+    vector_of: Rows | None = None  # [sentences], the row of vectors of each
+    # of some sentences and some examples, which of these the sentence is true of
     entailed: Callable[[Sequence[int], Rows], np.ndarray[Any, np.dtype[np.bool_]]] | None = field(
         default=None, repr=False
     )
-    metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None
+    metadata: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None = None  # [rows, M]
+    # what the locked image encoder makes of them, or a backbone made of them; None where the
+    # encoder is run
     features: LockedFeatures | StoredFeatures | None = field(default=None, repr=False)
-    views: int = 1
+    views: int = 1  # how many views of each image features are drawn from; 1 takes the center crops
+    # what the locked text encoder makes of each of tokens; None where it is run
     states: LockedFeatures | None = field(default=None, repr=False)
+    # for each sentence, where its turned forms are in tokens, if any: hard negatives, of which one
+    # sentence of each image of a batch gets one; None for none
     turned: Sequence[Rows] | None = field(default=None, repr=False)
+    # what the objective makes of the pairs of a batch, on the CPU
     relate: Callable[[Pairs], Pairs] = field(default=lambda pairs: pairs, repr=False)
 
     def __len__(self) -> int:
@@ -95,13 +85,9 @@ class Examples:
         sentences: int = 1,
         share: tuple[int, int] = (0, 1),
     ) -> Batch:
-        """Put examples together, with sentences of each drawn at random.
+        """Put examples [B] together, with so many sentences of each drawn at random.
 
-        Args:
-            examples: [B], which examples.
-            generator: Source of the draws.
-            sentences: Sentences an image, drawn without repetition; all where it has fewer.
-            share: Which part of how many to read pixels and word pieces of.
+        ``share`` says which part of how many to read pixels and word pieces of.
         """
         drawn = [self.draw(int(i), generator, sentences) for i in examples]
         chosen = [int(own[0]) for own in drawn] + [int(i) for own in drawn for i in own[1:]]
@@ -198,14 +184,7 @@ def _order(count: int, seed: int, epoch: int) -> Rows:
 
 
 class Loader:
-    """Puts together what a step reads, in a thread of its own.
-
-    Args:
-        model: Whose device, vocabulary and preprocessing it is for.
-        examples: What is trained on.
-        arguments: How to train.
-        share: Which part of how many this process has of a batch.
-    """
+    """Puts together what a step of a model reads; ``share`` is this process's part of how many."""
 
     def __init__(
         self,
@@ -312,15 +291,8 @@ def collect(
 ) -> Examples:
     """Join the images of a split with the sentences of their studies.
 
-    Images without a sentence and sentences of other studies are left out.
-
-    Args:
-        records: The images of one split.
-        sentences: Scored sentences.
-        look: Reads images: :func:`decoded_images` or :func:`stored_images`.
-        tokenize: Word pieces of sentences, special tokens included.
-        pad_id: The word piece of padding.
-        rejects: Takes the images that cannot be read; raises past its limit.
+    Images without a sentence and sentences of other studies are left out.  ``look`` is of
+    :func:`decoded_images` or :func:`stored_images`; ``tokenize`` includes special tokens.
     """
     by_study: dict[str, list[int]] = defaultdict(list)
     studies = {record.study_id for record in records}

@@ -47,15 +47,10 @@ Half = np.ndarray[tuple[int, ...], np.dtype[np.float16]]
 
 @dataclass(frozen=True, slots=True)
 class LockedFeatures:
-    """Features of n images or sentences in memory-mapped storage, before the projection.
+    """Features of n images or sentences in memory-mapped storage, before the projection."""
 
-    Args:
-        values: [places, h, w, C] of images, [places, H] of sentences; others may lie between.
-        places: [n], where each one's are.
-    """
-
-    values: Half
-    places: Rows
+    values: Half  # [places, h, w, C] of images, [places, H] of sentences; others may lie between
+    places: Rows  # [n], where each one's are
 
     def of(self, chosen: Rows | Sequence[int]) -> Half:
         """Features of some of them, [b, h, w, C] or [b, H], read into memory."""
@@ -64,15 +59,10 @@ class LockedFeatures:
 
 @dataclass(frozen=True, slots=True)
 class StoredFeatures:
-    """Features of n images in a folder of a backbone's features, as :class:`LockedFeatures`.
-
-    Args:
-        folder: The folder.
-        places: [n], where each one's are.
-    """
+    """Features of n images in a folder of a backbone's features, as :class:`LockedFeatures`."""
 
     folder: FeatureFolder
-    places: Rows
+    places: Rows  # [n], where each one's are
 
     def of(self, chosen: Rows | Sequence[int], views: Rows | None = None) -> Half:
         """Features of some of them, [b, g, g, R]; of their center crops, or of these views [b]."""
@@ -81,20 +71,15 @@ class StoredFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """How features are computed and kept.
-
-    Args:
-        folder: Where they are kept.
-        precision: A name for what ``autocast`` does; other precisions have files of their own.
-        autocast: Around the encoder.
-        say: Told how much is computed, and what was damaged.
-        progress: Called with what it is, and (done, total) of those that are computed.
-    """
+    """How features are computed and kept."""
 
     folder: Path
+    # A name for what autocast does; other precisions have files of their own
     precision: str = "float32"
+    # around the encoder
     autocast: Callable[[], AbstractContextManager[object]] = field(default=ExitStack)
-    say: Callable[[str], None] = lambda _: None
+    say: Callable[[str], None] = lambda _: None  # told how much is computed, and what was damaged
+    # called with what it is, and (done, total) of those that are computed
     progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None
 
 
@@ -104,12 +89,8 @@ def lock_images(
     """Compute what the image encoder makes of images that are not kept yet, and map all.
 
     Those that are kept are compared with their checksums, and computed again where they differ.
-
-    Args:
-        model: Its image encoder is put into evaluation mode.
-        pixels: [slots, R, R], 8-bit squares.
-        rows: [n], the slot of each image.
-        keeping: How.
+    ``rows`` [n] are the places of the images in ``pixels`` [slots, R, R].  The model's image
+    encoder is put into evaluation mode.
     """
     spec = model.spec
     side = math.ceil(spec.preprocessing.crop / STRIDES[spec.image])

@@ -51,14 +51,8 @@ def short_sentences(
     A word that hardly any report denies, and one of a single side, makes none.  The class
     probability is that of SSD section 2.3 with the share of studies that say the same in place of
     the language model's likelihood: ``a · p^k``.
-
-    Args:
-        studies: The words of each training study.
-        words: Words of findings.
-        sentences: Those of the studies; they tell what stands before a word.
-
-    Returns:
-        Sentences of the section :data:`SECTION`, in the order of studies and words.
+    ``sentences`` tell what stands before a word; those made are of the section :data:`SECTION`, in
+    the order of studies and words.
     """
     names = _names(words, {one.sentence for one in sentences})
     total = max(1, len(studies))
@@ -115,10 +109,7 @@ def with_turned_forms(
 ) -> Examples:
     """Examples whose sentences have their turned forms behind them.
 
-    Args:
-        examples: Of the training split.
-        turns: Some of ``mirrored`` and ``denied``.
-        tokenize: Word pieces of sentences, special tokens included.
+    ``turns`` are some of ``mirrored`` and ``denied``.
     """
     forms: list[tuple[str, ...]] = [()] * len(examples.texts)
     for study in {tuple(own.tolist()): None for own in examples.sentences}:

@@ -41,19 +41,14 @@ RARE = 0.002
 
 @dataclass(frozen=True, slots=True)
 class ImageSet:
-    """Decoded images of one split and their targets.
+    """Decoded images of one split and their targets."""
 
-    Args:
-        pixels: [slots, R, R], 8-bit gray; other images may lie between.
-        rows: [n], the row of ``pixels`` of each image.
-        targets: [n, findings], int8: 1, 0, or -1 unknown; no columns for views.
-        names: [n], as the manifest has them.
-    """
-
+    # [slots, R, R], 8-bit gray; other images may lie between
     pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-    rows: Rows
+    rows: Rows  # [n], the row of pixels of each image
+    # [n, findings], int8: 1, 0, or -1 unknown; no columns for views
     targets: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  # [n], as the manifest has them
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -187,10 +187,7 @@ def write_backbone(
 ) -> None:
     """Write ``config.json``, ``model.safetensors``, ``preprocessor_config.json``, ``README.md``.
 
-    Args:
-        folder: Replaced as a whole; its name is the network's in the README.
-        network: A model of transformers.
-        lines: What it was trained on, for the README.
+    ``lines`` say in the README what it was trained on.  The folder is replaced as a whole.
     """
     with replacing_folder(folder) as temporary:
         with _without_bars():

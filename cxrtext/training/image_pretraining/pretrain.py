@@ -15,7 +15,7 @@ from cxrtext.files import sha256, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.weight_files import save_sealed
-from cxrtext.records import ImageRecord, Rejects, read_manifest, write_table
+from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.text.finding_words import write_words
 from cxrtext.training.image_pretraining.learning import (
     FindingAuc,
@@ -47,7 +47,7 @@ from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
 
 KIND = "image-encoder"
 """What ``pretraining.json`` says that the folder holds."""
-ENCODER, WORDS, REPORT, TABLE = "encoder.safetensors", "words.txt", "pretraining.json", "auc.csv"
+ENCODER, WORDS, REPORT = "encoder.safetensors", "words.txt", "pretraining.json"
 VALIDATIONS = 4
 """Times that the validation split is measured, evenly over a run, the last at its end."""
 MIN_IMAGES = 2
@@ -57,33 +57,24 @@ DIGESTED = 256
 
 @dataclass(frozen=True, slots=True)
 class ImagePretrainSummary:
-    """What a pre-training came to.
+    """What a pre-training came to."""
 
-    Args:
-        encoder: The file that ``model.image_weights`` names; None for a Vision Transformer.
-        backbone: The folder that ``cxrtext encode --backbone`` takes; None for a network that
-            transformers has no configuration of.
-        method: "words", "labels" or "views".
-        findings: What was learned, with the AUC on the validation split; empty for views.
-        validation: The last validation's numbers: "loss", "auc", for views "accuracy".
-        images: Trained on; ``validation_images`` are measured on.
-        words: The file of words; None for another method.
-        rejected: The table of images that could not be read; None without any.
-        seconds: Of this process, decoding included.
-    """
-
-    encoder: Path | None
+    encoder: Path | None  # the file that model.image_weights names; None for a Vision Transformer
+    # the folder that cxrtext encode --backbone takes; None for a network that transformers has no
+    # configuration of
     backbone: Path | None
-    method: Method
+    method: Method  # "words", "labels" or "views"
+    # what was learned, with the AUC on the validation split; empty for views
     findings: list[FindingAuc]
+    # the last validation's numbers: "loss", "auc", for views "accuracy"
     validation: dict[str, float]
-    images: int
+    images: int  # trained on; validation_images are measured on
     validation_images: int
     steps: int
     epochs: int
-    words: Path | None
-    rejected: Path | None
-    seconds: float
+    words: Path | None  # the file of words; None for another method
+    rejected: Path | None  # the table of images that could not be read; None without any
+    seconds: float  # of this process, decoding included
 
 
 def choose_targets(
@@ -138,9 +129,9 @@ def pretrain_image(
 
     Writes into ``out``: ``encoder.safetensors``, which ``model.image_weights`` reads, of a ResNet;
     a folder that transformers and ``cxrtext encode --backbone`` read, of a Vision Transformer,
-    ``resnet18`` and ``resnet50``, under that name; ``words.txt``, ``auc.csv`` (how well each
-    finding is detected on the validation split), ``pretraining.json``, ``metrics.jsonl``,
-    ``curves.png``, ``state/`` and, without ``cache``, ``cache/``.  A run that is interrupted
+    ``resnet18`` and ``resnet50``, under that name; ``words.txt``; ``pretraining.json``, also with
+    the AUC of each finding on the validation split; ``metrics.jsonl``, ``curves.png``, ``state/``
+    and, without ``cache``, ``cache/``.  A run that is interrupted
     (``KeyboardInterrupt``) saves its state first.
 
     Args:
@@ -434,13 +425,11 @@ def _told(
 
 
 def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
-    """Write the encoder, the table of AUCs and what was done."""
+    """Write the encoder, and what was done."""
     settings, targets = run.job.settings, run.targets
     network = run.learner.model.get_submodule("backbone")
     size = run.job.preprocessing
     rows = [one.row() for one in summary.findings]
-    if rows:
-        write_table(run.out / TABLE, list(rows[0]), rows)
     if summary.encoder:
         tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
         notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}

@@ -52,40 +52,27 @@ _VIT = Recipe(epochs=16, lr=5e-4, warmup=100, weight_decay=0.05)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePretrainSettings:
-    """Everything that the encoder depends on, beside the data.
+    """Everything that the encoder depends on, beside the data."""
 
-    Args:
-        image: A ResNet, as ``model.image`` of the training that starts from it, or one of
-            :data:`VITS`.
-        resize: Shorter side of a decoded image, in pixels.
-        crop: Side of the window that is cut out, in pixels, a multiple of the stride.
-        epochs: Passes over the images; None chooses by their number and the architecture.
-        batch: Images a step; in the same time many small steps learn more than few large ones.
-        lr: Highest learning rate, after a linear warm-up; a cosine to zero follows.  None, as of
-            the two that follow, chooses by the architecture.
-        warmup: Steps of the warm-up.
-        weight_decay: Of matrices and kernels.
-        brightness: Largest change of gray values in [0, 1].
-        contrast: Largest relative change of the contrast.
-        gamma_sq: What the cosines of views are multiplied by; for views alone.
-        seed: Of everything drawn.
-        sides: Whether words are also asked for by side, of each half of the image.
-        precision: "auto" (bfloat16 where the device multiplies it faster), or one of training's.
-    """
-
+    # A ResNet, as model.image of the training that starts from it, or one of `VITS`
     image: str = "resnet18"
-    resize: int = 512
-    crop: int = 480
+    resize: int = 512  # shorter side of a decoded image, in pixels
+    crop: int = 480  # side of the window that is cut out, in pixels, a multiple of the stride
+    # passes over the images; None chooses by their number and the architecture
     epochs: int | None = None
+    # images a step; in the same time many small steps learn more than few large ones
     batch: int = 32
+    # highest learning rate, after a linear warm-up; a cosine to zero follows.  None, as of the two
+    # that follow, chooses by the architecture
     lr: float | None = None
-    warmup: int | None = None
-    weight_decay: float | None = None
-    brightness: float = 0.1
-    contrast: float = 0.1
-    gamma_sq: float = 10.0
-    seed: int = 0
-    sides: bool = True
+    warmup: int | None = None  # steps of the warm-up
+    weight_decay: float | None = None  # of matrices and kernels
+    brightness: float = 0.1  # largest change of gray values in [0, 1]
+    contrast: float = 0.1  # largest relative change of the contrast
+    gamma_sq: float = 10.0  # what the cosines of views are multiplied by; for views alone
+    seed: int = 0  # of everything drawn
+    sides: bool = True  # whether words are also asked for by side, of each half of the image
+    # "auto" (bfloat16 where the device multiplies it faster), or one of training's
     precision: str = "auto"
     save_every: int = 200
     log_every: int = 10

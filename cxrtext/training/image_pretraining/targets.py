@@ -29,21 +29,14 @@ Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The targets of each study.
+    """The targets of each study."""
 
-    Args:
-        method: "words" or "labels"; "views" where there are none, and no study has a row.
-        findings: What each column is; of labels the name alone.
-        of_study: [findings] of each study that something is known of: 1, 0, or -1 unknown.
-        reports: Training studies that were counted.
-        source: The table that it was taken from.
-    """
-
-    method: Method
-    findings: Sequence[FindingWord] = ()
+    method: Method  # "words" or "labels"; "views" where there are none, and no study has a row
+    findings: Sequence[FindingWord] = ()  # what each column is; of labels the name alone
+    # [findings] of each study that something is known of: 1, 0, or -1 unknown
     of_study: dict[str, Row] | None = None
-    reports: int = 0
-    source: Path | None = None
+    reports: int = 0  # training studies that were counted
+    source: Path | None = None  # the table that it was taken from
 
 
 def targets_of_words(
@@ -56,12 +49,8 @@ def targets_of_words(
 ) -> Targets | None:
     """The words of findings in the reports of the training studies; None where there is no report.
 
-    Args:
-        manifest: Its ``reports.csv``, or its own columns of reports, are read.
-        records: Its rows.
-        words: A file of words instead of those found.
-        reports: Another table of reports.
-        sides: Whether words are also taken by side.
+    ``reports`` is a table in place of the manifest's ``reports.csv`` or columns of reports, and
+    ``words`` a file of words in place of those found; ``sides`` takes words also by side.
     """
     source = reports or reports_of(manifest)
     sentences = sentences_beside(manifest, reports) or []

@@ -32,25 +32,16 @@ Made = TypeVar("Made")
 
 @dataclass(slots=True)
 class Progress:
-    """How a run goes; kept in its state.
-
-    Args:
-        step: Steps done.
-        first_loss: Of the first step, in nats; None before it.
-        worse: Steps in a row whose loss was far above the first.
-        best: The best value of the chosen measure so far, larger is better; None before it.
-        best_step: The step it was found after.
-        waited: Validations since then.
-        done: Whether it was stopped early.
-    """
+    """How a run goes; kept in its state."""
 
     step: int = 0
-    first_loss: float | None = None
-    worse: int = 0
+    first_loss: float | None = None  # of the first step, in nats; None before it
+    worse: int = 0  # steps in a row whose loss was far above the first
+    # the best value of the chosen measure so far, larger is better; None before it
     best: float | None = None
-    best_step: int = 0
-    waited: int = 0
-    done: bool = False
+    best_step: int = 0  # the step it was found after
+    waited: int = 0  # validations since then
+    done: bool = False  # whether it was stopped early
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,43 +120,26 @@ def bytes_of(state: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StepNumbers:
-    """What a job says of the batch of a step.
+    """What a job says of the batch of a step."""
 
-    Args:
-        loss: Mean loss of the batch, in nats; with the masked-language-model loss where there is
-            one.
-        accuracy: Share of anchors that score their own positive highest in the batch.
-        gamma_sq: γ² before the step.
-        floored: Share of anchors whose debiased loss is at its floor; 0 for other losses.
-        without_negatives: Anchors of which the objective removed every negative.
-        mlm: Cross-entropy of the masked word pieces, in nats; 0 without that loss.
-    """
-
+    # mean loss of the batch, in nats; with the masked-language-model loss where there is one
     loss: float
-    accuracy: float
-    gamma_sq: float
-    floored: float = 0.0
-    without_negatives: float = 0.0
-    mlm: float = 0.0
+    accuracy: float  # share of anchors that score their own positive highest in the batch
+    gamma_sq: float  # γ² before the step
+    floored: float = 0.0  # share of anchors whose debiased loss is at its floor; 0 for other losses
+    without_negatives: float = 0.0  # anchors of which the objective removed every negative
+    mlm: float = 0.0  # cross-entropy of the masked word pieces, in nats; 0 without that loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport(StepNumbers):
-    """What one step did.
-
-    Args:
-        step: The step, from 1.
-        lr: Learning rate of the step.
-        grad_norm: Gradient norm before clipping.
-        images_per_second: Speed of this step.
-        waiting: Share of the step's time spent waiting for data.
-    """
+    """What one step did."""
 
     step: int
-    lr: float
-    grad_norm: float
-    images_per_second: float
-    waiting: float
+    lr: float  # learning rate of the step
+    grad_norm: float  # gradient norm before clipping
+    images_per_second: float  # speed of this step
+    waiting: float  # share of the step's time spent waiting for data
 
 
 class Job(Protocol[Made]):

@@ -17,27 +17,16 @@ Decay = Literal["cosine", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the loop reads of how to train, whatever is trained.
+    """What the loop reads of how to train, whatever is trained."""
 
-    Args:
-        steps: Steps in all.
-        batch: Images a step.
-        lr: Highest learning rate.
-        warmup: Steps of the linear warm-up.
-        decay: What comes after it.
-        clip: Largest norm of the gradients; infinite for no limit.
-        seed: What a step sees and draws follows from it and the step.
-        precision: "float32", "bfloat16" or "float16".
-    """
-
-    steps: int
-    batch: int
-    lr: float = 1e-5
-    warmup: int = 0
-    decay: Decay = "cosine"
-    clip: float = 1.0
-    seed: int = 0
-    precision: str = "float32"
+    steps: int  # steps in all
+    batch: int  # images a step
+    lr: float = 1e-5  # highest learning rate
+    warmup: int = 0  # steps of the linear warm-up
+    decay: Decay = "cosine"  # what comes after it
+    clip: float = 1.0  # largest norm of the gradients; infinite for no limit
+    seed: int = 0  # what a step sees and draws follows from it and the step
+    precision: str = "float32"  # "float32", "bfloat16" or "float16"
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, from 0."""

@@ -133,15 +133,10 @@ def check_same(
     read: str,
     option: str = OUT,
 ) -> None:
-    """Refuse to resume with another configuration or other data.
+    """Refuse to resume a saved state with another configuration, or on data of another fingerprint.
 
-    Args:
-        saved: A state, with the ``configuration`` and the fingerprint ``data`` of its run.
-        configuration: What decides the run that is to resume.
-        data: The fingerprint of what it reads.
-        state: Where the state lies.
-        read: What the fingerprint is of, for people.
-        option: Names another folder.
+    Messages name the folder ``state``, what the fingerprint is of (``read``), and the ``option``
+    that names another folder.
     """
     changed = difference(saved["configuration"], configuration)
     if changed:

@@ -63,28 +63,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Anchors in rows, candidates in columns, and what is known of them.
+    """Anchors in rows, candidates in columns, and what is known of them."""
 
-    Args:
-        scores: [A, C], scaled by γ²; −inf is no candidate.
-        positive: [A], the column of each anchor's positive.
-        eta: [A], class probability of each anchor's sentence.
-        same: [A, C], where findings are shared, or the sentence is true of the image.
-        similarity: [A, C], cosines of texts.
-        clusters: [C], the candidates' clusters.
-        kernel: [C, C], Gram matrix of the candidates.
-        generator: Draws negatives.
-    """
-
-    scores: Tensor
-    positive: Tensor
-    eta: Tensor
+    scores: Tensor  # [A, C], scaled by γ²; −inf is no candidate
+    positive: Tensor  # [A], the column of each anchor's positive
+    eta: Tensor  # [A], class probability of each anchor's sentence
     gamma_sq: Tensor
+    # [A, C], where findings are shared, or the sentence is true of the image
     same: Tensor | None = None
-    similarity: Tensor | None = None
-    clusters: Tensor | None = None
-    kernel: Tensor | None = None
-    generator: torch.Generator | None = None
+    similarity: Tensor | None = None  # [A, C], cosines of texts
+    clusters: Tensor | None = None  # [C], the candidates' clusters
+    kernel: Tensor | None = None  # [C, C], Gram matrix of the candidates
+    generator: torch.Generator | None = None  # draws negatives
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,17 +46,11 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ByReport:
-    """Whether reports make sentences true: ``text.entailment.entails``, for a batch at once.
+    """Whether reports make sentences true: ``text.entailment.entails``, for a batch at once."""
 
-    Args:
-        statements: Of distinct sentences, [U].
-        said: [sentences], the statement of each.
-        reports: For each example, the places of its report's sentences in ``said``.
-    """
-
-    statements: Sequence[Statement]
-    said: Rows
-    reports: Sequence[Rows]
+    statements: Sequence[Statement]  # of distinct sentences, [U]
+    said: Rows  # [sentences], the statement of each
+    reports: Sequence[Rows]  # for each example, the places of its report's sentences in said
 
     def __call__(self, sentences: Sequence[int], examples: Rows) -> Mask:
         """Whether each sentence is true of each example, [S, B]."""
@@ -87,15 +81,10 @@ def _marked(sets: Sequence[frozenset[str]], words: dict[str, int]) -> NDArray[np
 
 @dataclass(frozen=True, slots=True)
 class ByTruth:
-    """Whether sentences are true of drawn images.
+    """Whether sentences are true of drawn images."""
 
-    Args:
-        claims: [sentences], the row of ``true`` of each; −1 where no image tells it.
-        true: [claims, examples].
-    """
-
-    claims: Rows
-    true: Mask
+    claims: Rows  # [sentences], the row of true of each; −1 where no image tells it
+    true: Mask  # [claims, examples]
 
     def __call__(self, sentences: Sequence[int], examples: Rows) -> Mask:
         """Whether each sentence is true of each example, [S, B]."""
@@ -357,12 +346,8 @@ def text_vectors(
     often near 1, and how high differs from model to model.  Without the mean, cosines spread
     around 0, and one threshold means much the same for every model.
 
-    Args:
-        model: A model before its first step: its text encoder still is the language model's.
-        sentences: Distinct sentences, U.
-
-    Returns:
-        [U, hidden size], float16, for half the memory.
+    The model is one before its first step: its text encoder still is the language model's.  U
+    sentences give [U, hidden size], float16, for half the memory.
 
     Source: Ethayarajh 2019 (How contextual are contextualized word representations?), section 4,
         for the shared direction; taking it away is ours.

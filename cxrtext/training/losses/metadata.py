@@ -21,15 +21,11 @@ Values = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Metadata of images.
+    """Metadata of images."""
 
-    Args:
-        kinds: What each column holds, M in all.
-        values: [n, M]; numbers in standard deviations from the training images' mean, categories
-            as whole numbers.
-    """
-
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Kind, ...]  # what each column holds, M in all
+    # [n, M]; numbers in standard deviations from the training images' mean, categories as whole
+    # numbers
     values: Values
 
 
@@ -92,17 +88,11 @@ def _number(cell: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel and the columns that it compares.
+    """A kernel and the columns that it compares."""
 
-    Args:
-        name: One of ``objectives.kernels``.
-        sigma: Its width in standard deviations, where it has one.
-        columns: Indices of the columns; None for all.
-    """
-
-    name: str
-    sigma: float = 1.0
-    columns: tuple[int, ...] | None = None
+    name: str  # one of objectives.kernels
+    sigma: float = 1.0  # its width in standard deviations, where it has one
+    columns: tuple[int, ...] | None = None  # indices of the columns; None for all
 
 
 def kernels_of(

@@ -57,15 +57,10 @@ UNIFORMITY_T = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A loss of a batch; made by :func:`build_objective`.
+    """A loss of a batch; made by :func:`build_objective`."""
 
-    Args:
-        section: The configuration.
-        kernels: Those of its metadata or embeddings.
-    """
-
-    section: ObjectiveSection
-    kernels: Sequence[Kernel] = ()
+    section: ObjectiveSection  # the configuration
+    kernels: Sequence[Kernel] = ()  # those of its metadata or embeddings
 
     def relate(self, pairs: Pairs) -> Pairs:
         """Work out what the objective reads of a batch beside its scores, on the CPU.
