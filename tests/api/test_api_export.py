@@ -188,8 +188,8 @@ def test_the_audit_log_says_how_many_were_given(
     assert line["exported"] == 48
 
 
-MANY = 21_000
-"""More than a search can page through, and than the page once saved."""
+MANY = 12_000
+"""More than a search can page through."""
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def index_copy(index_folder: Path, tmp_path: Path) -> Path:
 def test_a_held_index_stops_nothing_else(
     model: ImageTextModel, index_copy: Path, serve: Any, check_problem: Any, png: bytes
 ) -> None:
-    service = Service(model, open_index(index_copy, model, wait_s=0.5))
+    service = Service(model, open_index(index_copy, model, wait_s=0.1))
 
     with serve(service) as client:
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200

@@ -44,12 +44,21 @@ def chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
 
+def zeros(block: int, times: int) -> bytes:
+    """Zeros, deflated: one block again and again, as to compress them all would take seconds."""
+    packer = zlib.compressobj(9, wbits=-15)
+    one = packer.compress(bytes(block)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return one * times + b"\x03\0"
+
+
+def zlibbed(block: int, times: int) -> bytes:
+    checksum = block * times % 65_521 << 16 | 1
+    return b"\x78\xda" + zeros(block, times) + struct.pack(">I", checksum)
+
+
 def png_bomb(width: int, height: int) -> bytes:
     """A PNG of a few hundred kilobytes or less that unpacks to width times height pixels."""
-    packer = zlib.compressobj(9)
-    row = bytes(1 + width)
-    rows = min(height, 12_000)
-    data = b"".join(packer.compress(row) for _ in range(rows)) + packer.flush()
+    data = zlibbed(1 + width, min(height, 12_000)) if height else zlib.compress(b"")
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
@@ -59,9 +68,7 @@ def text_bomb() -> bytes:
     buffer = BytesIO()
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(buffer, format="PNG")
     whole = buffer.getvalue()
-    packer = zlib.compressobj(9)
-    data = b"".join(packer.compress(bytes(2**20)) for _ in range(256)) + packer.flush()
-    return whole[:33] + chunk(b"zTXt", b"Comment\0\0" + data) + whole[33:]
+    return whole[:33] + chunk(b"zTXt", b"Comment\0\0" + zlibbed(2**20, 256)) + whole[33:]
 
 
 def of_dicom(data: bytes, **elements: Any) -> bytes:
@@ -86,9 +93,7 @@ def deflated_bomb(dicom: bytes) -> bytes:
     head = of_dicom(dicom, syntax=DeflatedExplicitVRLittleEndian)
     last = head.index(b"\x02\x00\x13\x00SH")
     start = last + 8 + head[last + 6]
-    packer = zlib.compressobj(9, wbits=-15)
-    block = bytes(2**24)
-    return head[:start] + b"".join(packer.compress(block) for _ in range(96)) + packer.flush()
+    return head[:start] + zeros(2**24, 96)
 
 
 def jpeg_of_other_size(jpeg: bytes, dicom: bytes) -> dict[str, bytes]:

@@ -32,7 +32,7 @@ from cxrtext_api.settings import Settings  # noqa: E402
 from tests.server import running  # noqa: E402
 
 LONGEST_QUERY = 2**15  # bytes
-EXAMPLES = {GenerationMode.POSITIVE: 5, GenerationMode.NEGATIVE: 3}
+EXAMPLES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 2}
 DESCRIPTION = create_app(Settings()).openapi()
 OPERATIONS = [
     (method.upper(), path) for path, methods in DESCRIPTION["paths"].items() for method in methods

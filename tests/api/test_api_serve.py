@@ -2,14 +2,13 @@
 
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,28 +19,6 @@ from cxrtext_api.server.serve import listen, run_server
 from cxrtext_api.settings import Settings, is_loopback
 from tests.waiting import until
 from tests.warm import Program, Warm
-
-SCRIPT = """
-import json, sys, urllib.request
-from cxrtext_api.server.serve import run_server
-from cxrtext_api.settings import Settings
-
-class Loaded:
-    has_index = False
-    publications = ()
-
-    def warm_up(self):
-        pass
-
-    def close(self):
-        print("closed", flush=True)
-
-def on_ready(url):
-    print(url, flush=True)
-
-run_server(Settings(host=sys.argv[1], port=0), on_ready, load=lambda settings: Loaded())
-print("ended", flush=True)
-"""
 
 
 @pytest.fixture
@@ -113,44 +90,12 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(error: type[Exception]) -
 
 
 def test_a_failing_announcement_ends_the_server() -> None:
-    class Loaded:
-        has_index = False
-        publications = ()
-
-        def warm_up(self) -> None:
-            pass
-
-        def close(self) -> None:
-            pass
-
     def fail(_: str) -> None:
         raise CxrTextError("cannot print")
 
+    loaded = Mock(spec=Service, has_index=False, publications=())
     with pytest.raises(CxrTextError, match="cannot print"):
-        run_server(Settings(port=0), fail, load=lambda _: Loaded())  # type: ignore[arg-type, return-value]
-
-
-@pytest.mark.parametrize(
-    ("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "localhost")]
-)
-def test_it_says_its_address_once_and_ends_well(number: signal.Signals, host: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, host],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            assert url.startswith(f"http://{host}:")
-            with urllib.request.urlopen(f"{url}/readyz", timeout=600) as response:
-                assert response.read() == b'{"status":"ready"}'
-            process.send_signal(number)
-            out, err = process.communicate(timeout=600)
-        finally:
-            process.kill()
-    assert (process.returncode, out, err) == (0, "closed\nended\n", "")
+        run_server(Settings(port=0), fail, load=lambda _: loaded)
 
 
 PROGRAM = """
@@ -219,6 +164,21 @@ def status_of(url: str, key: str = "") -> int:
         return 0
 
 
+@pytest.mark.parametrize(
+    ("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "localhost")]
+)
+def test_it_says_its_address_once_and_ends_well(
+    program: Serve, number: signal.Signals, host: str
+) -> None:
+    with program(host=host) as (process, url):
+        assert url.startswith(f"http://{host}:")
+        with urllib.request.urlopen(f"{url}/readyz", timeout=600) as response:
+            assert response.read() == b'{"status":"ready"}'
+        process.send_signal(number)
+        out, err = process.communicate(timeout=600)
+    assert (process.returncode, out, err) == (0, "closed\nended\n", "")
+
+
 def test_no_upload_waits_for_a_process_to_start(program: Serve) -> None:
     with program(readers=3) as (process, _):
         threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # each thread's own
@@ -270,7 +230,7 @@ def test_what_was_accepted_is_finished(program: Serve) -> None:
 
 
 def test_work_that_hangs_does_not_keep_the_server_from_ending(program: Serve) -> None:
-    with program(shutdown_seconds=2) as (process, url):
+    with program(shutdown_seconds=1) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=600) as line:
             line.sendall(b"GET /v1/images/one HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -279,4 +239,4 @@ def test_work_that_hangs_does_not_keep_the_server_from_ending(program: Serve) ->
             process.send_signal(signal.SIGTERM)
             process.wait(600)
         _, err = process.communicate()
-    assert "did not end within 2 s" in err
+    assert "did not end within 1 s" in err

@@ -8,6 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -186,11 +187,16 @@ def test_what_comes_without_a_key_takes_no_memory(tmp_path: Path) -> None:
         before, host = _memory_of(folder), address.partition(":")
         head = f"POST /v1/classify HTTP/1.1\r\nHost: {address}\r\nContent-Length: {60 * 2**20}\r\n"
         head += f"Content-Type: {FILE['Content-Type']}\r\n\r\n"
-        for _ in range(8):
+
+        def send() -> None:
             caller = stack.enter_context(socket.create_connection((host[0], int(host[2]))))
             caller.settimeout(0.5)
             with suppress(TimeoutError):
                 caller.sendall(head.encode() + bytes(16 * 2**20))
+
+        with ThreadPoolExecutor(8) as callers:
+            for sent in [callers.submit(send) for _ in range(8)]:
+                sent.result()
         assert _memory_of(folder) - before < 16 * 2**20
         assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 2**20
 
