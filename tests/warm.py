@@ -20,7 +20,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
-HEAVY = ("torch", "transformers.models.bert.modeling_bert")
+HEAVY = (
+    "torch",
+    "transformers.models.bert.modeling_bert",
+    "faiss",
+    "fastapi",
+    "matplotlib.figure",
+    "prometheus_client",
+    "pyarrow",
+    "typer",
+    "uvicorn",
+)
 REQUEST = 2**20
 
 
