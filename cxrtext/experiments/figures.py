@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
+from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.experiments.data.cifar import THINNED
 from cxrtext.experiments.data.images import CIFAR10
 from cxrtext.experiments.measures import METRICS
@@ -189,9 +190,7 @@ def _colors() -> dict[str, tuple[float, ...]]:
     }
 
 
-def _placed(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    from sklearn.manifold import TSNE
-
+def _placed(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
             features, classes = held["features"], held["classes"]
@@ -200,9 +199,7 @@ def _placed(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
             f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
             "the command measures again"
         ) from None
-    perplexity = min(30.0, (len(features) - 1) / 3)
-    points = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(features)
-    return points, classes
+    return embed_neighbors(features), classes
 
 
 def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
@@ -215,10 +212,6 @@ def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
     there = [(features, title) for features, title in runs if features.is_file()]
     if not there:
         return None, "the t-SNE figure: no row of CIFAR10-0.1 was measured"
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        return None, "the t-SNE figure: scikit-learn is not installed"
     newest = max(features.stat().st_mtime_ns for features, _ in there)
     if path.is_file() and path.stat().st_mtime_ns > newest:
         return path, ""

@@ -106,24 +106,9 @@ def test_images_of_another_set_are_refused(data_folder: Path, tmp_path: Path) ->
         probe_features(open_features(made), data_folder, FAST)
 
 
-def test_neighbors_by_hand_and_by_scikit_learn() -> None:
+def test_neighbors_by_hand() -> None:
     train = [[2.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]  # of mean 0
     scores = neighbor_scores(train, [1, 0, 0], [[1.0, 0.0], [-1.0, 0.0]], neighbors=2)
     near, far = np.exp(0 / 0.07), np.exp((-np.sqrt(0.5) - 1) / 0.07)
     assert scores[0] == pytest.approx(near / (near + far))
     assert scores[1] == 0
-    neighbors = pytest.importorskip("sklearn.neighbors")
-    generator = np.random.default_rng(0)
-    known, asked = generator.normal(size=(200, 8)), generator.normal(size=(700, 8))
-    labels = generator.integers(0, 2, 200)
-    center = known.mean(0)
-
-    def weights(distances: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.exp(-distances / 0.07)
-        return found
-
-    peer = neighbors.KNeighborsClassifier(
-        20, weights=weights, metric="cosine", algorithm="brute"
-    ).fit(known - center, labels)
-    expected = peer.predict_proba(asked - center)[:, 1]
-    np.testing.assert_allclose(neighbor_scores(known, labels, asked), expected, atol=1e-9)

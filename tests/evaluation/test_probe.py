@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from cxrtext.evaluation import (
     area_under_curve,
@@ -39,18 +40,15 @@ def test_a_probe_by_hand() -> None:
 
 
 def test_a_probe_agrees_with_scikit_learn() -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
     features, labels = drawn(0)
     ridge = 0.05
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
-    peer = linear.LogisticRegression(C=1 / (ridge * 200), tol=1e-10, max_iter=10_000)
+    peer = LogisticRegression(C=1 / (ridge * 200), tol=1e-10, max_iter=10_000)
     peer.fit(scaled, labels)
     probe = fit_probe(features, labels, ridge)
     np.testing.assert_allclose(
         probe.logits(features), peer.decision_function(scaled), rtol=1e-5, atol=1e-6
     )
-    warm = fit_probe(features, labels, ridge, start=fit_probe(features, labels, 1.0))
-    np.testing.assert_allclose(warm.logits(features), probe.logits(features), atol=1e-6)
 
 
 def test_features_without_content_weigh_nothing() -> None:

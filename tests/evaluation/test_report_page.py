@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
-from cxrtext.evaluation.probes.tsne import affinities, embed_neighbors
+from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.report.figures import forest, frequency_names, histogram
 from cxrtext.evaluation.report.write import DEFINITIONS
@@ -125,15 +125,9 @@ def test_clusters_stay_together() -> None:
     assert np.array_equal(placed, embed_neighbors(points))
 
 
-def test_affinities_have_the_perplexity_asked_for() -> None:
-    points = np.random.default_rng(1).normal(size=(40, 5))
-    joint = affinities(points, 10.0)
-    assert joint.sum() == pytest.approx(1)
-    assert np.allclose(joint, joint.T)
-    with pytest.raises(ValueError, match="perplexity"):
-        affinities(points[:2], 1.0)
+def test_too_few_points_are_refused() -> None:
     with pytest.raises(ValueError, match="can be placed"):
-        embed_neighbors(points[:2])
+        embed_neighbors(np.zeros((2, 5)))
 
 
 def test_equal_points_are_placed() -> None:

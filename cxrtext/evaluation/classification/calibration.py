@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from math import exp, log
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -67,8 +68,7 @@ def fit_temperature(
 ) -> Calibration:
     """Fit one temperature by the log-loss of validation images.
 
-    Newton's method on 1 / temperature, in which the loss is convex, kept inside a bracket that
-    shrinks at each step: it cannot run away.
+    The loss is convex in 1 / temperature, so its slope has one root.
 
     ``limits`` are the lowest and highest temperature.  Logits that separate the classes have
     their best temperature at 0, and logits that rank no better than chance at infinity; then the
@@ -76,67 +76,66 @@ def fit_temperature(
 
     Source: Guo et al. 2017 (temperature scaling).
     """
+    from scipy.optimize import brentq
+
     values, truth = scores_and_truth(logits, labels)
     if not 0 < limits[0] < limits[1]:
         raise ValueError(f"limits must be 0 < lowest < highest, not {limits}")
-    low, high = 1 / limits[1], 1 / limits[0]
+    # In the logarithm, as a scale spans decades, and of logits of size 1, whatever theirs is.
+    size = float(np.abs(values).max()) or 1.0
+    unit, low, high = values / size, log(size / limits[1]), log(size / limits[0])
 
-    def slopes(scale: float) -> tuple[float, float]:
-        p = logistic(scale * values)
-        return float(((p - truth) * values).mean()), float((p * (1 - p) * values**2).mean())
+    def slope(scale: float) -> float:
+        return float(((logistic(exp(scale) * unit) - truth) * unit).mean())
 
-    if slopes(low)[0] >= 0:
-        return Calibration(low)
-    if slopes(high)[0] <= 0:
-        return Calibration(high)
-    scale = min(max(1.0, low), high)
-    for _ in range(100):
-        slope, curvature = slopes(scale)
-        low, high = (scale, high) if slope < 0 else (low, scale)
-        step = scale - slope / curvature if curvature > 0 else np.nan
-        # Outside the bracket, or nowhere: the geometric middle, as a scale spans decades.
-        new = step if low < step < high else float(np.sqrt(low * high))
-        if abs(new - scale) <= 1e-12 * scale:
-            break
-        scale = new
-    return Calibration(scale)
+    if slope(low) >= 0:
+        return Calibration(1 / limits[1])
+    if slope(high) <= 0:
+        return Calibration(1 / limits[0])
+    return Calibration(exp(brentq(slope, low, high, xtol=1e-13)) / size)
+
+
+def fit_logistic(design: Floats, target: Floats, offset: Floats | float = 0.0) -> Floats:
+    """Coefficients [k] of a logistic regression of targets [n] in [0, 1] on a design [n, k].
+
+    Maximum likelihood without a penalty, for a few columns of size 1; an ``offset`` [n] has the
+    coefficient 1.
+    """
+    from scipy.optimize import minimize
+
+    def loss(at: Floats) -> tuple[float, Floats]:
+        z = design @ at + offset
+        return _loss(z, target), design.T @ (logistic(z) - target) / len(target)
+
+    def bend(at: Floats) -> Floats:
+        p = logistic(design @ at + offset)
+        found: Floats = (design.T * (p * (1 - p))) @ design / len(target)
+        return found
+
+    start, gtol = np.zeros(design.shape[1]), {"gtol": 1e-11}
+    found = minimize(loss, start, jac=True, hess=bend, method="trust-exact", options=gtol)
+    best: Floats = found.x
+    return best
 
 
 def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     """Fit a scale and a shift by the log-loss of validation images.
 
     The labels are drawn in a little, so that a best fit exists even where the logits separate the
-    classes.  Newton's method with halved steps.  Both classes must occur.
+    classes.  Both classes must occur.
 
-    Source: Platt 1999; Lin, Lin and Weng 2007, algorithm 1.
+    Source: Platt 1999; Lin, Lin and Weng 2007 (the targets).
     """
     values, truth = scores_and_truth(logits, labels)
     positives, negatives = int(truth.sum()), int((~truth).sum())
     target = np.where(truth, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     center, spread = float(values.mean()), float(values.std())
-    unit = spread > 0
-    x = (values - center) / spread if unit else np.zeros_like(values)
-    design = np.stack([x, np.ones_like(x)])
-    ridge = 1e-12 * np.eye(2)  # the curvature of equal logits has no inverse
-    best = np.array([0.0, np.log((positives + 1) / (negatives + 1))])
-    loss = _loss(best @ design, target)
-    for _ in range(100):
-        p = logistic(best @ design)
-        slope = design @ (p - target) / len(x)
-        if np.abs(slope).max() < 1e-12:
-            break
-        direction = np.linalg.solve((design * (p * (1 - p))) @ design.T / len(x) + ridge, -slope)
-        step = 1.0
-        while step > 1e-10:
-            new_loss = _loss((best + step * direction) @ design, target)
-            if new_loss <= loss + 1e-4 * step * float(slope @ direction):
-                break
-            step /= 2
-        else:
-            break  # no step gets lower: rounding is all that is left
-        best, loss = best + step * direction, new_loss
-    scale = float(best[0]) / spread if unit else 0.0
-    return Calibration(scale, float(best[1]) - scale * center)
+    columns = [np.ones_like(values)]
+    if spread > 0:
+        columns.append((values - center) / spread)
+    shift, *slope = fit_logistic(np.stack(columns, axis=1), target).tolist()
+    scale = slope[0] / spread if slope else 0.0
+    return Calibration(scale, shift - scale * center)
 
 
 def _probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Truth]:

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.classification.calibration import logistic
+from cxrtext.evaluation.classification.calibration import fit_logistic, logistic
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients
 from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.intervals.quantiles import quantile
@@ -45,7 +45,7 @@ class Recalibration:
 def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Patients = None) -> Recalibration:
     """Calibration slope and intercept of probabilities, given as logits, on new images.
 
-    Maximum likelihood by Newton's method; intervals are Wald's, by the sandwich of patients, and
+    Maximum likelihood; intervals are Wald's, by the sandwich of patients, and
     there are none of a single patient.  Both classes must occur.  Where the logits separate the
     classes, or are all equal, the slope is not defined.
 
@@ -68,25 +68,7 @@ def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Patients = Non
 
 def _regression(design: Floats, offset: Floats, target: Floats, codes: Codes) -> list[Estimate]:
     """Logistic regression [n, k] with an offset [n]: coefficients with the sandwich's intervals."""
-    best = np.zeros(design.shape[1])
-
-    def loss(at: Floats) -> float:
-        z = design @ at + offset
-        return float((np.logaddexp(0.0, z) - target * z).mean())
-
-    for _ in range(100):
-        p = logistic(design @ best + offset)
-        slope = design.T @ (p - target) / len(target)
-        if np.abs(slope).max() < 1e-12:
-            break
-        bend = (design * (p * (1 - p))[:, None]).T @ design / len(target)
-        direction = np.linalg.lstsq(bend, -slope, rcond=None)[0]
-        step, before = 1.0, loss(best)
-        while step > 1e-10 and loss(best + step * direction) > before:
-            step /= 2
-        if step <= 1e-10:
-            break  # rounding is all that is left
-        best = best + step * direction
+    best = fit_logistic(design, target, offset)
     p = logistic(design @ best + offset)
     bread = np.linalg.pinv((design * (p * (1 - p))[:, None]).T @ design)
     each = design * (target - p)[:, None]

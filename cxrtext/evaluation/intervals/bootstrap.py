@@ -12,7 +12,7 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.intervals.quantiles import quantile, student_two_sided, two_sided
+from cxrtext.evaluation.intervals.quantiles import quantile, two_sided
 from cxrtext.evaluation.metrics import Floats
 
 Counts = NDArray[np.int64]
@@ -230,7 +230,7 @@ def paired_difference(
     p_value = min(1.0, 2 * (tail + 1) / (len(differences) + 1))
     if patients is not None:
         reach = quantile(1 - p_value) if p_value < 1 else 0.0
-        p_value = student_two_sided(reach * sqrt((patients - 1) / patients), patients - 1)
+        p_value = two_sided(reach * sqrt((patients - 1) / patients), patients - 1)
     return Difference(estimate, low, high, p_value)
 
 

@@ -24,8 +24,6 @@ from cxrtext.evaluation.intervals.bootstrap import Difference, Interval
 from cxrtext.evaluation.intervals.quantiles import quantile, two_sided
 from cxrtext.evaluation.metrics import Floats, scores_and_truth
 
-METHOD = "logit-DeLong, clustered by patient"
-PAIRED_METHOD = "paired DeLong, clustered by patient"
 PRIOR: Final = 8.0
 """Patients that Hanley and McNeil's variance weighs as much as."""
 EDGE: Final = 0.25
@@ -246,6 +244,8 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
 
     Source: Zou and Donner 2008 (MOVER); Obuchowski 1997 (the covariance).
     """
+    from scipy.optimize import brentq
+
     deviation, other_deviation = sqrt(one.variance), sqrt(other.variance)
     both = deviation * other_deviation
     correlation = covariance(one, other) / both if both else 0.0
@@ -272,16 +272,10 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
     if not estimate:
         return Difference(estimate, low, high, 1.0)
     side = 0 if estimate > 0 else 1
-    inside, outside = FARTHEST, 0.0
-    if ends(inside)[side] * estimate > 0:
+    if ends(FARTHEST)[side] * estimate > 0:
         return Difference(estimate, low, high, 0.0)
-    for _ in range(80):
-        z = (inside + outside) / 2
-        if ends(z)[side] * estimate > 0:
-            outside = z
-        else:
-            inside = z
-    return Difference(estimate, low, high, two_sided(inside))
+    at_zero = brentq(lambda z: ends(z)[side], 0.0, FARTHEST)
+    return Difference(estimate, low, high, two_sided(at_zero))
 
 
 def _joined(one: float, other: float, correlation: float) -> float:

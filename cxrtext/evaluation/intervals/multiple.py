@@ -62,22 +62,15 @@ def detectable_difference(
     >>> round(detectable_difference(0.85, 12, 400), 3)
     0.231
 
-    Args:
-        area: The AUC that was measured, above 0.
-        positives: Images with the finding.
-        negatives: Images without.
-        design_effect: How many times the variance is that of independent images.
-        correlation: Of the AUCs of two models on the same images; without it the other AUC is a
-            fixed value, such as one that is claimed.
-        power: The chance to find the difference, at least 1/2.
-        level: One less the level of the two-sided test.
-
-    Returns:
-        The difference, or None where even an AUC of 0 would not be far enough.
+    None where even an AUC of 0 would not be far enough.  ``correlation`` is that of the AUCs of
+    two models on the same images; without it the other AUC is a fixed value, such as one that is
+    claimed.  ``level`` is one less the level of the two-sided test.
 
     Source: Hanley and McNeil 1982 (the variance) and 1983 (paired); Obuchowski 1997 (sizes of
         samples).
     """
+    from scipy.optimize import brentq
+
     if not 0 < area <= 1 or min(positives, negatives) < 1 or not design_effect > 0:
         raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
     if not 0.5 <= power < 1 or not -1 < (correlation or 0.0) < 1:
@@ -101,8 +94,4 @@ def detectable_difference(
 
     if missing(0.0) > 0:
         return None
-    low, high = 0.0, area  # at low the difference is found, at high it is not
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if missing(middle) > 0 else (middle, high)
-    return area - low
+    return area - float(brentq(missing, 0.0, area))

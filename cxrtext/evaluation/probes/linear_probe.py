@@ -1,12 +1,11 @@
 """What frozen image features hold: linear probes of findings, with all labels and with few."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.calibration import log_loss
@@ -63,72 +62,56 @@ def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
     return x, y.astype(np.float64)
 
 
+def standardization(features: ArrayLike) -> tuple[Floats, Floats]:
+    """Mean and one over the deviation of each feature: [n, D] -> [D] twice.
+
+    The latter is 0 for a feature that is the same everywhere, up to rounding: it says nothing.
+    """
+    every = np.asarray(features, dtype=np.float64)
+    center, spread = every.mean(axis=0), every.std(axis=0)
+    live = spread > 1e-12 * np.abs(every).max(axis=0)
+    return center, np.where(live, 1 / np.where(live, spread, 1), 0)
+
+
+def _fits(
+    features: ArrayLike, labels: ArrayLike, ridges: Sequence[float], reference: ArrayLike | None
+) -> Iterator[Probe]:
+    """A probe a ridge, from the stiffest on, each begun at the last."""
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = _checked(features, labels)
+    center, scale = standardization(x if reference is None else reference)
+    design = (x - center) * scale
+    model = LogisticRegression(tol=1e-8, max_iter=500, warm_start=True)
+    for ridge in sorted(ridges, reverse=True):
+        if not ridge > 0:
+            raise ValueError(f"ridge must be above 0, not {ridge}")
+        model.set_params(C=1 / (ridge * len(y)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that is not quite at its end is as good
+            model.fit(design, y)
+        weights = model.coef_[0] * scale
+        yield Probe(weights, float(model.intercept_[0] - weights @ center), ridge)
+
+
 def fit_probe(
-    features: ArrayLike,
-    labels: ArrayLike,
-    ridge: float,
-    *,
-    reference: ArrayLike | None = None,
-    start: Probe | None = None,
+    features: ArrayLike, labels: ArrayLike, ridge: float, *, reference: ArrayLike | None = None
 ) -> Probe:
     """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardized features.
 
     Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
-    probe returned takes features as they are.  The bias is not penalized.
+    probe returned takes features as they are.  The bias is not penalized.  With a ridge above 0 a
+    best fit exists where the classes, both of which must occur, can be separated.
 
     Args:
         features: [n, D], finite.
-        labels: [n], 1 or 0; both must occur.
-        ridge: Above 0, so that a best fit exists where the classes can be separated.
+        labels: [n], 1 or 0.
         reference: [m, D], the features whose mean and deviation standardize, such as all training
             features where few of them have labels; by default ``features``.
-        start: Where to begin, to save time.
 
-    Source: Alain and Bengio 2017; minimized by L-BFGS (Liu and Nocedal 1989) in float64.
+    Source: Alain and Bengio 2017.
     """
-    x, y = _checked(features, labels)
-    if not ridge > 0:
-        raise ValueError(f"ridge must be above 0, not {ridge}")
-    every = x if reference is None else np.asarray(reference, dtype=np.float64)
-    center, spread = every.mean(axis=0), every.std(axis=0)
-    # A feature that is the same everywhere, up to rounding, says nothing.
-    live = spread > 1e-12 * np.abs(every).max(axis=0)
-    scale = np.where(live, 1 / np.where(live, spread, 1), 0)
-    design, target = torch.from_numpy((x - center) * scale), torch.from_numpy(y)
-    parameters = torch.zeros(x.shape[1] + 1, dtype=torch.float64)
-    parameters[-1] = float(np.log(y.sum() / (1 - y).sum()))
-    if start is not None:
-        parameters[:-1] = torch.from_numpy(np.where(live, start.weights * spread, 0))
-        parameters[-1] = float(start.logits(center[None])[0])
-    w = _minimize(design, target, ridge, parameters)
-    weights = w[:-1] * scale
-    return Probe(weights, float(w[-1] - weights @ center), ridge)
-
-
-def _minimize(
-    design: torch.Tensor, target: torch.Tensor, ridge: float, start: torch.Tensor
-) -> Floats:
-    parameters = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS(
-        [parameters],
-        max_iter=500,
-        tolerance_grad=1e-8,
-        tolerance_change=1e-15,
-        line_search_fn="strong_wolfe",
-    )
-
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        logits = design @ parameters[:-1] + parameters[-1]
-        loss = F.binary_cross_entropy_with_logits(logits, target)
-        loss = loss + ridge / 2 * parameters[:-1].square().sum()
-        loss.backward()
-        return loss
-
-    with torch.enable_grad():
-        optimizer.step(closure)
-    found: Floats = parameters.detach().numpy()
-    return found
+    return next(_fits(features, labels, [ridge], reference))
 
 
 def linear_probe(
@@ -147,12 +130,8 @@ def linear_probe(
     if not ridges:
         raise ValueError("give at least one ridge")
     seen, truth = _checked(validation_features, validation_labels)
-    fits: list[tuple[float, Probe]] = []
-    probe = None
-    for ridge in sorted(ridges, reverse=True):  # from the stiffest, each beginning at the last
-        probe = fit_probe(features, labels, ridge, reference=reference, start=probe)
-        fits.append((log_loss(probe.logits(seen), truth), probe))
-    return min(fits, key=lambda fit: fit[0])[1]
+    fits = _fits(features, labels, ridges, reference)
+    return min(fits, key=lambda probe: log_loss(probe.logits(seen), truth))
 
 
 def few_label_rows(

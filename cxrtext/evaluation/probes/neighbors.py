@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.intervals.delong import area
@@ -15,7 +15,6 @@ from cxrtext.evaluation.settings import Settings
 
 NEIGHBORS = 20
 TEMPERATURE = 0.07
-_AT_ONCE = 256  # images whose similarities to all training images are held
 
 
 def neighbor_scores(
@@ -26,38 +25,26 @@ def neighbor_scores(
     Features [n, D] and [m, D] are centered by the training mean and compared by their cosine; each
     neighbor has the weight exp(cosine / 0.07).
 
-    Args:
-        train: [n, D].
-        labels: [n], 1 or 0.
-        test: [m, D].
-        neighbors: How many count; all where there are fewer.
-
-    Returns:
-        [m], in [0, 1].
+    All count where there are fewer than ``neighbors``.  Labels [n] are 1 or 0; -> [m], in [0, 1].
 
     Source: Wu et al. 2018, section 3.4.
     """
-    known, truth = np.asarray(train, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    from sklearn.neighbors import KNeighborsClassifier
+
+    known, truth = np.asarray(train, dtype=np.float64), np.asarray(labels)
     if known.ndim != 2 or truth.shape != known.shape[:1] or not len(known):
         raise ValueError(f"features must be [n, D] and labels [n], got {known.shape}")
     if neighbors < 1:
         raise ValueError(f"neighbors must be at least 1, got {neighbors}")
     center = known.mean(axis=0)
-    known, asked = _unit(known - center), _unit(np.asarray(test, dtype=np.float64) - center)
-    count = min(neighbors, len(known))
-    parts = []
-    for start in range(0, len(asked), _AT_ONCE):
-        cosines = asked[start : start + _AT_ONCE] @ known.T
-        nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-        weights = np.exp((np.take_along_axis(cosines, nearest, axis=1) - 1) / TEMPERATURE)
-        parts.append((weights * truth[nearest]).sum(axis=1) / weights.sum(axis=1))
-    return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _unit(features: NDArray[Any]) -> Floats:
-    lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    unit: Floats = features / np.maximum(lengths, 1e-12)
-    return unit
+    nearest = KNeighborsClassifier(
+        min(neighbors, len(known)),
+        weights=lambda distances: np.exp(-distances / TEMPERATURE),
+        metric="cosine",
+    )
+    nearest.fit(known - center, truth)
+    found: Floats = nearest.predict_proba(np.asarray(test, dtype=np.float64) - center)[:, 1]
+    return found
 
 
 def measure_neighbors(
