@@ -21,6 +21,7 @@ from cxrtext.files import (
 )
 from cxrtext.files.digests import read_sums
 from cxrtext.files.signed_log import faults, key_of
+from cxrtext.files.sqlite import open_database
 
 Check = Callable[[Path], list[str] | None]
 """Takes a file, or a folder's catalogue; gives, or raises, what is wrong, a line each."""
@@ -222,7 +223,7 @@ def _decoded(path: Path) -> list[str]:
 
 def _is_score_cache(path: Path) -> bool:
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+        with closing(open_database(path, write=False)) as base:
             names = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
     except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter of SQLite's message
         return path.name == "scores.sqlite"

@@ -6,7 +6,6 @@ their content.  Where one of them is gone by the time that it is taken, a writer
 index; the catalogue is then copied once more, and what was taken already is kept.
 """
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from typing import TypeVar
 from cxrtext.errors import CheckpointError
 from cxrtext.files import file_problems
 from cxrtext.files.digests import read_sums
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, empty_index, sqlite_errors
+from cxrtext.files.sqlite import open_database
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors, empty_index
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, VectorFile, vector_files
 from cxrtext.index.store.writer import writing
 from cxrtext.models.checkpoint import checkpoint_fingerprint
@@ -77,9 +77,9 @@ def at_one_moment(index: Path, copy: Path, take: Callable[[Moment], T], wait_s: 
 def _copy_catalogue(index: Path, copy: Path) -> Moment:
     copy.unlink(missing_ok=True)
     with (
-        sqlite_errors(index / CATALOGUE),
+        catalogue_errors(index / CATALOGUE),
         Catalogue(index / CATALOGUE) as source,
-        closing(sqlite3.connect(copy)) as target,
+        closing(open_database(copy)) as target,
     ):
         source.database.backup(target)
     with Catalogue(copy) as copied:

@@ -19,6 +19,7 @@ from cxrtext.evaluation.classification.calibration import calibration_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
 from cxrtext.files import note_source
+from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
 from cxrtext.images.gray import Bytes
 from cxrtext.index import (
@@ -34,7 +35,7 @@ from cxrtext.index import (
 )
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
-from cxrtext.index.store.catalogue import CATALOGUE, WAIT_S, Catalogue, noted_checkpoint
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside

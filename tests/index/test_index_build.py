@@ -209,7 +209,7 @@ def test_a_cut_or_lost_file_is_refused(copy: Path, checkpoint: Path, name: str) 
 
 def test_a_broken_catalogue_is_refused(copy: Path) -> None:
     (copy / "catalogue.sqlite").write_bytes(b"no database" * 100)
-    with pytest.raises(CheckpointError, match="not a readable catalogue"):
+    with pytest.raises(CheckpointError, match="is damaged"):
         open_index(copy)
 
 
@@ -217,7 +217,7 @@ def test_a_damaged_schema_is_refused(copy: Path) -> None:
     """SQLite quotes the damage, and its message is no text then."""
     path = copy / "catalogue.sqlite"
     path.write_bytes(path.read_bytes().replace(b"ON images (study_id)", b"ON imag\xf4s (study_id)"))
-    with pytest.raises(CheckpointError, match="not a readable catalogue"):
+    with pytest.raises(CheckpointError, match="is damaged"):
         open_index(copy)
 
 
@@ -225,7 +225,7 @@ def test_a_damaged_schema_is_refused_in_one_line(copy: Path) -> None:
     """SQLite quotes all of a schema that it does not know."""
     path = copy / "catalogue.sqlite"
     path.write_bytes(path.read_bytes().replace(b"said (\n    study_id", b"said (\n`   study_id"))
-    with pytest.raises(CheckpointError, match="not a readable catalogue") as raised:
+    with pytest.raises(CheckpointError, match="is damaged") as raised:
         open_index(copy)
     assert "\n" not in str(raised.value)
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError, NotFoundError
+from cxrtext.files.sqlite import WAIT_S
 from cxrtext.index.search.columns import Column, columns_of
 from cxrtext.index.search.filter import parse, tests_of
 from cxrtext.index.search.hits import Cohort, Found, Ranked, SentenceHit, Unique, page
@@ -26,7 +27,7 @@ from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Effort, exact_order, fast_order
 from cxrtext.index.search.selection import View, select, views_of
 from cxrtext.index.search.sentences import Usual, best_sentences, image_scores
-from cxrtext.index.store.catalogue import WAIT_S, IndexedImage
+from cxrtext.index.store.catalogue import IndexedImage
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.models import ImageTextModel
 from cxrtext.pausing import Pausing, finish

@@ -17,9 +17,9 @@ from cxrtext.index.store.catalogue import (
     CATALOGUE,
     EMPTY,
     Catalogue,
+    catalogue_errors,
     empty_index,
     noted_checkpoint,
-    sqlite_errors,
 )
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import Held, Publication, hold
@@ -89,7 +89,7 @@ class Index:
         if self._held is not None:  # it never changes
             self.look_for_turn()
             return self._seen[1]
-        with sqlite_errors(self.catalogue.path), self._lock:
+        with catalogue_errors(self.catalogue.path), self._lock:
             version = self.catalogue.version()
             before, snapshot = self._seen
             if version != before:

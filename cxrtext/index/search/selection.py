@@ -9,7 +9,7 @@ from cxrtext.errors import HeldError
 from cxrtext.index.search.filter import Condition, parse
 from cxrtext.index.search.index import Index
 from cxrtext.index.search.truth import true_places
-from cxrtext.index.store.catalogue import UNLIKE, Catalogue, sqlite_errors
+from cxrtext.index.store.catalogue import UNLIKE, Catalogue, catalogue_errors
 from cxrtext.index.store.snapshot import Numbers, Snapshot
 from cxrtext.pausing import Pausing
 from cxrtext.records.manifest import LABEL
@@ -95,7 +95,7 @@ def _recent(catalogue: Catalogue, snapshot: Snapshot, where: str) -> _Recent | N
     columns = snapshot.columns
     if columns is None:
         return None
-    with sqlite_errors(catalogue.path), catalogue.transaction() as database:
+    with catalogue_errors(catalogue.path), catalogue.transaction() as database:
         condition = parse(where, catalogue.columns())
         _require_same_model(catalogue, snapshot, where)
         named = "SELECT 1 FROM structures WHERE name = 'columns' AND digest = ?"
@@ -138,7 +138,7 @@ def _by_rows(
     found: list[int] = []
     for some in _parts(snapshot, parse(where, catalogue.columns())):
         # In one view: a slot may be given to another column between the two.
-        with sqlite_errors(catalogue.path), catalogue.transaction() as database:
+        with catalogue_errors(catalogue.path), catalogue.transaction() as database:
             condition = parse(where, catalogue.columns())
             _require_same_model(catalogue, snapshot, where)
             rows = database.execute(

@@ -4,27 +4,19 @@ It is the truth: every other file of an index is read as the catalogue says.
 """
 
 import json
-import os
 import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import (
-    CheckpointError,
-    DiskError,
-    HeldError,
-    ImageError,
-    WorkError,
-    kind_of,
-    line_of,
-)
+from cxrtext.errors import CheckpointError, ImageError
 from cxrtext.files import sha256
-from cxrtext.files.table_sums import keep_sums, prepare
+from cxrtext.files.sqlite import WAIT_S, open_database, sqlite_errors, transaction
+from cxrtext.files.table_sums import keep_sums
 from cxrtext.index.store.replica import index_at
 from cxrtext.records.manifest import LABEL, OF_MODEL
 
@@ -116,7 +108,6 @@ TABLES = re.findall(
     r"CREATE TABLE (\w+)", _TABLES + _RECENT
 )  # their names; each has a sum of its rows
 CATALOGUE = "catalogue.sqlite"  # the file, in an index's folder
-WAIT_S = 30.0  # how long a reader waits while a writer commits
 
 EMPTY = "the index is empty"
 
@@ -177,22 +168,8 @@ class Catalogue:
             check_index_folder(path.parent)
         self.path = path
         self._lock = threading.RLock()
-        mode = "rwc" if write else _reading_mode(path)
-        if write:
-            with suppress(OSError):  # SQLite says what is wrong
-                path.touch(mode=0o600)
-        try:
-            self.database = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode={mode}",
-                uri=True,
-                check_same_thread=False,
-                timeout=wait_s,
-                isolation_level=None,
-            )
-        except sqlite3.OperationalError as error:
-            raise WorkError(
-                f"{path}: cannot be opened ({line_of(error)}); check the folder"
-            ) from None
+        with catalogue_errors(path):
+            self.database = open_database(path, write=write, wait_s=wait_s, threads=True)
         try:
             self._prepare(write)
         except BaseException:
@@ -200,15 +177,8 @@ class Catalogue:
             raise
 
     def _prepare(self, write: bool) -> None:
-        with sqlite_errors(self.path):
-            self.database.execute("PRAGMA foreign_keys = ON")
-            prepare(self.database)
-            if not write:
-                self.database.execute("PRAGMA query_only = ON")
-            else:
-                # What is deleted is overwritten: it is text of reports.
-                self.database.execute("PRAGMA secure_delete = ON")
-                self.database.execute("PRAGMA synchronous = FULL")
+        with catalogue_errors(self.path):
+            if write:
                 # A change that outgrows its cache is kept in memory: to put part of it into the
                 # file before the commit would lock readers out until then.
                 self.database.execute("PRAGMA cache_spill = OFF")
@@ -234,15 +204,8 @@ class Catalogue:
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         """One consistent view of the catalogue; with ``write``, all of its changes or none."""
-        with self._lock:
-            self.database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            try:
-                yield self.database
-                self.database.execute("COMMIT")
-            except BaseException:
-                if self.database.in_transaction:
-                    self.database.execute("ROLLBACK")
-                raise
+        with self._lock, transaction(self.database, write=write) as database:
+            yield database
 
     def version(self) -> int:
         """A number that changes when another connection has changed the catalogue."""
@@ -367,11 +330,6 @@ def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
     return noted
 
 
-def _reading_mode(path: Path) -> str:
-    # A reader rolls back what a writer was killed in the middle of, which takes the right to write.
-    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
-
-
 def _image(row: tuple[Any, ...], folder: Path) -> IndexedImage:
     number, image, root, study_id, patient_id, split, height, width, metadata, file = row
     path = str(folder / root / (file or image))  # those of a publication lie beside its index
@@ -379,39 +337,11 @@ def _image(row: tuple[Any, ...], folder: Path) -> IndexedImage:
     return IndexedImage(number, image, path, study_id, patient_id, split, height, width, cells)
 
 
-@contextmanager
-def sqlite_errors(path: Path) -> Iterator[None]:
-    """Say in one line what SQLite and the disk complain of.
-
-    Raises:
-        CheckpointError: The catalogue is damaged.
-        HeldError: Another process holds the catalogue.
-        DiskError: The disk is full or cannot be written.
-        WorkError: Something else keeps it from being used.
-    """
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        # Our own SQL fits a whole catalogue.
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-            raise CheckpointError(
-                f"{path}: is damaged ({line_of(error)}); restore the folder from a copy, or index "
-                "into a new one"
-            ) from None
-        kind = kind_of(error)
-        advice = {
-            HeldError: "another process writes it; try again in a moment",
-            DiskError: "make room on the disk, and check the right to write",
-        }.get(kind, "check the free space, the right to write, and that no other process holds it")
-        raise kind(
-            f"{path}: {line_of(error)}; {advice}, then run the same command again: what was there "
-            "is kept"
-        ) from None
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of SQLite's message
-        raise CheckpointError(
-            f"{path}: not a readable catalogue ({line_of(error)}); restore the folder from a copy, "
-            "or index into a new one"
-        ) from None
+def catalogue_errors(path: Path) -> AbstractContextManager[None]:
+    """Say in one line what SQLite and the disk complain of (CheckpointError for damage)."""
+    return sqlite_errors(
+        path, CheckpointError, "restore the folder from a copy, or index into a new one"
+    )
 
 
 def _version_of(database: sqlite3.Connection) -> int | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cxrtext.files import sha256
 from cxrtext.files.table_sums import damaged_tables
-from cxrtext.index.store.catalogue import EMPTY, Catalogue, sqlite_errors
+from cxrtext.index.store.catalogue import EMPTY, Catalogue, catalogue_errors
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
 
 ATTEMPTS = 5
@@ -23,7 +23,7 @@ def check_index(
     """
     wrong: list[str] = []
     for _ in range(ATTEMPTS):
-        with sqlite_errors(catalogue.path), catalogue.transaction() as database:
+        with catalogue_errors(catalogue.path), catalogue.transaction() as database:
             wrong = _check_catalogue(catalogue, cells)
             if wrong:
                 return wrong  # nothing in it can be relied on

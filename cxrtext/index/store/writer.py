@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import remove_file, sha256, write_json, write_private
 from cxrtext.files import sweep as sweep_unfinished
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, sqlite_errors
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors
 from cxrtext.index.store.columns import refresh_columns
 from cxrtext.index.store.replica import refuse_replica
 from cxrtext.index.store.vectors import orphans, vector_files
@@ -62,7 +62,7 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
         with (folder / LOCK).open("w") as handle:
             _lock(handle.fileno(), folder, wait_s)
-            with sqlite_errors(path), Catalogue(path, write=True) as catalogue:
+            with catalogue_errors(path), Catalogue(path, write=True) as catalogue:
                 sweep(folder, catalogue)
                 try:
                     yield catalogue

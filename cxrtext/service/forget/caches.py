@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cxrtext.errors import CxrTextError, DiskError, HeldError, kind_of, line_of
+from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import only_one, remove_file
-from cxrtext.files.table_sums import prepare
+from cxrtext.files.sqlite import open_database, sqlite_errors
 from cxrtext.images.cache_store import NAME as DECODED
 from cxrtext.images.cache_store import only_filler
 from cxrtext.language.scoring.cache import digest_of
@@ -36,34 +36,18 @@ LONGEST_ROW = 16 * 2**20  # bytes of one image's features, at most
 
 @contextmanager
 def opened(path: Path, *, write: bool = False, mend: str = CACHE) -> Iterator[sqlite3.Connection]:
-    """A SQLite file; where it is written, what is deleted is overwritten, and no journal stays.
+    """A SQLite file; where it is written, no journal and no freed page stays.
 
     Raises:
         HeldError: Another process has it open, or writes it.
         WorkError: It is damaged; ``mend`` is what to do then.
     """
-    # What a killed process has begun has to be taken back first, which writes.
-    begun = path.with_name(f"{path.name}-journal").exists()
-    mode = "rw" if write or begun else "ro"
-    try:
-        uri = f"{path.absolute().as_uri()}?mode={mode}"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as base:
-            prepare(base)
-            if write:
-                base.isolation_level = None
-                base.execute("PRAGMA secure_delete = ON")
-                base.execute("PRAGMA synchronous = FULL")
-                base.execute("PRAGMA journal_mode = DELETE")
+    with sqlite_errors(path, WorkError, mend, "then run the command again"):
+        base = open_database(path, write=write, wait_s=BUSY_SECONDS, journal="DELETE")
+        with closing(base):
             yield base
             if write:
                 base.execute("VACUUM")
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's message
-        kind = kind_of(error)
-        advice = {
-            HeldError: "another process has it open: stop that",
-            DiskError: "make room on the disk, and check the right to write",
-        }.get(kind, mend)
-        raise kind(f"{path}: {line_of(error)}; {advice}, then run the command again") from None
 
 
 def tables_of(path: Path) -> set[str]:

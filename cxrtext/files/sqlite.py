@@ -1,0 +1,152 @@
+"""SQLite files: opened in one way, changed whole or not at all, their faults said in one line."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cxrtext.errors import CxrTextError, DiskError, HeldError, kind_of, line_of
+from cxrtext.files.table_sums import prepare
+
+WAIT_S = 30.0  # how long to wait while another process commits
+
+
+def open_database(
+    path: Path | None,
+    *,
+    write: bool = True,
+    wait_s: float = WAIT_S,
+    threads: bool = False,
+    journal: str | None = None,
+    sync: str = "FULL",
+) -> sqlite3.Connection:
+    """Open a file; to be written, it is made when missing, for its owner alone.
+
+    What is deleted is overwritten, texts are UTF-8, and triggers of :mod:`table_sums` run.  Each
+    statement is a transaction unless :func:`transaction` begins one.
+
+    Args:
+        path: The file; None for a temporary one, which is gone when it is closed.
+        threads: Whether other threads than this one may use the connection.
+        journal: SQLite's ``journal_mode``; None leaves the file's own.
+        sync: SQLite's ``synchronous``: with "FULL" what is committed survives a power cut.
+
+    Raises:
+        sqlite3.Error: It cannot be opened; to be met by :func:`sqlite_errors`.
+    """
+    where, mode = "", ""
+    if path is not None:
+        mode = "?mode=rwc" if write else f"?mode={_reading_mode(path)}"
+        where = path.resolve().as_uri()
+        if write:
+            with suppress(OSError):  # SQLite says what is wrong
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    database = sqlite3.connect(
+        f"{where}{mode}", uri=True, check_same_thread=not threads, timeout=wait_s,
+        isolation_level=None,
+    )  # fmt: skip
+    try:
+        prepare(database)
+        database.execute("PRAGMA foreign_keys = ON")
+        if write:
+            database.execute("PRAGMA secure_delete = ON")
+            if journal is not None:
+                database.execute(f"PRAGMA journal_mode = {journal}")
+            database.execute(f"PRAGMA synchronous = {sync}")
+        else:
+            database.execute("PRAGMA query_only = ON")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _reading_mode(path: Path) -> str:
+    # A reader rolls back what a writer was killed in the middle of, which takes the right to write.
+    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+
+
+@contextmanager
+def transaction(
+    database: sqlite3.Connection, *, write: bool = True
+) -> Iterator[sqlite3.Connection]:
+    """One consistent view of a file; with ``write``, all changes of the block or none."""
+    database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    try:
+        yield database
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+def make_tables(
+    database: sqlite3.Connection,
+    path: Path | None,
+    schema: str,
+    version: int,
+    *,
+    wrong: type[CxrTextError],
+    mend: str,
+) -> None:
+    """Make the tables of an empty file; refuse one that has others or another version.
+
+    Args:
+        schema: SQL of the tables; a statement ends with its line.
+        version: Of the schema, kept as SQLite's ``user_version``.
+        wrong: What is raised of a file of another version, with ``mend``, what to do then.
+    """
+    with transaction(database):
+        (found,) = database.execute("PRAGMA user_version").fetchone()
+        is_empty = database.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        if is_empty and found == 0:
+            for statement in schema.split(";\n"):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {version}")
+        elif found != version:
+            raise wrong(
+                f"{path}: is of another version of cxrtext ({found}, this one has {version}), or "
+                f"something else; {mend}"
+            )
+
+
+@contextmanager
+def sqlite_errors(
+    where: Path | str,
+    wrong: type[CxrTextError],
+    mend: str,
+    again: str = "then run the same command again: what was there is kept",
+) -> Iterator[None]:
+    """Say in one line what SQLite complains of.
+
+    Args:
+        where: The file, or what it is called.
+        wrong: What is raised of a damaged file, with ``mend``, what to do then.
+        again: What to do after a disk was full, or another process held the file.
+
+    Raises:
+        HeldError: Another process holds the file.
+        DiskError: The disk is full or cannot be written.
+        WorkError: Something else keeps it from being used.
+    """
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's own message
+        if is_damage(error):
+            raise wrong(f"{where}: is damaged ({line_of(error)}); {mend}") from None
+        kind = kind_of(error)
+        advice = {
+            HeldError: "another process has it open: stop that, or try again in a moment",
+            DiskError: "make room on the disk, and check the right to write",
+        }.get(kind, "check the free space, the right to write, and that no other process holds it")
+        raise kind(f"{where}: {line_of(error)}; {advice}, {again}") from None
+
+
+def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Whether SQLite complains of the file, and not of the disk or of another process."""
+    if isinstance(error, sqlite3.OperationalError):
+        # Our own SQL fits a whole file.
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError)
