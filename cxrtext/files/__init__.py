@@ -1,7 +1,8 @@
 """Files that are written whole or not at all, and noticed when they are no longer what was written.
 
 ``writing``: one file or folder in place of another, in one step.  ``digests``: SHA-256 sums of
-folders, and JSON that carries its own.  ``sqlite``: SQLite files; ``table_sums``: sums of their rows.
+folders, and JSON that carries its own.  ``sqlite``: SQLite files.  ``table_sums``: sums of the rows
+of their tables.
 """
 
 from cxrtext.files.digests import (
