@@ -9,7 +9,7 @@ from cxrtext.records import (
     Absent,
     Box,
     ImageRecord,
-    Rejected,
+    LeftOut,
     Sentence,
     iter_boxes,
     read_labels,
@@ -39,10 +39,10 @@ class DataFolder:
     labels: dict[str, dict[str, int | None]] | None
     boxes: list[Box] | None = None
     absent: tuple[Absent, ...] = ()
-    bad_boxes: tuple[Rejected, ...] = ()
+    bad_boxes: tuple[LeftOut, ...] = ()
 
 
-Drawn = tuple[list[Box] | None, list[Absent], list[Rejected]]
+Drawn = tuple[list[Box] | None, list[Absent], list[LeftOut]]
 """What a box file holds: boxes, phrases without one, and what was rejected."""
 
 
@@ -104,7 +104,7 @@ def _boxes(folder: Path, boxes: Path | None) -> Drawn:
     return (
         [entry for entry in found if isinstance(entry, Box)],
         [entry for entry in found if isinstance(entry, Absent)],
-        [entry for entry in found if isinstance(entry, Rejected)],
+        [entry for entry in found if isinstance(entry, LeftOut)],
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, Sentence, open_source
+from cxrtext.records import LeftOut, Sentence, open_source
 from cxrtext.text import check_sections, study_sentences
 
 
@@ -45,7 +45,7 @@ def read_corpus(reports: Path | str, sections: Sequence[str] | None = None) -> C
     studies: dict[str, list[Sentence]] = {}
     rejected = 0
     for item in open_source(reports):
-        if isinstance(item, Rejected):
+        if isinstance(item, LeftOut):
             rejected += 1
         elif isinstance(item, Sentence):
             studies.setdefault(item.study_id, []).append(item)

@@ -6,7 +6,7 @@ from cxrtext.records.manifest import checked_manifest, read_manifest, stream_man
 from cxrtext.records.report_sources import open_reports, open_source, read_reports
 from cxrtext.records.rows import TableRows
 from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
-from cxrtext.records.study import ImageRecord, Rejected, Sentence, Study
+from cxrtext.records.study import ImageRecord, LeftOut, Sentence, Study
 from cxrtext.records.tables import Rejects, RowWriter, Table, read_table, require_match, write_table
 from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
 
@@ -16,7 +16,7 @@ __all__ = [
     "Absent",
     "Box",
     "ImageRecord",
-    "Rejected",
+    "LeftOut",
     "Rejects",
     "RowWriter",
     "Sentence",

@@ -14,7 +14,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import check_listed, note_source, open_regular, write_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
 from cxrtext.records.rows import TABLES, TableRows
-from cxrtext.records.study import Rejected
+from cxrtext.records.study import LeftOut
 
 FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
 
@@ -165,7 +165,7 @@ def _coco_boxes(path: Path) -> Iterator[RawBox]:
         )
 
 
-def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | Rejected]:
+def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | LeftOut]:
     table = TableRows(path)
     table.require("x", "y", "w", "h")
     image, text, finding = (
@@ -178,7 +178,7 @@ def _table_boxes(path: Path, need_text: bool) -> Iterator[RawBox | Rejected]:
             f"width, height, segmentation (columns found: {', '.join(table.columns)})"
         )
     for entry in table:
-        if isinstance(entry, Rejected):
+        if isinstance(entry, LeftOut):
             yield entry
             continue
         number, row = entry
@@ -204,7 +204,7 @@ def _segmentation(cell: str) -> Any:
         return cell
 
 
-def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | Rejected]:
+def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | LeftOut]:
     """Give the boxes of a file as they are, and the rows that cannot be read; see `iter_boxes`.
 
     ``need_text``: whether a table must have a column of sentences.
@@ -216,58 +216,58 @@ def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | Reject
     return _coco_boxes(path)
 
 
-def _checked(raw: RawBox | Rejected) -> Box | Absent | Rejected:
-    if isinstance(raw, Rejected):
+def _checked(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
+    if isinstance(raw, LeftOut):
         return raw
     if raw.bbox is None and not raw.absent:
-        return Rejected(raw.where, "it has no bbox; fix or remove it")
+        return LeftOut(raw.where, "it has no bbox; fix or remove it")
     if raw.image is None:
-        return Rejected(raw.where, "its image_id is that of no image; fix or remove it")
+        return LeftOut(raw.where, "its image_id is that of no image; fix or remove it")
     if not (image := raw.image.strip()):
-        return Rejected(raw.where, "the image is not named; name it")
+        return LeftOut(raw.where, "the image is not named; name it")
     try:
         width, height = (int(float(value or 0)) for value in raw.size)
     except (ValueError, TypeError, OverflowError):
-        return Rejected(raw.where, "the size of the image must be numbers; fix it")
+        return LeftOut(raw.where, "the size of the image must be numbers; fix it")
     if width < 0 or height < 0:
-        return Rejected(raw.where, "the size of the image must be above 0; fix it")
+        return LeftOut(raw.where, "the size of the image must be above 0; fix it")
     try:
         mask = read_segmentation(raw.segmentation, height, width)
     except ValueError as error:
-        return Rejected(raw.where, str(error))
+        return LeftOut(raw.where, str(error))
     runs, height, width = mask or (None, height, width)
     finding = raw.label_text if raw.finding is None else raw.finding
     if raw.bbox is not None:
-        bbox: Corners | Rejected = _bbox(raw.where, raw.bbox, height, width)
+        bbox: Corners | LeftOut = _bbox(raw.where, raw.bbox, height, width)
     elif runs is not None:
         bbox = box_of_mask(mask_of_runs(runs, height, width))
     else:
         return Absent(image, width, height, finding, raw.label_text)
-    if isinstance(bbox, Rejected):
+    if isinstance(bbox, LeftOut):
         return bbox
     return Box(image, width, height, finding, raw.label_text, bbox, runs)
 
 
-def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | Rejected:
+def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | LeftOut:
     try:
         x, y, w, h = (float(value) for value in values)
     except (ValueError, TypeError, OverflowError):
-        return Rejected(where, "x, y, w, h must be numbers; fix them")
+        return LeftOut(where, "x, y, w, h must be numbers; fix them")
     if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0:
-        return Rejected(where, "a box has a width and a height above 0; fix them")
+        return LeftOut(where, "a box has a width and a height above 0; fix them")
     # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
-        return Rejected(where, "the box lies outside its image; fix it")
+        return LeftOut(where, "the box lies outside its image; fix it")
     return x, y, w, h
 
 
 @overload
-def iter_boxes(path: Path, *, absent: Literal[False] = False) -> Iterator[Box | Rejected]: ...
+def iter_boxes(path: Path, *, absent: Literal[False] = False) -> Iterator[Box | LeftOut]: ...
 @overload
-def iter_boxes(path: Path, *, absent: Literal[True]) -> Iterator[Box | Absent | Rejected]: ...
+def iter_boxes(path: Path, *, absent: Literal[True]) -> Iterator[Box | Absent | LeftOut]: ...
 
 
-def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | Rejected]:
+def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | LeftOut]:
     """Give the boxes of a file, and what was rejected among them.
 
     Args:
@@ -294,7 +294,7 @@ def read_boxes(path: Path) -> list[Box]:
     """
     boxes = []
     for entry in iter_boxes(path):
-        if isinstance(entry, Rejected):
-            raise DataError(f"{path}: {entry.item}: {entry.reason}")
+        if isinstance(entry, LeftOut):
+            raise DataError(f"{path}: {entry.where}: {entry.why}")
         boxes.append(entry)
     return boxes

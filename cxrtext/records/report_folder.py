@@ -10,7 +10,7 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.files import sha256
 from cxrtext.records.decoding import NOT_UTF8, decode, unreadable
-from cxrtext.records.study import Rejected, Study
+from cxrtext.records.study import LeftOut, Study
 from cxrtext.records.text_source import TextSource, distinct_studies
 
 
@@ -19,7 +19,7 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
 
 
-def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str | Rejected]:
+def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str | LeftOut]:
     """Give the relative path of every file that is not hidden, in order, and unreadable folders.
 
     Links to folders are given, not followed.  Only the names of one folder a level are held.
@@ -40,7 +40,7 @@ def walk(root: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str
                 ]
         except OSError as error:
             reason = f"the folder cannot be read ({error.strerror}); see its permissions"
-            yield Rejected(printable(name) or ".", reason)
+            yield LeftOut(printable(name) or ".", reason)
         else:
             stack += sorted(found, reverse=True)
 
@@ -58,41 +58,41 @@ def study_id_of(stem: str) -> str:
     return match[1] if match else stem.strip()
 
 
-def _walk(root: Path) -> Iterator[str | Rejected]:
+def _walk(root: Path) -> Iterator[str | LeftOut]:
     """Every text file, and every link to a folder, in the order of their relative paths."""
     return walk(root, lambda entry: entry.is_dir() or entry.name.lower().endswith(".txt"))
 
 
-def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | Rejected:
+def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | LeftOut:
     """Read a text file as one report: the item and its study, or what is wrong with the file."""
     study_id = study_id_of(path.stem)
     if not study_id or not study_id.isprintable():
-        return Rejected(item, "its name cannot be a study_id; rename the file")
+        return LeftOut(item, "its name cannot be a study_id; rename the file")
     try:
         if not path.is_file():
-            return Rejected(item, "not a file, or a link that leads nowhere; remove it")
+            return LeftOut(item, "not a file, or a link that leads nowhere; remove it")
         with path.open("rb") as handle:
             content = handle.read(FILE_LIMIT + 1)
     except OSError as error:
-        return Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
+        return LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")
     if len(content) > FILE_LIMIT:
-        return Rejected(item, f"larger than {FILE_LIMIT // 1_000_000} MB; is it a report?")
+        return LeftOut(item, f"larger than {FILE_LIMIT // 1_000_000} MB; is it a report?")
     text = decode(content)
     reason = unreadable(content)
     if text is None or reason is not None:
-        return Rejected(item, reason or NOT_UTF8)
+        return LeftOut(item, reason or NOT_UTF8)
     return item, Study(study_id, text, row=number)
 
 
-def _files(root: Path) -> Iterator[tuple[str, Study] | Rejected]:
+def _files(root: Path) -> Iterator[tuple[str, Study] | LeftOut]:
     number = 0
     for name in _walk(root):
-        if isinstance(name, Rejected):
+        if isinstance(name, LeftOut):
             yield name
             continue
         path, item = root / name, printable(name)
         if path.is_symlink() and not path.resolve().is_relative_to(root):
-            yield Rejected(item, "a link that leads out of the folder; put the file itself there")
+            yield LeftOut(item, "a link that leads out of the folder; put the file itself there")
         elif not path.is_dir():  # a link to a folder: its files are read where they lie
             number += 1
             yield read_report_file(path, item, number)
@@ -101,7 +101,7 @@ def _files(root: Path) -> Iterator[tuple[str, Study] | Rejected]:
 def _folder_digest(root: Path) -> str:
     digest = hashlib.sha256()
     for name in _walk(root):
-        if isinstance(name, Rejected):
+        if isinstance(name, LeftOut):
             continue
         try:
             status = (root / name).stat()
@@ -124,7 +124,7 @@ def open_folder(path: Path) -> TextSource:
     for name in _walk(root):
         if isinstance(name, str):
             break
-        wrong = wrong or f" ({name.item}: {name.reason})"
+        wrong = wrong or f" ({name.where}: {name.why})"
     else:
         raise DataError(
             f"{path}: no .txt file in this folder or below{wrong}; give a folder of report files, "
@@ -137,12 +137,12 @@ def open_folder(path: Path) -> TextSource:
 def open_report_file(path: Path) -> TextSource:
     """Open one text file as one report; one that is empty or no report raises a DataError."""
 
-    def read() -> tuple[str, Study] | Rejected:
+    def read() -> tuple[str, Study] | LeftOut:
         return read_report_file(path, path.name, 1)
 
     first = read()
-    if isinstance(first, Rejected):
-        raise DataError(f"{path}: {first.reason}")
+    if isinstance(first, LeftOut):
+        raise DataError(f"{path}: {first.why}")
     if not first[1].report.strip():
         raise DataError(f"{path}: the file is empty")
     digest = partial(sha256, path)

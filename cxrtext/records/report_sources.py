@@ -19,7 +19,7 @@ from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
 from cxrtext.records.rows import TABLES, Row, TableRows, clean_row
-from cxrtext.records.study import Rejected, Sentence, Study
+from cxrtext.records.study import LeftOut, Sentence, Study
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
     SENTENCE_COLUMNS,
@@ -63,10 +63,10 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
                 yield number, _parse(line)
 
 
-def _rows(path: Path) -> Iterator[Row | Rejected]:
+def _rows(path: Path) -> Iterator[Row | LeftOut]:
     for number, value in objects(path):
         if isinstance(value, str):
-            yield Rejected(f"line {number}", value)
+            yield LeftOut(f"line {number}", value)
             continue
         names = [key for key in _KEYS if key in value]
         yield clean_row(number, names, [cell_text(value[key]) for key in names], "line")
@@ -138,14 +138,14 @@ class _Reader(io.RawIOBase):
         return len(data)
 
 
-def _sentences(spool: _Spool) -> Iterator[Sentence | Rejected]:
+def _sentences(spool: _Spool) -> Iterator[Sentence | LeftOut]:
     with spool.open() as handle:
         for number, line in enumerate(read_lines(handle), 1):
             item, text = f"line {number}", line.strip()
             if len(line) > LINE_LIMIT:
-                yield Rejected(item, f"{_TOO_LONG}; give one sentence a line")
+                yield LeftOut(item, f"{_TOO_LONG}; give one sentence a line")
             elif undecoded(text):
-                yield Rejected(item, NOT_UTF8)
+                yield LeftOut(item, NOT_UTF8)
             elif text:
                 yield Sentence(str(number), "sentence", 0, text)
 
@@ -234,7 +234,7 @@ def open_source(path: Path | str) -> TextSource:
             sentences on standard input, one a line.
 
     Returns:
-        The source.  What is wrong with single rows or files comes as a ``Rejected`` in its place; a
+        The source.  What is wrong with single rows or files comes as a ``LeftOut`` in its place; a
         report that is repeated under its study_id comes once.
 
     Raises:
@@ -254,12 +254,12 @@ def open_source(path: Path | str) -> TextSource:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def open_reports(path: Path) -> Iterable[Study | Rejected]:
+def open_reports(path: Path) -> Iterable[Study | LeftOut]:
     """Open reports to be read one by one, as `open_source`; sentences are refused."""
     source = open_source(path)
     if source.holds != "reports":
         raise DataError(f"{path}: holds sentences; give reports with a study_id each")
-    return cast("Iterable[Study | Rejected]", source)
+    return cast("Iterable[Study | LeftOut]", source)
 
 
 def read_reports(path: Path) -> list[Study]:
@@ -273,7 +273,7 @@ def read_reports(path: Path) -> list[Study]:
     """
     studies = []
     for entry in open_reports(path):
-        if isinstance(entry, Rejected):
-            raise DataError(f"{path}: {entry.item}: {entry.reason}")
+        if isinstance(entry, LeftOut):
+            raise DataError(f"{path}: {entry.where}: {entry.why}")
         studies.append(entry)
     return studies

@@ -19,7 +19,7 @@ from cxrtext.files import check_listed, note_source
 from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import CELL_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
-from cxrtext.records.study import Rejected
+from cxrtext.records.study import LeftOut
 
 Row = tuple[int, dict[str, str]]
 """The number of a row, the first after the header being 1, and its text by column."""
@@ -105,9 +105,9 @@ def found_columns(columns: Sequence[str]) -> str:
     return f"{len(columns)} columns found, not all of them names; is the header missing?"
 
 
-def _broken(row: int, first: int, last: int) -> Rejected:
+def _broken(row: int, first: int, last: int) -> LeftOut:
     lines = f"line {first} was" if first == last else f"lines {first} to {last} were"
-    return Rejected(
+    return LeftOut(
         f"row {row}",
         f"a quote is not closed or not doubled, or the row is longer than {ROW_LIMIT:,} "
         f"characters; {lines} passed over: quote the cell and double every quote in it",
@@ -124,7 +124,7 @@ def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
 
 def _csv_cells(
     lines: RowLines, columns: Sequence[str]
-) -> Iterator[tuple[int, list[str]] | Rejected]:
+) -> Iterator[tuple[int, list[str]] | LeftOut]:
     """The rows after the header, or what was rejected instead of them.
 
     After broken quotes reading goes on at the next line that can begin a row: one with as many
@@ -170,7 +170,7 @@ def _csv_cells(
                 ids.learn(study_id)
             yield row, cells
         else:
-            yield Rejected(
+            yield LeftOut(
                 f"row {row}",
                 f"{len(cells)} cells where the header has {width} (line {first}); quote "
                 "cells that hold a comma or a line break",
@@ -203,11 +203,11 @@ def _header(path: Path, lines: RowLines) -> tuple[str, ...]:
 
 def clean_row(
     number: int, names: Sequence[str], cells: Sequence[str], unit: str = "row"
-) -> Row | Rejected:
+) -> Row | LeftOut:
     """The cells by column, those that say "nan" empty; or that one of them is no text."""
     if undecoded("".join(cells)):
         name = next(name for name, text in zip(names, cells, strict=True) if undecoded(text))
-        return Rejected(f"{unit} {number}", f"{name}: {NOT_UTF8}")
+        return LeftOut(f"{unit} {number}", f"{name}: {NOT_UTF8}")
     texts = ("" if text in ("nan", "NaN") else text for text in cells)
     return number, dict(zip(names, texts, strict=True))
 
@@ -279,7 +279,7 @@ class TableRows:
             called = f"'{name}'" if _NAME.fullmatch(name) else "of one name"
             raise DataError(f"{self.path}: column {called} occurs more than once; keep one of them")
 
-    def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | Rejected]:
+    def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | LeftOut]:
         """Give the rows with some of their columns, by default all, and what was rejected.
 
         Raises:
@@ -295,7 +295,7 @@ class TableRows:
         with self._lines() as lines:
             _header(self.path, lines)
             for entry in _csv_cells(lines, self.columns):
-                if isinstance(entry, Rejected):
+                if isinstance(entry, LeftOut):
                     yield entry
                     continue
                 number, cells = entry
@@ -303,5 +303,5 @@ class TableRows:
                     cells = [cells[place] for place in places]
                 yield clean_row(number, names, cells)
 
-    def __iter__(self) -> Iterator[Row | Rejected]:
+    def __iter__(self) -> Iterator[Row | LeftOut]:
         return self.read()

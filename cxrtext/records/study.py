@@ -45,9 +45,20 @@ class ImageRecord:
     row: int = 0  # of the manifest, the first after the header being 1
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Something of an input that is rejected."""
+DAMAGED = "damaged or wrong"
+"""What is counted under this should have been read but could not be."""
 
-    item: str  # where it stands: "row 17", or the relative path of a file; never report text
-    reason: str  # one line: what is wrong, and what to do
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of an input that is left out."""
+
+    where: str  # where it stands: "row 17", or the relative path of a file; never report text
+    why: str = ""  # one line: what is wrong, and what to do; or what says so
+    what: str = DAMAGED  # the words that it is counted under, such as "lateral view"
+    other: str = ""  # the file that says so
+
+    @property
+    def damaged(self) -> bool:
+        """Whether it should have been read."""
+        return self.what == DAMAGED

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TextIO
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
 from cxrtext.records.rows import TableRows
-from cxrtext.records.study import Rejected
+from cxrtext.records.study import LeftOut
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters that make a spreadsheet take a text for a formula."""
@@ -80,8 +80,8 @@ def stream_table(path: Path, required: Iterable[str] = ()) -> Iterator[dict[str,
     table.require(*required)
     empty = True
     for entry in table:
-        if isinstance(entry, Rejected):
-            raise DataError(f"{path}: {entry.item}: {entry.reason}")
+        if isinstance(entry, LeftOut):
+            raise DataError(f"{path}: {entry.where}: {entry.why}")
         empty = False
         yield entry[1]
     if empty:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from cxrtext.errors import DataError
 from cxrtext.records.rows import Row, found_columns
-from cxrtext.records.study import Rejected, Sentence, Study
+from cxrtext.records.study import LeftOut, Sentence, Study
 
 SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
 """Columns that hold one section of a report each."""
@@ -19,7 +19,7 @@ SECTION_COLUMNS = ("findings", "impression", "indication", "comparison")
 Holds = Literal["reports", "sentences"]
 """Reports are split into sections and sentences; sentences are taken as they are."""
 
-Item = Study | Sentence | Rejected
+Item = Study | Sentence | LeftOut
 REPORT_COLUMNS = ("study_id", "report", *SECTION_COLUMNS)
 SENTENCE_COLUMNS = ("study_id", "section", "position", "sentence")
 
@@ -61,8 +61,8 @@ def _digest(*texts: str) -> int:
 
 
 def distinct_studies(
-    studies: Iterable[tuple[str, Study] | Rejected], unit: str
-) -> Iterator[Study | Rejected]:
+    studies: Iterable[tuple[str, Study] | LeftOut], unit: str
+) -> Iterator[Study | LeftOut]:
     """Give each study once, and reject a second report of one study, if words of it differ.
 
     A study comes with the name of its row or file; rows are numbered from 1, and ``unit`` is what
@@ -70,7 +70,7 @@ def distinct_studies(
     """
     seen: dict[int, int] = {}  # by the digest of an id, the row and the digest of the text
     for entry in studies:
-        if isinstance(entry, Rejected):
+        if isinstance(entry, LeftOut):
             yield entry
             continue
         item, study = entry
@@ -81,25 +81,25 @@ def distinct_studies(
         if row == study.row:
             yield study
         elif first_text != text:
-            yield Rejected(
+            yield LeftOut(
                 item,
                 f"a second, different report for the study_id of {unit} {row}, which is used; "
                 "give every report a study_id of its own",
             )
 
 
-def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] | Rejected:
+def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] | LeftOut:
     study_id = cells.get("study_id", "").strip()
     if not study_id:
-        return Rejected(item, "empty study_id; give every report one")
+        return LeftOut(item, "empty study_id; give every report one")
     sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
     return item, Study(study_id, cells.get("report", ""), sections, row)
 
 
-def _sentences(rows: Iterable[Row | Rejected], unit: str) -> Iterator[Sentence | Rejected]:
+def _sentences(rows: Iterable[Row | LeftOut], unit: str) -> Iterator[Sentence | LeftOut]:
     places = Counter[int]()
     for entry in rows:
-        if isinstance(entry, Rejected):
+        if isinstance(entry, LeftOut):
             yield entry
             continue
         row, cells = entry
@@ -117,10 +117,10 @@ def _sentences(rows: Iterable[Row | Rejected], unit: str) -> Iterator[Sentence |
             number = int(position.partition(".")[0])
             yield Sentence(study_id, section, number, cells["sentence"])
         else:
-            yield Rejected(f"{unit} {row}", "position is not a whole number; fix or empty it")
+            yield LeftOut(f"{unit} {row}", "position is not a whole number; fix or empty it")
 
 
-def read_items(holds: Holds, rows: Iterable[Row | Rejected], unit: str = "row") -> Iterator[Item]:
+def read_items(holds: Holds, rows: Iterable[Row | LeftOut], unit: str = "row") -> Iterator[Item]:
     """Turn the rows of a table into studies or sentences.
 
     A sentence without a study_id has the number of its row, without a section "sentence", without
@@ -132,7 +132,7 @@ def read_items(holds: Holds, rows: Iterable[Row | Rejected], unit: str = "row") 
     if holds == "sentences":
         return _sentences(rows, unit)
     return distinct_studies(
-        (e if isinstance(e, Rejected) else _study(*e, item=f"{unit} {e[0]}") for e in rows), unit
+        (e if isinstance(e, LeftOut) else _study(*e, item=f"{unit} {e[0]}") for e in rows), unit
     )
 
 

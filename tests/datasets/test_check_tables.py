@@ -14,7 +14,7 @@ from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.importing.reading import read_rows
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, parquet_tables, write_table
+from cxrtext.records import LeftOut, parquet_tables, write_table
 from cxrtext.records.boxes import raw_boxes
 
 
@@ -131,8 +131,8 @@ def test_parquet_that_comes_to_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     write_table(path, ["image"], [{"image": "a" * 100_000}] * 200)
     *good, bad = Rows(path)
     assert good
-    assert isinstance(bad, Rejected)
-    assert "nor what follows: its rows come to more than 100 times its size" in bad.reason
+    assert isinstance(bad, LeftOut)
+    assert "nor what follows: its rows come to more than 100 times its size" in bad.why
     with pytest.raises(DataError, match="more than 100 times its size plus 1 MiB"):
         list(read_rows(path))
 
@@ -143,24 +143,24 @@ def test_imported_parquet_goes_on_past_rows_that_are_no_text(tmp_path: Path) -> 
     texts = pa.Array.from_buffers(pa.string(), 2, good.buffers())
     pixels = pa.array([b"x", b"\xff"], pa.binary())
     pq.write_table(pa.table({"image": texts, "pixels": pixels}), path)
-    assert [type(row) for row in read_rows(path)] == [Rejected, tuple]
-    assert [type(row) for row in Rows(path)] == [Rejected, tuple]
+    assert [type(row) for row in read_rows(path)] == [LeftOut, tuple]
+    assert [type(row) for row in Rows(path)] == [LeftOut, tuple]
 
 
 def test_csv_goes_on_past_bad_rows(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b'a,b\n1,2\n\n1\n"x"y,2\n\xff,2\nnan,4\n')
-    good = [item for item in Rows(path) if not isinstance(item, Rejected)]
-    bad = [item for item in Rows(path) if isinstance(item, Rejected)]
+    good = [item for item in Rows(path) if not isinstance(item, LeftOut)]
+    bad = [item for item in Rows(path) if isinstance(item, LeftOut)]
     assert good == [(1, {"a": "1", "b": "2"}), (5, {"a": "", "b": "4"})]
-    assert [item.item for item in bad] == ["row 2", "row 3", "row 4"]
+    assert [item.where for item in bad] == ["row 2", "row 3", "row 4"]
 
 
 def test_boxes_of_odd_json(tmp_path: Path) -> None:
     path = tmp_path / "boxes.json"
     content = {"images": [7], "annotations": [None, {"bbox": [1, 2, 3, float("inf")]}]}
     path.write_text(json.dumps(content))
-    assert [(b.where, b.bbox, b.image) for b in raw_boxes(path) if not isinstance(b, Rejected)] == [
+    assert [(b.where, b.bbox, b.image) for b in raw_boxes(path) if not isinstance(b, LeftOut)] == [
         ("annotation 1", None, None),
         ("annotation 2", [1, 2, 3, float("inf")], None),
     ]

@@ -29,7 +29,7 @@ from cxrtext.datasets.importing.resolving import (
     find_equal,
 )
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 
 
 def load_table(path: Path) -> list[dict[str, str]]:
@@ -171,7 +171,7 @@ def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None
             image = FoundImage(Path("a"), f"{number}", "s", "p", view=view, instance="1.2")
             found.add(replace(image, changed=f"2024010{number}", modified_ns=0), f"{number}.png")
         refused = found.refused({1: Seen(fault="is damaged")})
-    assert refused == {1: Rejected("1", "is damaged")}
+    assert refused == {1: LeftOut("1", "is damaged")}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_of_one_picture_in_two_studies_of_a_patient_the_first_stays(
         for number, patient in enumerate(patients):
             found.add(FoundImage(Path("a"), f"{number}", f"s{number}", patient), f"{number}.png")
         equal = find_equal(found, {0: Seen(7), 1: Seen(7)}, set(), "leave-out")
-    assert {number: (one.kind, one.other) for number, one in equal.drop.items()} == dropped
+    assert {number: (one.what, one.other) for number, one in equal.left_out.items()} == dropped
 
 
 def test_merged_patients_are_one(tree: Path) -> None:

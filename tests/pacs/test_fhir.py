@@ -10,7 +10,7 @@ import pytest
 from cxrtext.datasets.importing.reports.fhir import STATUSES
 from cxrtext.datasets.importing.reports.sources import file_versions, has_versions
 from cxrtext.datasets.importing.versions import ReportVersion, Status, read_time
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 
 
 def report(**more: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_text_is_that_of_the_attachment_else_the_conclusion_else_the_narrative(
     assert (third.study, third.accession) == ("1.2.3", "")
 
 
-def one(tmp_path: Path, resource: object) -> ReportVersion | Rejected:
+def one(tmp_path: Path, resource: object) -> ReportVersion | LeftOut:
     path = tmp_path / "report.json"
     path.write_text(json.dumps(resource))
     (found,) = file_versions(path, "report.json")
@@ -91,8 +91,8 @@ def test_an_attachment_may_be_of_another_character_set_and_in_lines(tmp_path: Pa
         assert found.report == said.strip()
     for kind in ("text/plain; charset=base64", "text/plain; charset=no-such"):
         refused = one(tmp_path, presented(b"CANARY", kind))
-        assert isinstance(refused, Rejected)
-        assert refused.reason == "its presentedForm names a character set that is not known"
+        assert isinstance(refused, LeftOut)
+        assert refused.why == "its presentedForm names a character set that is not known"
 
 
 def test_of_html_there_is_what_a_reader_sees(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_of_html_there_is_what_a_reader_sees(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "come_of_it"),
     [
-        ("status", [Rejected]),
-        ("identifier", [Rejected]),
+        ("status", [LeftOut]),
+        ("identifier", [LeftOut]),
         ("meta", [ReportVersion]),
         ("issued", [ReportVersion]),
         ("subject", [ReportVersion]),
@@ -178,9 +178,9 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, content: str, line: str
     path = tmp_path / "report.json"
     path.write_text(content)
     (found,) = file_versions(path, "report.json")
-    assert isinstance(found, Rejected)
-    assert found.reason.startswith(line)
-    assert "CANARY" not in found.reason
+    assert isinstance(found, LeftOut)
+    assert found.why.startswith(line)
+    assert "CANARY" not in found.why
 
 
 def test_withdrawn_reports_need_no_text() -> None:

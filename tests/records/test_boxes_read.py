@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import Box, Rejected, iter_boxes, read_boxes, write_boxes
+from cxrtext.records import Box, LeftOut, iter_boxes, read_boxes, write_boxes
 
 IMAGE = {"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}
 ANNOTATION = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "label_text": "Haze."}
@@ -76,9 +76,9 @@ def test_a_wrong_box_is_rejected_without_quoting_its_text(
     path = coco(tmp_path / "b.json", annotations=[ANNOTATION, {**ANNOTATION, **change}])
     good, bad = iter_boxes(path)
     assert isinstance(good, Box)
-    assert isinstance(bad, Rejected)
-    assert bad.item == "annotation 2"
-    assert says in bad.reason
+    assert isinstance(bad, LeftOut)
+    assert bad.where == "annotation 2"
+    assert says in bad.why
     with pytest.raises(DataError, match=r"b\.json: annotation 2: ") as caught:
         read_boxes(path)
     assert "Haze" not in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cxrtext.records import Absent, Box, Rejected, iter_boxes, read_boxes, write_boxes
+from cxrtext.records import Absent, Box, LeftOut, iter_boxes, read_boxes, write_boxes
 from cxrtext.records.masks import (
     box_of_mask,
     mask_of_polygons,
@@ -107,8 +107,8 @@ def test_every_form_of_a_segmentation(tmp_path: Path, segmentation: Any) -> None
 )
 def test_a_wrong_mask_is_rejected(tmp_path: Path, segmentation: Any, says: str) -> None:
     (bad,) = iter_boxes(coco(tmp_path / "b.json", segmentation=segmentation))
-    assert isinstance(bad, Rejected)
-    assert says in bad.reason
+    assert isinstance(bad, LeftOut)
+    assert says in bad.why
 
 
 def test_a_mask_that_is_too_large_is_never_unfolded() -> None:

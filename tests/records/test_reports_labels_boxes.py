@@ -6,7 +6,7 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.records import (
     Box,
-    Rejected,
+    LeftOut,
     Rejects,
     Sentence,
     Study,
@@ -158,5 +158,5 @@ def test_a_report_that_differs_by_white_space_alone_is_the_same(tmp_path: Path) 
     study, other = open_reports(path)
     assert isinstance(study, Study)
     assert study.report == "Clear.\nNormal."
-    assert isinstance(other, Rejected)
-    assert (other.item, "of row 1, which is used" in other.reason) == ("row 3", True)
+    assert isinstance(other, LeftOut)
+    assert (other.where, "of row 1, which is used" in other.why) == ("row 3", True)

@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, Sentence, Study, open_source, read_reports, write_sentences
+from cxrtext.records import LeftOut, Sentence, Study, open_source, read_reports, write_sentences
 from cxrtext.records.rows import PASSED_OVER, ROW_LIMIT
 
 CANARY = "zebrafish"
 
 
-def items(path: Path, content: bytes | str) -> list[Study | Sentence | Rejected]:
+def items(path: Path, content: bytes | str) -> list[Study | Sentence | LeftOut]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return list(open_source(path))
 
 
-def studies(found: list[Study | Sentence | Rejected]) -> list[tuple[str, str]]:
+def studies(found: list[Study | Sentence | LeftOut]) -> list[tuple[str, str]]:
     return [(item.study_id, item.report) for item in found if isinstance(item, Study)]
 
 
-def bad(found: list[Study | Sentence | Rejected]) -> list[Rejected]:
-    return [item for item in found if isinstance(item, Rejected)]
+def bad(found: list[Study | Sentence | LeftOut]) -> list[LeftOut]:
+    return [item for item in found if isinstance(item, LeftOut)]
 
 
 def test_reports_are_those_of_read_reports(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_marked_encodings_are_read(tmp_path: Path, encoding: str) -> None:
     assert studies(items(tmp_path / "r.csv", content)) == [("1", "Épanchement.")]
     if encoding != "utf-8-sig":
         (row,) = bad(items(tmp_path / "r.csv", content[:-1]))
-        assert row.item == "row 1"
+        assert row.where == "row 1"
 
 
 def test_a_compressed_table_is_read_as_the_table(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_rows_that_are_not_utf8_are_rejected(tmp_path: Path) -> None:
     content = b"study_id,report,x\n1,Clear.,\xff\n2,\xc9panchement.,\n3,Clear \xc3\xa0 droite.,\n"
     found = items(tmp_path / "r.csv", content)
     assert studies(found) == [("1", "Clear."), ("3", "Clear à droite.")]
-    assert bad(found) == [Rejected("row 2", "report: not UTF-8 text; save it as UTF-8")]
+    assert bad(found) == [LeftOut("row 2", "report: not UTF-8 text; save it as UTF-8")]
 
 
 def test_control_characters_survive(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_rows_without_an_id_or_with_wrong_cells(tmp_path: Path) -> None:
     content = f"study_id,report\n ,{CANARY}\nnan,b\n1,{CANARY},{CANARY}\n2\n,,\n,\n3,Clear.\n"
     found = items(tmp_path / "r.csv", content)
     assert studies(found) == [("3", "Clear.")]
-    assert [item.item for item in bad(found)] == ["row 1", "row 2", "row 3", "row 4"]
-    assert "empty study_id" in bad(found)[0].reason
-    assert "3 cells where the header has 2 (line 4)" in bad(found)[2].reason
+    assert [item.where for item in bad(found)] == ["row 1", "row 2", "row 3", "row 4"]
+    assert "empty study_id" in bad(found)[0].why
+    assert "3 cells where the header has 2 (line 4)" in bad(found)[2].why
     assert CANARY not in str(bad(found))
 
 
@@ -103,14 +103,14 @@ def test_one_study_has_one_report(tmp_path: Path) -> None:
     found = items(tmp_path / "r.csv", content)
     assert studies(found) == [("7", "Clear."), ("8", "Other.")]
     (second,) = bad(found)
-    assert second.item == "row 4"
-    assert "study_id of row 1, which is used" in second.reason
-    assert CANARY not in second.reason
+    assert second.where == "row 4"
+    assert "study_id of row 1, which is used" in second.why
+    assert CANARY not in second.why
 
 
 def test_sections_are_told_apart(tmp_path: Path) -> None:
     content = "study_id,findings,impression\n1,a,\n1,,a\n"
-    assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, Rejected]
+    assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, LeftOut]
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_broken_quote_takes_no_other_row_along(
     found = items(tmp_path / "r.csv", content)
     assert [study_id for study_id, _ in studies(found)] == left
     (row,) = bad(found)
-    assert row.item == "row 2"
-    assert "a quote is not closed" in row.reason
-    assert lines in row.reason
-    assert CANARY not in row.reason
+    assert row.where == "row 2"
+    assert "a quote is not closed" in row.why
+    assert lines in row.why
+    assert CANARY not in row.why
 
 
 def test_an_unclosed_quote_in_a_large_file(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_unclosed_quote_in_a_large_file(tmp_path: Path) -> None:
         handle.write('study_id,report\n0,"Open\n')
         handle.writelines(f"{i},{'Clear. ' * 50}\n" for i in range(1, 5000))
     found = list(open_source(path))
-    assert [item.item for item in bad(found)] == ["row 1"]
+    assert [item.where for item in bad(found)] == ["row 1"]
     assert len(studies(found)) == 4999
 
 
@@ -150,7 +150,7 @@ def test_a_row_that_is_too_long_is_rejected(tmp_path: Path) -> None:
     for cell in ("x" * (3 * ROW_LIMIT), '"' + "x" * ROW_LIMIT + '"'):
         found = items(tmp_path / "r.csv", f"study_id,report\n1,{cell}\n2,Clear.\n")
         assert studies(found) == [("2", "Clear.")]
-        assert [item.item for item in bad(found)] == ["row 1"]
+        assert [item.where for item in bad(found)] == ["row 1"]
 
 
 def test_ids_with_spaces_are_found_again(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_much_that_is_passed_over_is_said_again_and_again(tmp_path: Path) -> Non
 def test_a_table_cut_off_within_a_cell(tmp_path: Path) -> None:
     found = items(tmp_path / "r.csv", 'study_id,report\n1,a\n2,"Lungs\nare, as se')
     assert studies(found) == [("1", "a")]
-    assert [item.item for item in bad(found)] == ["row 2"]
+    assert [item.where for item in bad(found)] == ["row 2"]
 
 
 def test_sentences_of_a_table(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_sentences_of_a_table(tmp_path: Path) -> None:
         Sentence("4", "sentence", 7, "d"),
         Sentence("2", "findings", 2, "e"),
     ]
-    assert found[-1] == Rejected("row 8", "position is not a whole number; fix or empty it")
+    assert found[-1] == LeftOut("row 8", "position is not a whole number; fix or empty it")
     assert items(path, "sentence\na\na\n") == [
         Sentence("1", "sentence", 0, "a"),
         Sentence("2", "sentence", 0, "a"),
@@ -274,7 +274,7 @@ def test_no_content_stops_the_reading_or_is_quoted(
     path.write_bytes(b"study_id,report\n1,a\n" + content + b"\n7,last\n")
     found = list(open_source(path))
     assert found[0] == Study("1", "a", row=1)
-    assert found[-1].__class__ in (Study, Rejected)
+    assert found[-1].__class__ in (Study, LeftOut)
     for item in found:
         if isinstance(item, Study):
             item.report.encode()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.records import Rejected, Sentence, Study, open_source
+from cxrtext.records import LeftOut, Sentence, Study, open_source
 from cxrtext.records.report_folder import FILE_LIMIT, study_id_of
 
 CANARY = "zebrafish"
@@ -73,8 +73,8 @@ def test_bad_files_are_rejected(tmp_path: Path) -> None:
         Study("1", "Clear.", row=4),
         Study("g", "Épanchement.", row=7),
     ]
-    wrong = [item for item in found if isinstance(item, Rejected)]
-    assert [item.item for item in wrong] == [
+    wrong = [item for item in found if isinstance(item, LeftOut)]
+    assert [item.where for item in wrong] == [
         "a.txt",
         "b.txt",
         "c.txt",
@@ -84,7 +84,7 @@ def test_bad_files_are_rejected(tmp_path: Path) -> None:
     ]
     says = ["not UTF-8", "larger than 10 MB", "gzip", "of file 4", "not a file", "rename the file"]
     for item, reason in zip(wrong, says, strict=True):
-        assert reason in item.reason
+        assert reason in item.why
     assert CANARY not in str(wrong)
 
 
@@ -101,9 +101,9 @@ def test_links_are_not_followed_out_of_the_folder(tmp_path: Path) -> None:
     for path in (folder, tmp_path / "link"):
         found = list(open_source(path))
         assert [i.study_id for i in found if isinstance(i, Study)] == ["2", "1"]
-        wrong = [item for item in found if isinstance(item, Rejected)]
-        assert [item.item for item in wrong] == ["3.txt", "4.txt", "5"]
-        assert [w.reason.split(";")[0] for w in wrong] == [
+        wrong = [item for item in found if isinstance(item, LeftOut)]
+        assert [item.where for item in wrong] == ["3.txt", "4.txt", "5"]
+        assert [w.why.split(";")[0] for w in wrong] == [
             "a link that leads out of the folder",
             "not a file, or a link that leads nowhere",
             "a link that leads out of the folder",
@@ -193,7 +193,7 @@ def test_sentences_on_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     expected = [
         Sentence("1", "sentence", 0, "Clear."),
         Sentence("4", "sentence", 0, 'No, "as" seen.'),
-        Rejected("line 5", "not UTF-8 text; save it as UTF-8"),
+        LeftOut("line 5", "not UTF-8 text; save it as UTF-8"),
         Sentence("6", "sentence", 0, "Last"),
     ]
     assert list(source) == expected
@@ -210,8 +210,8 @@ def test_a_reader_outlives_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_line_that_is_too_long_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, b"a\n" + b"x" * 2_500_000 + b"\nb\n")
     first, second, third = open_source("-")
-    assert isinstance(second, Rejected)
-    assert "longer than 1,000,000 characters" in second.reason
+    assert isinstance(second, LeftOut)
+    assert "longer than 1,000,000 characters" in second.why
     assert [first, third] == [Sentence(n, "sentence", 0, t) for n, t in (("1", "a"), ("3", "b"))]
 
 

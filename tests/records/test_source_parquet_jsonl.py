@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, Sentence, Study, open_source, parquet_tables
+from cxrtext.records import LeftOut, Sentence, Study, open_source, parquet_tables
 
 CANARY = "zebrafish"
 
@@ -60,7 +60,7 @@ def test_parquet_text_that_is_not_utf8(tmp_path: Path, wrap: Any) -> None:
     path = write(tmp_path / "r.parquet", {"study_id": [1, 2], "report": broken})
     first, second = open_source(path)
     assert isinstance(first, Study)
-    assert second == Rejected("row 2", "report: not UTF-8 text; save it as UTF-8")
+    assert second == LeftOut("row 2", "report: not UTF-8 text; save it as UTF-8")
 
 
 def test_parquet_batches_follow_each_other(tmp_path: Path) -> None:
@@ -147,14 +147,14 @@ def test_json_lines_of_reports(tmp_path: Path) -> None:
         Study("2", 'Clear, "as"\nseen. é', row=2),
         Study("3", sections={"findings": "", "impression": "Normal."}, row=3),
     ]
-    wrong = [item for item in found[3:] if isinstance(item, Rejected)]
-    assert [item.item for item in wrong] == [f"line {n}" for n in (4, 5, 6, 7, 8, 10, 11)]
+    wrong = [item for item in found[3:] if isinstance(item, LeftOut)]
+    assert [item.where for item in wrong] == [f"line {n}" for n in (4, 5, 6, 7, 8, 10, 11)]
     for item, says in zip(
         wrong,
         ["report is no text", "empty study_id", "object", "study_id of line 2", "UTF-8", "JSON"],
         strict=False,
     ):
-        assert says in item.reason
+        assert says in item.why
     assert CANARY not in str(wrong)
 
 

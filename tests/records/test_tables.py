@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, Study, open_source, read_reports, read_table, write_table
+from cxrtext.records import LeftOut, Study, open_source, read_reports, read_table, write_table
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -97,8 +97,8 @@ def test_one_verdict_on_the_encoding_of_a_table(tmp_path: Path, encoding: str) -
 def test_a_row_that_is_read_past_is_named_by_those_that_need_it(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"study_id,report\ns1,Clear.\ns2,\xff\ns3,Clear.\n")
-    rejected = [item for item in open_source(path) if isinstance(item, Rejected)]
-    assert [item.item for item in rejected] == ["row 2"]
+    rejected = [item for item in open_source(path) if isinstance(item, LeftOut)]
+    assert [item.where for item in rejected] == ["row 2"]
     for reader in (read_reports, read_table):
-        with pytest.raises(DataError, match=f"row 2: {rejected[0].reason}"):
+        with pytest.raises(DataError, match=f"row 2: {rejected[0].why}"):
             reader(path)

@@ -10,7 +10,7 @@ from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 from cxrtext.records.boxes import RawBox, raw_boxes
 from cxrtext.records.masks import read_segmentation
 
@@ -50,10 +50,10 @@ def check_boxes(
     total = absent = masks = 0
     try:
         for box in raw_boxes(path, need_text=False):
-            no_box = not isinstance(box, Rejected) and box.absent and not box.segmentation
+            no_box = not isinstance(box, LeftOut) and box.absent and not box.segmentation
             total, absent = total + (not no_box), absent + no_box
-            if isinstance(box, Rejected):
-                problems.add("box-unreadable", f"{box.item}: {box.reason}")
+            if isinstance(box, LeftOut):
+                problems.add("box-unreadable", f"{box.where}: {box.why}")
                 continue
             findings[printable((box.finding or "").strip())[:40] or "(none)"] += 1
             if box.label_text.strip():

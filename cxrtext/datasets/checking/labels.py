@@ -8,7 +8,7 @@ from cxrtext.datasets.checking.manifest import Rows
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import CHEX5, Rejected
+from cxrtext.records import CHEX5, LeftOut
 from cxrtext.records.labels import CHEXPERT, VALUES
 from cxrtext.records.manifest import SPLITS
 
@@ -65,7 +65,7 @@ def _findings(rows: Rows) -> list[str]:
     good: Counter[str] = Counter()
     filled: Counter[str] = Counter()
     for item in rows:
-        if isinstance(item, Rejected):
+        if isinstance(item, LeftOut):
             continue
         for name, cell in item[1].items():
             if cell.strip():
@@ -87,8 +87,8 @@ def _count(
     """Count labels; return the row and a digest of the labels of each study."""
     seen: dict[str, tuple[int, int]] = {}
     for item in rows:
-        if isinstance(item, Rejected):
-            problems.add("label-row", f"{item.item}: {item.reason}")
+        if isinstance(item, LeftOut):
+            problems.add("label-row", f"{item.where}: {item.why}")
             continue
         number, cells = item
         study = cells["study_id"].strip()

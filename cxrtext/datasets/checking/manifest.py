@@ -9,7 +9,7 @@ from sys import intern
 from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.images.source import shown
-from cxrtext.records import Rejected, TableRows
+from cxrtext.records import LeftOut, TableRows
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.parquet_tables import ParquetError
 from cxrtext.records.rows import Row
@@ -27,7 +27,7 @@ class Rows(TableRows):
         super().__init__(path)
         self.require(*required)
 
-    def __iter__(self) -> Iterator[Row | Rejected]:
+    def __iter__(self) -> Iterator[Row | LeftOut]:
         number = 0
         try:
             for entry in super().__iter__():
@@ -35,7 +35,7 @@ class Rows(TableRows):
                 yield entry
         except ParquetError as error:
             reason = f"cannot be read, nor what follows: {error.reason}"
-            yield Rejected(f"row {number + 1}", reason)
+            yield LeftOut(f"row {number + 1}", reason)
 
 
 @dataclass(slots=True)
@@ -95,8 +95,8 @@ def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[Row]:
     seen: dict[str, int] = {}
     for item in rows:
         listing.rows += 1
-        if isinstance(item, Rejected):
-            problems.add("manifest-row", f"{item.item}: {item.reason}")
+        if isinstance(item, LeftOut):
+            problems.add("manifest-row", f"{item.where}: {item.why}")
             continue
         number, cells = item
         listing.blanks.update(name for name in metadata if not cells[name].strip())

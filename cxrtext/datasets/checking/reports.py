@@ -12,7 +12,7 @@ from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox import ProcessLost, answers
-from cxrtext.records import Rejected, Study, open_reports
+from cxrtext.records import LeftOut, Study, open_reports
 from cxrtext.text import split_sections, study_sentences
 from cxrtext.text.assertions import affirmed_findings
 
@@ -69,7 +69,7 @@ def _describe(study: Study) -> TextFacts:
 
 
 def _chunks(
-    reports: Iterable[Study | Rejected],
+    reports: Iterable[Study | LeftOut],
     problems: Problems,
     update: Callable[[int, int], None],
 ) -> Iterator[list[Study]]:
@@ -80,8 +80,8 @@ def _chunks(
         number += len(group)
         update(number, total)
         for item in group:
-            if isinstance(item, Rejected):
-                problems.add("report-row", f"{item.item}: {item.reason}")
+            if isinstance(item, LeftOut):
+                problems.add("report-row", f"{item.where}: {item.why}")
         yield [item for item in group if isinstance(item, Study)]
 
 

@@ -17,14 +17,14 @@ from cxrtext.datasets.importing.reading import (
     SAME_IMAGES,
     FoundImage,
     ImportOptions,
-    NotKeptError,
+    LeftOutError,
     SameImages,
-    Skipped,
 )
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.files import SEAL, SUMS, replacing, sha256, write_sealed
-from cxrtext.records import Rejected, RowWriter
+from cxrtext.records import LeftOut, RowWriter
 from cxrtext.records.report_folder import walk
+from cxrtext.records.study import DAMAGED
 
 SAME = "import.same-images.csv"
 LOOKS = "import.looks.csv"
@@ -39,7 +39,7 @@ PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICO
 ENDINGS = (*PICTURES, ".dcm")
 
 
-def walk_set(root: Path, out: Path) -> Iterator[str | Rejected]:
+def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
     """Give the relative path of every file of a set, in order; see `walk`.
 
     Args:
@@ -71,7 +71,7 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
         path = inside(root, name)
         if path is not None and path.is_file():
             return name, path
-    raise NotKeptError(Skipped(item, "listed, but the image file is not there"))
+    raise LeftOutError(LeftOut(item, what="listed, but the image file is not there"))
 
 
 def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
@@ -298,9 +298,6 @@ def _check_note(note: Path, parameters: dict[str, Any]) -> None:
         )
 
 
-DAMAGED = "damaged or wrong"
-"""What files and rows are counted under that should have been read but could not be."""
-
 Of = Literal["image", "report", "labels", "box"]
 """What an item that is left out would have been part of."""
 _ROW = re.compile(
@@ -308,7 +305,7 @@ _ROW = re.compile(
 )
 
 
-class LeftOut:
+class LeftOutList:
     """Counts what is left out and lists it with the reason.
 
     Args:
@@ -323,7 +320,7 @@ class LeftOut:
         columns = ("item", "kind", "reason", "of")
         self._writer = RowWriter(self.path, dict.fromkeys(columns, "text"))
 
-    def __enter__(self) -> "LeftOut":
+    def __enter__(self) -> "LeftOutList":
         self._writer.__enter__()
         return self
 
@@ -338,19 +335,17 @@ class LeftOut:
             return item
         return f"file {self._ids.of('file', item)}"
 
-    def add(self, entry: Skipped | Rejected, of: Of = "image") -> None:
+    def add(self, entry: LeftOut, of: Of = "image") -> None:
         """List one item."""
-        item = self._shown(entry.item)
-        if isinstance(entry, Skipped):
-            self.counts[entry.kind] += 1
-            because = entry.because or (self._shown(entry.other) if entry.other else "")
-            reason = f"{entry.kind}: {because}" if because else entry.kind
-            self._writer.write({"item": item, "kind": "left out", "reason": reason, "of": of})
-            return
-        self.counts[DAMAGED] += 1
-        self._writer.write({"item": item, "kind": "damaged", "reason": entry.reason, "of": of})
+        item, reason = self._shown(entry.where), entry.why
+        if not entry.damaged:
+            why = entry.why or (self._shown(entry.other) if entry.other else "")
+            reason = f"{entry.what}: {why}" if why else entry.what
+        kind = "damaged" if entry.damaged else "left out"
+        self.counts[entry.what] += 1
+        self._writer.write({"item": item, "kind": kind, "reason": reason, "of": of})
         if self.counts[DAMAGED] > self._limit:
             raise DataError(
                 f"{self.counts[DAMAGED]} bad items, more than --max-rejected {self._limit}; the "
-                f"last: {item}: {entry.reason} (all of them: {self.path})"
+                f"last: {item}: {entry.why} (all of them: {self.path})"
             )

@@ -11,12 +11,11 @@ from cxrtext.datasets.admission.ids import Ids, digest, issued, read_key
 from cxrtext.datasets.admission.public import NOTE
 from cxrtext.datasets.checking.facts import CACHE_NAME, open_cache
 from cxrtext.datasets.importing.folder import (
-    DAMAGED,
     LOOKS,
     REPLACED,
     SAME,
     WRITTEN,
-    LeftOut,
+    LeftOutList,
     Placer,
     changed_since,
     claim_folder,
@@ -32,7 +31,6 @@ from cxrtext.datasets.importing.reading import (
     FoundImage,
     ImportOptions,
     Reading,
-    Skipped,
     columns_kept,
 )
 from cxrtext.datasets.importing.resolving import (
@@ -49,8 +47,9 @@ from cxrtext.datasets.importing.values import NO_VIEW
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
-from cxrtext.records import Absent, Rejected, RowWriter, TableRows, iter_boxes, write_boxes
+from cxrtext.records import Absent, LeftOut, RowWriter, TableRows, iter_boxes, write_boxes
 from cxrtext.records.manifest import SPLITS
+from cxrtext.records.study import DAMAGED
 from cxrtext.records.tables import Kind, Table, read_table
 
 COLUMNS = ("image", "study_id", "patient_id", "split", "view")
@@ -143,12 +142,12 @@ class Import:
         open_boxes = partial(iter_boxes, given[1], absent=True) if given[1] else reading.boxes
         self._texts, self._boxes = open_texts and open_texts(), open_boxes and open_boxes()
 
-    def run(self, left_out: LeftOut) -> ImportSummary:
+    def run(self, left_out: LeftOutList) -> ImportSummary:
         """Read the set and write the data folder."""
         with closing(self.reports):
             return self._run(left_out)
 
-    def _run(self, left_out: LeftOut) -> ImportSummary:
+    def _run(self, left_out: LeftOutList) -> ImportSummary:
         done, options = self.summary, self.options
         if self._boxes is not None:
             self.boxes = Boxes(self._boxes, left_out)
@@ -183,7 +182,7 @@ class Import:
         done.rejected_path = left_out.path if left_out.counts else None
         return done
 
-    def _write_reports(self, left_out: LeftOut, reports_only: bool) -> None:
+    def _write_reports(self, left_out: LeftOutList, reports_only: bool) -> None:
         done, options = self.summary, self.options
         if self._texts is not None:
             self.reports.take(self._texts, left_out)
@@ -201,7 +200,7 @@ class Import:
             others = done.reports_without_study
             self._require_some(options.reports, "reports", done.reports, others)
 
-    def _write_images(self, left_out: LeftOut) -> None:
+    def _write_images(self, left_out: LeftOutList) -> None:
         """Write the manifest, and the labels, which may come with the images."""
         columns = (*COLUMNS, *(c for c in self.columns if c not in COLUMNS))
         with ExitStack() as stack:
@@ -214,12 +213,12 @@ class Import:
             for row in self._rows(left_out):
                 manifest.write(row)
             for entry in self.reading.label_rows() if self.reading.label_rows else ():
-                if isinstance(entry, Rejected):
+                if isinstance(entry, LeftOut):
                     left_out.add(entry, of="labels")
                 elif self.labels is not None:
                     self.labels.add(entry)
 
-    def _rows(self, left_out: LeftOut) -> Iterator[dict[str, Any]]:
+    def _rows(self, left_out: LeftOutList) -> Iterator[dict[str, Any]]:
         """The rows of the manifest, whose images are put in place on the way."""
         with closing(FoundImages()) as found:
             self._scan(found, left_out)
@@ -228,12 +227,12 @@ class Import:
             policy = settle_same_images(self.out, self.options.same_images)
             equal = find_equal(found, seen, set(refused), policy)
             self.together = equal.together
-            self._keep_names(found, {*refused, *equal.drop})
-            self._draw_splits(found, {*refused, *equal.drop}, left_out)
+            self._keep_names(found, {*refused, *equal.left_out})
+            self._draw_splits(found, {*refused, *equal.left_out}, left_out)
             kept: dict[int, dict[str, Any]] = {}
             for one in found:
                 self.tell("putting images in place", one.number + 1, len(found))
-                why = refused.get(one.number) or equal.drop.get(one.number)
+                why = refused.get(one.number) or equal.left_out.get(one.number)
                 row = why or self._keep(one)
                 if not isinstance(row, dict):
                     self.placer.remove([one.name])  # of an earlier run
@@ -245,7 +244,7 @@ class Import:
             self._write_looks(kept, seen)
         self.summary.merged, self.summary.mixed_issuers = self.merged.count, self.issuers.mixed
 
-    def _scan(self, found: FoundImages, left_out: LeftOut) -> None:
+    def _scan(self, found: FoundImages, left_out: LeftOutList) -> None:
         """Read what the set lists, before anything is put in place."""
         total, done = self.reading.count(), 0
         for entry in self.reading.images(self.columns):
@@ -271,14 +270,14 @@ class Import:
             self.issuers.add(image)
         return self.merged.apply(image)
 
-    def _take(self, image: FoundImage, found: FoundImages, left_out: LeftOut) -> None:
+    def _take(self, image: FoundImage, found: FoundImages, left_out: LeftOutList) -> None:
         if not image.view and self.options.require_view:
-            left_out.add(Skipped(image.name, NO_VIEW))
+            left_out.add(LeftOut(image.name, what=NO_VIEW))
         elif image.name != image.name.strip() or not image.name.isprintable():
             reason = "its name begins or ends with a space; rename the file"
-            left_out.add(Rejected(image.name, reason))
+            left_out.add(LeftOut(image.name, reason))
         elif (name := self.placer.name(image)) is None:
-            left_out.add(Rejected(image.name, "the image was listed before; list it once"))
+            left_out.add(LeftOut(image.name, "the image was listed before; list it once"))
         else:
             found.add(image, name)
 
@@ -301,7 +300,7 @@ class Import:
         names = {digest(one.name) for one in found if one.number not in dropped}
         there = list(self.placer.placed()) if self.unfinished else []
         if before.is_file():
-            rows = (row for row in TableRows(before) if not isinstance(row, Rejected))
+            rows = (row for row in TableRows(before) if not isinstance(row, LeftOut))
             there += [row[1].get("image", "") for row in rows]
         self.placer.remove(name for name in there if digest(name) not in names)
 
@@ -359,11 +358,11 @@ class Import:
         top = self.together.get(digest(own), image.patient_id)
         return self.ids.of("patient", top) or self.ids.of("study", image.study_id)
 
-    def _draw_splits(self, found: FoundImages, dropped: set[int], left_out: LeftOut) -> None:
+    def _draw_splits(self, found: FoundImages, dropped: set[int], left_out: LeftOutList) -> None:
         """Draw the splits that are not known, by what labels or reports say of the patients."""
         path, before = self.out / "manifest.csv", dict[str, str]()
         if path.is_file():  # of an earlier run with the same shares and seed
-            rows = (row for row in TableRows(path) if not isinstance(row, Rejected))
+            rows = (row for row in TableRows(path) if not isinstance(row, LeftOut))
             before = {row.get("patient_id", ""): row.get("split", "") for _, row in rows}
         studies, patients = Studies(), dict[int, str]()
         for one in found:
@@ -381,11 +380,11 @@ class Import:
                 self.splits.note(patients[digest(study)], findings)
         self.splits.draw()
 
-    def _findings(self, studies: Studies, left_out: LeftOut) -> Iterator[tuple[str, set[str]]]:
+    def _findings(self, studies: Studies, left_out: LeftOutList) -> Iterator[tuple[str, set[str]]]:
         """Studies with what their labels, or else their reports, say is present."""
         if self.reading.findings:
             for entry in self.reading.label_rows() if self.reading.label_rows else ():
-                if not isinstance(entry, Rejected) and (study := studies.named(entry[0])):
+                if not isinstance(entry, LeftOut) and (study := studies.named(entry[0])):
                     yield study, present(entry[1])
             return
         if self._texts is not None:
@@ -393,7 +392,7 @@ class Import:
             self._texts = iter(())
         yield from self.reports.findings(studies, self.tell)
 
-    def _keep(self, one: Waiting) -> dict[str, Any] | Skipped | Rejected:
+    def _keep(self, one: Waiting) -> dict[str, Any] | LeftOut:
         """Put an image in place and give its row; or say why it is not kept."""
         image, name = one.image, one.name
         patient = self._patient(image)
@@ -401,9 +400,9 @@ class Import:
         given = image.split if image.split in SPLITS else known
         split = given or self.splits[self._drawn_as(image)]
         if known not in (None, split):
-            return Rejected(image.name, f"its patient is in the split {known} too; keep one")
+            return LeftOut(image.name, f"its patient is in the split {known} too; keep one")
         if fault := changed_since(image):
-            return Rejected(image.name, fault)
+            return LeftOut(image.name, fault)
         self.placer.place(image, name)
         self.split_of[digest(patient)] = split
         self.studies.add(image)
@@ -451,7 +450,7 @@ class Import:
             f"{what} of this data set"
         )
 
-    def _nothing_kept(self, left_out: LeftOut) -> str:
+    def _nothing_kept(self, left_out: LeftOutList) -> str:
         why = "; ".join(f"{kind}: {n}" for kind, n in left_out.counts.most_common(4))
         why = why or "the set lists no image"
         return f"{self.out}: no frontal radiograph was found ({why}); see {left_out.path}"
@@ -493,7 +492,7 @@ def import_folder(
     root, layout, reading = open_layout(folder, options.layout, out)
     current = Import(root, out, options, layout, reading, ids, progress or _silent, wanted)
     claim_folder(out, root, options, layout, ids)
-    with only_one(out / "manifest.csv"), LeftOut(out, ids, options.max_rejected) as left_out:
+    with only_one(out / "manifest.csv"), LeftOutList(out, ids, options.max_rejected) as left_out:
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole
         summary = current.run(left_out)
     for name in WRITTEN:

@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from cxrtext.datasets.admission.ids import Ids, digest
-from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOut
+from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOutList
 from cxrtext.datasets.importing.identity import Studies
-from cxrtext.datasets.importing.reading import FoundImage, LabelRow, Skipped
+from cxrtext.datasets.importing.reading import FoundImage, LabelRow
 from cxrtext.datasets.importing.resolving import Merged
 from cxrtext.datasets.importing.versions import (
     UNDECIDED,
@@ -26,7 +26,7 @@ from cxrtext.datasets.importing.versions import (
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
-from cxrtext.records import Absent, Box, Rejected, RowWriter, Study
+from cxrtext.records import Absent, Box, LeftOut, RowWriter, Study
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
 from cxrtext.text.assertions import affirmed_findings
@@ -83,16 +83,18 @@ class Reports:
         version: ReportVersion = pickle.load(self._file)  # noqa: S301 - written by this process
         return version
 
-    def take(self, entries: Iterable[Study | ReportVersion | Rejected], left_out: LeftOut) -> None:
+    def take(
+        self, entries: Iterable[Study | ReportVersion | LeftOut], left_out: LeftOutList
+    ) -> None:
         """Take what a source gives."""
         for entry in entries:
-            if isinstance(entry, Rejected):
-                left_out.add(Rejected(f"reports {entry.item}", entry.reason), of="report")
+            if isinstance(entry, LeftOut):
+                left_out.add(LeftOut(f"reports {entry.where}", entry.why), of="report")
             else:
                 self.add(of_study(entry) if isinstance(entry, Study) else entry)
 
     def write(
-        self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOut,
+        self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOutList,
         tell: Tell,
     ) -> None:  # fmt: skip
         """Write the report of each study that was kept, and beside them what was replaced.
@@ -123,7 +125,7 @@ class Reports:
 
     def _write_one(
         self, chosen: Chosen, study_id: str, columns: Sequence[str], writer: RowWriter,
-        beside: RowWriter, left_out: LeftOut,
+        beside: RowWriter, left_out: LeftOutList,
     ) -> None:  # fmt: skip
         counts = self.counts
         counts.again += chosen.again
@@ -150,10 +152,10 @@ class Reports:
             )
             if why == UNDECIDED:
                 reason = f"{why}; give a status or a time, or keep one"
-                left_out.add(Rejected(version.item, reason), of="report")
+                left_out.add(LeftOut(version.item, reason), of="report")
 
     def _joined(
-        self, studies: Studies | None, merged: Merged, left_out: LeftOut
+        self, studies: Studies | None, merged: Merged, left_out: LeftOutList
     ) -> dict[int, list[int]]:
         """The numbers of the versions of each study, by the digest of its id."""
         found: dict[int, list[int]] = {}
@@ -167,7 +169,7 @@ class Reports:
                     continue
                 if not studies.is_of(named, merged.of(version.patient)):
                     self.counts.other_patient += 1
-                    left_out.add(Skipped(version.item, OTHER_PATIENT), of="report")
+                    left_out.add(LeftOut(version.item, what=OTHER_PATIENT), of="report")
                     continue
                 study = named
             found.setdefault(digest(study), []).append(number)
@@ -209,7 +211,9 @@ def present(labels: Mapping[str, str]) -> set[str]:
 class LabelTable:
     """Writes the labels of every study once."""
 
-    def __init__(self, writer: RowWriter, studies: Studies, ids: Ids, left_out: LeftOut) -> None:
+    def __init__(
+        self, writer: RowWriter, studies: Studies, ids: Ids, left_out: LeftOutList
+    ) -> None:
         self.studies = 0
         self.findings: Counter[str] = Counter()
         self._writer, self._known, self._ids = writer, studies, ids
@@ -225,7 +229,7 @@ class LabelTable:
         if not self._known.is_first("labels", study_id):
             if self._said.get(digest(study_id)) != said:
                 item = f"labels of {self._ids.of('study', study_id)}"
-                self._left_out.add(Skipped(item, OTHER_LABELS), of="labels")
+                self._left_out.add(LeftOut(item, what=OTHER_LABELS), of="labels")
             return
         self._said[digest(study_id)] = said
         self._writer.write({"study_id": self._ids.of("study", study_id), **row[1]})
@@ -236,12 +240,12 @@ class LabelTable:
 class Boxes:
     """The boxes of a set, and the phrases without one, held until their images come."""
 
-    def __init__(self, boxes: Iterable[Box | Absent | Rejected], left_out: LeftOut) -> None:
+    def __init__(self, boxes: Iterable[Box | Absent | LeftOut], left_out: LeftOutList) -> None:
         self.joined: list[Box | Absent] = []
         self.count = 0
         self._waiting: dict[str, list[Box | Absent]] = {}
         for box in boxes:
-            if isinstance(box, Rejected):
+            if isinstance(box, LeftOut):
                 left_out.add(box, of="box")
             else:
                 self._waiting.setdefault(_key(box.image), []).append(box)

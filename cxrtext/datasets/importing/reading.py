@@ -3,7 +3,7 @@
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.files import open_regular
-from cxrtext.records import Absent, Box, Rejected, Study, TableRows
+from cxrtext.records import Absent, Box, LeftOut, Study, TableRows
 from cxrtext.records.boxes import FILE_LIMIT
 from cxrtext.records.manifest import is_own_column
 from cxrtext.records.parquet_tables import ParquetTable
@@ -85,25 +85,15 @@ class FoundImage:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file that is rightly left out, such as a lateral view."""
-
-    item: str  # where it stands: "row 17", or the relative path of a file
-    kind: str  # why, in the words that files are counted under
-    because: str = ""  # what says so, such as "by PatientOrientation"
-    other: str = ""  # the file that says so
-
-
-class NotKeptError(Exception):
+class LeftOutError(Exception):
     """Ends the reading of one image; ``entry`` says why it is not kept."""
 
-    def __init__(self, entry: Skipped | Rejected) -> None:
+    def __init__(self, entry: LeftOut) -> None:
         super().__init__(entry)
         self.entry = entry
 
 
-Entry = FoundImage | ReportVersion | Skipped | Rejected
+Entry = FoundImage | ReportVersion | LeftOut
 Columns = tuple[str, ...]
 LabelRow = tuple[str, Mapping[str, str]]  # a study and its labels by finding
 
@@ -118,10 +108,10 @@ class Reading:
     lists_left_out: bool = True  # whether metadata that the user did not ask for are named
     findings: Columns = ()  # columns of the labels; empty where there are none
     # reads the labels that do not come with the images.
-    label_rows: Callable[[], Iterable[LabelRow | Rejected]] | None = None
+    label_rows: Callable[[], Iterable[LabelRow | LeftOut]] | None = None
     # open the reports and boxes of the set, where it has some.
-    reports: Callable[[], Iterable[Study | ReportVersion | Rejected]] | None = None
-    boxes: Callable[[], Iterable[Box | Absent | Rejected]] | None = None
+    reports: Callable[[], Iterable[Study | ReportVersion | LeftOut]] | None = None
+    boxes: Callable[[], Iterable[Box | Absent | LeftOut]] | None = None
 
 
 def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns, Columns]:
@@ -172,7 +162,7 @@ def count_rows(path: Path) -> int:
     return max(lines - 1, 1)
 
 
-def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | Rejected]:
+def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | LeftOut]:
     """Give the rows of a table; one that is unreadable, or lacks a column, raises a DataError."""
     table = TableRows(path)
     columns = [name.strip() for name in table.columns]
@@ -184,8 +174,8 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | Reject
                 f"{path}: column '{name}' is missing from its first line; is it the right file?"
             )
     for entry in table:
-        if isinstance(entry, Rejected):
-            yield Rejected(f"{path.name} {entry.item}", entry.reason)
+        if isinstance(entry, LeftOut):
+            yield LeftOut(f"{path.name} {entry.where}", entry.why)
         else:
             number, cells = entry
             row = {name.strip(): text.strip() for name, text in cells.items()}
@@ -213,15 +203,36 @@ def read_objects(path: Path) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)]
 
 
-def map_rows(
-    path: Path, required: Iterable[str], make: Callable[[str, dict[str, str]], Made]
-) -> Iterator[Made | Skipped | Rejected]:
-    """Give what is made of where a row stands and its cells, or why nothing is; see `read_rows`."""
-    for row in read_rows(path, required):
-        if isinstance(row, Rejected):
-            yield row
+def make_each(
+    given: Iterable[tuple[Any, ...] | LeftOut], make: Callable[..., Made | None]
+) -> Iterator[Made | LeftOut]:
+    """Give what is made of each, or why nothing is; None is passed over."""
+    for one in given:
+        if isinstance(one, LeftOut):
+            yield one
             continue
         try:
-            yield make(*row)
-        except NotKeptError as error:
+            made = make(*one)
+        except LeftOutError as error:
             yield error.entry
+        else:
+            if made is not None:
+                yield made
+
+
+def map_rows(
+    path: Path, required: Iterable[str], make: Callable[[str, dict[str, str]], Made | None]
+) -> Iterator[Made | LeftOut]:
+    """:func:`make_each` of the rows of a table, by where each stands and its cells."""
+    return make_each(read_rows(path, required), make)
+
+
+def first_rows(path: Path, required: Sequence[str]) -> Iterator[Row | LeftOut]:
+    """The rows of a table with more than one of an image: the first by the first column."""
+    seen: set[str] = set()
+    for row in read_rows(path, required):
+        if isinstance(row, LeftOut):
+            yield row
+        elif row[1][required[0]] not in seen:
+            seen.add(row[1][required[0]])
+            yield row

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.datasets.importing.reading import FoundImage, SameImages, Skipped, map_rows
+from cxrtext.datasets.importing.reading import FoundImage, SameImages, map_rows
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 
 AGAIN = "the same SOPInstanceUID as another file"
 CORRECTED = "an earlier version: its header was corrected in another file"
@@ -105,15 +105,15 @@ class FoundImages:
     def __iter__(self) -> Iterator[Waiting]:
         return map(self.__getitem__, range(len(self)))
 
-    def refused(self, seen: Mapping[int, Seen]) -> dict[int, Skipped | Rejected]:
+    def refused(self, seen: Mapping[int, Seen]) -> dict[int, LeftOut]:
         """Why images are not to be kept, by number: what the others of the set say."""
-        found: dict[int, Skipped | Rejected] = {}
+        found: dict[int, LeftOut] = {}
         patients: dict[int, int] = {}
         mixed: set[int] = set()
         for one in self:
             image, fault = one.image, seen.get(one.number, Seen()).fault
             if fault:
-                found[one.number] = Rejected(image.name, fault)
+                found[one.number] = LeftOut(image.name, fault)
             elif (why := self._superseded(one, seen)) is not None:
                 found[one.number] = why
             elif image.patient_id:
@@ -123,10 +123,10 @@ class FoundImages:
         for one in self if mixed else ():
             if digest(one.image.study_id) in mixed and one.number not in found:
                 advice = "correct a header, or use --merged-patients"
-                found[one.number] = Skipped(one.image.name, TWO_PATIENTS, advice)
+                found[one.number] = LeftOut(one.image.name, advice, TWO_PATIENTS)
         return found
 
-    def _superseded(self, one: Waiting, seen: Mapping[int, Seen]) -> Skipped | None:
+    def _superseded(self, one: Waiting, seen: Mapping[int, Seen]) -> LeftOut | None:
         """Why another file of the same object is used, or none; None where this one is."""
         versions = self._versions.get(digest(one.image.instance), []) if one.image.instance else []
         if len(versions) < 2:
@@ -139,12 +139,13 @@ class FoundImages:
         for other in readable:
             same = seen.get(other.number, Seen()).pixels == seen.get(one.number, Seen()).pixels
             if why_not_replaced(other.whose, mine.whose, same_pixels=same, same_source=True):
-                return Skipped(one.image.name, ANOTHERS, other=other.name)
+                return LeftOut(one.image.name, what=ANOTHERS, other=other.name)
         if newest.number == one.number:
             return None
         pixels = {seen.get(number, Seen()).pixels for number in (one.number, newest.number)}
         kind = AGAIN if newest.said == digest(repr(_said(one.image))) else CORRECTED
-        return Skipped(one.image.name, OTHER_PIXELS if len(pixels) > 1 else kind, other=newest.name)
+        kind = OTHER_PIXELS if len(pixels) > 1 else kind
+        return LeftOut(one.image.name, what=kind, other=newest.name)
 
 
 def _said(image: FoundImage) -> tuple[object, ...]:
@@ -157,7 +158,7 @@ def _said(image: FoundImage) -> tuple[object, ...]:
 class Equal:
     """Images of equal pixels, and what is done about them."""
 
-    drop: dict[int, Skipped] = field(default_factory=dict)  # by number
+    left_out: dict[int, LeftOut] = field(default_factory=dict)  # by number
     together: dict[int, str] = field(default_factory=dict)  # by patient, who stands for the group
     groups: list[list[int]] = field(default_factory=list)  # numbers
     relations: list[str] = field(default_factory=list)  # of each group
@@ -193,7 +194,7 @@ def find_equal(
             for one in members if whose else members[1:]:
                 other = members[one is members[0]].image.name
                 kind = WHOSE if whose else EQUAL
-                equal.drop[one.number] = Skipped(one.image.name, kind, other=other)
+                equal.left_out[one.number] = LeftOut(one.image.name, what=kind, other=other)
     equal.together = {digest(name): _top(parents, name) for name in parents}
     return equal
 
@@ -224,10 +225,8 @@ class Merged:
         if path is None:
             return
         for entry in map_rows(path, ("patient_id", "merged_into"), lambda item, row: (item, row)):
-            if isinstance(entry, Rejected):
-                raise DataError(f"{path}: {entry.item}: {entry.reason}")
-            if isinstance(entry, Skipped):
-                continue
+            if isinstance(entry, LeftOut):
+                raise DataError(f"{path}: {entry.where}: {entry.why}")
             item, row = entry
             old, new = row["patient_id"], row["merged_into"]
             if not old or not new or self._into.setdefault(old, new) != new:

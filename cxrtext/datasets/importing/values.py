@@ -1,28 +1,28 @@
 """What the cells of a set say, in the spellings of devices and of sets: views, ages, ids, labels.
 
-What is wrong with a cell ends the reading of its image by a :class:`NotKeptError`.
+What is wrong with a cell ends the reading of its image by a :class:`LeftOutError`.
 """
 
 from collections.abc import Iterable, Mapping
 
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
-from cxrtext.datasets.importing.reading import NotKeptError, Skipped
-from cxrtext.records import Rejected
+from cxrtext.datasets.importing.reading import LeftOutError
+from cxrtext.records import LeftOut
 from cxrtext.records.labels import CHEXPERT, VALUES
 
 NO_VIEW = "no view information"
 
 
-def reject(item: str, reason: str) -> NotKeptError:
+def reject(item: str, reason: str) -> LeftOutError:
     """What to raise about an image whose row or file is wrong."""
-    return NotKeptError(Rejected(item, reason))
+    return LeftOutError(LeftOut(item, reason))
 
 
 def frontal_view(item: str, *texts: str) -> str:
     """The view that the first text with an answer names; "" where none has one."""
     view = next((view for view in map(read_view, texts) if view), "")
     if view in (LATERAL, OTHER):
-        raise NotKeptError(Skipped(item, view))
+        raise LeftOutError(LeftOut(item, what=view))
     return view
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.public import NOTE
-from cxrtext.datasets.importing.folder import DAMAGED, LOOKS, REPLACED, SAME, WRITTEN
+from cxrtext.datasets.importing.folder import LOOKS, REPLACED, SAME, WRITTEN
 from cxrtext.errors import DataError
 from cxrtext.files import read_sealed, sha256
 from cxrtext.files.digests import read_sums
+from cxrtext.records.study import DAMAGED
 from cxrtext.records.tables import read_table
 
 TOLD = ("layout", "split", "seed", "keep", "require_view")

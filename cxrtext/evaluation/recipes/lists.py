@@ -13,7 +13,7 @@ import numpy as np
 from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 from cxrtext.records.decoding import decode
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
@@ -64,8 +64,8 @@ def digest_of_names(names: Iterable[str]) -> str:
 def _table(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
     """Names, and whether each is measured."""
     for row in read_rows(path, [one.column, *one.where, *one.test]):
-        if isinstance(row, Rejected):
-            raise DataError(f"{path}: {row.item}: {row.reason}")
+        if isinstance(row, LeftOut):
+            raise DataError(f"{path}: {row.where}: {row.why}")
         cells = row[1]
         if all(cells[column] in values for column, values in one.where.items()):
             measured = all(cells[column] in values for column, values in one.test.items())
@@ -153,8 +153,8 @@ def chexpert_5x200(folder: Path) -> list[str]:
         )
     classes: list[list[str]] = [[] for _ in range(5)]
     for row in read_rows(table, ["Path", "Frontal/Lateral", *CHEXPERT_5X200]):
-        if isinstance(row, Rejected):
-            raise DataError(f"{table}: {row.item}: {row.reason}")
+        if isinstance(row, LeftOut):
+            raise DataError(f"{table}: {row.where}: {row.why}")
         cells = row[1]
         if cells["Frontal/Lateral"] != "Frontal":
             continue

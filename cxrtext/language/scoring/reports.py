@@ -29,7 +29,7 @@ from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_st
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import (
-    Rejected,
+    LeftOut,
     Rejects,
     RowWriter,
     Sentence,
@@ -73,8 +73,8 @@ def read_sentences(
     studies = with_text = 0
     said = time.monotonic()
     for item in source:
-        if isinstance(item, Rejected):
-            rejects.add(item.item, item.reason)
+        if isinstance(item, LeftOut):
+            rejects.add(item.where, item.why)
             continue
         sentences = (
             [item] if isinstance(item, Sentence) else study_sentences(item, settings.sections)

@@ -18,7 +18,7 @@ from torch import Tensor
 from cxrtext.datasets.admission.decide import NO_IMAGE
 from cxrtext.datasets.admission.ids import NO_UID, Ids, ObjectIds, is_uid, object_ids
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_object
-from cxrtext.datasets.importing.reading import NotKeptError, Skipped
+from cxrtext.datasets.importing.reading import LeftOutError
 from cxrtext.datasets.importing.reports.sr import read_sr
 from cxrtext.datasets.importing.resolving import (
     CORRECTED,
@@ -149,7 +149,7 @@ class Intake:
         """What an object is by its header, or what becomes of it."""
         try:
             said, decision = read_object(entry.path, NAME, self._given.columns)
-        except NotKeptError as error:
+        except LeftOutError as error:
             return self._not_kept(entry, error)
         except ImageError as error:
             return _failing(entry, str(error))
@@ -187,21 +187,21 @@ class Intake:
             ids.of("issuer", own.accession_issuer.casefold()),
         )
 
-    def _not_kept(self, entry: Entry, error: NotKeptError) -> Outcome:
+    def _not_kept(self, entry: Entry, error: LeftOutError) -> Outcome:
         """Why an object does not enter; a structured report goes to the reports."""
         why = error.entry
-        if not isinstance(why, Skipped):
-            return _failing(entry, why.reason)
+        if why.damaged:
+            return _failing(entry, why.why)
         if self._is_own(entry):
             return lambda finishing: finishing.done(entry, "left out", OWN)
-        if why.kind == NO_IMAGE:
+        if why.what == NO_IMAGE:
             try:
                 version = read_sr(entry.path, NAME)
             except ImageError as damaged:
                 return _failing(entry, str(damaged))
             if version is not None:
                 return self._reporting(entry, version)
-        reason = f"{why.kind}: {why.because}" if why.because else why.kind
+        reason = f"{why.what}: {why.why}" if why.why else why.what
         return lambda finishing: finishing.done(entry, "left out", reason)
 
     def _is_own(self, entry: Entry) -> bool:

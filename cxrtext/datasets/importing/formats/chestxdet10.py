@@ -26,14 +26,14 @@ from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
     FoundImage,
-    NotKeptError,
+    LeftOutError,
     Reading,
-    Skipped,
+    make_each,
     read_objects,
 )
 from cxrtext.datasets.importing.values import check_ids, reject
 from cxrtext.errors import DataError
-from cxrtext.records import Absent, Box, Rejected
+from cxrtext.records import Absent, Box, LeftOut
 
 NAMES = {
     **{name: name for name in ("Atelectasis", "Calcification", "Consolidation")},
@@ -83,7 +83,7 @@ def _image(
     image, found = _found(item, entry)
     patient = _patient(image)
     if split != "test" and patient in tested:
-        raise NotKeptError(Skipped(item, TESTED))
+        raise LeftOutError(LeftOut(item, what=TESTED))
     study = image.rpartition(".")[0]
     check_ids(item, study, patient)
     name, path = existing(root, item, places.get(image, ""))
@@ -139,15 +139,11 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
         names = (str(entry.get("file_name")) for split, _, entry in listed() if split == "test")
         tested = set(map(_patient, names)) - {""}
         make = partial(_image, root, files_by_name(root, out), tested)
-        for split, item, entry in listed():
-            try:
-                yield make(split, item, entry)
-            except NotKeptError as error:
-                yield error.entry
+        yield from make_each(listed(), make)
 
-    def boxes() -> Iterator[Box | Absent | Rejected]:
+    def boxes() -> Iterator[Box | Absent | LeftOut]:
         for _, item, entry in listed():
-            with suppress(NotKeptError):  # said of the image
+            with suppress(LeftOutError):  # said of the image
                 yield from _boxes(item, entry)
 
     return Reading(

@@ -18,9 +18,8 @@ from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
     FoundImage,
-    NotKeptError,
+    LeftOutError,
     Reading,
-    Skipped,
     columns_of,
     count_rows,
     find_table,
@@ -35,7 +34,7 @@ from cxrtext.datasets.importing.values import (
     sex,
     years,
 )
-from cxrtext.records import Study
+from cxrtext.records import LeftOut, Study
 
 TABLES = {"train": "train", "valid": "val", "test": "test"}
 LIST_5X200 = "chexpert_5x200"
@@ -58,7 +57,7 @@ def _image(
 ) -> FoundImage:
     listed, match = row["Path"], _place(item, row)
     if row.get("Frontal/Lateral", "").lower() == "lateral":
-        raise NotKeptError(Skipped(item, LATERAL))
+        raise LeftOutError(LeftOut(item, what=LATERAL))
     said = row.get("AP/PA", "")
     if row.get("Frontal/Lateral", "").lower() == "frontal" and said not in ("AP", "PA"):
         said = ""  # 17 images of train.csv say LL or RL, and are frontal by that column and name
@@ -101,9 +100,9 @@ def _beside(
     if match.groups()[1:] in listed:
         return None
     if stem == "test":
-        raise NotKeptError(Skipped(item, OTHER_TEST))
+        raise LeftOutError(LeftOut(item, what=OTHER_TEST))
     if match[2] in patients:
-        raise NotKeptError(Skipped(item, OF_LISTED))
+        raise LeftOutError(LeftOut(item, what=OF_LISTED))
     return make(item, row)
 
 
@@ -133,7 +132,7 @@ def open_chexpert(root: Path, _: Path) -> Reading | None:
                 yield from map_rows(path, ["Path"], make)
                 continue
             beside = partial(_beside, listed, patients, stem, make)
-            yield from (entry for entry in map_rows(path, ["Path"], beside) if entry is not None)
+            yield from map_rows(path, ["Path"], beside)
 
     told = five is not None and IMPRESSION in columns_of(five)
     return Reading(

@@ -10,20 +10,13 @@ from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.importing.folder import inside, walk_set
-from cxrtext.datasets.importing.reading import (
-    Columns,
-    Entry,
-    FoundImage,
-    NotKeptError,
-    Reading,
-    Skipped,
-)
+from cxrtext.datasets.importing.reading import Columns, Entry, FoundImage, LeftOutError, Reading
 from cxrtext.datasets.importing.reports.sources import file_versions
 from cxrtext.datasets.importing.values import check_ids, reject, sex, years
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 from cxrtext.records.report_folder import printable
 
 KEEP = {
@@ -66,7 +59,7 @@ def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
 def read_object(
     path: Path, item: str, columns: Columns = (), layout: str = ""
 ) -> tuple[Described, Decision]:
-    """Read the header of a file that may enter; one that may not ends by a `NotKeptError`.
+    """Read the header of a file that may enter; one that may not ends by a `LeftOutError`.
 
     Args:
         columns: Those of `KEEP` that are wanted.
@@ -81,9 +74,9 @@ def read_object(
     said = with_set(header, layout)
     found = decide(said)
     if found.refused:
-        raise NotKeptError(Skipped(item, found.refused, found.because))
+        raise LeftOutError(LeftOut(item, found.because, found.refused))
     if found.fault:
-        raise NotKeptError(Rejected(item, found.fault))
+        raise LeftOutError(LeftOut(item, found.fault))
     if said is not header:
         found = replace(found, notes=(*found.notes, BY_SET))
     return said, found
@@ -102,9 +95,9 @@ def read_listed(path: Path, item: str, columns: Columns, layout: str) -> tuple[D
 def _image(root: Path, name: str, columns: Columns) -> Entry:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
-        return Rejected(item, "a link that leads nowhere or out of the folder; put the file there")
+        return LeftOut(item, "a link that leads nowhere or out of the folder; put the file there")
     if item != name:
-        return Rejected(item, "its name holds control characters or is not UTF-8; rename the file")
+        return LeftOut(item, "its name holds control characters or is not UTF-8; rename the file")
     said, found = read_object(path, item, columns)
     ids = object_ids(said)
     check_ids(item, ids.study, ids.patient)
@@ -126,7 +119,7 @@ def _image(root: Path, name: str, columns: Columns) -> Entry:
     )
 
 
-def _reports(root: Path, name: str, item: str, else_: Skipped | Rejected) -> Iterator[Entry]:
+def _reports(root: Path, name: str, item: str, else_: LeftOut) -> Iterator[Entry]:
     """The reports in a file that is no image, or why it is left out."""
     path = inside(root, name)
     found = False
@@ -140,27 +133,27 @@ def _reports(root: Path, name: str, item: str, else_: Skipped | Rejected) -> Ite
 
 def _images(root: Path, out: Path, columns: Columns) -> Iterator[Entry]:
     for name in walk_set(root, out):
-        if isinstance(name, Rejected):
+        if isinstance(name, LeftOut):
             yield name
             continue
         item = printable(name)
         if name.rpartition("/")[2].upper() == "DICOMDIR":
-            yield Skipped(item, "DICOMDIR")
+            yield LeftOut(item, what="DICOMDIR")
             continue
         try:
             yield _image(root, name, columns)
-        except NotKeptError as error:
+        except LeftOutError as error:
             entry = error.entry
-            if isinstance(entry, Skipped) and entry.kind == NO_IMAGE:
+            if entry.what == NO_IMAGE:
                 yield from _reports(root, name, item, entry)
             else:
                 yield entry
         except NotDicomError:
-            yield from _reports(root, name, item, Skipped(item, NOT_DICOM))
+            yield from _reports(root, name, item, LeftOut(item, what=NOT_DICOM))
         except ImageError as error:
-            yield Rejected(item, str(error))
+            yield LeftOut(item, str(error))
         except OSError as error:
-            yield Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
+            yield LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")
 
 
 def _is_dicom(path: Path | None) -> bool:

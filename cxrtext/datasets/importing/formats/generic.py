@@ -28,7 +28,7 @@ from cxrtext.datasets.importing.values import (
     reject,
 )
 from cxrtext.datasets.importing.versions import ReportVersion
-from cxrtext.records import Rejected, Study, iter_boxes, open_reports
+from cxrtext.records import LeftOut, Study, iter_boxes, open_reports
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 SPLITS = {
@@ -93,7 +93,7 @@ def _has_images(root: Path, table: Path) -> bool:
     return any((path := inside(root, name)) and path.is_file() for name in islice(names, 100))
 
 
-def as_reports(path: Path) -> Iterable[Study | ReportVersion | Rejected]:
+def as_reports(path: Path) -> Iterable[Study | ReportVersion | LeftOut]:
     """Open a table, a file of messages or a folder as reports."""
     if path.is_file() and {"uid"} <= set(columns_of(path)) - {"study_id"}:
         return read_indiana_reports(path)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from cxrtext.datasets.admission.ids import digest
 from cxrtext.datasets.importing.folder import existing
@@ -22,7 +21,7 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.datasets.importing.values import findings_of, frontal_view, label_values, reject
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, iter_boxes, open_reports
+from cxrtext.records import LeftOut, iter_boxes, open_reports
 
 PREFIX = "mimic-cxr-2.0.0-"
 KEEP = {
@@ -72,13 +71,13 @@ def _image(
     return FoundImage(path, name, study, subject, split, view, box_key=dicom_id, metadata=metadata)
 
 
-def label_rows(path: Path, findings: Columns) -> Iterator[LabelRow | Rejected]:
+def label_rows(path: Path, findings: Columns) -> Iterator[LabelRow | LeftOut]:
     """Give the labels of a table with ``study_id`` and a column a finding."""
 
     def labels(item: str, row: dict[str, str]) -> LabelRow:
         return row["study_id"], label_values(item, row, findings)
 
-    return cast("Iterator[LabelRow | Rejected]", map_rows(path, ["study_id"], labels))
+    return map_rows(path, ["study_id"], labels)
 
 
 def open_mimic(root: Path, _: Path) -> Reading | None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from cxrtext.datasets.importing.folder import existing, files_by_name
 from cxrtext.datasets.importing.reading import (
@@ -18,7 +17,7 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.datasets.importing.values import check_ids, frontal_view, reject, sex, years
 from cxrtext.errors import DataError
-from cxrtext.records import Box, Rejected
+from cxrtext.records import Box, LeftOut
 from cxrtext.records.decoding import decode
 
 _NAMES = (
@@ -87,10 +86,10 @@ def _image(
     )
 
 
-def _boxes(path: Path) -> Iterator[Box | Rejected]:
+def _boxes(path: Path) -> Iterator[Box | LeftOut]:
     # Its header has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
     needed = ["Image Index", "Finding Label", "Bbox [x", "h]"]
-    return cast("Iterator[Box | Rejected]", map_rows(path, needed, _box))
+    return map_rows(path, needed, _box)
 
 
 def _box(item: str, cells: dict[str, str]) -> Box:

@@ -17,7 +17,7 @@ from cxrtext.datasets.importing.reading import (
 )
 from cxrtext.datasets.importing.values import check_ids, frontal_view
 from cxrtext.errors import DataError
-from cxrtext.records import Rejected, Study
+from cxrtext.records import LeftOut, Study
 from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies
 
 
@@ -30,15 +30,15 @@ def _image(root: Path, places: dict[str, str], item: str, row: dict[str, str]) -
     return FoundImage(path, name, study, study, view=view, box_key=file)
 
 
-def read_indiana_reports(path: Path) -> Iterator[Study | Rejected]:
+def read_indiana_reports(path: Path) -> Iterator[Study | LeftOut]:
     """Give the reports of ``indiana_reports.csv``, which calls the study ``uid``."""
 
-    def studies() -> Iterator[tuple[str, Study] | Rejected]:
+    def studies() -> Iterator[tuple[str, Study] | LeftOut]:
         for number, row in enumerate(read_rows(path, ["uid"]), 1):
-            if isinstance(row, Rejected):
+            if isinstance(row, LeftOut):
                 yield row
             elif not row[1]["uid"]:
-                yield Rejected(row[0], "empty uid; give every report one")
+                yield LeftOut(row[0], "empty uid; give every report one")
             else:
                 item, cells = row
                 sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
@@ -57,7 +57,7 @@ def open_openi(root: Path, out: Path) -> Reading | None:
         make = partial(_image, root, files_by_name(root, out))
         yield from map_rows(table, ["uid", "filename", "projection"], make)
 
-    def reports() -> Iterator[Study | Rejected]:
+    def reports() -> Iterator[Study | LeftOut]:
         path = find_table(root, "indiana_reports")
         if path is None:
             raise DataError(

@@ -25,16 +25,15 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     LabelRow,
-    NotKeptError,
+    LeftOutError,
     Reading,
-    Skipped,
     columns_of,
     count_rows,
     map_rows,
     read_rows,
 )
 from cxrtext.datasets.importing.values import check_ids, reject, sex
-from cxrtext.records import Rejected, Study
+from cxrtext.records import LeftOut, Study
 
 KEEP = ("age", "sex", "date", "labels_by", "pediatric")
 NORMAL = "normal"
@@ -94,7 +93,7 @@ def findings_of_names(names: Iterable[str]) -> Columns:
 def _view(item: str, text: str) -> str:
     kind = text.upper()
     if kind in _LEFT_OUT:
-        raise NotKeptError(Skipped(item, _LEFT_OUT[kind]))
+        raise LeftOutError(LeftOut(item, what=_LEFT_OUT[kind]))
     if kind not in _VIEWS:
         raise reject(item, "Projection is none of the set's; fix the cell")
     return _VIEWS[kind]
@@ -129,11 +128,11 @@ def _image(
     )
 
 
-def _reports(table: Path) -> Iterator[Study | Rejected]:
+def _reports(table: Path) -> Iterator[Study | LeftOut]:
     """The report of each study, which every image of it repeats."""
     seen: set[str] = set()
     for number, row in enumerate(read_rows(table, ["StudyID", "Report"]), 1):
-        if isinstance(row, Rejected):
+        if isinstance(row, LeftOut):
             continue  # said of the image
         study, report = row[1]["StudyID"], row[1]["Report"]
         if study and report and study not in seen:
@@ -158,14 +157,12 @@ def open_padchest(root: Path, out: Path) -> Reading | None:
         cells = (names for names in rows if isinstance(names, tuple))
         return findings_of_names({name for names in cells for name in names})
 
-    def labels() -> Iterator[LabelRow | Rejected]:
+    def labels() -> Iterator[LabelRow | LeftOut]:
         def take(item: str, row: dict[str, str]) -> LabelRow | None:
             names = names_in(item, row["Labels"])
             return None if names is None else (row["StudyID"], labels_of(names, findings()))
 
-        for entry in map_rows(table, ["StudyID", "Labels"], take):
-            if isinstance(entry, tuple | Rejected):
-                yield entry
+        return map_rows(table, ["StudyID", "Labels"], take)
 
     return Reading(
         count=partial(count_rows, table),

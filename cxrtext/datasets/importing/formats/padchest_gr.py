@@ -27,15 +27,16 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     LabelRow,
-    NotKeptError,
+    LeftOutError,
     Reading,
     find_table,
+    make_each,
     read_objects,
     read_rows,
 )
 from cxrtext.datasets.importing.values import check_ids, reject, sex, years
 from cxrtext.errors import DataError
-from cxrtext.records import Absent, Box, Rejected, Study
+from cxrtext.records import Absent, Box, LeftOut, Study
 
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
 KEEP = ("age", "sex", "date")
@@ -110,7 +111,7 @@ def _corners(item: str, box: Any) -> tuple[float, float, float, float]:
 
 def _boxes(
     root: Path, places: dict[str, str], item: str, entry: dict[str, Any]
-) -> Iterator[Box | Absent | Rejected]:
+) -> Iterator[Box | Absent | LeftOut]:
     """The sentences of a study: with each of their boxes, or as a phrase that has none."""
     image = _text(entry, "ImageID")
     path = inside(root, places.get(image, ""))
@@ -126,9 +127,8 @@ def _boxes(
         for box in drawn if isinstance(drawn, list) else []:
             try:
                 x, y, w, h = _corners(item, box)
-            except NotKeptError as error:
-                if isinstance(error.entry, Rejected):
-                    yield error.entry
+            except LeftOutError as error:
+                yield error.entry
                 continue
             place = (x * width, y * height, w * width, h * height)
             kind = column_of(names[0]) if names else ""
@@ -160,11 +160,7 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
 
     def images(columns: Columns) -> Iterator[Entry]:
         make = partial(_image, root, files_by_name(root, out), _studies(master), columns)
-        for item, entry in listed():
-            try:
-                yield make(item, entry)
-            except NotKeptError as error:
-                yield error.entry
+        yield from make_each(listed(), make)
 
     def labels() -> Iterator[LabelRow]:
         for _, entry in listed():
@@ -181,7 +177,7 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
             if text:
                 yield Study(_text(entry, "StudyID"), sections={"findings": text}, row=number)
 
-    def boxes() -> Iterator[Box | Absent | Rejected]:
+    def boxes() -> Iterator[Box | Absent | LeftOut]:
         places = files_by_name(root, out)
         for item, entry in listed():
             yield from _boxes(root, places, item, entry)

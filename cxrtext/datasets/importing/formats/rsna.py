@@ -16,7 +16,6 @@ out beside (``pneumonia-challenge-dataset-mappings_2018.json``: subset_img_id, i
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from cxrtext.datasets.importing.folder import existing, files_by_name
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
@@ -28,12 +27,14 @@ from cxrtext.datasets.importing.reading import (
     columns_of,
     count_rows,
     find_table,
+    first_rows,
+    make_each,
     map_rows,
     read_objects,
     read_rows,
 )
 from cxrtext.datasets.importing.values import check_ids, reject
-from cxrtext.records import Absent, Box, Rejected
+from cxrtext.records import Absent, Box
 
 MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
 FINDING = "Pneumonia"
@@ -120,20 +121,12 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
     def images(columns: Columns) -> Iterator[Entry]:
         places = files_by_name(root, out, (".dcm",))
         make = partial(_image, root, places, _patients(root), _classes(info), columns)
-        seen: set[str] = set()
-
-        def first(item: str, row: dict[str, str]) -> FoundImage | None:
-            if row["patientId"] in seen:
-                return None  # another box of an image
-            seen.add(row["patientId"])
-            return make(item, row)
-
-        yield from (entry for entry in map_rows(table, _NEEDED, first) if entry is not None)
+        yield from make_each(first_rows(table, _NEEDED), make)
 
     return Reading(
         count=partial(count_rows, table),
         images=images,
         offered=KEEP,
         findings=(*(("No Finding",) if info else ()), OPACITY, FINDING),
-        boxes=lambda: cast("Iterator[Box | Absent | Rejected]", map_rows(table, _NEEDED, _box)),
+        boxes=lambda: map_rows(table, _NEEDED, _box),
     )

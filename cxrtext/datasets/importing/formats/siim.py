@@ -31,11 +31,13 @@ from cxrtext.datasets.importing.reading import (
     columns_of,
     count_rows,
     find_table,
+    first_rows,
+    make_each,
     map_rows,
     read_rows,
 )
 from cxrtext.datasets.importing.values import check_ids, reject
-from cxrtext.records import Absent, Box, Rejected
+from cxrtext.records import Absent, Box, LeftOut
 from cxrtext.records.masks import box_of_mask, mask_of_runs, runs_of_mask
 
 FINDING = "Pneumothorax"
@@ -116,21 +118,11 @@ def open_siim(root: Path, out: Path) -> Reading | None:
             if isinstance(row, tuple):
                 positive[row[1]["ImageId"]] |= row[1]["EncodedPixels"] != NO_MASK
         make = partial(_image, root, files_by_name(root, out, (".dcm",)), positive, columns)
-        seen: set[str] = set()
+        yield from make_each(first_rows(table, _NEEDED), make)
 
-        def first(item: str, row: dict[str, str]) -> FoundImage | None:
-            if row["ImageId"] in seen:
-                return None  # another mask of an image
-            seen.add(row["ImageId"])
-            return make(item, row)
-
-        yield from (entry for entry in map_rows(table, _NEEDED, first) if entry is not None)
-
-    def boxes() -> Iterator[Box | Absent | Rejected]:
+    def boxes() -> Iterator[Box | Absent | LeftOut]:
         make = partial(_mask, root, files_by_name(root, out, (".dcm",)))
-        for entry in map_rows(table, _NEEDED, make):
-            if isinstance(entry, Box | Absent | Rejected):
-                yield entry
+        return map_rows(table, _NEEDED, make)
 
     return Reading(
         count=partial(count_rows, table),

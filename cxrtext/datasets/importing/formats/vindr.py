@@ -27,15 +27,15 @@ from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
     FoundImage,
-    NotKeptError,
     Reading,
     columns_of,
     count_rows,
     find_table,
+    make_each,
     map_rows,
 )
 from cxrtext.datasets.importing.values import check_ids, label_values, reject
-from cxrtext.records import Box, Rejected
+from cxrtext.records import Box, LeftOut
 
 SPLITS = {"train": TRAIN_OR_VAL, "test": "test"}
 NONE = "No finding"
@@ -145,16 +145,13 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
         """Labels by image, where each image stands first, and the rows that are wrong."""
         readers: Readers = {}
         places: dict[str, str] = {}
-        wrong: list[Entry] = []
 
         def take(item: str, row: dict[str, str]) -> None:
             image, labels = _said(findings, item, row)
             readers.setdefault(image, []).append(labels)
             places.setdefault(image, item)
 
-        for entry in map_rows(tables[split], ["image_id"], take):
-            if entry is not None:
-                wrong.append(entry)
+        wrong: list[Entry] = list(map_rows(tables[split], ["image_id"], take))
         labels = {
             image: {name: voted([one[name] for one in several]) for name in findings}
             for image, several in readers.items()
@@ -166,21 +163,17 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
         for split in tables:
             labels, places, wrong = read(split)
             yield from wrong
-            for image, item in places.items():
-                try:
-                    yield _image(root, files, split, columns, item, image, labels[image])
-                except NotKeptError as error:
-                    yield error.entry
+            make = partial(_image, root, files, split, columns)
+            listed = ((item, image, labels[image]) for image, item in places.items())
+            yield from make_each(listed, make)
 
-    def boxes() -> Iterator[Box | Rejected]:
+    def boxes() -> Iterator[Box | LeftOut]:
         for split in tables:
             if (table := _table(root, f"annotations_{split}")) is None:
                 continue
             labels, _, _ = read(split)
             make = partial(_box, labels)
-            for entry in map_rows(table, ["image_id", "class_name", *_CORNERS], make):
-                if isinstance(entry, Box | Rejected):
-                    yield entry
+            yield from map_rows(table, ["image_id", "class_name", *_CORNERS], make)
 
     return Reading(
         count=lambda: sum(map(count_rows, tables.values())),

@@ -27,7 +27,7 @@ from cxrtext.datasets.importing.versions import (
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.records import Rejected
+from cxrtext.records import LeftOut
 from cxrtext.records.report_folder import printable, read_report_file, walk
 from cxrtext.records.report_sources import objects
 from cxrtext.records.rows import TABLES
@@ -37,7 +37,7 @@ _HEAD = 256
 VERSION_COLUMNS = {"status", "time", "date", "accession"}
 """Of a table, what says more of a report than its text."""
 
-Versions = Iterator[ReportVersion | Rejected]
+Versions = Iterator[ReportVersion | LeftOut]
 
 
 def has_versions(path: Path) -> bool:
@@ -74,16 +74,16 @@ def _table(path: Path) -> Versions:
     columns = columns_of(path)
     choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
     for entry in read_rows(path):
-        if isinstance(entry, Rejected):
+        if isinstance(entry, LeftOut):
             yield entry
             continue
         item, row = entry
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
             reason = "status is none of preliminary, final, corrected, addendum; fix the cell"
-            yield Rejected(item, reason)
+            yield LeftOut(item, reason)
         elif not (row["study_id"] or row.get("accession")):
-            yield Rejected(item, "empty study_id; give every report one")
+            yield LeftOut(item, "empty study_id; give every report one")
         else:
             yield ReportVersion(
                 item=item,
@@ -103,12 +103,12 @@ def _folder(root: Path) -> Versions:
     found = False
     root = root.resolve()
     for name in walk(root, lambda _: True):
-        if isinstance(name, Rejected):
+        if isinstance(name, LeftOut):
             yield name
             continue
         item, path = printable(name), (root / name)
         if not path.resolve().is_relative_to(root) or not path.is_file():
-            yield Rejected(item, "a link that leads out of the folder; put the file itself there")
+            yield LeftOut(item, "a link that leads out of the folder; put the file itself there")
             continue
         for version in file_versions(path, item):
             found = True
@@ -131,13 +131,13 @@ def file_versions(path: Path, item: str) -> Versions:
         try:
             version = read_sr(path, item)
         except ImageError as error:
-            yield Rejected(item, str(error))
+            yield LeftOut(item, str(error))
         else:
             if version is not None:
                 yield version
     elif path.suffix.lower() == ".txt":
         read = read_report_file(path, item, 1)
-        yield read if isinstance(read, Rejected) else of_study(read[1])
+        yield read if isinstance(read, LeftOut) else of_study(read[1])
 
 
 def _kind(path: Path) -> str:
@@ -155,7 +155,7 @@ def _kind(path: Path) -> str:
 def hl7_file(path: Path, item: str) -> Versions:
     """The reports of a file of HL7 messages; messages of other kinds are passed over."""
     data = _whole(path, item)
-    if isinstance(data, Rejected):
+    if isinstance(data, LeftOut):
         yield data
         return
     for number, message in enumerate(messages(data), 1):
@@ -163,7 +163,7 @@ def hl7_file(path: Path, item: str) -> Versions:
         try:
             version = read_message(message, where)
         except MessageError as error:
-            yield Rejected(where, str(error))
+            yield LeftOut(where, str(error))
         else:
             if version is not None:
                 yield version
@@ -172,24 +172,24 @@ def hl7_file(path: Path, item: str) -> Versions:
 def fhir_file(path: Path, item: str) -> Versions:
     """The DiagnosticReports of a file of FHIR resources; other resources are passed over."""
     data = _whole(path, item)
-    if isinstance(data, Rejected):
+    if isinstance(data, LeftOut):
         yield data
         return
     try:
         for number, resource in enumerate(resources(data), 1):
             where = item if number == 1 else f"{item} line {number}"
             for found in read_resource(resource, where):
-                yield found if isinstance(found, ReportVersion) else Rejected(where, str(found))
+                yield found if isinstance(found, ReportVersion) else LeftOut(where, str(found))
     except ResourceError as error:
-        yield Rejected(item, str(error))
+        yield LeftOut(item, str(error))
 
 
-def _whole(path: Path, item: str) -> bytes | Rejected:
+def _whole(path: Path, item: str) -> bytes | LeftOut:
     """A file of messages, or why it is not read."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            return Rejected(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
+            return LeftOut(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
         with open_regular(path) as handle:
             return handle.read()
     except OSError as error:
-        return Rejected(item, f"cannot be read ({error.strerror}); see its permissions")
+        return LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")
