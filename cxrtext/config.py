@@ -416,11 +416,7 @@ _OBJECTIVE: TypeAdapter[ObjectiveSection] = TypeAdapter(Objective)
 
 
 def read_objective(section: Mapping[str, Any]) -> ObjectiveSection:
-    """The section of an objective from plain values.
-
-    Raises:
-        ConfigError: The name is none, or a key is not one of its keys, or out of range.
-    """
+    """The section of an objective from plain values."""
     try:
         return _OBJECTIVE.validate_python(dict(section))
     except ValidationError as error:
@@ -576,11 +572,7 @@ class Config(Section):
 
 
 def parse_override(text: str) -> tuple[list[str], Any]:
-    """Read ``section.key=value``; the value is YAML, with ``1e-4`` a number.
-
-    Raises:
-        ConfigError: There is no "=" or no key, or the value is not YAML.
-    """
+    """Read ``section.key=value``; the value is YAML, with ``1e-4`` a number."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {text}: expected section.key=value, such as training.lr=1e-4")
@@ -607,10 +599,7 @@ def _set(tree: dict[str, Any], keys: list[str], value: Any, text: str) -> None:
 def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -> str:
     """One line that names the first wrong key, and what to do.
 
-    Args:
-        source: What was read.
-        error: What pydantic says.
-        above: The section that was read by itself, where it is not the whole configuration.
+    ``above`` is the section that was read by itself, where it is not the whole configuration.
     """
     found = error.errors(include_url=False, include_context=False)
     # A key that is not known may be the one that is missed.
@@ -739,16 +728,8 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     """Read a configuration file, then apply overrides.
 
     Paths in the file are taken relative to the file, paths in overrides to the working folder.
-
-    Args:
-        path: A YAML file; None starts from the defaults.
-        overrides: ``section.key=value`` each, in any order; ``null`` takes a key of the file away.
-
-    Returns:
-        The frozen configuration, with every default filled in.
-
-    Raises:
-        ConfigError: The file is unreadable, or a key is unknown, missing or out of range.
+    Without a path the defaults are started from.  Overrides are ``section.key=value``; ``null``
+    takes a key of the file away.
     """
     tree = {} if path is None else _read_tree(path)
     if path is not None:

@@ -41,19 +41,8 @@ class FilesReport:
     unfinished: int = 0  # what killed runs left half written; the next run removes it
 
 
-def check_files(folder: Path, progress: Callable[[Path], None] | None = None) -> FilesReport:
-    """Compare every file below a folder with the digest or checksums that it was written with.
-
-    Args:
-        folder: A data folder, checkpoint, run, index, cache, or any folder that holds such.
-        progress: Called with each file that is looked at.
-
-    Returns:
-        What was found.
-
-    Raises:
-        DataError: There is no such folder.
-    """
+def check_files(folder: Path) -> FilesReport:
+    """Compare every file below a folder with the digest or checksums that it was written with."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     report, listed = FilesReport(folder), set[Path]()
@@ -65,8 +54,6 @@ def check_files(folder: Path, progress: Callable[[Path], None] | None = None) ->
             report.checked[f"listed in {SUMS}"] += len(names)
             report.problems += file_problems(path.parent)
     for path in paths:
-        if progress is not None:
-            progress(path)
         if path in listed:
             continue
         if path.name.startswith(".") and ".tmp" in path.name:
@@ -84,14 +71,8 @@ def check_files(folder: Path, progress: Callable[[Path], None] | None = None) ->
 def accept_changes(folder: Path) -> list[str]:
     """List the files of a data folder as they are now, after its user changed them.
 
-    Args:
-        folder: A folder that 'cxrtext phantom' or 'cxrtext import' wrote.
-
-    Returns:
-        The files whose digest is another now, or that are gone.
-
-    Raises:
-        DataError: The folder lists no files, or is a model, which its digests are to vouch for.
+    Gives those whose digest is another now, or that are gone.  A model is refused: its digests are
+    to vouch for it.
     """
     try:
         before = read_sums(folder)

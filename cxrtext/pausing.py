@@ -4,11 +4,10 @@ Who runs it decides how long a turn lasts, and whether there is another one: a c
 its end; a server answers other questions in between, and ends what nobody waits for any more.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 Pausing = Generator[None, None, T]
@@ -25,18 +24,10 @@ def finish(work: Pausing[T]) -> T:
             return result
 
 
-def once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Pausing[T]:
-    """A call as work, without a pause."""
-    return function(*args, **kwargs)
-    yield
-
-
 def within(held: AbstractContextManager[object], work: Pausing[T]) -> Pausing[T]:
     """Do work such that something, such as a lock, is held while it runs and not while it pauses.
 
-    Args:
-        held: Can be entered again and again.
-        work: The work.
+    ``held`` can be entered again and again.
     """
     while True:
         with held:

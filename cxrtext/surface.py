@@ -40,9 +40,6 @@ def import_on_use(package: str) -> None:
 
     The names and their homes are read from the package's own ``if TYPE_CHECKING:`` block, which
     type checkers read too, so that they are written once.
-
-    Args:
-        package: Name of the package; its ``__init__.py`` calls this with ``__name__``.
     """
     module = sys.modules[package]
     assert module.__file__ is not None  # noqa: S101 - a package of files

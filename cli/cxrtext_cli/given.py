@@ -21,11 +21,7 @@ from cxrtext.files import is_empty
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a parameter is to be.
-
-    Args:
-        check: Raises a :class:`CxrTextError` for a value that is not so.
-    """
+    """What a parameter is to be; ``check`` raises a :class:`CxrTextError` for another value."""
 
     check: Callable[[Any], None]
 
@@ -261,17 +257,11 @@ ANY_PATH = Kind(lambda _: None)
 def checked(command: Callable[..., None]) -> Callable[..., None]:
     """A command that looks at what it is given before it begins.
 
+    Parameters that are paths have a :class:`Kind` among their annotations, and others may have one.
     An index that is searched without ``--model`` wants the checkpoint that it notes, which is
     looked for, too.
-
-    Args:
-        command: Its parameters that are paths have a :class:`Kind` among their annotations, and
-            others may have one.
-
-    Raises:
-        TypeError: A path has none.
     """
-    kinds = _kinds_of(command)
+    kinds = kinds_of(command)
 
     @wraps(command)
     def run(**given: Any) -> None:
@@ -290,7 +280,8 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
+def kinds_of(command: Callable[..., None]) -> dict[str, Kind]:
+    """What each parameter of a command is to be, of those that say so."""
     kinds = {}
     for name, parameter in inspect.signature(command).parameters.items():
         found = [one for one in get_args(parameter.annotation) if isinstance(one, Kind)]
@@ -321,11 +312,7 @@ def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:
 def check_each(kinds: Mapping[str, tuple[Kind, Any]]) -> None:
     """Check values that are no parameters, such as those of a configuration file.
 
-    Args:
-        kinds: What each is to be and what it is, by what it is called; None is passed over.
-
-    Raises:
-        ConfigError: One is not so; it is named.
+    ``kinds`` is what each is to be and what it is, by its name; None is passed over.
     """
     for name, (kind, value) in kinds.items():
         if value is None:

@@ -134,13 +134,8 @@ def duration(seconds: float) -> str:
 def progress(title: str, unit: str = "") -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error: a bar on a terminal, plain lines elsewhere.
 
-    Args:
-        title: What is going on.
-        unit: What is counted.
-
-    Yields:
-        A function of (done, total).  The time left is measured from its first call, so that work
-        that a resumed run finds done does not flatter it.
+    Yields a function of (done, total).  The time left is measured from its first call, so that work
+    that a resumed run finds done does not flatter it.
     """
     if sys.stderr.isatty():
         with _bar(title, unit) as update:

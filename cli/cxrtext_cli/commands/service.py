@@ -163,11 +163,7 @@ def _checked(**options: object) -> "Settings":
 
 
 def load(settings: "Settings") -> "Service":
-    """Load the service, on the device that is chosen only here, after the port is known free.
-
-    Args:
-        settings: Of the server.
-    """
+    """Load the service, on the device that is chosen only here, after the port is known free."""
     from cxrtext_api.runtime.resources import load_from_settings
 
     device = pick_device(settings.device)
