@@ -1,33 +1,121 @@
-"""What may enter the index over HTTP, under which ids, and what is there already.
+"""Images that come and go over HTTP: what may enter the index, and who may change what is there.
 
-The rules are those of ``cxrtext import``: `cxrtext.datasets.admission` decides.
+The rules are those of ``cxrtext import``: `cxrtext.datasets.admission` decides.  Each change is
+whole or not at all.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from cxrtext.datasets.admission import decide
 from cxrtext.datasets.admission.ids import Ids, is_uid, object_ids
-from cxrtext.images.frontal import look
-from cxrtext.service.alike import alike, shown_pixels
-from cxrtext_api.changes import TAKEN, NewImageForm, Said, is_of_others
-from cxrtext_api.gate.keys import READ, Caller
-from cxrtext_api.problems import Refusal
+from cxrtext.errors import DataError, HeldError, NotFoundError
+from cxrtext.images import encode_png
+from cxrtext.index import changes
+from cxrtext.index.entry import (
+    Subject,
+    entering,
+    is_of_others,
+    keep_image,
+    others_say,
+    reports_of,
+    subjects,
+)
+from cxrtext.index.store.writer import write_summary, writing
+from cxrtext.service.intake import IndexRows, digest_of, same_pixels, shown_digest
+from cxrtext_api.gate.keys import ADMIN, READ, Caller
+from cxrtext_api.problems import HELD, Refusal
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cxrtext.images.dicom.described import Described
-    from cxrtext.index.store.catalogue import IndexedImage
+    from cxrtext.index import Index
+    from cxrtext.index.store.catalogue import Catalogue, IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
+WAIT_S = 2.0
+"""How long a request queues while another process writes the index."""
+
+NEW_COLUMNS = 16
+"""Columns that one image may bring to the index."""
+
+SPARE_COLUMNS = 100
+"""Columns of the index that images added over HTTP leave to the tables of its operator."""
+
+LONGEST_ID = 200
+
+TAKEN = "An image of this id is in the index; send replace=true to put this one in its place."
 SAME = "The same pixels are in the index under another id, {}; send replace=true to add them again."
 SAME_OTHERWISE = (
     "The same pixels are in the index as {}, under another study or patient: whose are they? "
     "Delete the wrong one, or send replace=true to add them again."
 )
-LONGEST = 200
+NO_COLUMNS = (
+    "metadata: the index has no room for columns that are new to it; leave them out, or delete the "
+    "images that have others"
+)
+MANY_COLUMNS = (
+    f"metadata: more than {NEW_COLUMNS} columns are new to the index; leave some out, or have them "
+    "indexed from a table first"
+)
+NOT_YOURS = (
+    "study_id: the index has images of this study that another key added; a key that may not read "
+    "adds to studies of its own alone"
+)
+OTHERS = (
+    "This key did not bring that in: to change or delete what others did wants a key of the scopes "
+    "write and admin."
+)
+NOT_ALL = "the index does not hold all of these; nothing was deleted"
+
+Said = tuple[str, int, str]
+"""A sentence of a report: its section, its place in it, its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewImageForm:
+    """An image to be added, as the form's fields say; see the route."""
+
+    data: bytes
+    image_id: str | None
+    study_id: str | None
+    patient_id: str | None
+    split: Literal["train", "val", "test"] | None
+    metadata: dict[str, str]
+    report: str | None
+    replace: bool
+    by_header: bool = False  # whether the id is made of a DICOM file's SOPInstanceUID
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A new image as it is kept: nothing else of what was sent is."""
+
+    pixels: Pixels
+    png: bytes  # the pixels as a file
+    digest: str  # of the pixels
+
+    @property
+    def name(self) -> str:
+        """An id made of the pixels."""
+        return f"{self.digest}.png"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the model makes of a new image and of its study's report."""
+
+    image: IndexRows
+    said: Sequence[Said]
+    vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
@@ -46,26 +134,36 @@ def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageF
     if not found.enters:
         raise Refusal(422, f"The image does not enter the archive: {found}.")
     own = object_ids(said)
-    named = ids.of("instance", own.instance) if is_uid(own.instance) else None
+    has_uid, named = is_uid(own.instance), ids.of_object(own)
     metadata = {"view": found.view, **form.metadata} if found.view else form.metadata
     return replace(
         form,
-        image_id=form.image_id or named,
-        study_id=form.study_id or _usable(ids.of("study", own.study)),
-        patient_id=form.patient_id or _usable(ids.of("patient", own.patient)),
+        image_id=form.image_id or (named.instance if has_uid else None),
+        study_id=form.study_id or _usable(named.study),
+        patient_id=form.patient_id or _usable(named.patient),
         metadata=metadata,
-        by_header=form.image_id is None and named is not None,
+        by_header=form.image_id is None and has_uid,
     )
 
 
 def _usable(value: str) -> str | None:
-    return value if value and len(value) <= LONGEST and value.isprintable() else None
+    return value if value and len(value) <= LONGEST_ID and value.isprintable() else None
 
 
-def looks_like(pixels: Pixels) -> str | None:
-    """What else than a frontal chest a picture looks like: shown, never a reason to refuse."""
-    seen = look(pixels)
-    return None if seen.frontal else seen.kind
+def picture_of(pixels: Pixels) -> Picture:
+    """An image as it is to be kept."""
+    return Picture(pixels, encode_png(Image.fromarray(pixels)), digest_of(pixels))
+
+
+def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
+    """What the index keeps of an image and of its study's sentences."""
+    texts = list(dict.fromkeys(text for *_, text in said))
+    vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
+    rows = service.index_rows(_index_for(service, name), [image])
+    return Rows(rows, said, dict(zip(texts, vectors, strict=True)))
+
+
+# --- what is there already ---
 
 
 def existing(
@@ -74,7 +172,7 @@ def existing(
     form: NewImageForm,
     said: list[Said],
     image: "EmbeddedImage",
-    pixels: Pixels,
+    picture: Picture,
     caller: Caller,
 ) -> str | None:
     """The id under which the index holds what was sent, so that sending it twice changes nothing.
@@ -89,9 +187,13 @@ def existing(
     Raises:
         Refusal: The id, or the pixels, belong to something else.
     """
-    known = next(filter(None, (part.catalogue.image(name) for part in service.archive.parts)), None)
+    shape = picture.pixels.shape
+    parts = [part.catalogue for part in service.archive.parts]
+    known = next(filter(None, (catalogue.image(name) for catalogue in parts)), None)
     if known is not None:
-        if not _may_know(service, name, caller) or not _has_pixels(service, known, pixels):
+        may_know = READ in caller.scopes or not _is_of_others(parts, "image", name, caller)
+        is_same = may_know and (known.height, known.width) == shape
+        if not is_same or shown_digest(service, known) != picture.digest:
             raise Refusal(409, TAKEN)
         if _agrees(service, known, form, said):
             return name
@@ -100,29 +202,17 @@ def existing(
         raise Refusal(409, TAKEN)
     if READ not in caller.scopes:
         return None
-    for other in alike(service, image, pixels.shape):
-        if not _has_pixels(service, other, pixels):
-            continue
+
+    def digest(other: "IndexedImage") -> str:
+        return shown_digest(service, other)
+
+    for other in same_pixels(service, image, shape, picture.digest, digest):
         if form.image_id is None and _agrees(service, other, form, said):
             return other.image
         same = (form.study_id or other.study_id, form.patient_id or other.patient_id)
         detail = SAME if same == (other.study_id, other.patient_id) else SAME_OTHERWISE
         raise Refusal(409, detail.format(other.image))
     return None
-
-
-def _may_know(service: "Service", name: str, caller: Caller) -> bool:
-    if READ in caller.scopes:
-        return True
-    parts = [part.catalogue for part in service.archive.parts]
-    return not is_of_others(parts, "image", name, caller)
-
-
-def _has_pixels(service: "Service", known: "IndexedImage", pixels: Pixels) -> bool:
-    if (known.height, known.width) != pixels.shape:
-        return False
-    shown = shown_pixels(service, known)
-    return shown is not None and np.array_equal(shown, pixels)
 
 
 def _agrees(
@@ -140,3 +230,163 @@ def _agrees(
     if not said:
         return True
     return service.archive.report(known.study_id) == [(section, text) for section, _, text in said]
+
+
+def _is_of_others(
+    catalogues: "Sequence[Catalogue]", column: str, value: str, caller: Caller, *, but: str = ""
+) -> bool:
+    """Whether images of a value, beside one, are not the caller's to change."""
+    return ADMIN not in caller.scopes and is_of_others(
+        catalogues, column, value, caller.key_id, but=but
+    )
+
+
+# --- changes ---
+
+
+def add_image(
+    service: "Service",
+    uploads: Path,
+    name: str,
+    form: NewImageForm,
+    picture: Picture,
+    rows: Rows,
+    caller: Caller,
+) -> "IndexedImage | None":
+    """Keep an image and note it in the index, under an id that was checked.
+
+    Nothing of it is there before all of it is, whatever is killed.  Its file is named by its
+    content.  What it takes the place of keeps its own file until the index names the new one.
+
+    Returns:
+        The image that it took the place of.
+
+    Raises:
+        Refusal: The id is taken, others brought in what would be changed, what is said contradicts
+            the index, there is no room for its columns, or another process writes; nothing was
+            written.
+        WorkError: The disk is full or cannot be written.
+    """
+    index = _index_for(service, name)
+    with ExitStack() as stack:
+        with _held():
+            entry = entering(index.folder, rows.image.generation, WAIT_S)
+            catalogue = stack.enter_context(entry)
+        known = catalogue.image(name)
+        if known is not None and not form.replace:
+            raise Refusal(409, TAKEN)
+        if known is not None and _is_of_others([catalogue], "image", name, caller):
+            raise Refusal(403, OTHERS)
+        others = [part.catalogue for part in service.archive.parts if part is not index]
+        study, patient, split = _said([catalogue, *others], name, form, caller)
+        if rows.said and _is_of_others([catalogue, *others], "study_id", study, caller, but=name):
+            said = [(section, text) for section, _, text in rows.said]
+            if service.archive.report(study) not in ([], said):
+                raise Refusal(403, OTHERS)
+        _check_columns(catalogue, form.metadata)
+        height, width = picture.pixels.shape
+        image = keep_image(
+            catalogue, uploads, picture.png, ".png",
+            image=name, study_id=study, patient_id=patient, split=split, height=height, width=width,
+            metadata=form.metadata, labels=rows.image.labels[0], added_by=caller.key_id,
+        )  # fmt: skip
+        lines = [(study, *one) for one in rows.said]
+        reports = reports_of(catalogue, rows.vectors, lines) if lines else None
+        changes.add_images(index.folder, catalogue, [image], rows.image.arrays, reports)
+        return known
+
+
+@contextmanager
+def _held() -> "Iterator[None]":
+    """Refuse where another process writes the index, or wrote it anew."""
+    try:
+        yield
+    except (DataError, HeldError):
+        raise Refusal(503, HELD) from None
+
+
+def _index_for(service: "Service", name: str) -> "Index":
+    """The index that holds an id, else the one that is added to."""
+    try:
+        return service.archive.find(name)[0]
+    except NotFoundError:
+        return service.index
+
+
+def _said(
+    catalogues: "Sequence[Catalogue]", name: str, form: NewImageForm, caller: Caller
+) -> tuple[str, str, str]:
+    """Study, patient and split of a form; what it does not say is taken from the index.
+
+    A caller that may not read learns nothing of what others added: neither what the index has
+    where the form is silent, nor whether the two agree.
+
+    Raises:
+        Refusal: The index has it otherwise.
+    """
+
+    def of_others(wanted: str, column: str, value: str) -> str | None:
+        return next(iter(others_say(catalogues, wanted, column, value, but=name)), None)
+
+    reads = READ in caller.scopes
+    study = form.study_id or name
+    if not reads and _is_of_others(catalogues, "study_id", study, caller, but=name):
+        raise Refusal(422, NOT_YOURS)
+    patient = of_others("patient_id", "study_id", study) or form.patient_id or study
+    if form.patient_id not in (None, patient):
+        raise Refusal(422, "patient_id: the index has this study under another patient.")
+    split = of_others("split", "patient_id", patient) or form.split or "test"
+    if reads and form.split not in (None, split):
+        raise Refusal(422, "split: the index has this patient in another split.")
+    return study, patient, split
+
+
+def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
+    """Refuse columns for which there is no room, before anything is written."""
+    if len(set(metadata) - set(catalogue.columns())) > NEW_COLUMNS:
+        raise Refusal(422, MANY_COLUMNS)
+    try:
+        with catalogue.transaction(write=True) as database:
+            changes.make_room(database, metadata, SPARE_COLUMNS)
+    except DataError:
+        raise Refusal(422, NO_COLUMNS) from None
+
+
+def delete_images(
+    service: "Service", images: Sequence[str], studies: Sequence[str], caller: Caller
+) -> list[Subject]:
+    """Delete images and studies; a study whose last image goes, goes with its report.
+
+    The files of images that were added over HTTP are removed, except those that another image
+    shares; files that were indexed where they lay stay there.
+
+    Returns:
+        The images deleted.
+
+    Raises:
+        NotFoundError: One of them is not in the index; nothing was deleted.
+        Refusal: Others brought one of them in, or another process writes.
+        WorkError: The index cannot be written.
+    """
+    with ExitStack() as stack:
+        with _held():
+            parts = [
+                (part, stack.enter_context(writing(part.folder, wait_s=WAIT_S)))
+                for part in service.archive.parts
+            ]
+        found = [subjects(catalogue, images, studies) for _, catalogue in parts]
+        gone = [image for part in found for image in part]
+        held = {image.image for image in gone}
+        if set(images) - held or set(studies) - {image.study_id for image in gone}:
+            raise NotFoundError(NOT_ALL)
+        catalogues = [catalogue for _, catalogue in parts]
+        if any(_is_of_others(catalogues, "image", name, caller) for name in held):
+            # Whether others' are there is told to those who may read.
+            raise Refusal(403, OTHERS) if READ in caller.scopes else NotFoundError(NOT_ALL)
+        for (part, catalogue), of_part in zip(parts, found, strict=True):
+            if of_part:
+                names = [image.image for image in of_part]
+                with catalogue.transaction(write=True) as database:
+                    changes.delete_images(database, "image", names)
+                write_summary(part.folder, catalogue)
+    return gone

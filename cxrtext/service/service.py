@@ -55,6 +55,7 @@ from cxrtext.service.answers import (
 )
 from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.heat import HeatScales
+from cxrtext.service.intake import RowMaker
 from cxrtext.service.limits import (
     check_count,
     check_prompts,
@@ -104,6 +105,7 @@ class Service:
         self._end_readers = weakref.finalize(self, self._readers.close)
         self._lock = threading.RLock()
         self._texts = TextMemory(model)
+        self.index_rows = RowMaker(model)
         self._references = References(model, archive)
         self.prompts = dict(prompts or CHEX5_PROMPTS)
         self.calibration = calibration_beside(model)

@@ -30,8 +30,7 @@ from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import pack
 from cxrtext.service import Service
-from cxrtext_api import changes
-from cxrtext_api.changes import NewImageForm, delete_images
+from cxrtext_api.entry import NewImageForm, add_image, delete_images, picture_of, rows_of
 from cxrtext_api.gate.keys import ANYONE
 from cxrtext_api.routes.write import sentences_of
 from cxrtext_api.runtime.resources import open_uploads
@@ -66,13 +65,13 @@ def study_of(name: str) -> str:
 def put(service: Service, uploads: Path, name: str, version: int) -> None:
     """Add an image, or replace it, by the steps of the server's route."""
     embedded = service.embed(image_of(version))
-    picture = changes.picture_of(pixels_of(version))
+    picture = picture_of(pixels_of(version))
     metadata = {"version": str(version)}
     report = report_of(version)
     form = NewImageForm(b"", name, study_of(name), "p", "train", metadata, report, replace=True)
     said = sentences_of(report)
-    rows = changes.rows_of(service, name, embedded, said)
-    changes.add_image(service, uploads, name, form, picture, rows, ANYONE)
+    rows = rows_of(service, name, embedded, said)
+    add_image(service, uploads, name, form, picture, rows, ANYONE)
 
 
 def choose(held: Held, chance: random.Random, version: int) -> dict[str, object]:
@@ -176,13 +175,13 @@ def look_at(model: ImageTextModel, folder: Path, uploads: Path, possible: list[H
             state = index.parts[0].snapshot
             kept = state.arrays["regions"][state.places_of(np.array([number]))]
             assert (kept == pack(fresh.regions[None].float(), "float16")).all(), "vectors"
-            rows = changes.rows_of(service, name, fresh, [])
+            rows = rows_of(service, name, fresh, [])
             (hit,) = service.search(
                 service.make_query(image=fresh), 1, where=f"image = '{name}'"
             ).hits
             kept_of = {f"label.{name}": value for name, value in hit.labels.items()}
             kept_of |= {"model.unlike": hit.unlike or 0.0}
-            for name_of, value in rows.labels.items():
+            for name_of, value in rows.image.labels[0].items():
                 assert abs(kept_of[name_of] - value) < 1e-6, name_of
         assert found in possible, (found, possible)
     assert {file.name for file in uploads.iterdir()} == files, "litter among the uploads"

@@ -117,11 +117,11 @@ def test_a_finding_says_how_well_it_is_detected(
 def test_an_added_image_is_known_to_the_index(
     service: Service, serve: Callable[..., Any], blank: bytes
 ) -> None:
-    from cxrtext_api.changes import rows_of
+    from cxrtext_api.entry import rows_of
 
     image = service.embed(np.full((1, 80, 80), 0.5, np.float32))
     assert image.unlike is not None
-    labels = rows_of(service, "new.png", image, []).labels
+    labels = rows_of(service, "new.png", image, []).image.labels[0]
     assert labels["model.unlike"] == pytest.approx(image.unlike.share)
     assert labels["model.unlike"] > 1
 

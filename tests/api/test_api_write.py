@@ -23,9 +23,8 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api import changes
-from cxrtext_api.changes import NEW_COLUMNS, SPARE_COLUMNS
-from cxrtext_api.entry import SAME
+from cxrtext_api import entry
+from cxrtext_api.entry import NEW_COLUMNS, NOT_YOURS, OTHERS, SAME, SPARE_COLUMNS
 from cxrtext_api.gate.keys import add_key
 from cxrtext_api.routes.write import check_image_id, parse_metadata
 from cxrtext_api.runtime.resources import open_uploads
@@ -376,7 +375,7 @@ def test_an_id_blocks_no_other(client: TestClient, names: tuple[str, str]) -> No
 def test_while_another_process_writes(
     client: TestClient, check_problem: Any, index_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "WAIT_S", 0.0)
+    monkeypatch.setattr(entry, "WAIT_S", 0.0)
     with writing(index_copy):
         response = add(client, drawn(13), image_id="a.png")
         check_problem(response, 503, "Another process is writing")
@@ -498,6 +497,7 @@ def test_a_replacement_that_fails_is_whole(
     client: TestClient, uploads: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     from cxrtext.index import changes as index_changes
+    from cxrtext.index import entry as index_entry
 
     add(client, drawn(42), image_id="a", study_id="n", report="Left pleural effusion.")
     before = whole(client, "a")
@@ -506,7 +506,7 @@ def test_a_replacement_that_fails_is_whole(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(index_changes if step == "add_images" else changes, step, fail)
+        patch.setattr(index_changes if step == "add_images" else index_entry, step, fail)
         form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
         assert add(client, drawn(43), **form).status_code == 507
     after = whole(client, "a")
@@ -731,7 +731,7 @@ def test_a_key_that_writes_alone_goes_on_with_its_own_studies(
     wrong = send("scanner", 86, image_id="c", study_id="n1", patient_id="q2")
     assert (wrong.status_code, "another patient" in wrong.json()["detail"]) == (422, True)
     others = send("other", 87, image_id="d", report="In its place.", **study)
-    assert (others.status_code, others.json()["detail"]) == (422, changes.NOT_YOURS)
+    assert (others.status_code, others.json()["detail"]) == (422, NOT_YOURS)
     entry = client.get("/v1/images/pa", headers=headers["ward"]).json()
     assert [said["sentence"] for said in entry["report"]] == ["Said once."]
     assert send("ward", 88, image_id="e", **study).status_code == 201
@@ -760,7 +760,7 @@ def test_what_others_brought_in_is_changed_by_an_admin_alone(
             put = {"image_id": name, "replace": "true"}
             for more in ({}, {"study_id": "stolen"}, {"patient_id": "q9", "split": "train"}):
                 refused = send(key, 91, **put, **more)
-                assert (refused.status_code, refused.json()["detail"]) == (403, changes.OTHERS)
+                assert (refused.status_code, refused.json()["detail"]) == (403, OTHERS)
             gone = client.delete(f"/v1/images/{name}", headers=headers[key])
             assert gone.status_code == (403 if key == "ward" else 404)
         gone = client.delete("/v1/images", params={"study_id": "n1"}, headers=headers[key])

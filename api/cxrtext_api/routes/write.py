@@ -12,12 +12,13 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 
 from cxrtext.client.models import AddedImage, Deleted
 from cxrtext.errors import InputError
+from cxrtext.images.frontal import look
+from cxrtext.index.entry import Subject
 from cxrtext.records import Study
 from cxrtext.records.manifest import SOURCE, is_own_column
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
 from cxrtext.text import study_sentences
-from cxrtext_api import changes
-from cxrtext_api.entry import entered, existing, looks_like
+from cxrtext_api import entry
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
@@ -101,7 +102,7 @@ async def _new_image_form(
     replace: Annotated[
         bool, Form(description="Whether it may take the place of one of the same id.")
     ] = False,
-) -> changes.NewImageForm:
+) -> entry.NewImageForm:
     if image_id is not None:
         check_image_id(image_id)
     for field, value in (("study_id", study_id), ("patient_id", patient_id)):
@@ -109,10 +110,10 @@ async def _new_image_form(
             raise InputError(f"{field}: write it with A-Z a-z 0-9 . _ : - alone")
     said = {} if metadata is None else parse_metadata(metadata)
     data = await image.read()
-    return changes.NewImageForm(data, image_id, study_id, patient_id, split, said, report, replace)
+    return entry.NewImageForm(data, image_id, study_id, patient_id, split, said, report, replace)
 
 
-NewImageDep = Annotated[changes.NewImageForm, Depends(_new_image_form)]
+NewImageDep = Annotated[entry.NewImageForm, Depends(_new_image_form)]
 
 
 def _uploads(session: Session) -> Path:
@@ -153,33 +154,34 @@ async def add_image(
     caller: Caller = request.scope[CALLER]
     _ = service.index  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)
-    sent, form = form, entered(form, header, session.ids)
+    sent, form = form, entry.entered(form, header, session.ids)
     embedded, pixels = await session.uploads.embed_shown(session, service, form.data)
-    picture = await session.read(changes.picture_of, pixels)
+    picture = await session.read(entry.picture_of, pixels)
     name = form.image_id or picture.name
     said = await session.read(sentences_of, form.report or "")
-    look = partial(existing, service, name, form, said, embedded, pixels, caller)
-    held = None if form.replace else await session.read(look)
+    find = partial(entry.existing, service, name, form, said, embedded, picture, caller)
+    held = None if form.replace else await session.read(find)
     was = None
     if held is None:
         if said:
             await session.ensure_embedded([text for *_, text in said])
-        rows = await session.compute(changes.rows_of, service, name, embedded, said)
+        rows = await session.compute(entry.rows_of, service, name, embedded, said)
         put = replace(form, replace=form.replace or form.by_header)
         try:
             was = await session.read(
-                changes.add_image, service, uploads, name, put, picture, rows, caller
+                entry.add_image, service, uploads, name, put, picture, rows, caller
             )
         except Refusal as refusal:  # another request may have added the same meanwhile
-            held = await session.read(look) if refusal.detail == changes.TAKEN else None
+            held = await session.read(find) if refusal.detail == entry.TAKEN else None
             if held is None:
                 raise
-    looks = await session.read(looks_like, pixels)
+    seen = await session.read(look, pixels)
+    looks = None if seen.frontal else seen.kind  # shown, never a reason to refuse
     response.status_code = 201 if held is None else 200
     name = held or name
     added = await session.read(detail, service, name)
-    gone = [] if was is None else [changes.Subject(was.image, was.study_id, was.patient_id)]
-    note_images(request, [changes.Subject(added.image_id, added.study_id, added.patient_id), *gone])
+    gone = [] if was is None else [Subject(was.image, was.study_id, was.patient_id)]
+    note_images(request, [Subject(added.image_id, added.study_id, added.patient_id), *gone])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
     if READ in caller.scopes:
         return AddedImage(**added.model_dump(), looks=looks)
@@ -233,7 +235,7 @@ async def delete_one(session: SessionDep, image_id: str, request: Request) -> Re
 async def _delete(session: Session, request: Request, images: list[str], studies: list[str]) -> int:
     """Delete, and note for the audit log whose images went; gives how many."""
     caller: Caller = request.scope[CALLER]
-    gone = await session.read(changes.delete_images, session.service, images, studies, caller)
+    gone = await session.read(entry.delete_images, session.service, images, studies, caller)
     note_images(request, gone)
     return len(gone)
 
@@ -268,7 +270,7 @@ def parse_metadata(text: str) -> dict[str, str]:
             f"metadata: expected a JSON object of at most {MAX_ENTRIES} texts and numbers"
         )
     found = {}
-    for number, (name, entry) in enumerate(value.items(), 1):
+    for number, (name, given) in enumerate(value.items(), 1):
         if not 1 <= len(name) <= MAX_NAME or not name.isprintable() or name.strip() != name:
             raise InputError(
                 f"metadata: the name of entry {number} is empty, has more than {MAX_NAME} "
@@ -279,16 +281,16 @@ def parse_metadata(text: str) -> dict[str, str]:
                 f"metadata: entry {number} has a name that is taken ("
                 f"{', '.join(sorted(RESERVED))}, received, label.*, model.*)"
             )
-        if (said := _cell(entry, number)) != "":
+        if (said := _cell(given, number)) != "":
             found[name] = said
     return found
 
 
-def _cell(entry: Any, number: int) -> str:
-    if entry is None:
+def _cell(given: Any, number: int) -> str:
+    if given is None:
         return ""
-    if isinstance(entry, bool | int | str) or (isinstance(entry, float) and entry == entry):
-        said = str(entry).strip()
+    if isinstance(given, bool | int | str) or (isinstance(given, float) and given == given):
+        said = str(given).strip()
         # Neither zeros nor halves of surrogate pairs, which UTF-8 cannot write.
         if len(said) <= MAX_VALUE and not re.search("[\0\ud800-\udfff]", said):
             return said
@@ -297,7 +299,7 @@ def _cell(entry: Any, number: int) -> str:
     )
 
 
-def sentences_of(report: str) -> list[changes.Said]:
+def sentences_of(report: str) -> list[entry.Said]:
     """The sentences of a report that describe the image.
 
     Raises:

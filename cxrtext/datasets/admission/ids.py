@@ -72,6 +72,19 @@ class Ids:
         message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
 
+    def of_object(self, own: "ObjectIds") -> "ObjectIds":
+        """The ids of an object as they are to be written; a hashed patient has no issuer."""
+        if not self.hashed:
+            return own
+        return ObjectIds(
+            self.of("instance", own.instance),
+            self.of("study", own.study),
+            self.of("patient", own.patient),
+            "",
+            self.of("accession", own.accession.casefold()),
+            self.of("issuer", own.accession_issuer.casefold()),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectIds:

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import torch
 from PIL import Image
-from torch import Tensor
 
 from cxrtext.datasets.admission.decide import NO_IMAGE
 from cxrtext.datasets.admission.ids import NO_UID, Ids, ObjectIds, is_uid, object_ids
@@ -28,24 +26,22 @@ from cxrtext.datasets.importing.resolving import (
     why_not_replaced,
 )
 from cxrtext.datasets.importing.versions import ReportVersion
-from cxrtext.errors import HeldError, ImageError
+from cxrtext.errors import ImageError
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.images.frontal import look
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
-from cxrtext.index.build import EmbeddedImages, Packer
 from cxrtext.index.changes import NewImage, add_images
+from cxrtext.index.entry import entering, keep_image, others_say
 from cxrtext.index.store.catalogue import Catalogue, IndexedImage
-from cxrtext.index.store.writer import keep_file, write_summary, writing
-from cxrtext.models.regions import EmbeddedBatch
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
 from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.pacs.inbox.reports import look_again, put_version
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
-from cxrtext.service.alike import Pixels, alike, shown_pixels
+from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 
 WRITE_WAIT_S = 600.0
 """How long to queue while another process writes the index."""
@@ -83,6 +79,19 @@ class _Found:
     pixels: str = ""  # digest; "" of one gray level
 
     @property
+    def decoded(self) -> ReadImage:
+        """Its picture, after it was decoded."""
+        assert self.read is not None  # noqa: S101 - `_decode` leaves out what cannot be
+        return self.read
+
+    @property
+    def shown(self) -> Pixels:
+        """Its pixels as they are shown."""
+        assert self.decoded.whole is not None  # noqa: S101 - it was asked for
+        shown: Pixels = self.decoded.whole[0]
+        return shown
+
+    @property
     def said(self) -> str:
         """A digest of what is kept of its header."""
         said = (self.ids, sorted(self.metadata.items()))
@@ -90,9 +99,6 @@ class _Found:
 
 
 Outcome = Callable[[Finishing], None]
-
-_SHAPING = ("generation", "storage", "pool", "prompts", "calibration")
-"""Notes of an index by which it keeps images in one way and not in another."""
 
 
 class Intake:
@@ -107,7 +113,6 @@ class Intake:
     def __init__(self, inbox: Inbox, service: Service, given: Given, readers: ReaderPool) -> None:
         self._inbox, self._service, self._given = inbox, service, given
         self._readers = readers
-        self._packed_by: tuple[Mapping[str, str], Packer] | None = None
 
     def take(self, entries: Sequence[Entry]) -> list[str]:
         """Take objects in; gives the ids of the images that are new or replaced.
@@ -156,7 +161,7 @@ class Intake:
         own = object_ids(said, self._given.issuer)
         if not is_uid(own.instance):
             return _failing(entry, NO_UID)
-        ids = self._hashed(own)
+        ids = self._given.ids.of_object(own)
         if any(len(value) > LONGEST_ID or not value.isprintable() for value in _texts(ids)):
             return _failing(entry, "an id has more than 200 characters, or some not printed")
         if not ids.study:
@@ -172,19 +177,6 @@ class Intake:
             max(said.all("OriginalAttributesSequence"), default=""),
             metadata,
             "; ".join(decision.notes),
-        )
-
-    def _hashed(self, own: ObjectIds) -> ObjectIds:
-        ids = self._given.ids
-        if not ids.hashed:
-            return own
-        return ObjectIds(
-            ids.of("instance", own.instance),
-            ids.of("study", own.study),
-            ids.of("patient", own.patient),
-            "",
-            ids.of("accession", own.accession.casefold()),
-            ids.of("issuer", own.accession_issuer.casefold()),
         )
 
     def _not_kept(self, entry: Entry, error: LeftOutError) -> Outcome:
@@ -235,7 +227,7 @@ class Intake:
                 outcomes.append(_failing(one.entry, str(read)))
                 continue
             one.read = read
-            shown = _shown(read)
+            shown = one.shown
             one.pixels = "" if shown.min() == shown.max() else digest_of(shown)
             seen = look(shown)
             if not seen.frontal:
@@ -243,20 +235,15 @@ class Intake:
             decoded.append(one)
         return decoded
 
-    def _packed(
-        self, found: Sequence[_Found], notes: Mapping[str, str]
-    ) -> tuple[EmbeddedImages, list[Tensor]]:
-        """What the index keeps of some objects, and their regions [N, D]."""
-        reads = [one.read for one in found if one.read is not None]
-        squares = [read.pixels for read in reads]
-        regions = self._service.embed_squares(squares)
-        sizes = [(read.height, read.width) for read in reads]
-        places = list(range(len(reads)))
-        batch = EmbeddedBatch(places, sizes, torch.stack(regions).float(), squares, [])
-        wanted = {name: notes[name] for name in _SHAPING}
-        if self._packed_by is None or self._packed_by[0] != wanted:
-            self._packed_by = wanted, Packer(self._service.model, notes)
-        return self._packed_by[1](batch), regions
+    def _embedded(self, found: Sequence[_Found]) -> list[EmbeddedImage]:
+        squares = [one.decoded.pixels for one in found]
+        unlike = self._service.familiar.of_squares(squares, self._service.model.spec.preprocessing)
+        return [
+            EmbeddedImage(regions, one.decoded.height, one.decoded.width, unlike=far)
+            for one, regions, far in zip(
+                found, self._service.embed_squares(squares), unlike, strict=True
+            )
+        ]
 
     # --- the index ---
 
@@ -265,28 +252,26 @@ class Intake:
         if not found:
             return []
         index = self._service.index
-        notes = index.snapshot.meta
         # What was there before is asked for without the lock: this is the only process that takes
         # objects in, and what an upload adds meanwhile is at worst there twice.
         news = [one for one in found if not self._held_back(one, outcomes)]
-        if not news:
+        embedded = dict(zip(range(len(news)), self._embedded(news), strict=True)) if news else {}
+        for i, image in list(embedded.items()):
+            if self._is_elsewhere(news[i], image, outcomes):
+                del embedded[i]
+        if not embedded:
             return []
-        packed, regions = self._packed(news, notes)
-        news_of = [
-            i for i, one in enumerate(news) if not self._is_elsewhere(one, regions[i], outcomes)
-        ]
-        if not news_of:
-            return []
-        with writing(index.folder, wait_s=WRITE_WAIT_S) as catalogue:
-            if catalogue.meta()["generation"] != notes["generation"]:  # written anew meanwhile
-                raise HeldError(f"{index.folder}: was written anew meanwhile; try again")
-            images = [self._image(catalogue, news[i], packed, i) for i in news_of]
+        news = [news[i] for i in embedded]
+        rows = self._service.index_rows(index, list(embedded.values()))
+        with entering(index.folder, rows.generation, WRITE_WAIT_S) as catalogue:
+            images = [
+                self._image(catalogue, one, labels)
+                for one, labels in zip(news, rows.labels, strict=True)
+            ]
             replaced = [catalogue.image(image.image) is not None for image in images]
-            rows = {name: values[news_of] for name, values in packed.vectors.items()}
-            add_images(index.folder, catalogue, images, rows)
-            write_summary(index.folder, catalogue)
-        for i, was in zip(news_of, replaced, strict=True):
-            outcomes.append(self._taking(news[i], "replaced" if was else "added"))
+            add_images(index.folder, catalogue, images, rows.arrays)
+        for one, was in zip(news, replaced, strict=True):
+            outcomes.append(self._taking(one, "replaced" if was else "added"))
         return [image.image for image in images]
 
     def _held_back(self, one: _Found, outcomes: list[Outcome]) -> bool:
@@ -319,13 +304,10 @@ class Intake:
                 may_go = source in self._given.forgetting
                 outcomes.append(_equal(one, study, patient, may_go=may_go))
                 return True
-        with catalogue.transaction() as rows:
-            other = rows.execute(
-                "SELECT 1 FROM images WHERE study_id = ? AND patient_id <> ? AND image <> ? "
-                "LIMIT 1",
-                (one.ids.study, one.ids.patient, one.instance),
-            ).fetchone()
-        if other is not None and known is None:
+        patients = others_say(
+            [catalogue], "patient_id", "study_id", one.ids.study, but=one.instance
+        )
+        if known is None and set(patients) - {one.ids.patient}:
             outcomes.append(_holding(one, one.ids.study, TWO_PATIENTS))
             return True
         return False
@@ -339,14 +321,13 @@ class Intake:
             same_source=before.metadata.get(SOURCE) == one.entry.source,
         )
 
-    def _is_elsewhere(self, one: _Found, regions: Tensor, outcomes: list[Outcome]) -> bool:
+    def _is_elsewhere(self, one: _Found, image: EmbeddedImage, outcomes: list[Outcome]) -> bool:
         """Whether the index has the pixels from another way in, such as an import."""
-        if one.read is None or not one.pixels:
+        if not one.pixels:
             return False
-        shown = _shown(one.read)
-        embedded = EmbeddedImage(regions, *shown.shape)
-        for other in alike(self._service, embedded, shown.shape):
-            if other.image != one.instance and self._digest(other) == one.pixels:
+        shape = one.shown.shape
+        for other in same_pixels(self._service, image, shape, one.pixels, self._digest):
+            if other.image != one.instance:
                 outcomes.append(_equal(one, other.study_id, other.patient_id))
                 return True
         return False
@@ -361,39 +342,25 @@ class Intake:
                 (other.image, key),
             ).fetchone()
         if found is None:
-            shown = shown_pixels(self._service, other)
-            found = ("" if shown is None else digest_of(shown),)
+            found = (shown_digest(self._service, other),)
             with self._inbox.database.transaction() as database:
                 database.execute("INSERT OR REPLACE INTO pictures VALUES (?, ?)", (key, *found))
         return str(found[0])
 
-    def _image(
-        self, catalogue: Catalogue, one: _Found, packed: EmbeddedImages, row: int
-    ) -> NewImage:
+    def _image(self, catalogue: Catalogue, one: _Found, labels: Mapping[str, float]) -> NewImage:
         """The image for the index, with its file kept."""
-        root = self._given.archive.resolve()
         if self._given.ids.hashed:  # the object names the patient
-            assert one.read is not None  # noqa: S101 - it was decoded
-            data, ending = encode_png(Image.fromarray(_shown(one.read))), ".png"
+            data, ending = encode_png(Image.fromarray(one.shown)), ".png"
         else:
             data, ending = one.entry.path.read_bytes(), ".dcm"
-        file = keep_file(catalogue, root, data, hashlib.sha256(data).hexdigest(), ending)
-        (split,) = catalogue.database.execute(
-            "SELECT split FROM images WHERE patient_id = ? LIMIT 1", (one.ids.patient,)
-        ).fetchone() or (SPLIT,)
+        splits = others_say([catalogue], "split", "patient_id", one.ids.patient)
         received = datetime.fromtimestamp(one.entry.received, UTC).isoformat(timespec="seconds")
-        return NewImage(
-            image=one.instance,
-            root=str(root),
-            study_id=one.ids.study,
-            patient_id=one.ids.patient,
-            split=split,
-            height=packed.sizes[row][0],
-            width=packed.sizes[row][1],
-            metadata={**one.metadata, SOURCE: one.entry.source, RECEIVED: received},
-            labels={name: float(values[row]) for name, values in packed.labels.items()},
-            file=file,
-        )
+        return keep_image(
+            catalogue, self._given.archive, data, ending,
+            image=one.instance, study_id=one.ids.study, patient_id=one.ids.patient,
+            split=(*splits, SPLIT)[0], height=one.decoded.height, width=one.decoded.width,
+            metadata={**one.metadata, SOURCE: one.entry.source, RECEIVED: received}, labels=labels,
+        )  # fmt: skip
 
     # --- what became of it ---
 
@@ -430,17 +397,6 @@ def _concerns(one: _Found, other: _Found) -> bool:
     """Whether what becomes of an object depends on another of the same batch."""
     same_study = one.ids.study == other.ids.study
     return one.instance == other.instance or (same_study and one.ids.patient != other.ids.patient)
-
-
-def digest_of(pixels: Pixels) -> str:
-    """A digest of pixels [H, W] as they are shown."""
-    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
-
-
-def _shown(read: ReadImage) -> Pixels:
-    assert read.whole is not None  # noqa: S101 - it was asked for
-    shown: Pixels = read.whole[0]
-    return shown
 
 
 def _texts(ids: ObjectIds) -> tuple[str, ...]:

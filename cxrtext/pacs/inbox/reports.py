@@ -11,15 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.identity import Studies
 from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, whole_text
-from cxrtext.index.changes import NewReports, add_reports
-from cxrtext.index.search.filter import as_cell
-from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.changes import add_reports
+from cxrtext.index.entry import of_study_or_accession, reports_of, subjects
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.records import Sentence, Study
@@ -148,24 +145,11 @@ class ReportJoiner:
         for instance, study, patient, issuer, accession, accession_issuer in received:
             if catalogue.image(instance) is not None:
                 yield _found(study, patient, issuer, accession, accession_issuer)
-        with catalogue.transaction() as rows:
-            listed = rows.execute(
-                f"SELECT study_id, patient_id, metadata FROM images WHERE study_id IN ({marks})",  # noqa: S608
-                numbers,
-            ).fetchall()
-            slot = catalogue.columns().get("accession")
-            if slot is not None and version.accession:
-                listed += rows.execute(
-                    "SELECT study_id, patient_id, metadata FROM images JOIN attributes "  # noqa: S608
-                    f"USING (number) WHERE c{int(slot)} = ?",
-                    (as_cell(version.accession),),
-                ).fetchall()
         known = {row[1] for row in received}
-        for study, patient, metadata in listed:
+        for study, patient, number in of_study_or_accession(catalogue, numbers, version.accession):
             if study not in known:
-                accession = str(json.loads(metadata).get("accession", ""))
                 issuer = patient.partition(":")[0] if ":" in patient else ""
-                yield _found(study, patient, issuer, accession, "")
+                yield _found(study, patient, issuer, number, "")
 
     # --- what a study says ---
 
@@ -213,41 +197,17 @@ class ReportJoiner:
         index = self._service.index
         texts = list(dict.fromkeys(one.sentence for one in said))
         vectors = self._service.embed_sentences(texts).cpu().numpy() if texts else ()
+        by_text = dict(zip(texts, vectors, strict=True))
         with writing(index.folder, wait_s=WRITE_WAIT_S) as catalogue:
-            there = _there(catalogue, studies)
-            texts_there = {one.sentence for one in said if one.study_id in there}
-            new = [
-                (text, vector)
-                for text, vector in zip(texts, vectors, strict=True)
-                if text in texts_there and not _is_known(catalogue, text)
-            ]
+            there = {study for _, study, _ in subjects(catalogue, studies=studies)}
             rows = [
                 (one.study_id, one.section, one.position, one.sentence)
                 for one in said
                 if one.study_id in there
             ]
-            stack = np.stack([vector for _, vector in new]) if new else np.empty(0)
             silent = [study for study in silent if study in there]
-            add_reports(
-                index.folder, catalogue, NewReports([text for text, _ in new], stack, rows, silent)
-            )
+            add_reports(index.folder, catalogue, reports_of(catalogue, by_text, rows, silent))
             write_summary(index.folder, catalogue)
-
-
-def _there(catalogue: Catalogue, studies: Sequence[str]) -> set[str]:
-    """Those of some studies that have an image in the index."""
-    return {
-        study
-        for study in studies
-        if catalogue.database.execute(
-            "SELECT 1 FROM images WHERE study_id = ? LIMIT 1", (study,)
-        ).fetchone()
-    }
-
-
-def _is_known(catalogue: Catalogue, sentence: str) -> bool:
-    found = catalogue.database.execute("SELECT 1 FROM sentences WHERE sentence = ?", (sentence,))
-    return found.fetchone() is not None
 
 
 def _version(row: Sequence[Any]) -> ReportVersion:

@@ -1,0 +1,132 @@
+"""Images that enter an index or leave it one by one: whose they are, and the lock that they need.
+
+Over HTTP and from hospital systems alike: what these two may do differs, what the index is asked
+and how it is changed does not.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.errors import HeldError
+from cxrtext.index.changes import NewImage, NewReports
+from cxrtext.index.search.filter import as_cell
+from cxrtext.index.store.catalogue import Catalogue
+from cxrtext.index.store.writer import keep_file, write_summary, writing
+
+
+@contextmanager
+def entering(folder: Path, generation: str, wait_s: float) -> Iterator[Catalogue]:
+    """Open an index for images whose vectors fit a generation of it.
+
+    Raises:
+        HeldError: It was written anew meanwhile.
+        DataError: Another process writes.
+        WorkError: It cannot be written.
+    """
+    with writing(folder, wait_s=wait_s) as catalogue:
+        if catalogue.meta()["generation"] != generation:
+            raise HeldError(f"{folder}: was written anew meanwhile; try again")
+        yield catalogue
+        write_summary(folder, catalogue)
+
+
+def keep_image(catalogue: Catalogue, root: Path, data: bytes, ending: str, **said: Any) -> NewImage:
+    """Keep the file of an image, named by its content; gives what `add_images` takes.
+
+    Args:
+        root: Folder of the file.
+        said: The other fields of `NewImage`.
+    """
+    root = root.resolve()
+    file = keep_file(catalogue, root, data, hashlib.sha256(data).hexdigest(), ending)
+    return NewImage(root=str(root), file=file, **said)
+
+
+def others_say(
+    catalogues: Sequence[Catalogue], wanted: str, column: str, value: str, *, but: str = ""
+) -> list[str]:
+    """What images, beside one, have in one column where another has a value."""
+    query = f"SELECT DISTINCT {wanted} FROM images WHERE {column} = ? AND image <> ?"  # noqa: S608
+    return [
+        str(found)
+        for one in catalogues
+        for (found,) in one.database.execute(query, (value, but)).fetchall()
+    ]
+
+
+def is_of_others(
+    catalogues: Sequence[Catalogue], column: str, value: str, key: str | None, *, but: str = ""
+) -> bool:
+    """Whether images of a value, beside one, were not added by a key.
+
+    What has no key, as by an import or from a PACS, is the operator's.
+    """
+    query = f"SELECT 1 FROM images WHERE {column} = ? AND image <> ? AND added_by IS NOT ? LIMIT 1"  # noqa: S608
+    return any(one.database.execute(query, (value, but, key)).fetchone() for one in catalogues)
+
+
+class Subject(NamedTuple):
+    """An image, and whose it is."""
+
+    image: str
+    study_id: str
+    patient_id: str
+
+
+def subjects(
+    catalogue: Catalogue, images: Collection[str] = (), studies: Collection[str] = ()
+) -> list[Subject]:
+    """The images that are named, by themselves or by their study, each once."""
+    found: dict[Subject, None] = {}
+    for column, values in (("image", images), ("study_id", studies)):
+        query = f"SELECT image, study_id, patient_id FROM images WHERE {column} = ? ORDER BY image"  # noqa: S608
+        for value in values:
+            found |= {Subject(*row): None for row in catalogue.database.execute(query, (value,))}
+    return list(found)
+
+
+def of_study_or_accession(
+    catalogue: Catalogue, studies: Sequence[str], accession: str
+) -> list[tuple[str, str, str]]:
+    """Study, patient and accession number of the images of some studies, or of this number."""
+    select = "SELECT study_id, patient_id, metadata FROM images"
+    marks = ", ".join("?" * len(studies))
+    with catalogue.transaction() as database:
+        rows = database.execute(f"{select} WHERE study_id IN ({marks})", list(studies)).fetchall()
+        slot = catalogue.columns().get("accession")
+        if slot is not None and accession:
+            rows += database.execute(
+                f"{select} JOIN attributes USING (number) WHERE c{int(slot)} = ?",
+                (as_cell(accession),),
+            ).fetchall()
+    return [
+        (study, patient, str(json.loads(metadata).get("accession", "")))
+        for study, patient, metadata in rows
+    ]
+
+
+def reports_of(
+    catalogue: Catalogue,
+    vectors: Mapping[str, NDArray[Any]],
+    said: Sequence[tuple[str, str, int, str]],
+    silent: Sequence[str] = (),
+) -> NewReports:
+    """What studies say, with the vectors of the sentences that the index does not hold yet.
+
+    Args:
+        vectors: Of each sentence, by its text.
+        said: Study, section, position and text of each sentence.
+        silent: Studies that say nothing any more.
+    """
+    query = "SELECT 1 FROM sentences WHERE sentence = ?"
+    texts = dict.fromkeys(text for *_, text in said)
+    new = [one for one in texts if not catalogue.database.execute(query, (one,)).fetchone()]
+    stack = np.stack([vectors[text] for text in new]) if new else np.empty(0)
+    return NewReports(new, stack, said, silent)
