@@ -105,11 +105,24 @@ def make_tables(
             for statement in schema.split(";\n"):
                 database.execute(statement)
             database.execute(f"PRAGMA user_version = {version}")
-        elif found != version:
-            raise wrong(
-                f"{path}: is of another version of cxrtext ({found}, this one has {version}), or "
-                f"something else; {mend}"
-            )
+    check_version(database, path, version, wrong=wrong, mend=mend)
+
+
+def check_version(
+    database: sqlite3.Connection,
+    path: Path | None,
+    version: int,
+    *,
+    wrong: type[CxrTextError],
+    mend: str,
+) -> None:
+    """Refuse a file of another version, by what is raised of it and what to do then."""
+    (found,) = database.execute("PRAGMA user_version").fetchone()
+    if found != version:
+        raise wrong(
+            f"{path}: is of another version of cxrtext ({found}, this one has {version}), or "
+            f"something else; {mend}"
+        )
 
 
 @contextmanager

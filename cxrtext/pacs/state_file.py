@@ -1,25 +1,22 @@
 """A small SQLite file in which a process keeps how far it has come."""
 
-import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Self
 
-from cxrtext.errors import DataError, kind_of, line_of
-from cxrtext.files.table_sums import guard, prepare
+from cxrtext.errors import DataError
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
+from cxrtext.files.table_sums import guard
 
 
 class StateFile:
     """The tables of a schema in a file, made when missing, for its owner alone; of one thread.
 
     Args:
-        path: The file; None keeps it in memory.
-        schema: SQL that makes the tables of a new file.
-        version: Of the schema.
-        mend: What to do about a file of another version.
-        name: What the state in memory is called in messages.
+        path: The file; None keeps it while it is open.
+        mend: What to do about a file that is damaged, or of another version.
+        name: What a state without a file is called in messages.
         sync: Whether each change is on disk when it is made; else the last may be lost with the
             power, though not with the process.
 
@@ -40,19 +37,9 @@ class StateFile:
     ) -> None:
         self._where, self._mend = name if path is None else str(path), mend
         with self._told():
+            self._db = open_database(path, journal="WAL", sync="FULL" if sync else "NORMAL")
+            make_tables(self._db, path, schema, version, wrong=DataError, mend=mend)
             if path is not None:
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            where = ":memory:" if path is None else path.absolute().as_uri()
-            self._db = sqlite3.connect(where, uri=True, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
-            (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if found not in (0, version):
-                raise DataError(f"{path}: of another version of cxrtext; {mend}")
-            if found == 0:
-                self._db.executescript(f"BEGIN;{schema}PRAGMA user_version = {version};COMMIT;")
-            if path is not None:
-                prepare(self._db)
                 guard(self._db)
 
     def __enter__(self) -> Self:
@@ -61,27 +48,14 @@ class StateFile:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise kind_of(error)(f"{self._where}: {line_of(error)}") from None
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of its message
-            said = f"is damaged ({line_of(error)}); {self._mend}"
-            raise DataError(f"{self._where}: {said}") from None
+    def _told(self) -> AbstractContextManager[None]:
+        return sqlite_errors(self._where, DataError, self._mend)
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Keep all changes of the block or none."""
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        with self._told(), transaction(self._db):
+            yield
 
     def _rows(self, sql: str, *values: str | int) -> list[tuple[str, ...]]:
         with self._told():

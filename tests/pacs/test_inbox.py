@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,8 @@ def test_what_comes_while_another_process_compares_the_rows_does_not_wait(
         inbox.put("PACS", b"x")
         return damaged_tables(*arguments)
 
-    monkeypatch.setattr(database, "WAIT_S", 0.0)
+    open_database = partial(database.open_database, wait_s=0.0)
+    monkeypatch.setattr(database, "open_database", open_database)
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         monkeypatch.setattr(table_sums, "damaged_tables", compare)
         Inbox(tmp_path / "in", reserve=0).close()

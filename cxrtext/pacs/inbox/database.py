@@ -6,20 +6,25 @@ images that the index had from elsewhere, ``tallies`` how many entries came to w
 ``listeners`` what the processes that receive count.
 """
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from cxrtext.errors import CheckpointError, kind_of, line_of
-from cxrtext.files.table_sums import guard, prepare
+from cxrtext.errors import CheckpointError
+from cxrtext.files.sqlite import (
+    check_version,
+    make_tables,
+    open_database,
+    sqlite_errors,
+    transaction,
+)
+from cxrtext.files.table_sums import guard
 
 FILE = "inbox.sqlite"
 VERSION = 2
-WAIT_S = 30.0
-"""How long to wait where another process commits."""
+_OTHER = "name another folder"
 
 _TABLES = """
 CREATE TABLE entries (
@@ -104,45 +109,18 @@ class Database:
         self._lock = threading.RLock()
         if read_only and not path.is_file():
             raise CheckpointError(f"{path.parent}: is no inbox; 'cxrtext listen' makes one")
-        if not read_only:
-            # SQLite would make it by the umask.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        with self.errors():
-            self.connection = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}",
-                uri=True,
-                check_same_thread=False,
-                timeout=WAIT_S,
-                isolation_level=None,
-            )
-        try:
-            with self.errors():
-                self._prepare(read_only)
-        except BaseException:
-            self.connection.close()
-            raise
-
-    def _prepare(self, read_only: bool) -> None:
-        run = self.connection.execute
-        prepare(self.connection)
-        if not read_only:
+        with ExitStack() as opening, self.errors():
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
-            run("PRAGMA journal_mode = WAL")
-            run("PRAGMA synchronous = FULL")  # what is committed survives a power cut
-            run("PRAGMA secure_delete = ON")
-            with self.transaction():
-                if not run("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
-                    for statement in _TABLES.split(";\n"):
-                        run(statement)
-                    run(f"PRAGMA user_version = {VERSION}")
-        (version,) = run("PRAGMA user_version").fetchone()
-        if version != VERSION:
-            raise CheckpointError(
-                f"{self.path}: is of another version of cxrtext ({version}, this one has "
-                f"{VERSION}); name another folder"
-            )
-        if not read_only:
-            guard(self.connection)
+            self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
+            opening.callback(self.connection.close)
+            if read_only:
+                check_version(self.connection, path, VERSION, wrong=CheckpointError, mend=_OTHER)
+            else:
+                make_tables(
+                    self.connection, path, _TABLES, VERSION, wrong=CheckpointError, mend=_OTHER
+                )
+                guard(self.connection)
+            opening.pop_all()
 
     def close(self) -> None:
         """Close the file."""
@@ -151,15 +129,8 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All changes of the block, on disk at its end, or none."""
-        with self._lock, self.errors():
-            self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
+        with self._lock, self.errors(), transaction(self.connection) as database:
+            yield database
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -167,17 +138,8 @@ class Database:
         with self._lock, self.errors():
             yield self.connection
 
-    @contextmanager
-    def errors(self) -> Iterator[None]:
+    def errors(self) -> AbstractContextManager[None]:
         """Say in one line what SQLite complains of."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise kind_of(error)(
-                f"{self.path}: {line_of(error)}; check the free space and the right to write"
-            ) from None
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter of its message
-            raise CheckpointError(
-                f"{self.path}: is damaged ({line_of(error)}); keep the folder, and start with a "
-                "new one"
-            ) from None
+        return sqlite_errors(
+            self.path, CheckpointError, "keep the folder, and start with a new one", "then go on"
+        )

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cxrtext.errors import DataError, DiskError, kind_of, line_of
+from cxrtext.errors import DataError, DiskError
 from cxrtext.files import replacing, sha256
-from cxrtext.files.table_sums import guard, prepare
+from cxrtext.files.sqlite import (
+    check_version,
+    make_tables,
+    open_database,
+    sqlite_errors,
+    transaction,
+)
+from cxrtext.files.table_sums import guard
 from cxrtext.pacs.identity import uid
 
 if TYPE_CHECKING:
@@ -25,10 +32,9 @@ if TYPE_CHECKING:
 FILE = "results.sqlite"
 VERSION = 1
 OBJECTS = "objects"
-WAIT_S = 30.0
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS results (
+CREATE TABLE results (
   instance TEXT PRIMARY KEY,               -- its SOPInstanceUID
   class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
@@ -46,15 +52,15 @@ CREATE TABLE IF NOT EXISTS results (
   made TEXT NOT NULL,                      -- UTC
   revoked TEXT                             -- when it was taken back, UTC
 );
-CREATE INDEX IF NOT EXISTS results_study ON results (study_id);
-CREATE INDEX IF NOT EXISTS results_uid ON results (study);
-CREATE TABLE IF NOT EXISTS sent (
+CREATE INDEX results_study ON results (study_id);
+CREATE INDEX results_uid ON results (study);
+CREATE TABLE sent (
   instance TEXT NOT NULL REFERENCES results (instance) ON DELETE CASCADE,
   peer TEXT NOT NULL,
   at TEXT NOT NULL,                        -- UTC
   PRIMARY KEY (instance, peer)
 );
-CREATE TABLE IF NOT EXISTS answered (
+CREATE TABLE answered (
   rule TEXT NOT NULL,                      -- a peer's rule with a model, as a digest
   image TEXT NOT NULL,                     -- its id in the index
   received TEXT NOT NULL,                  -- UTC
@@ -123,30 +129,29 @@ class ResultsFolder:
             with self._disk():
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
-                (path / FILE).touch(mode=0o600)
-        with self._database() as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
-                raise DataError(f"{path / FILE}: of another version of cxrtext; name a new folder")
+        with self._opened(write=create) as database:
+            told: Any = {"wrong": DataError, "mend": "name a new folder"}
             if create:
-                database.executescript(f"{_TABLES}PRAGMA user_version = {VERSION};")
+                make_tables(database, path / FILE, _TABLES, VERSION, **told)
+            else:
+                check_version(database, path / FILE, VERSION, **told)
             if compare:
                 guard(database, keep=create)
 
     @contextmanager
-    def _database(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(sqlite3.connect(self.path / FILE, timeout=WAIT_S)) as database:
-                database.execute("PRAGMA foreign_keys = ON")
-                database.execute("PRAGMA secure_delete = ON")
-                prepare(database)
-                with database:
-                    yield database
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of its message
-            raise kind_of(error)(
-                f"{self.path / FILE}: {line_of(error)}; check the disk, or restore the folder from "
-                "a copy"
-            ) from None
+    def _opened(self, *, write: bool) -> Iterator[sqlite3.Connection]:
+        where = self.path / FILE
+        with (
+            sqlite_errors(where, DataError, "restore the folder from a copy"),
+            closing(open_database(where, write=write)) as database,
+        ):
+            yield database
+
+    @contextmanager
+    def _database(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """One view of the rows; with ``write``, all changes of the block or none."""
+        with self._opened(write=write) as database, transaction(database, write=write):
+            yield database
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
@@ -178,8 +183,8 @@ class ResultsFolder:
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
         data = BytesIO()  # written to a file, pydicom's errors would be of many lines
         built.save_as(data, enforce_file_format=True)
-        with self._disk(), self._database() as database:
-            database.execute("BEGIN IMMEDIATE")  # one at a time: the row is that of the file
+        # One at a time: the row is that of the file.
+        with self._disk(), self._database(write=True) as database:
             with replacing(self.path / name) as temporary:
                 temporary.write_bytes(data.getbuffer())
                 os.chmod(temporary, 0o600)  # noqa: PTH101
@@ -238,7 +243,7 @@ class ResultsFolder:
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
         """Note that a peer has some results."""
-        with self._database() as database:
+        with self._database(write=True) as database:
             database.executemany(
                 "INSERT OR IGNORE INTO sent VALUES (?, ?, ?)",
                 [(instance, peer, now()) for instance in instances],
@@ -246,7 +251,7 @@ class ResultsFolder:
 
     def note_revoked(self, instances: Sequence[str]) -> None:
         """Note that some results were taken back."""
-        with self._database() as database:
+        with self._database(write=True) as database:
             database.executemany(
                 "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
                 [(now(), instance) for instance in instances],
@@ -266,7 +271,7 @@ class ResultsFolder:
 
     def note_answered(self, rule: str, image: str, received: str, fault: str) -> None:
         """Note that a rule has dealt with an image."""
-        with self._database() as database:
+        with self._database(write=True) as database:
             database.execute(
                 "INSERT OR IGNORE INTO answered VALUES (?, ?, ?, ?)", [rule, image, received, fault]
             )
