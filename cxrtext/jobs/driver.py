@@ -70,10 +70,6 @@ def drive(
 
     Returns:
         How far the job is then.
-
-    Raises:
-        WorkError: Some shards could not be made; all others were.
-        InputError: The input is wrong on the machine that works; nothing more was tried.
     """
     running = running or Running()
     done = committed(storage)

@@ -109,11 +109,7 @@ class Work(ABC):
 
     @abstractmethod
     def open(self, plan: Plan) -> AbstractContextManager[Make]:
-        """Open what makes the rows of a shard: a model, processes that read.
-
-        Raises:
-            CheckpointError: It is not what the job was begun with.
-        """
+        """Open what makes the rows of a shard: a model, processes that read."""
 
     def __call__(self, task: Task) -> None:
         """Make a shard and commit it."""
@@ -185,11 +181,7 @@ class Kind(ABC):
         return []
 
     def begin(self) -> Plan:
-        """The plan of the job, begun now or before.
-
-        Raises:
-            DataError: The rows are wrong, or another job was begun there.
-        """
+        """The plan of the job, begun now or before."""
         definition = self.definition()
         plan = begun(self.storage, self.name, definition)
         if plan is None:
@@ -203,11 +195,7 @@ class Kind(ABC):
     def make(
         self, plan: Plan, running: Running | None = None, start: Start | None = None
     ) -> JobStatus:
-        """Make the shards that are missing; ``start`` starts another engine than the workers'.
-
-        Raises:
-            WorkError: Some could not be made; the others were.
-        """
+        """Make the shards that are missing; ``start`` starts another engine than the workers'."""
         shared = [*plan_file(self.storage), *self.shared()]
         work = self.work()
         return drive(
@@ -258,11 +246,7 @@ class ImageKind(Kind):
 
 
 def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, ShardFile]:
-    """The shards of a job that can be finished; says at once what would end the work after hours.
-
-    Raises:
-        DataError: Some are missing, or too many rows were rejected.
-    """
+    """The shards of a job to be finished; says at once what would end the work after hours."""
     done = committed(storage)
     missing = [number for number in range(plan.shards) if number not in done]
     if missing:
@@ -325,11 +309,7 @@ def every_shard_of_images(
     manifest: Path,
     rejects: Rejects | None = None,
 ) -> Iterator[tuple[Shard, list[ImageRecord]]]:
-    """Every shard with the images that it is of, and those that were rejected noted with why.
-
-    Raises:
-        CheckpointError: One is damaged, has a row twice or not at all, or is of other images.
-    """
+    """Every shard with the images that it is of, and those that were rejected noted with why."""
     shards = every_shard(storage, plan, done)
     for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
         if sorted([*shard.places, *shard.rejected]) != list(range(len(records))):

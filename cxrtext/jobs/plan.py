@@ -102,11 +102,7 @@ def plan_file(storage: Storage) -> list[Path]:
 
 
 def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
-    """The plan of a job that was begun, if it is this one; None where there is none yet.
-
-    Raises:
-        DataError: It is another job; the line says what differs.
-    """
+    """The plan of a job that was begun, if it is this one; None where there is none yet."""
     try:
         plan = read_plan(storage, kind)
     except NotFoundError:

@@ -16,6 +16,9 @@ from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmenta
 from cxrtext.records.rows import TABLES, TableRows
 from cxrtext.records.study import LeftOut
 
+UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"
+"""Kinds of problem."""
+
 FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
 
 Corners = tuple[float, float, float, float]
@@ -216,25 +219,26 @@ def raw_boxes(path: Path, *, need_text: bool = True) -> Iterator[RawBox | LeftOu
     return _coco_boxes(path)
 
 
-def _checked(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
+def checked_box(raw: RawBox | LeftOut) -> Box | Absent | LeftOut:
+    """A box, or what is wrong with it; ``what`` is the kind of problem as ``check-data`` has it."""
     if isinstance(raw, LeftOut):
-        return raw
+        return LeftOut(raw.where, raw.why, UNREADABLE)
     if raw.bbox is None and not raw.absent:
-        return LeftOut(raw.where, "it has no bbox; fix or remove it")
+        return LeftOut(raw.where, "it has no bbox; fix or remove it", UNREADABLE)
     if raw.image is None:
-        return LeftOut(raw.where, "its image_id is that of no image; fix or remove it")
+        return LeftOut(raw.where, "its image_id is that of no image; fix or remove it", NO_IMAGE)
     if not (image := raw.image.strip()):
-        return LeftOut(raw.where, "the image is not named; name it")
+        return LeftOut(raw.where, "the image is not named; name it", NO_IMAGE)
     try:
         width, height = (int(float(value or 0)) for value in raw.size)
     except (ValueError, TypeError, OverflowError):
-        return LeftOut(raw.where, "the size of the image must be numbers; fix it")
+        return LeftOut(raw.where, "the size of the image must be numbers; fix it", UNREADABLE)
     if width < 0 or height < 0:
-        return LeftOut(raw.where, "the size of the image must be above 0; fix it")
+        return LeftOut(raw.where, "the size of the image must be above 0; fix it", UNREADABLE)
     try:
         mask = read_segmentation(raw.segmentation, height, width)
     except ValueError as error:
-        return LeftOut(raw.where, str(error))
+        return LeftOut(raw.where, str(error), "mask-unreadable")
     runs, height, width = mask or (None, height, width)
     finding = raw.label_text if raw.finding is None else raw.finding
     if raw.bbox is not None:
@@ -252,12 +256,14 @@ def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | L
     try:
         x, y, w, h = (float(value) for value in values)
     except (ValueError, TypeError, OverflowError):
-        return LeftOut(where, "x, y, w, h must be numbers; fix them")
-    if not all(map(math.isfinite, (x, y, w, h))) or w <= 0 or h <= 0:
-        return LeftOut(where, "a box has a width and a height above 0; fix them")
+        return LeftOut(where, "x, y, w, h must be numbers; fix them", UNREADABLE)
+    finite = all(map(math.isfinite, (x, y, w, h)))
+    if not finite or w <= 0 or h <= 0:
+        why = "a box has a width and a height above 0; fix them"
+        return LeftOut(where, why, "box-size" if finite else UNREADABLE)
     # Boxes drawn by hand may stand a pixel over the edge, and those of a resized image more.
     if x + w <= 0 or y + h <= 0 or (width and x >= width) or (height and y >= height):
-        return LeftOut(where, "the box lies outside its image; fix it")
+        return LeftOut(where, "the box lies outside its image; fix it", "box-outside")
     return x, y, w, h
 
 
@@ -282,7 +288,7 @@ def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | L
     Raises:
         DataError: The file cannot be read as either.
     """
-    found = map(_checked, raw_boxes(path))
+    found = map(checked_box, raw_boxes(path))
     return found if absent else (entry for entry in found if not isinstance(entry, Absent))
 
 

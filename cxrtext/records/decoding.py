@@ -66,9 +66,6 @@ def open_text(raw: io.BufferedReader | gzip.GzipFile, name: str) -> io.TextIOWra
 
     Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around
     them can be read.  Line ends are kept as they are.
-
-    Raises:
-        DataError: It is a compressed file, a workbook, or text in a wide encoding without a mark.
     """
     start = raw.peek(4)
     reason = unreadable(start)
@@ -83,9 +80,6 @@ def read_lines(handle: TextIO) -> Iterator[str]:
 
     Of a line longer than ``LINE_LIMIT`` only the first ``LINE_LIMIT + 1`` characters are given, so
     that its length tells.  UTF-16 that ends within a character gives a last line ``undecoded``.
-
-    Raises:
-        DataError: A line is longer than ``NO_LINE``.
     """
     while True:
         try:

@@ -1,9 +1,12 @@
 """Labels as CheXpert and MIMIC-CXR lay them out: 1 present, 0 absent, -1 uncertain, or blank."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.records.rows import TableRows
+from cxrtext.records.rows import Row, TableRows
+from cxrtext.records.study import LeftOut
 from cxrtext.records.tables import read_table
 
 CHEX5 = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
@@ -40,34 +43,64 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
     if not set(findings) & set(table.columns):
         raise DataError(f"{path}: no label column: expected any of {', '.join(findings)}")
     labels: dict[str, dict[str, int | None]] = {}
-    rows: dict[str, int] = {}
-    for number, row in enumerate(table.rows, 1):
-        study_id = row["study_id"].strip()
-        if not study_id:
-            raise DataError(f"{path}: row {number} has an empty study_id")
-        values: dict[str, int | None] = {}
-        for finding in findings:
-            cell = row.get(finding, "").strip()
-            if cell not in VALUES:
-                raise DataError(
-                    f"{path}: row {number}: {finding} is '{cell}'; a label is 1, 0, -1 or blank"
-                )
-            values[finding] = VALUES[cell]
-        first = rows.setdefault(study_id, number)
-        if labels.setdefault(study_id, values) != values:
-            raise DataError(
-                f"{path}: study_id '{study_id}' has two different rows of labels, {first} and "
-                f"{number}; keep one row for each study"
-            )
+    for row in labelled_studies(enumerate(table.rows, 1), findings):
+        if not isinstance(row, LeftOut):
+            labels[row.study_id] = row.values
+        elif row.what != TWICE:
+            raise DataError(f"{path}: {row.where}: {row.why}")
     return labels
 
 
-def finding_columns(path: Path) -> tuple[str, ...]:
-    """The findings of a table of labels: its columns of CheXpert, else all columns but ids.
+TWICE = "labels-twice"
+"""The kind of problem that is none for training: the same labels again."""
 
-    Raises:
-        DataError: The table is wrong, or has none.
+
+@dataclass(frozen=True, slots=True)
+class LabelledStudy:
+    """The labels of a row, but for cells that hold none."""
+
+    row: int
+    study_id: str
+    values: dict[str, int | None]  # 1, 0, -1, or None where unknown
+
+
+def labelled_studies(
+    rows: Iterable[Row | LeftOut], findings: Sequence[str]
+) -> Iterator[LabelledStudy | LeftOut]:
+    """The labels of a table, and what is wrong with its rows, before the row that it is about.
+
+    ``what`` is the kind of problem as ``check-data`` has it.
     """
+    seen: dict[str, tuple[int, int]] = {}  # row and digest of the labels of each study
+    for row in rows:
+        if isinstance(row, LeftOut):
+            yield LeftOut(row.where, row.why, "label-row")
+            continue
+        number, cells = row
+        study_id = cells["study_id"].strip()
+        if not study_id:
+            yield LeftOut(f"row {number}", "it has an empty study_id; name it", "label-row")
+        values: dict[str, int | None] = {}
+        for finding in findings:
+            cell = cells.get(finding, "").strip()
+            if cell in VALUES:
+                values[finding] = VALUES[cell]
+            else:
+                where = f"row {number}, column {finding}"
+                yield LeftOut(
+                    where, f"'{cell}' is none; a label is 1, 0, -1 or blank", "label-value"
+                )
+        digest = hash(tuple(values.items()))
+        first, before = seen.setdefault(study_id, (number, digest))
+        if first != number:
+            what = TWICE if before == digest else "labels-contradict"
+            why = f"study_id '{study_id}' has two different rows of labels; keep one for each study"
+            yield LeftOut(f"rows {first} and {number}", why, what)
+        yield LabelledStudy(number, study_id, values)
+
+
+def finding_columns(path: Path) -> tuple[str, ...]:
+    """The findings of a table of labels: its columns of CheXpert, else all columns but ids."""
     columns = TableRows(path).columns
     names = [name for name in columns if name in CHEXPERT and name not in NO_FINDINGS]
     names = names or [name for name in columns if name not in NO_FINDINGS]

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.records.study import ImageRecord
+from cxrtext.records.study import ImageRecord, LeftOut
 from cxrtext.records.tables import stream_table
 
 SPLITS = ("train", "val", "test")  # the values of the ``split`` column
@@ -23,7 +23,7 @@ def is_own_column(name: str) -> bool:
     return name.lower() == RECEIVED or name.lower().startswith((LABEL, OF_MODEL))
 
 
-class _Places:
+class Places:
     """Where the images of a folder lie, links followed; a folder is looked at once."""
 
     KNOWN = 10_000  # folders that are remembered
@@ -46,7 +46,10 @@ class _Places:
 
     def find(self, name: str, allow_outside: bool) -> Path | None:
         """The image's path, or None where it leaves the folder."""
-        place = self._real(name)
+        try:
+            place = self._real(name)
+        except ValueError:  # a null character, by which no file is found
+            return Path(self._root, name)
         inside = place == self._root or place.startswith(self._prefix)
         return Path(place) if inside or allow_outside else None
 
@@ -84,25 +87,44 @@ def stream_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[Imag
     Arguments and errors are those of :func:`read_manifest`; what rows say together is checked by
     :func:`checked_manifest`.
     """
-    places = _Places(path.parent)
+    places = Places(path.parent)
     for number, row in enumerate(stream_table(path, required=["image", "study_id"]), 1):
-        name, study_id = row.pop("image").strip(), row.pop("study_id").strip()
-        patient_id = row.pop("patient_id", "").strip() or study_id
-        split = row.pop("split", "").strip() or "train"
-        for column, value in (("image", name), ("study_id", study_id)):
-            if not value:
-                raise DataError(f"{path}: row {number} has an empty {column}")
-        if split not in SPLITS:
-            raise DataError(
-                f"{path}: row {number}: split '{split}' is not one of {', '.join(SPLITS)}"
-            )
-        image = places.find(name, allow_outside)
-        if image is None:
-            raise DataError(
-                f"{path}: row {number}: image '{name}' lies outside the manifest's folder; move "
-                "it there, or allow it with --allow-outside"
-            )
-        yield ImageRecord(image, name, study_id, patient_id, split, metadata=row, row=number)
+        record, wrong = listed_image(number, row, places, allow_outside=allow_outside)
+        for one in wrong:
+            raise DataError(f"{path}: {one.where}: {one.why}")
+        if record is not None:
+            yield record
+
+
+def listed_image(
+    number: int, cells: dict[str, str], places: Places, *, allow_outside: bool = False
+) -> tuple[ImageRecord | None, list[LeftOut]]:
+    """The image of a row, whose cells become its metadata, and what is wrong with the row.
+
+    ``what`` is the kind of problem as ``check-data`` has it.  A wrong split counts as train.
+    """
+    name, study_id = cells.pop("image").strip(), cells.pop("study_id").strip()
+    patient_id = cells.pop("patient_id", "").strip() or study_id
+    split = cells.pop("split", "").strip() or "train"
+    where, image = f"row {number}", places.find(name, allow_outside)
+    wrong = []
+    if not name:
+        wrong.append(LeftOut(where, "it has an empty image; name the file", "empty-image"))
+    if not study_id:
+        wrong.append(LeftOut(where, "it has an empty study_id; give it its study", "empty-study"))
+    if split not in SPLITS:
+        why = f"split '{split}' is not one of {', '.join(SPLITS)}"
+        wrong.append(LeftOut(where, why, "unknown-split"))
+        split = "train"
+    if name and image is None:
+        why = (
+            f"image '{name}' lies outside the manifest's folder; move it there, or allow it with "
+            "--allow-outside"
+        )
+        wrong.append(LeftOut(where, why, "image-outside"))
+    if not name or not study_id or image is None:
+        return None, wrong
+    return ImageRecord(image, name, study_id, patient_id, split, cells, number), wrong
 
 
 def checked_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[ImageRecord]:

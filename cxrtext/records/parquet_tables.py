@@ -46,10 +46,6 @@ class ParquetTable:
 
     ``columns`` are its names, ``no_text`` the Arrow types of those that hold lists, structs or
     dates, by name, and ``count`` the rows it says it has.
-
-    Raises:
-        DataError: It cannot be opened, or is no whole Parquet file.
-        WorkError: The process that reads it does not start.
     """
 
     def __init__(self, path: Path) -> None:

@@ -115,9 +115,6 @@ def open_folder(path: Path) -> TextSource:
     """Open a folder of reports: every ``*.txt`` in it and in the folders below.
 
     Hidden files are passed over.  Links are followed to files in the folder, not out of it.
-
-    Raises:
-        DataError: There is no text file.
     """
     root = path.resolve()
     wrong = ""

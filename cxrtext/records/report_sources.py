@@ -73,11 +73,7 @@ def _rows(path: Path) -> Iterator[Row | LeftOut]:
 
 
 def open_jsonl(path: Path) -> TextSource:
-    """Open a file of JSON Lines with reports or sentences.
-
-    Raises:
-        DataError: The file is empty, or its first lines hold no object with accepted keys.
-    """
+    """Open a file of JSON Lines with reports or sentences."""
     keys: dict[str, None] = {}
     wrong = ""
     for number, value in islice(objects(path), LOOKED_AT):
@@ -154,10 +150,6 @@ def open_stdin() -> TextSource:
     """Read standard input to its end, and open it as one sentence a line.
 
     Sentences have the number of their line for a study_id; blank lines are passed over.
-
-    Raises:
-        DataError: There is no sentence, or it is not text.
-        WorkError: The temporary folder has no room for it.
     """
     stream = getattr(sys.stdin, "buffer", None)
     spool = None if stream is None else _Spool(stream)
@@ -209,11 +201,7 @@ def _opener(path: Path) -> Callable[[Path], TextSource]:
 
 
 def check_source(path: Path | str) -> None:
-    """Refuse what :func:`open_source` cannot read by its place or name; nothing is opened.
-
-    Raises:
-        DataError: There is nothing at the path, or it has the ending of something else.
-    """
+    """Refuse what :func:`open_source` cannot read by its place or name; nothing is opened."""
     path = Path(path)
     if str(path) == "-" or path.is_dir():
         return

@@ -280,11 +280,7 @@ class TableRows:
             raise DataError(f"{self.path}: column {called} occurs more than once; keep one of them")
 
     def read(self, wanted: Sequence[str] | None = None) -> Iterator[Row | LeftOut]:
-        """Give the rows with some of their columns, by default all, and what was rejected.
-
-        Raises:
-            DataError: A Parquet table is damaged, or needs too much memory.
-        """
+        """Give the rows with some of their columns, by default all, and what was rejected."""
         names = self.columns if wanted is None else tuple(wanted)
         if self.is_parquet:
             with ParquetTable(self.path) as table:

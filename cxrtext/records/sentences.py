@@ -68,11 +68,7 @@ def write_notes(path: Path, notes: Mapping[str, Any], digest: str | None = None)
 
 
 def check_notes(path: Path) -> None:
-    """Refuse a table that is not the one that its notes were written for; one without is let by.
-
-    Raises:
-        DataError: The table or its notes were damaged or changed.
-    """
+    """Refuse a table that is not the one that its notes were written for; one without is let by."""
     notes = path.with_name(path.name + META)
     fix = f"copy both again, score again, or, if you changed the table yourself, remove {notes}"
     try:

@@ -42,9 +42,6 @@ def require_match(
         what: What the rows of the table are, such as "reports".
         keys: The values of ``column`` that they are joined by; without any nothing is refused.
         owners: The values that ``to``, what they are joined to, has.
-
-    Raises:
-        DataError: Naming both, and the column, and none of the values.
     """
     if keys and set(owners).isdisjoint(keys):
         raise DataError(
@@ -171,9 +168,6 @@ class RowWriter:
     Args:
         target: A path ending in ``.csv`` or ``.parquet``, or an open text stream, which gets CSV.
         columns: The columns in order, and what each holds.
-
-    Raises:
-        DataError: The path ends in something else.
     """
 
     def __init__(self, target: Path | TextIO, columns: Mapping[str, Kind]) -> None:

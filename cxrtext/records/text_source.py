@@ -27,11 +27,7 @@ _WHOLE_NUMBER = re.compile(r"\d{1,15}(\.0*)?", re.ASCII)
 
 
 def choose_columns(name: str, columns: Sequence[str]) -> tuple[Holds, tuple[str, ...]]:
-    """Say what a table holds and which of its columns are read.
-
-    Raises:
-        DataError: There is no text, no study_id where reports need one, or a column twice.
-    """
+    """Say what a table holds and which of its columns are read."""
     for column in (*REPORT_COLUMNS, *SENTENCE_COLUMNS):
         if columns.count(column) > 1:
             raise DataError(f"{name}: column '{column}' occurs more than once; keep one of them")

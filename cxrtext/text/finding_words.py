@@ -309,12 +309,7 @@ def write_words(path: Path, words: Iterable[FindingWord]) -> None:
 
 
 def read_words(path: Path, studies: Sequence[StudyWords]) -> list[FindingWord]:
-    """Read a file of words, with the counts of a corpus.
-
-    Raises:
-        DataError: It cannot be read, holds no word or a bad line, names a word twice, or one that
-            no report affirms.
-    """
+    """Read a file of words, with the counts of a corpus."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors add a byte order mark
     except (OSError, UnicodeDecodeError) as error:

@@ -40,9 +40,6 @@ def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list
 
     Returns:
         The sentences in order, not yet scored; ``position`` counts from 0 in each section.
-
-    Raises:
-        ConfigError: A name is not that of a section.
     """
     wanted = check_sections(DESCRIPTIVE_SECTIONS if sections is None else sections)
     texts = [(name, body) for name, body in _texts(study) if name in wanted]

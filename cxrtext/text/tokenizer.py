@@ -32,20 +32,12 @@ def load_tokenizer(folder: Path) -> BertTokenizer:
     """Load the BERT tokenizer of a folder with ``vocab.txt`` or ``tokenizer.json``.
 
     Only the vocabulary and the normalization are read; no class or code that the folder names is.
-
-    Raises:
-        CheckpointError: There is neither, or it is no WordPiece vocabulary with BERT's special
-            tokens, or tokens were added that it lacks.
     """
     return _bert(read_word_pieces(folder))
 
 
 def load_tokenizer_of(folder: Path, family: str) -> Any:
-    """Load a tokenizer of one of the families of :data:`SPECIAL` as :func:`load_tokenizer` does.
-
-    Raises:
-        CheckpointError: As there; or a RoBERTa's folder has no byte-level BPE.
-    """
+    """Load a tokenizer of one of the families of :data:`SPECIAL` as :func:`load_tokenizer` does."""
     if family == "bert":
         return load_tokenizer(folder)
     pad, unknown, start, end, mask = SPECIAL[family]

@@ -56,12 +56,7 @@ class BytePairs:
 
 
 def read_word_pieces(folder: Path, family: str = "bert") -> WordPieces:
-    """Read the word pieces of a folder with ``vocab.txt`` or ``tokenizer.json``.
-
-    Raises:
-        CheckpointError: There is neither, or it is no WordPiece vocabulary with the family's
-            special tokens, or it has tokens or steps that are not read.
-    """
+    """Read the word pieces of a folder with ``vocab.txt`` or ``tokenizer.json``."""
     fast, plain = folder / _FAST, folder / _PLAIN
     if plain.is_file():
         path, vocabulary = plain, _from_vocabulary_text(plain)
@@ -76,11 +71,7 @@ def read_word_pieces(folder: Path, family: str = "bert") -> WordPieces:
 
 
 def read_byte_pairs(folder: Path, family: str = "roberta") -> BytePairs:
-    """Read the byte-level BPE of a folder: ``tokenizer.json``, or ``vocab.json``, ``merges.txt``.
-
-    Raises:
-        CheckpointError: They are not there or damaged, or have tokens or steps that are not read.
-    """
+    """Read a folder's byte-level BPE: ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``."""
     fast, plain = folder / _FAST, folder / _BYTES
     settings = _settings(folder).get("add_prefix_space")
     if fast.is_file():

@@ -265,7 +265,7 @@ PLANTED = {
     "report-row": (1, "row 14"),
     "report-without-study": (1, "row 13 of the reports"),
     "label-value": (1, "row 1, column Edema"),
-    "label-row": (1, "row 14 has an empty study_id"),
+    "label-row": (1, "row 14: it has an empty study_id"),
     "label-without-study": (1, "row 13"),
     "labels-twice": (1, "rows 2 and 15"),
     "labels-contradict": (1, "rows 3 and 16"),

@@ -42,8 +42,8 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("image,study\na.png,s1\n", "'study_id' is missing"),
-        ("image,study_id\n,s1\n", "row 1 has an empty image"),
-        ("image,study_id\na.png,\n", "row 1 has an empty study_id"),
+        ("image,study_id\n,s1\n", "row 1: it has an empty image"),
+        ("image,study_id\na.png,\n", "row 1: it has an empty study_id"),
         ("image,study_id,split\na.png,s1,valid\n", "row 1: split 'valid' is not one of train"),
         ("image,study_id\na.png,s1\na.png,s2\n", "'a.png' occurs in rows 1 and 2"),
         (

@@ -87,7 +87,7 @@ def test_labels(tmp_path: Path) -> None:
         "Pneumothorax": None,
     }
     path.write_text("study_id,Edema\ns1,yes\n")
-    with pytest.raises(DataError, match="row 1: Edema is 'yes'"):
+    with pytest.raises(DataError, match="row 1, column Edema: 'yes' is none; a label is 1, 0"):
         read_labels(path)
     path.write_text("study_id,Other\ns1,1\n")
     with pytest.raises(DataError, match="no label column"):
@@ -99,10 +99,12 @@ def test_labels_of_a_study_that_contradict_each_other_are_refused(tmp_path: Path
     path.write_text("study_id,Edema,other\n s1 ,1,a\ns1,1.0,b\ns2,0,c\n")
     assert list(read_labels(path, ("Edema",))) == ["s1", "s2"]
     path.write_text("study_id,Edema\ns1,1\ns2,0\ns1,0\n")
-    with pytest.raises(DataError, match="'s1' has two different rows of labels, 1 and 3; keep"):
+    with pytest.raises(
+        DataError, match="rows 1 and 3: study_id 's1' has two different rows of labels; keep"
+    ):
         read_labels(path)
     path.write_text("study_id,Edema\ns1,1\n ,0\n")
-    with pytest.raises(DataError, match="row 2 has an empty study_id"):
+    with pytest.raises(DataError, match="row 2: it has an empty study_id"):
         read_labels(path)
 
 

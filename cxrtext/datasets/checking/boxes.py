@@ -1,30 +1,18 @@
 """What is wrong with boxes and masks, from COCO JSON or a table."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut
-from cxrtext.records.boxes import RawBox, raw_boxes
-from cxrtext.records.masks import read_segmentation
+from cxrtext.records import Absent, LeftOut
+from cxrtext.records.boxes import NO_IMAGE, RawBox, checked_box, raw_boxes
 
 _TOLERANCE = 1.0
 _MAX_FINDINGS = 40
-
-
-def _numbers(values: Sequence[Any] | None, count: int) -> list[float] | None:
-    """Some finite numbers; None where they are anything else."""
-    try:
-        found = [float(value) for value in values or ()]
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return found if len(found) == count and all(map(math.isfinite, found)) else None
 
 
 class _Images:
@@ -83,31 +71,22 @@ def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
     name = image.name if image else None
     where = f"{box.where} ({name})" if name else box.where
     if image is None:
-        problems.add("box-without-image", f"{box.where}: {named or 'names none'}")
-    declared = _numbers(box.size, 2)
-    if box.segmentation:
-        width, height = (max(0, int(side)) for side in declared or (0, 0))
-        try:
-            read_segmentation(box.segmentation, height, width)
-        except ValueError as error:
-            problems.add("mask-unreadable", f"{where}: {error}")
-            return name
-    if box.absent:
+        problems.add(NO_IMAGE, f"{box.where}: {named or 'names none'}")
+    found = checked_box(box)
+    if isinstance(found, LeftOut):
+        if found.what != NO_IMAGE:
+            problems.add(found.what, f"{where}: {found.why}")
         return name
-    bbox = _numbers(box.bbox, 4)
-    if bbox is None:
-        problems.add("box-unreadable", where)
-        return name
-    x, y, w, h = bbox
-    if w <= 0 or h <= 0:
-        problems.add("box-size", where)
+    if box.absent or isinstance(found, Absent):
         return name
     facts = image and image.read
     # Boxes are drawn on the pixels as the file stores them.
-    actual = [facts.stored_width, facts.stored_height] if facts else None
+    actual = (facts.stored_width, facts.stored_height) if facts else None
+    declared = (found.width, found.height) if found.width and found.height else None
     if actual and declared and actual != declared:
         problems.add("box-image-resized", where)
     if within := declared or actual:
+        x, y, w, h = found.bbox
         low = min(x, y) < -_TOLERANCE
         if low or x + w > within[0] + _TOLERANCE or y + h > within[1] + _TOLERANCE:
             problems.add("box-outside", where)

@@ -287,9 +287,6 @@ def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCach
         path: The file; None keeps nothing.
         wanted: Whether the user named the file: then it must be possible to write it.  The one
             beside the manifest is done without in a folder that cannot be written.
-
-    Raises:
-        DataError: The file holds something else, or cannot be written although it was named.
     """
     if path is None:
         yield FactsCache(None)

@@ -9,7 +9,7 @@ from cxrtext.datasets.checking.problems import Problems
 from cxrtext.datasets.checking.report import FactTable
 from cxrtext.errors import DataError
 from cxrtext.records import CHEX5, LeftOut
-from cxrtext.records.labels import CHEXPERT, VALUES
+from cxrtext.records.labels import CHEXPERT, VALUES, labelled_studies
 from cxrtext.records.manifest import SPLITS
 
 _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
@@ -34,7 +34,7 @@ def check_labels(
     counts = {finding: Counter[int | str | None]() for finding in findings}
     positives: dict[str, set[str]] = {finding: set() for finding in findings}
     seen = _count(rows, counts, positives, problems)
-    problems.add_unjoined("label", {study: row for study, (row, _) in seen.items()}, studies)
+    problems.add_unjoined("label", seen, studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
             problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")
@@ -83,31 +83,18 @@ def _count(
     counts: dict[str, Counter[int | str | None]],
     positives: dict[str, set[str]],
     problems: Problems,
-) -> dict[str, tuple[int, int]]:
-    """Count labels; return the row and a digest of the labels of each study."""
-    seen: dict[str, tuple[int, int]] = {}
-    for item in rows:
-        if isinstance(item, LeftOut):
-            problems.add("label-row", f"{item.where}: {item.why}")
+) -> dict[str, int]:
+    """Count labels; return the first row of each study."""
+    seen: dict[str, int] = {}
+    for row in labelled_studies(rows, list(counts)):
+        if isinstance(row, LeftOut):
+            told = f"{row.where}: {row.why}" if row.what == "label-row" else row.where
+            problems.add(row.what, told)
             continue
-        number, cells = item
-        study = cells["study_id"].strip()
-        if not study:
-            problems.add("label-row", f"row {number} has an empty study_id")
-        values: list[int | str | None] = []
         for finding, count in counts.items():
-            value = VALUES.get(cells[finding].strip(), "other")
+            value = row.values.get(finding, "other")
             count[value] += 1
-            values.append(value)
             if value == 1:
-                positives[finding].add(study)
-            if value == "other":
-                problems.add("label-value", f"row {number}, column {finding}")
-        digest = hash(tuple(values))
-        first, before = seen.setdefault(study, (number, digest))
-        if first != number:
-            problems.add(
-                "labels-twice" if before == digest else "labels-contradict",
-                f"rows {first} and {number}",
-            )
+                positives[finding].add(row.study_id)
+        seen.setdefault(row.study_id, row.row)
     return seen

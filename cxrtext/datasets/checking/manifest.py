@@ -1,16 +1,15 @@
 """Tables that are read past their faults, and the images that a manifest lists."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 
 from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
-from cxrtext.images.source import shown
 from cxrtext.records import LeftOut, TableRows
-from cxrtext.records.manifest import SPLITS
+from cxrtext.records.manifest import SPLITS, Places, listed_image
 from cxrtext.records.parquet_tables import ParquetError
 from cxrtext.records.rows import Row
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -80,19 +79,8 @@ def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = Fa
     """Read a manifest and note what is wrong with it."""
     rows = Rows(manifest, "image", "study_id")
     listing = Listing(columns=rows.columns)
-    home = manifest.parent.resolve()
-    for number, cells in _good(rows, listing, problems):
-        image = _listed(number, cells, home, problems, allow_outside)
-        if image is not None:
-            listing.images.append(image)
-    _check_groups(listing, problems)
-    _check_blanks(listing, problems)
-    return listing
-
-
-def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[Row]:
     metadata = [name for name in rows.columns if name not in _TEXT]
-    seen: dict[str, int] = {}
+    places, seen = Places(manifest.parent), dict[str, int]()
     for item in rows:
         listing.rows += 1
         if isinstance(item, LeftOut):
@@ -105,45 +93,27 @@ def _good(rows: Rows, listing: Listing, problems: Problems) -> Iterator[Row]:
         if first != number:
             problems.add("image-listed-twice", f"{name} (rows {first} and {number})")
             continue
-        yield item
+        record, wrong = listed_image(number, cells, places, allow_outside=allow_outside)
+        for one in wrong:
+            problems.add(one.what, one.where)
+        if record is not None:
+            listing.images.append(
+                ListedImage(
+                    row=number,
+                    name=name,
+                    path=str(record.path),
+                    study=record.study_id,
+                    patient=intern(record.patient_id),
+                    split=record.split,
+                    view=intern(_view(record.metadata)),
+                )
+            )
+    _check_groups(listing, problems)
+    _check_blanks(listing, problems)
+    return listing
 
 
-def _listed(
-    number: int, cells: dict[str, str], home: Path, problems: Problems, allow_outside: bool
-) -> ListedImage | None:
-    name, study = cells["image"].strip(), cells["study_id"].strip()
-    if not name:
-        problems.add("empty-image", f"row {number}")
-    if not study:
-        problems.add("empty-study", f"row {number}")
-    split = cells.get("split", "").strip()
-    if split and split not in SPLITS:
-        problems.add("unknown-split", f"row {number}")
-    if not name or not study:
-        return None
-    path = _place(home, name)
-    if not allow_outside and not path.is_relative_to(home):
-        problems.add("image-outside", f"row {number}")
-        return None
-    return ListedImage(
-        row=number,
-        name=name,
-        path=str(path),
-        study=study,
-        patient=intern(cells.get("patient_id", "").strip() or study),
-        split=intern(split if split in SPLITS else "train"),
-        view=intern(_view(cells)),
-    )
-
-
-def _place(home: Path, name: str) -> Path:
-    try:
-        return (home / name).resolve()
-    except (OSError, ValueError, RuntimeError):  # a link to itself, a null character
-        return home / shown(name)[:200]
-
-
-def _view(cells: dict[str, str]) -> str:
+def _view(cells: Mapping[str, str]) -> str:
     for column in VIEW_COLUMNS:
         if cells.get(column, "").strip():
             return " ".join(cells[column].upper().split())[:24]

@@ -183,11 +183,7 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | LeftOu
 
 
 def read_objects(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON file that holds a list of them; its other entries are passed over.
-
-    Raises:
-        DataError: The file cannot be read, is too large, or holds something else.
-    """
+    """The objects of a JSON file that holds a list of them; its other entries are passed over."""
     try:
         with open_regular(path) as handle:
             data = handle.read(FILE_LIMIT + 1)

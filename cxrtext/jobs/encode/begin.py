@@ -109,11 +109,7 @@ def _time(seconds: float) -> str:
 
 
 def survey_of(manifest: Path, options: EncodeOptions) -> Survey:
-    """Read a manifest once, check it, and choose the sample.
-
-    Raises:
-        DataError: The manifest is wrong, or has no training images.
-    """
+    """Read a manifest once, check it, and choose the sample."""
     chosen: list[tuple[int, int, ImageRecord]] = []  # a heap, the last of the sample first
     rows = 0
     for record in checked_manifest(manifest, allow_outside=options.allow_outside):
@@ -205,11 +201,7 @@ def fitted_map(
     options: EncodeOptions,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> "FeatureMap":
-    """Fit the map of features to the sample.
-
-    Raises:
-        DataError: None of it can be read, or it has too few regions.
-    """
+    """Fit the map of features to the sample."""
     from cxrtext.models.features import fit_feature_map
 
     encoder = Encoder(backbone)

@@ -57,9 +57,6 @@ class Encoder:
 
         Yields:
             V of [BATCH, h, w, C] in float32, or [n, h, w, C] where it is not filled.
-
-        Raises:
-            CheckpointError: Some of it are no numbers.
         """
         filled = [*range(len(squares)), *[0] * (BATCH - len(squares) if fill else 0)]
         stack = torch.from_numpy(np.stack([squares[i] for i in filled])).to(self._device)

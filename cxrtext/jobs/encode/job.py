@@ -155,11 +155,7 @@ def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "Featur
 
 
 def read_checked(storage: Storage, name: str) -> bytes:
-    """Read a file that carries digits of its digest in its name.
-
-    Raises:
-        CheckpointError: It is not what was written.
-    """
+    """Read a file that carries digits of its digest in its name."""
     data = storage.read(name)
     if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
         raise CheckpointError(

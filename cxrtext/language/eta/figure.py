@@ -141,11 +141,7 @@ STYLE: Any = {
 
 
 def write_figure(path: Path, report: EtaReport) -> EtaStatistics:
-    """Draw η against how often sentences occur, and return the statistics of the corpus.
-
-    Raises:
-        ConfigError: The file has another ending.
-    """
+    """Draw η against how often sentences occur, and return the statistics of the corpus."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

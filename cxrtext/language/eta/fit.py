@@ -59,9 +59,6 @@ def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
 
     Log-likelihoods in nats and counts are those of the distinct sentences, [D]; one occurs twice.
 
-    Raises:
-        DataError: k has no finite best value.
-
     Source: the likelihood is that of ``fit_class_probability``.
     """
     others = float(count.sum()) - 1.0

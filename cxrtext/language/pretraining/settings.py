@@ -67,11 +67,7 @@ class PretrainSettings:
 
 
 def choose_shape(size: str, **wanted: int | None) -> Shape:
-    """Return a named size with what the caller wants otherwise, by the names of ``Shape``.
-
-    Raises:
-        ConfigError: The size has no such name, or a number does not fit.
-    """
+    """Return a named size with what the caller wants otherwise, by the names of ``Shape``."""
     if size not in SHAPES:
         raise ConfigError(f"size '{size}' is not one of {', '.join(SHAPES)}")
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}

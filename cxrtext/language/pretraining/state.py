@@ -112,11 +112,7 @@ class PretrainState:
     def restore(
         self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, history: History
     ) -> int:
-        """Put a saved state into model, optimizer and history; gives the steps done, or 0.
-
-        Raises:
-            CheckpointError: The file is damaged.
-        """
+        """Put a saved state into model, optimizer and history; gives the steps done, or 0."""
         # Two where a run was killed before it removed the older: the one further on counts.
         files = self._files()
         if not files:

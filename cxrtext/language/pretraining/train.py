@@ -200,12 +200,7 @@ def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
 
 
 def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
-    """Train, keeping the state every minute and when ``progress`` stops the run by raising.
-
-    Raises:
-        WorkError: The loss is not finite.
-        CheckpointError: The state is damaged.
-    """
+    """Train, keeping the state every minute and when ``progress`` stops the run by raising."""
     optimizer = make_optimizer(run.model, run.settings)
     run.first = run.done = state.restore(run.model, optimizer, run.history)
     special = special_ids(run.tokenizer, whole_words=run.settings.masking == WHOLE_WORD)

@@ -52,9 +52,6 @@ class ScoreCache:
 
     Args:
         identity: What a score depends on beside the sentence.
-
-    Raises:
-        DataError: The file is damaged, is something else, or cannot be made.
     """
 
     def __init__(self, path: Path, identity: str) -> None:

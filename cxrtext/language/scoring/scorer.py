@@ -162,9 +162,6 @@ class Scorer:
         Returns:
             ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].
 
-        Raises:
-            CheckpointError: The network's answer is no finite number.
-
         Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
         """
         ids = torch.tensor(group, dtype=torch.long, device=self.language.model.device)
