@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from importlib import import_module
-from pydoc import plaintext, render_doc
+from pydoc import plain, render_doc
 from types import ModuleType
 
 import pytest
@@ -38,6 +38,6 @@ def test_packages_import_nothing_heavy_and_names_win_over_modules() -> None:
 
 
 def test_help_tells_the_public_functions() -> None:
-    functions = render_doc(cxrtext, renderer=plaintext).split("FUNCTIONS")[1]
+    functions = plain(render_doc(cxrtext)).split("FUNCTIONS")[1]
     for name in ("load_model", "load_service", "open_index", "score_sentences"):
         assert f"\n    {name}(" in functions

@@ -1,6 +1,7 @@
 """A served tiny model, and images of every kind to send to it."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -67,6 +68,12 @@ def service(model: ImageTextModel, index_folder: Path) -> Service:
     return Service(model, open_index(index_folder, model))
 
 
+@pytest.fixture
+def index_copy(index_folder: Path, tmp_path: Path) -> Path:
+    """An index of the test's own."""
+    return Path(shutil.copytree(index_folder, tmp_path / "index"))
+
+
 @pytest.fixture(scope="module")
 def client(model: ImageTextModel, index_folder: Path) -> Iterator[TestClient]:
     """A client of an untouched service; one to be changed comes from ``serve(service)``."""
@@ -94,16 +101,23 @@ def grey_picture(height: int = 96, width: int = 80) -> NDArray[np.uint8]:
     return pixels
 
 
+def drawn(seed: int, height: int = 90, width: int = 80) -> bytes:
+    """A PNG of noise."""
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width)).astype(np.uint8)
+    return as_file(pixels, "png")
+
+
 def as_file(pixels: NDArray[Any], kind: str) -> bytes:
     """Pixels as the bytes of a PNG, JPEG or DICOM file."""
     if kind == "dicom":
-        return _as_dicom(pixels)
+        return as_dicom(pixels)
     buffer = BytesIO()
     Image.fromarray(pixels).save(buffer, format=kind)
     return buffer.getvalue()
 
 
-def _as_dicom(pixels: NDArray[Any]) -> bytes:
+def as_dicom(pixels: NDArray[Any], **elements: Any) -> bytes:
+    """Pixels as a DICOM file with some elements; None leaves one out."""
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import UID, DigitalXRayImageStorageForPresentation, ExplicitVRLittleEndian
 
@@ -122,6 +136,9 @@ def _as_dicom(pixels: NDArray[Any]) -> bytes:
     data.PixelRepresentation = 0
     data.WindowCenter, data.WindowWidth = "128", "256"
     data.PixelData = pixels.tobytes()
+    for keyword, value in elements.items():
+        if value is not None:
+            setattr(data, keyword, value)
     buffer = BytesIO()
     data.save_as(buffer, enforce_file_format=True)
     return buffer.getvalue()

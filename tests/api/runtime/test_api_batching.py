@@ -1,7 +1,6 @@
 """The model's thread: batches, a bounded queue, failures that stay alone."""
 
 import asyncio
-import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import pytest
 
 from cxrtext.errors import InputError
 from cxrtext.index import open_index
+from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
@@ -253,7 +253,8 @@ def test_one_upload_asked_twice_at_once_is_decoded_once(
 
 @pytest.mark.parametrize("what", ["added", "drawn over", "classified", "rendered"])
 def test_an_upload_is_decoded_once(
-    service: Service,
+    model: ImageTextModel,
+    index_copy: Path,
     serve: Any,
     png: bytes,
     tmp_path: Path,
@@ -267,8 +268,7 @@ def test_an_upload_is_decoded_once(
         "rendered": ("/v1/render", {}, {}, 200),
     }[what]
     decoded: list[int] = []
-    folder = shutil.copytree(service.index.folder, tmp_path / "index")
-    own = Service(service.model, open_index(folder, service.model))
+    own = Service(model, open_index(index_copy, model))
     with serve(own, Settings(uploads=tmp_path / "uploads")) as client:
         decoders = client.app.state.resources.uploads._decoders
         read = decoders._read

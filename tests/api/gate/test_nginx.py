@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 

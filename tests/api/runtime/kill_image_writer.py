@@ -1,6 +1,6 @@
 """Kills a process that adds, replaces and deletes images as the server does, at random moments.
 
-    python tests/api/kill_image_writer.py CHECKPOINT INDEX UPLOADS --rounds 25
+    python tests/api/runtime/kill_image_writer.py CHECKPOINT INDEX UPLOADS --rounds 25
 
 After each kill a server is begun anew.  Of every image the pixels, vectors, labels, entry and
 report must then belong together, as before the change that was under way or as after it, and no

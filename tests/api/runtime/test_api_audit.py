@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -151,11 +150,11 @@ def test_whoever_a_question_names_is_told(
 
 
 def test_whoever_was_deleted_with_a_study_is_told(
-    model: ImageTextModel, index_folder: Path, serve: Any, tmp_path: Path, png: bytes
+    model: ImageTextModel, index_copy: Path, serve: Any, tmp_path: Path, png: bytes
 ) -> None:
-    path, index = tmp_path / "audit.log", shutil.copytree(index_folder, tmp_path / "index")
+    path = tmp_path / "audit.log"
     settings = Settings(audit_log=path, uploads=tmp_path / "uploads")
-    with serve(Service(model, open_index(index, model)), settings) as client:
+    with serve(Service(model, open_index(index_copy, model)), settings) as client:
         client.post("/v1/images", files={"image": png}, data={"study_id": "s02", "image_id": "a"})
         assert client.delete("/v1/images", params={"study_id": "s02"}).json() == {"deleted": 2}
     added, deleted = lines(path)

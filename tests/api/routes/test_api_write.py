@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,14 +28,10 @@ from cxrtext_api.gate.keys import add_key
 from cxrtext_api.routes.write import check_image_id, parse_metadata
 from cxrtext_api.runtime.resources import open_uploads
 from cxrtext_api.settings import Settings
+from tests.api.conftest import as_dicom, drawn
 
 KNOWN = "images/s01.png"
-
-
-@pytest.fixture
-def index_copy(index_folder: Path, tmp_path: Path) -> Path:
-    """An index of the test's own."""
-    return Path(shutil.copytree(index_folder, tmp_path / "index"))
+CHEST = {"Modality": "DX", "BodyPartExamined": "CHEST", "ViewPosition": "PA"}
 
 
 @pytest.fixture
@@ -51,13 +46,6 @@ def client(
     """A client of a server that takes images."""
     with serve(Service(model, open_index(index_copy, model)), Settings(uploads=uploads)) as made:
         yield made
-
-
-def drawn(seed: int, height: int = 90, width: int = 80) -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 255, (height, width)).astype(np.uint8)
-    buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, "png")
-    return buffer.getvalue()
 
 
 def add(client: TestClient, data: bytes, **form: Any) -> Any:
@@ -130,7 +118,7 @@ def test_the_id_is_made_of_the_pixels(client: TestClient, uploads: Path) -> None
 
 
 def test_only_pixels_are_kept(client: TestClient, uploads: Path) -> None:
-    named = add_dicom_name(drawn(30), "Doe^John")
+    named = dicom(30, PatientName="Doe^John")
     assert b"Doe^John" in named
     body = add(client, named).json()
     (file,) = uploads.iterdir()
@@ -140,40 +128,15 @@ def test_only_pixels_are_kept(client: TestClient, uploads: Path) -> None:
     assert "Doe" not in json.dumps(body)
 
 
-def add_dicom_name(png: bytes, name: str, **elements: Any) -> bytes:
-    """The picture as a DICOM file of a named patient, with some elements; None leaves one out."""
-    from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import UID, DigitalXRayImageStorageForPresentation, ExplicitVRLittleEndian
-
-    pixels = _pixels(png)
-    meta = FileMetaDataset()
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    meta.MediaStorageSOPClassUID = DigitalXRayImageStorageForPresentation
-    meta.MediaStorageSOPInstanceUID = UID("1.2.826.0.1.3680043.8.498.1")
-    data = FileDataset("", {}, preamble=b"\0" * 128, file_meta=meta)
-    data.SOPClassUID = meta.MediaStorageSOPClassUID
-    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
-    data.PatientName = name
-    data.Rows, data.Columns = pixels.shape
-    data.SamplesPerPixel = 1
-    data.PhotometricInterpretation = "MONOCHROME2"
-    data.BitsAllocated = data.BitsStored = 8
-    data.HighBit = 7
-    data.PixelRepresentation = 0
-    data.WindowCenter, data.WindowWidth = "128", "256"
-    data.PixelData = pixels.tobytes()
-    for keyword, value in elements.items():
-        if value is not None:
-            setattr(data, keyword, value)
-    buffer = BytesIO()
-    data.save_as(buffer, enforce_file_format=True)
-    return buffer.getvalue()
+def dicom(seed: int, **elements: Any) -> bytes:
+    """The drawn picture as a DICOM file of a chest, with some elements; None leaves one out."""
+    return as_dicom(_pixels(drawn(seed)), **{**CHEST, **elements})
 
 
 def test_what_is_no_uid_names_no_image_and_two_of_them_are_two(client: TestClient) -> None:
     uid = b"1.2.826.0.1.3680043.8.498.1"
     for number in (7, 8):
-        sent = add_dicom_name(drawn(number), "Doe", **CHEST).replace(uid, b"49".ljust(len(uid)))
+        sent = dicom(number).replace(uid, b"49".ljust(len(uid)))
         added = add(client, sent)
         assert added.status_code == 201
         assert added.json()["image_id"].endswith(".png"), "a digest of its pixels"
@@ -202,9 +165,6 @@ def test_an_archive_image_is_known_by_its_pixels(client: TestClient, data_folder
     assert (response.status_code, response.json()["image_id"]) == (200, KNOWN)
 
 
-CHEST = {"Modality": "DX", "BodyPartExamined": "CHEST", "ViewPosition": "PA"}
-
-
 def test_dicom_files_enter_by_the_rules_of_an_import(
     client: TestClient, check_problem: Any
 ) -> None:
@@ -215,7 +175,7 @@ def test_dicom_files_enter_by_the_rules_of_an_import(
         ({"BodyPartExamined": "KNEE"}, "BodyPartExamined says knee"),
         ({"SeriesDescription": "Doe seitlich"}, "SeriesDescription says lateral"),
     ):
-        response = add(client, add_dicom_name(drawn(90), "Doe^John", **{**CHEST, **elements}))
+        response = add(client, dicom(90, PatientName="Doe^John", **elements))
         check_problem(response, 422, why)
         assert "Doe" not in response.text
     assert client.get("/v1/images").json()["total"] == 48
@@ -225,24 +185,25 @@ def test_ids_come_from_the_header_and_a_corrected_one_replaces(
     client: TestClient, check_problem: Any
 ) -> None:
     ids = {"StudyInstanceUID": "1.2.5", "PatientID": "007", "IssuerOfPatientID": "NORD"}
-    sent = drawn(91)
-    first = add(client, add_dicom_name(sent, "Doe^John", **CHEST, **ids))
+    sent = dicom(91, PatientName="Doe^John", **ids)
+    first = add(client, sent)
     assert first.status_code == 201
     body = first.json()
     assert body["image_id"] == "1.2.826.0.1.3680043.8.498.1"
     assert (body["study_id"], body["patient_id"]) == ("1.2.5", "NORD:007")
     assert body["metadata"] == {"view": "PA"}
-    again = add(client, add_dicom_name(sent, "Doe^John", **CHEST, **ids))
+    again = add(client, sent)
     assert (again.status_code, again.json()) == (200, body)
     # The hospital corrects the patient, and sends the object again under the same UID.
-    corrected = add(client, add_dicom_name(sent, "Roe^Jane", **CHEST, **ids | {"PatientID": "008"}))
+    right = dicom(91, PatientName="Roe^Jane", **ids | {"PatientID": "008"})
+    corrected = add(client, right)
     assert (corrected.status_code, corrected.json()["patient_id"]) == (201, "NORD:008")
     assert client.get("/v1/images").json()["total"] == 49
-    check_problem(add(client, add_dicom_name(drawn(92), "x", **CHEST, **ids)), 409, "of this id")
+    check_problem(add(client, dicom(92, **ids)), 409, "of this id")
 
 
 def test_a_damaged_uid_names_no_address(client: TestClient) -> None:
-    sent = add_dicom_name(drawn(94), "Doe", **CHEST, StudyInstanceUID="1.2.6")
+    sent = dicom(94, StudyInstanceUID="1.2.6")
     for uid in (b"1.2.826.0.1.3680043.8.498/../..", b"1.2.826.0.1.3680043..498.1\0\0\0"):
         uid = uid[:27].ljust(27, b"1")
         damaged = sent.replace(b"1.2.826.0.1.3680043.8.498.1", uid)
@@ -258,8 +219,7 @@ def test_ids_of_headers_are_hashed_as_in_an_import(
     (tmp_path / "key").write_bytes(key)
     settings = Settings(uploads=uploads, hash_ids=tmp_path / "key")
     with serve(Service(model, open_index(index_copy, model)), settings) as client:
-        sent = add_dicom_name(drawn(93), "Doe", **CHEST, StudyInstanceUID="1.2.5", PatientID="007")
-        body = add(client, sent).json()
+        body = add(client, dicom(93, StudyInstanceUID="1.2.5", PatientID="007")).json()
     ids = Ids(key)
     assert body["image_id"] == ids.of("instance", "1.2.826.0.1.3680043.8.498.1")
     assert body["study_id"] == ids.of("study", "1.2.5")
@@ -636,144 +596,124 @@ def test_uploads_leave_columns_to_others_and_give_theirs_back(
 # --- a key that may write and not read ---
 
 
+SCOPES = {
+    "scanner": ["write"],
+    "other": ["write"],
+    "ward": ["read", "write"],
+    "admin": ["read", "write", "admin"],
+}
+
+
+class Keyed:
+    """A client of a server with a key of each of these scopes."""
+
+    def __init__(self, client: TestClient, keys: dict[str, str]) -> None:
+        self.client = client
+        self.headers = {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
+
+    def send(self, key: str, image: int | bytes, **form: Any) -> Any:
+        data = drawn(image) if isinstance(image, int) else image
+        given = {name: value for name, value in form.items() if value is not None}
+        headers = self.headers[key]
+        return self.client.post("/v1/images", files={"image": data}, data=given, headers=headers)
+
+    def get(self, key: str, name: str) -> Any:
+        return self.client.get(f"/v1/images/{name}", headers=self.headers[key])
+
+    def delete(self, key: str, name: str = "", **params: str) -> int:
+        address = f"/v1/images/{name}".rstrip("/")
+        answer = self.client.delete(address, params=params, headers=self.headers[key])
+        return answer.status_code
+
+
 @pytest.fixture
 def keyed(
     model: ImageTextModel, index_copy: Path, uploads: Path, tmp_path: Path, serve: Any
-) -> Iterator[tuple[TestClient, dict[str, dict[str, str]]]]:
-    """A client of a server with keys, and the headers that each key wants."""
+) -> Iterator[Keyed]:
     path = tmp_path / "keys"
-    scopes = {"scanner": ["write"], "other": ["write"], "ward": ["read", "write"]}
-    scopes["admin"] = ["read", "write", "admin"]
-    headers = {
-        name: {"Authorization": f"Bearer {add_key(path, name, granted)}"}
-        for name, granted in scopes.items()
-    }
+    keys = {name: add_key(path, name, scopes) for name, scopes in SCOPES.items()}
     settings = Settings(uploads=uploads, keys_file=path, audit_log=tmp_path / "audit.log")
     with serve(Service(model, open_index(index_copy, model)), settings) as made:
-        yield made, headers
+        yield Keyed(made, keys)
 
 
-def test_a_key_that_writes_alone_gets_back_what_it_sent(
-    keyed: tuple[TestClient, dict[str, dict[str, str]]],
-) -> None:
-    client, headers = keyed
-    files = {"image": drawn(80)}
+def test_a_key_that_writes_alone_gets_back_what_it_sent(keyed: Keyed) -> None:
     sent = {"image_id": "a", "study_id": "n1", "patient_id": "p05", "metadata": '{"view": "PA"}'}
-    response = client.post("/v1/images", files=files, data=sent, headers=headers["scanner"])
+    response = keyed.send("scanner", 80, **sent)
     assert response.status_code == 201
     assert response.json() == {
         "image_id": "a", "width": 80, "height": 90, "study_id": "n1", "patient_id": "p05",
         "split": None, "metadata": {"view": "PA"}, "report": None, "looks": "other",
     }  # fmt: skip
     # The index knows more: the patient's split.
-    entry = client.get("/v1/images/a", headers=headers["ward"]).json()
-    assert entry["split"] == "val"
-    assert client.get("/v1/images/a", headers=headers["scanner"]).status_code == 403
-    full = {"image_id": "b", "study_id": "s05"}
-    answer = client.post(
-        "/v1/images", files={"image": drawn(81)}, data=full, headers=headers["ward"]
-    ).json()
+    assert keyed.get("ward", "a").json()["split"] == "val"
+    assert keyed.get("scanner", "a").status_code == 403
+    answer = keyed.send("ward", 81, image_id="b", study_id="s05").json()
     assert (answer["patient_id"], answer["split"], len(answer["report"])) == ("p05", "val", 1)
 
 
-def test_a_key_that_writes_alone_cannot_guess(
-    keyed: tuple[TestClient, dict[str, dict[str, str]]], data_folder: Path
-) -> None:
+def test_a_key_that_writes_alone_cannot_guess(keyed: Keyed, data_folder: Path) -> None:
     """What it is told does not depend on what others have added, but for ids that are taken."""
-    client, headers = keyed
-    answers = {}
-    for number, (study, patient, split) in enumerate(
-        [("s05", "p05", "val"), ("s05", "p99", "val"), ("s05", "p05", "train"), ("s05", None, None)]
-    ):
-        form = {"study_id": study, "patient_id": patient, "split": split, "image_id": f"g{number}"}
-        given = {name: value for name, value in form.items() if value is not None}
-        answers[patient, split] = client.post(
-            "/v1/images", files={"image": drawn(82)}, data=given, headers=headers["scanner"]
-        )
-    said = {(answer.status_code, answer.json()["detail"]) for answer in answers.values()}
+    said = set()
+    for patient, split in (("p05", "val"), ("p99", "val"), ("p05", "train"), (None, None)):
+        form = {"study_id": "s05", "patient_id": patient, "split": split, "image_id": "g"}
+        answer = keyed.send("scanner", 82, **form)
+        said.add((answer.status_code, answer.json()["detail"]))
     assert len(said) == 1
     assert next(iter(said))[0] == 422
     # A split that the patient does not have is not told; the index's own counts.
     for split in ("val", "train"):
         form = {"patient_id": "p05", "split": split, "image_id": f"split-{split}"}
-        response = client.post(
-            "/v1/images", files={"image": drawn(83)}, data=form, headers=headers["scanner"]
-        )
-        assert response.status_code == 201
-        entry = client.get(f"/v1/images/split-{split}", headers=headers["ward"]).json()
-        assert entry["split"] == "val"
+        assert keyed.send("scanner", 83, **form).status_code == 201
+        assert keyed.get("ward", f"split-{split}").json()["split"] == "val"
     # Nor are pixels that the index has under another id.
-    pixels = {"image": (data_folder / KNOWN).read_bytes()}
-    form = {"image_id": "again"}
-    assert client.post(
-        "/v1/images", files=pixels, data=form, headers=headers["ward"]
-    ).json()["detail"] == SAME.format(KNOWN)  # fmt: skip
-    assert (
-        client.post("/v1/images", files=pixels, data=form, headers=headers["scanner"]).status_code
-        == 201
-    )
+    pixels = (data_folder / KNOWN).read_bytes()
+    told = keyed.send("ward", pixels, image_id="again").json()
+    assert told["detail"] == SAME.format(KNOWN)
+    assert keyed.send("scanner", pixels, image_id="again").status_code == 201
 
 
-def test_a_key_that_writes_alone_goes_on_with_its_own_studies(
-    keyed: tuple[TestClient, dict[str, dict[str, str]]],
-) -> None:
-    client, headers = keyed
-
-    def send(key: str, seed: int, **form: str) -> Any:
-        files = {"image": drawn(seed)}
-        return client.post("/v1/images", files=files, data=form, headers=headers[key])
-
+def test_a_key_that_writes_alone_goes_on_with_its_own_studies(keyed: Keyed) -> None:
     study = {"study_id": "n1", "patient_id": "q1"}
-    assert send("scanner", 84, image_id="pa", report="Said once.", **study).status_code == 201
-    assert send("scanner", 85, image_id="lateral", study_id="n1").status_code == 201
-    entry = client.get("/v1/images/lateral", headers=headers["ward"]).json()
-    assert entry["patient_id"] == "q1"
-    wrong = send("scanner", 86, image_id="c", study_id="n1", patient_id="q2")
+    first = keyed.send("scanner", 84, image_id="pa", report="Said once.", **study)
+    assert first.status_code == 201
+    assert keyed.send("scanner", 85, image_id="lateral", study_id="n1").status_code == 201
+    assert keyed.get("ward", "lateral").json()["patient_id"] == "q1"
+    wrong = keyed.send("scanner", 86, image_id="c", study_id="n1", patient_id="q2")
     assert (wrong.status_code, "another patient" in wrong.json()["detail"]) == (422, True)
-    others = send("other", 87, image_id="d", report="In its place.", **study)
+    others = keyed.send("other", 87, image_id="d", report="In its place.", **study)
     assert (others.status_code, others.json()["detail"]) == (422, NOT_YOURS)
-    entry = client.get("/v1/images/pa", headers=headers["ward"]).json()
-    assert [said["sentence"] for said in entry["report"]] == ["Said once."]
-    assert send("ward", 88, image_id="e", **study).status_code == 201
+    report = keyed.get("ward", "pa").json()["report"]
+    assert [said["sentence"] for said in report] == ["Said once."]
+    assert keyed.send("ward", 88, image_id="e", **study).status_code == 201
 
 
-def test_what_others_brought_in_is_changed_by_an_admin_alone(
-    keyed: tuple[TestClient, dict[str, dict[str, str]]], tmp_path: Path
-) -> None:
+def test_what_others_brought_in_is_changed_by_an_admin_alone(keyed: Keyed, tmp_path: Path) -> None:
     """Whichever way: in its place, moved, with another report, or gone; nothing of it changes."""
-    client, headers = keyed
 
-    def send(key: str, seed: int, **form: str) -> Any:
-        files = {"image": drawn(seed)}
-        return client.post("/v1/images", files=files, data=form, headers=headers[key])
-
-    def there(name: str) -> Any:
-        entry = client.get(f"/v1/images/{name}", headers=headers["ward"])
-        picture = client.get(f"/v1/images/{name}/rendered", headers=headers["ward"])
-        return entry.json(), picture.content
+    def there() -> list[Any]:
+        names = [one + what for one in ("theirs", KNOWN) for what in ("", "/rendered")]
+        return [keyed.get("ward", name).content for name in names]
 
     first = {"image_id": "theirs", "study_id": "n1", "patient_id": "q1", "report": "Said once."}
-    assert send("other", 90, **first).status_code == 201
-    before = [there(name) for name in ("theirs", KNOWN)]
-    for key in ("scanner", "ward"):
+    assert keyed.send("other", 90, **first).status_code == 201
+    before = there()
+    for key, gone in (("scanner", 404), ("ward", 403)):
         for name in ("theirs", KNOWN):
-            put = {"image_id": name, "replace": "true"}
             for more in ({}, {"study_id": "stolen"}, {"patient_id": "q9", "split": "train"}):
-                refused = send(key, 91, **put, **more)
+                refused = keyed.send(key, 91, image_id=name, replace="true", **more)
                 assert (refused.status_code, refused.json()["detail"]) == (403, OTHERS)
-            gone = client.delete(f"/v1/images/{name}", headers=headers[key])
-            assert gone.status_code == (403 if key == "ward" else 404)
-        gone = client.delete("/v1/images", params={"study_id": "n1"}, headers=headers[key])
-        assert gone.status_code == (403 if key == "ward" else 404)
+            assert keyed.delete(key, name) == gone
+        assert keyed.delete(key, study_id="n1") == gone
     in_study = {"image_id": "more", "study_id": "n1"}
-    assert send("ward", 92, **in_study, report="Another.").status_code == 403
-    assert [there(name) for name in ("theirs", KNOWN)] == before
+    assert keyed.send("ward", 92, **in_study, report="Another.").status_code == 403
+    assert there() == before
     # What it adds, and what it added, is its own; the report that is there may come again.
-    assert send("ward", 92, **in_study, report="Said once.").status_code == 201
-    assert send("ward", 93, **in_study, replace="true").status_code == 201
-    assert client.delete("/v1/images/more", headers=headers["ward"]).status_code == 204
-    moved = send("admin", 94, image_id="theirs", replace="true", study_id="n2", report="New.")
+    assert keyed.send("ward", 92, **in_study, report="Said once.").status_code == 201
+    assert keyed.send("ward", 93, **in_study, replace="true").status_code == 201
+    assert keyed.delete("ward", "more") == 204
+    moved = keyed.send("admin", 94, image_id="theirs", replace="true", study_id="n2", report="New.")
     assert (moved.status_code, moved.json()["study_id"]) == (201, "n2")
     told = json.loads((tmp_path / "audit.log").read_text().splitlines()[-1])
     assert told["patient_id"] == ["n2", "q1"]  # and whose image it was
-    assert client.delete(f"/v1/images/{KNOWN}", headers=headers["admin"]).status_code == 204
+    assert keyed.delete("admin", KNOWN) == 204

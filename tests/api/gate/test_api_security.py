@@ -364,7 +364,7 @@ def test_a_method_that_is_no_word_of_http_is_not_logged(
 
 
 def test_every_test_that_the_page_names_is_there() -> None:
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[2]
     page = (tests.parent / "docs/reference/security.md").read_text()
     name, named = "", 0
     for file, test in re.findall(r"`(test_\w+\.py)?::(test_\w+)`", page):

@@ -25,6 +25,7 @@ from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
+from tests.api.conftest import drawn
 from tests.server import running
 from tests.waiting import until
 
@@ -193,13 +194,6 @@ def test_the_images_of_the_archive(reader: Client, data_folder: Path) -> None:
     assert detail.report[0].section == "findings"
     shown = np.asarray(Image.open(BytesIO(reader.picture(KNOWN.value))))
     np.testing.assert_array_equal(shown, np.asarray(Image.open(data_folder / KNOWN.value)))
-
-
-def drawn(seed: int) -> bytes:
-    pixels = np.random.default_rng(seed).integers(0, 255, (70, 80)).astype(np.uint8)
-    buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, "png")
-    return buffer.getvalue()
 
 
 def test_images_are_added_and_deleted(reader: Client, writer: Client) -> None:
