@@ -271,13 +271,6 @@ MUTANTS = (
         "(labels != 0).float() @ (others != 0).float().T > 0",
         ("objectives/test_false_negatives.py",),
     ),
-    Mutant(
-        "both directions summed",
-        "objectives/symmetry.py",
-        "(forward + objective(back, *transposed_args, **transposed)) / 2",
-        "forward + objective(back, *transposed_args, **transposed)",
-        ("objectives/test_symmetric.py",),
-    ),
     # the objectives as training uses them
     Mutant(
         "directions weighed by their sizes",

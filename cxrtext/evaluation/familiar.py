@@ -12,7 +12,7 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import load_model
 from cxrtext.models.familiar import FAMILIAR, Familiar, load_familiar, save_familiar
-from cxrtext.models.familiar_data import Split, choose_images, describe_data, looks_of
+from cxrtext.models.reference import Split, choose_images, describe_data, looks_of
 from cxrtext.models.regions import Square, read_squares
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 

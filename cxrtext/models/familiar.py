@@ -38,7 +38,7 @@ FORMAT, VERSION = "cxrtext familiar images and sentences", 1
 EXCEEDED = 0.03
 """Share of the held-out images that may lie beyond the limit."""
 
-MAX_IMAGES = 2048
+MOST_DESCRIBED = 2048
 """Training images that are described; more make the limit no better."""
 
 FREE = 32

@@ -4,6 +4,9 @@ A score alone says little: "The lungs are clear." scores high in most chests, "L
 few.  The percentile of a score among those of the same sentence in a fixed set of other images
 says more.  Those images are of the validation split, so that the model has not learned from them.
 What is kept is their regions; no name, no text, no pixel.
+
+Beside them a checkpoint keeps what is familiar to the model, made here of the data that it was
+trained on.
 """
 
 import hashlib
@@ -21,9 +24,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import CheckpointError
+from cxrtext.images import Preprocessing
+from cxrtext.models.familiar import (
+    LOOK,
+    MOST_DESCRIBED,
+    Familiar,
+    Rows,
+    know_images,
+    know_words,
+    looks,
+)
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.regions import SCALE_BYTES, Square, embed_squares, pack, unpack
 from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
+from cxrtext.records import ImageRecord
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
@@ -120,3 +134,36 @@ def load_reference(folder: Path, model: ImageTextModel) -> Reference | None:
     if isqrt(rows.shape[1]) ** 2 != rows.shape[1] or not torch.isfinite(unpack(rows)).all():
         raise CheckpointError(f"{path}: holds regions that no model gives; {KEEP_AGAIN}")
     return Reference(rows, notes.get("source", "validation"))
+
+
+LOOKED_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Looks [n, 192] of the images of a split, and its sentences, each with the study's id."""
+
+    looks: Rows
+    said: Sequence[tuple[str, str]]
+
+
+def choose_images(records: Sequence[ImageRecord]) -> list[int]:
+    """Places of the images to describe: at most :data:`MOST_DESCRIBED`, one a patient first."""
+    names, patients = [r.name for r in records], [r.patient_id for r in records]
+    return choose_reference(names, patients, MOST_DESCRIBED)
+
+
+def looks_of(squares: Iterable[Square], preprocessing: Preprocessing) -> Rows:
+    """Looks of 8-bit squares [1, R, R] as they come, [n, 192]."""
+    rest, parts = iter(squares), [np.empty((0, LOOK))]
+    while some := list(islice(rest, LOOKED_AT_ONCE)):
+        parts.append(looks(np.stack(some), preprocessing))
+    return np.concatenate(parts)
+
+
+def describe_data(train: Split, validation: Split) -> Familiar:
+    """What is familiar to a model that was trained on one split and validated on the other."""
+    return Familiar(
+        know_images(train.looks, validation.looks),
+        know_words(train.said or validation.said, (sentence for _, sentence in validation.said)),
+    )

@@ -39,7 +39,6 @@ from cxrtext.objectives.debiasing import (
 )
 from cxrtext.objectives.positive_debiasing import positive_debiased
 from cxrtext.objectives.scores import without_negatives
-from cxrtext.objectives.symmetry import symmetric
 
 __all__ = [
     "Clusters",
@@ -63,7 +62,6 @@ __all__ = [
     "reweight_negatives",
     "same_labels",
     "supervised",
-    "symmetric",
     "weakly_supervised",
     "without_negatives",
     "y_aware",

@@ -3,7 +3,7 @@
 Sources: Wang et al. 2023 (sample-specific debiasing), eq. 3 and table 1 for what removes, resamples
 or reweights negatives, with β and R of docs/reference/objectives.md; Khosla et al. 2020, eq. 2
 (supervised contrastive learning); Tsai et al. 2022 (CCL-K), eq. 3 and 4, for clusters of
-metadata z.
+metadata z; Chen et al. 2020 (SimCLR), eq. 1, for scores of views.
 """
 
 import math
@@ -249,3 +249,31 @@ def removed_terms(scores: Tensor, same: Tensor, column: Tensor) -> tuple[Tensor,
     """:func:`remove_negatives`, unchecked, and which anchors have no negative left; each [A]."""
     rows = rows_of(without(scores, same, column), column)
     return info_nce_terms(rows), rows.count == 0
+
+
+def score_views(embedded: Tensor, gamma_sq: Tensor) -> Tensor:
+    """Scores of all views against all, −inf of each against itself.
+
+    Unit vectors [V, B, D] -> float32 [VB, VB]; the rows of a view follow each other.
+    """
+    flat = embedded.flatten(0, 1)
+    scores = gamma_sq * (flat @ flat.T)
+    return scores.masked_fill(_itself(len(flat), flat.device), -torch.inf)
+
+
+def _itself(count: int, device: torch.device) -> Tensor:
+    return torch.eye(count, dtype=torch.bool, device=device)
+
+
+def view_accuracy(scores: Tensor, views: int) -> Tensor:
+    """Share of views whose best candidate is another view of their image."""
+    images = len(scores) // views
+    best = scores.detach().argmax(dim=1) % images
+    own = torch.arange(len(scores), device=scores.device) % images
+    return (best == own).float().mean()
+
+
+def positives_of_views(count: int, views: int, device: torch.device) -> Tensor:
+    """[VB, V − 1], the columns of each view's fellows."""
+    turns = torch.arange(1, views, device=device) * (count // views)
+    return (torch.arange(count, device=device)[:, None] + turns) % count

@@ -9,12 +9,15 @@ from cxrtext.config import Config
 from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, load_model, save_checkpoint
 from cxrtext.models.familiar import FAMILIAR, Familiar, save_familiar
-from cxrtext.models.familiar_data import Split, choose_images, describe_data, looks_of
 from cxrtext.models.reference import (
     REFERENCE,
     Reference,
+    Split,
+    choose_images,
     choose_reference,
+    describe_data,
     embed_reference,
+    looks_of,
     reference_of,
     save_reference,
 )

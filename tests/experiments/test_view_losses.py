@@ -13,7 +13,7 @@ from cxrtext.experiments.simclr.losses import (
     view_losses,
 )
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
-from cxrtext.objectives.views import score_views, view_accuracy
+from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.losses.directions import Terms
 from cxrtext.training.losses.metadata import Kind, kernels_for
 

@@ -178,7 +178,7 @@ def test_an_upload_is_decoded_once_into_all_that_is_wanted(
     [
         ("crash", "SIGSEGV", "made its reader process end (SIGSEGV)"),
         ("leave", "exit 3", "made its reader process end (exit 3)"),
-        ("hang", "wall clock", "was not decoded within 6 s; "),
+        pytest.param("hang", "wall clock", "was not decoded within 6 s; ", marks=pytest.mark.slow),
         ("spin", "computing time", "was not decoded within 3 s of computing; "),
         ("raise", "exception LookupError", "cannot be decoded; "),
         ("starve", "memory", "needs more than 1024 MiB to be decoded; "),

@@ -40,7 +40,6 @@ def test_the_public_surface() -> None:
         "cclk_fair",
         "cclk_hard_negative",
         "kernels",
-        "symmetric",
     }
     beside = {
         "Clusters",

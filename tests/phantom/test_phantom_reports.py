@@ -33,18 +33,12 @@ from cxrtext.phantom.sentences.combined import change
 from cxrtext.phantom.sentences.grammar import PHRASES, expand, fill, listed, misspell, uncapitalized
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
-from cxrtext.phantom.studies import PhantomStudy, draw_studies
+from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.phantom.tables import labels_from_state, labels_from_statements, said, write_tables
 from cxrtext.records import CHEX5, read_labels, read_table
 from cxrtext.records.labels import CHEXPERT
 from cxrtext.text import split_sentences
-
-COUNT = 4000
-
-
-@pytest.fixture(scope="module")
-def studies() -> list[PhantomStudy]:
-    return draw_studies(COUNT, seed=23)
+from tests.phantom.conftest import COUNT
 
 
 def statements(study: PhantomStudy) -> tuple[Statement, ...]:
@@ -65,7 +59,7 @@ def test_every_axis_is_drawn_once() -> None:
 def test_probability_of_what_goes_together() -> None:
     """Each pair of axes along the tree, against frequencies among independent draws."""
     generator = np.random.default_rng(5)
-    count = 20000
+    count = 8000
     states = []
     for group in generator.choice(len(GROUPS), size=count, p=[0.30, 0.35, 0.35]):
         frame = draw_frame(generator, int(group))

@@ -13,7 +13,6 @@ from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, ONE_POSITIVE, load_config, read_objective
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Rejects, Sentence
-from cxrtext.training import train
 from cxrtext.training.data.batches import Pairs
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.sentences import with_turned_forms
@@ -21,7 +20,7 @@ from cxrtext.training.image_text import gather_examples, look_of, read_tables, t
 from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import with_turned
-from tests.training.test_training_run import stop_at, weights
+from tests.training.test_training_run import check_stopped_run
 
 REPORTS = [
     ["Left effusion.", "No edema."],
@@ -193,20 +192,12 @@ def test_forms_of_real_sentences_pass_through_the_whole_step(options: list[str])
     assert 0 < np.mean(shares) < 1
 
 
-@pytest.mark.parametrize("lock", [[], ["training.lock=[image,text]", "training.unlock=6"]])
+@pytest.mark.parametrize("lock", [[], ["training.lock=[image,text]", "training.unlock=3"]])
 def test_a_stopped_run_ends_in_the_same_weights(
     options: list[str], tmp_path: Path, lock: list[str]
 ) -> None:
-    chosen = [*options, "training.steps=9", "training.hard_sentences=[mirrored,denied]", *lock]
-    whole, broken = (
-        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
-    )
-    train(whole)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, listener=stop_at(5))
-    train(broken, resume=True)
-    one, other = weights(whole.out), weights(broken.out)
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    chosen = [*options, "training.steps=6", "training.hard_sentences=[mirrored,denied]", *lock]
+    check_stopped_run(chosen, tmp_path, [4])
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES.keys() - ONE_POSITIVE))

@@ -26,7 +26,7 @@ from cxrtext_api.settings import Settings
 from tests.api.conftest import serving
 from tests.conftest import SENTENCES
 from tests.models.text_families import report_sentences, write_bert, write_mpnet, write_roberta
-from tests.training.test_training_run import stop_at, weights
+from tests.training.test_training_run import check_stopped_run, weights
 
 FAMILIES = ("roberta", "mpnet")
 POOLED = {"roberta": "cls", "mpnet": "mean"}
@@ -46,9 +46,11 @@ def folders(once: Callable[[str, Callable[[Path], object]], Path]) -> dict[str, 
     return {name: root / name for name in (*FAMILIES, "bert")}
 
 
+SHORT = ("training.steps=6", "training.validate_every=3", "training.save_every=3")
+
+
 def configured(options: list[str], folder: Path, *more: str) -> Config:
-    short = ["training.steps=6", "training.validate_every=3", "training.save_every=3"]
-    return load_config(None, [*options, f"model.text={folder}", *short, *more])
+    return load_config(None, [*options, f"model.text={folder}", *SHORT, *more])
 
 
 @pytest.fixture(scope="module")
@@ -57,26 +59,25 @@ def runs(
     folders: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """A run of each family that learns the tiny set."""
+    """A short run of each family."""
     root = tmp_path_factory.mktemp("runs")
-    out = {}
-    for name in FAMILIES:
-        options = [*options_into(root / name), f"data.cache={root / 'cache'}"]
-        config = configured(options, folders[name], "training.steps=60")
-        out[name] = train(config).checkpoint
-    return out
+    return {
+        name: train(configured(options_into(root / name), folders[name])).checkpoint
+        for name in FAMILIES
+    }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["mpnet", pytest.param("roberta", marks=pytest.mark.slow)])
 def test_a_model_of_each_family_is_evaluated_indexed_searched_and_served(
-    family: str, runs: dict[str, Path], data_folder: Path, tmp_path: Path
+    family: str, options: list[str], folders: dict[str, Path], data_folder: Path, tmp_path: Path
 ) -> None:
-    model = load_model(runs[family])
+    run = train(configured(options, folders[family], "training.steps=60")).checkpoint
+    model = load_model(run)
     assert (model.spec.text["model_type"], model.spec.pooling) == (family, POOLED[family])
-    found = evaluate(runs[family], data_folder)
+    found = evaluate(run, data_folder)
     assert found.retrieval["sentence to image"]["R@1"] == 1.0
-    build_index(data_folder / "manifest.csv", runs[family], tmp_path / "index")
-    service = load_service(runs[family], tmp_path / "index")
+    build_index(data_folder / "manifest.csv", run, tmp_path / "index")
+    service = load_service(run, tmp_path / "index")
     assert service.describe()["text_encoder_layers"] == 2
     assert service.text_turn > 0
     sentence = SENTENCES["effusion"]
@@ -101,18 +102,9 @@ def test_a_model_of_each_family_is_evaluated_indexed_searched_and_served(
 def test_a_stopped_run_ends_in_the_same_weights(
     family: str, lock: str, options: list[str], folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    more = [f"training.lock={lock}", "training.checkpointing=true"]
-    whole, broken = (
-        configured([*options, f"out={tmp_path / name}"], folders[family], *more)
-        for name in ("whole", "broken")
-    )
-    train(whole)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, listener=stop_at(4))
-    train(broken, resume=True)
-    one, other = weights(whole.out), weights(broken.out)
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    fresh = build_model(whole).state_dict()
+    more = [f"model.text={folders[family]}", *SHORT, f"training.lock={lock}"]
+    whole = check_stopped_run([*options, *more, "training.checkpointing=true"], tmp_path, [4])
+    one, fresh = weights(whole.out), build_model(whole).state_dict()
     moved = {name for name in one if not torch.equal(one[name], fresh[name])}
     assert any(name.startswith("text_encoder.projection") for name in moved)
     held = not any(name.startswith("text_encoder.backbone") for name in moved)

@@ -120,6 +120,8 @@ OBJECTIVE_KEYS: dict[str, object] = {
 
 # The truth of a drawn set is not that of these images; its loss is that of remove-by-report.
 COMPARED = [name for name in OBJECTIVES if name != "remove-by-truth"]
+QUICK = ("info-nce", "dcl-eta-lm", "remove-by-text", "hardneg-cclk", "alignment-uniformity")
+"""Of each way in which a loss reads the batch, one; the others are slow."""
 
 
 def objective_options(name: str, truth: Path) -> list[str]:
@@ -144,6 +146,7 @@ IN_PARTS |= {
 @pytest.fixture(scope="module")
 def found(
     start: Start,
+    request: pytest.FixtureRequest,
     options_into: Callable[[Path], list[str]],
     sentences_table: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -158,6 +161,13 @@ def found(
         for name in COMPARED
     }
 
+    asked = {
+        item.callspec.params.get("case")
+        for item in request.session.items
+        if hasattr(item, "callspec")
+    }
+    every = {name: case for name, case in every.items() if name in asked}
+
     def of(cases: Mapping[str, Sequence[str]], world: int) -> dict[str, Gradients]:
         chosen = {n: [*options_into(folder / n), *case] for n, case in cases.items()}
         return gradients_of(start, folder / str(world), chosen, world)
@@ -165,7 +175,13 @@ def found(
     return {1: of(every | IN_PARTS, 1), 2: of(every, 2)}
 
 
-@pytest.mark.parametrize("case", [*CASES, *COMPARED])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(*CASES, *QUICK),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in COMPARED if name not in QUICK),
+    ],
+)
 def test_two_processes_have_the_gradients_of_one(
     found: dict[int, dict[str, Gradients]], case: str
 ) -> None:
@@ -211,6 +227,7 @@ def without_dropout(language_model: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow  # the gradients of both are compared above
 def test_two_processes_go_from_locked_to_live_as_one_does(
     training: Training, options: list[str], language_model: Path, tmp_path: Path
 ) -> None:

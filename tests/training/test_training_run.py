@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.config import load_config
+from cxrtext.config import Config, load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.models import load_model
 from cxrtext.records import read_sentences, write_sentences
@@ -48,23 +49,35 @@ def stop_at(step: int) -> Listener:
     return Listener(step=press)
 
 
+def resumed(config: Config) -> list[int]:
+    """Resume a run; gives the steps that were taken."""
+    seen: list[int] = []
+    train(config, resume=True, listener=Listener(step=lambda r, _: seen.append(r.step)))
+    return seen
+
+
+def check_stopped_run(chosen: Sequence[str], folder: Path, stops: Sequence[int]) -> Config:
+    """A run that is stopped at a step and resumed ends in the weights of an unbroken one."""
+    whole = load_config(None, [*chosen, f"out={folder / 'whole'}"])
+    train(whole)
+    wanted = weights(whole.out)
+    for stop in stops:
+        broken = load_config(None, [*chosen, f"out={folder / f'broken-{stop}'}"])
+        with pytest.raises(KeyboardInterrupt):
+            train(broken, listener=stop_at(stop))
+        assert resumed(broken) == list(range(stop + 1, whole.training.steps + 1))
+        found = weights(broken.out)
+        assert all(torch.equal(wanted[name], found[name]) for name in wanted)
+    return whole
+
+
 @pytest.mark.parametrize("objective", ["dcl-eta-lm", "info-nce"])
 def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
-    options: list[str], tmp_path: Path, objective: str, drawn: None
+    options: list[str], tmp_path: Path, objective: str
 ) -> None:
-    chosen = [*options, "training.steps=12", f"objective.name={objective}"]
-    whole, broken = (
-        load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
-    )
-    train(whole)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, listener=stop_at(7))
-    seen: list[int] = []
-    train(broken, resume=True, listener=Listener(step=lambda r, _: seen.append(r.step)))
-    assert seen == list(range(8, 13))
-    one, other = weights(whole.out), weights(broken.out)
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    rows = [list(metrics(c.out)) for c in (whole, broken)]
+    chosen = [*options, "training.steps=6", f"objective.name={objective}"]
+    check_stopped_run(chosen, tmp_path, [4])
+    rows = [list(metrics(tmp_path / name)) for name in ("whole", "broken-4")]
     for line in (*rows[0], *rows[1]):
         line.pop("images_per_second", None)
         line.pop("waiting", None)
@@ -75,9 +88,7 @@ def test_a_finished_run_can_be_resumed_without_a_step(options: list[str]) -> Non
     config = load_config(None, [*options, "training.steps=4"])
     train(config)
     before = weights(config.out)
-    seen: list[StepReport] = []
-    train(config, resume=True, listener=Listener(step=lambda r, _: seen.append(r)))
-    assert not seen
+    assert not resumed(config)
     after = weights(config.out)
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -153,6 +164,7 @@ def test_a_state_that_would_run_code_is_refused(options: list[str], tmp_path: Pa
     assert not planted.exists()
 
 
+@pytest.mark.usefixtures("drawn")
 def test_symmetric_and_constant_eta_train(options: list[str]) -> None:
     changed = ["objective.name=dcl-eta", "objective.eta=0.1", "objective.symmetric=true"]
     summary = train(load_config(None, [*options, *changed, "training.steps=3"]))

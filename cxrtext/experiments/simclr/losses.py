@@ -50,10 +50,10 @@ from cxrtext.config import (
     Supervised,
 )
 from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
+from cxrtext.objectives.contrastive import positives_of_views
 from cxrtext.objectives.debiasing import debiased_terms, mean_positive
 from cxrtext.objectives.positive_debiasing import positive_debiased_terms
 from cxrtext.objectives.scores import split_rows
-from cxrtext.objectives.views import positives_of_views
 from cxrtext.training.losses.directions import (
     Direction,
     Terms,

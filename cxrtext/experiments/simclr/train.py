@@ -23,7 +23,7 @@ from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
-from cxrtext.objectives.views import score_views, view_accuracy
+from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.data.loader import batch_rows
 from cxrtext.training.image_pretraining.networks import ProjectionHead
 from cxrtext.training.loop.device import autocast, choose_device

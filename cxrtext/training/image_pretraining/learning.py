@@ -17,7 +17,7 @@ from cxrtext.images.augment import Views, augment, draw_views
 from cxrtext.images.simclr import SimclrDraws, SimclrSpec, draw_simclr, simclr
 from cxrtext.models.regions import normalized, standardized
 from cxrtext.objectives import info_nce
-from cxrtext.objectives.views import positives_of_views, score_views, view_accuracy
+from cxrtext.objectives.contrastive import positives_of_views, score_views, view_accuracy
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training.data.loader import Rows, batch_rows
 from cxrtext.training.image_pretraining.networks import (

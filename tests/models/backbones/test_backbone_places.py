@@ -14,6 +14,7 @@ from cxrtext.models.backbones import load_backbone
 from cxrtext.models.backbones.table import BACKBONES
 from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from tests import small_backbones
+from tests.grids import grid
 
 LEVEL = 100.0  # far above any brightness, so that a layer norm is nearly linear in it
 SIDES = {
@@ -63,8 +64,7 @@ def centroid(full: npt.NDArray[np.float32]) -> tuple[float, float]:
     return float((lit * x).sum() / lit.sum()), float((lit * y).sum() / lit.sum())
 
 
-@pytest.mark.parametrize("fit", FITS)
-@pytest.mark.parametrize("model_type", BACKBONES)
+@grid(1, model_type=list(BACKBONES), fit=list(FITS))
 def test_a_lit_square_lands_on_its_point(tmp_path: Path, model_type: str, fit: str) -> None:
     side = SIDES.get(model_type, 84)
     model = small_backbones.build(model_type)
@@ -95,7 +95,10 @@ def test_a_lit_square_lands_on_its_point(tmp_path: Path, model_type: str, fit: s
             assert np.abs(off).max() < allowed, (height, across, down, off)
 
 
-@pytest.mark.parametrize(("name", "crop"), [("resnet18", 352), ("resnet-narrow", 176)])
+@pytest.mark.parametrize(
+    ("name", "crop"),
+    [pytest.param("resnet18", 352, marks=pytest.mark.slow), ("resnet-narrow", 176)],
+)
 def test_regions_of_our_own_resnets_look_at_the_middle_of_their_cells(name: str, crop: int) -> None:
     """By the gradients of what a region holds, over networks of random weights."""
     weight = torch.zeros(crop, crop, dtype=torch.float64)
