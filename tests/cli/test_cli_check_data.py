@@ -79,11 +79,3 @@ def test_pictures_can_be_left_out(cxrtext: Command, data: Path, tmp_path: Path) 
     assert cxrtext("check-data", data, "--out", page, "--no-pictures").returncode == 0
     assert "left out on request" in page.read_text()
     assert "image/png" not in page.read_text()
-
-
-def test_wrong_input_is_refused(refused: Callable[..., str], data: Path, tmp_path: Path) -> None:
-    assert "no such file or folder" in refused("check-data", tmp_path / "gone")
-    assert "holds no manifest.csv" in refused("check-data", data / "images")
-    assert "ends in .html or .json" in refused("check-data", data, "--out", "page.pdf")
-    assert "no such file" in refused("check-data", data, "--labels", tmp_path / "gone.csv")
-    assert "a table ends in" in refused("check-data", data / "images/a.png")

@@ -1,7 +1,9 @@
 """``cxrtext encode`` and ``cxrtext probe`` as a user starts them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from cxrtext.models import load_model
 from cxrtext.models.regions import embed_files
 from tests import small_backbones
-from tests.cli.test_cli_commands import refused, run
+
+Command = Callable[..., CompletedProcess[str]]
+Refused = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -20,33 +24,33 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_images_are_encoded_probed_and_exported(
-    backbone: Path, data_folder: Path, tmp_path: Path
+    cxrtext: Command, refused: Refused, backbone: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     manifest, out = data_folder / "manifest.csv", tmp_path / "features"
     how = ("--workers", "1", "--device", "cpu", "--grid", "2", "--reduce", "6")
     given = ("encode", manifest, "--backbone", backbone, "--out", out, *how)
-    estimate = run(*given, "--estimate")
+    estimate = cxrtext(*given, "--estimate")
     assert estimate.returncode == 0, estimate.stderr
     assert "48 images take 0.0396 MB (824 bytes an image; " in estimate.stderr
     assert not out.exists()
-    refused(run("probe", out, "--data", data_folder), 2, "no such folder")
-    parted = run(*given, "--part", "2/2")  # of one shard
+    assert "no such folder" in refused("probe", out, "--data", data_folder)
+    parted = cxrtext(*given, "--part", "2/2")  # of one shard
     assert parted.returncode == 0, parted.stderr
     assert "0 of 48 images (0 of 1 shards done" in parted.stdout
-    refused(
-        run("probe", out, "--data", data_folder), 2,
-        f"{out}: the features are not finished; go on with 'cxrtext encode {manifest}",
-    )  # fmt: skip
-    done = run(*given)
+    assert (
+        f"{out}: the features are not finished; go on with 'cxrtext encode {manifest}"
+        in refused("probe", out, "--data", data_folder)
+    )
+    done = cxrtext(*given)
     assert done.returncode == 0, done.stderr
     assert "48 images of 48, 1 view of 2 x 2 regions with 6 numbers each, " in done.stdout
     assert "backbone: tiny (dinov2), " in done.stdout
     assert "its licence: mit" in done.stdout
-    status = json.loads(run("job", "status", out, "--json").stdout)
+    status = json.loads(cxrtext("job", "status", out, "--json").stdout)
     assert (status["kind"], status["rows_done"]) == ("encode", 48)
-    refused(run("job", "finish", out, "--out", tmp_path / "x"), 2, "run it again: cxrtext encode")
-    refused(run(*given, "--views", "2"), 2, "begun with another --views (1, now 2)")
-    probed = run(
+    assert "run it again: cxrtext encode" in refused("job", "finish", out, "--out", tmp_path / "x")
+    assert "begun with another --views (1, now 2)" in refused(*given, "--views", "2")
+    probed = cxrtext(
         "probe", out, "--data", data_folder, "--out", tmp_path / "probe",
         "--export", tmp_path / "v.npz",
     )  # fmt: skip
@@ -58,10 +62,10 @@ def test_images_are_encoded_probed_and_exported(
 
 
 def test_embeddings_of_a_checkpoint_are_exported(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
+    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "v.npz"
-    done = run(
+    done = cxrtext(
         "evaluate", checkpoint, "--data", data_folder, "--split", "val", "--resamples", "0",
         "--device", "cpu", "--export", out,
     )  # fmt: skip

@@ -58,28 +58,6 @@ def test_a_failed_row_is_the_exit_code(
     assert "failed: biovil, seed 0: no memory" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["table9"], "there is no experiment 'table9'; there is table1: every correction"),
-        (["table9"], "cifar10-r: class probabilities"),
-        (["cifar10-r"], "cifar10-r: give cifar10 with --data: cifar-10-python.tar.gz"),
-        (["fair-cclk", "--data", "nowhere"], "nowhere: no such file or folder; --data takes"),
-        (["weaksup-cclk", "--rows", "none"], "there is no row 'none'; there are info-nce,"),
-        (["hardneg-cclk", "--scale", "huge"], "--scale huge: is not one of smoke, cpu, gpu,"),
-        (["table1", "--scale", "huge"], "--scale huge: is not one of smoke, cpu, gpu, paper"),
-        (["table1", "--rows", "none"], "--rows: there is no row 'none'; there are biovil,"),
-        (["table1", "--data", "nowhere"], "nowhere: no such folder"),
-        (["table1", "--scale", "paper"], "wants real data; give a data folder with --data"),
-    ],
-)
-def test_wrong_options_are_one_line(
-    refused: Callable[..., str], tmp_path: Path, arguments: list[str], says: str
-) -> None:
-    assert says in refused("experiment", *arguments, "--out", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_without_a_terminal_library() -> None:
     """The module says the same, and needs no typer."""
     code = (

@@ -31,23 +31,3 @@ def test_words_are_written_edited_and_learned(
     found = json.loads(again.stdout)
     assert [one["finding"] for one in found["findings"]] == ["effusion"]
     assert found["method"] == "words"
-
-
-def test_wrong_input_is_one_line(
-    refused: Callable[..., str], data_folder: Path, tmp_path: Path
-) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("two words\n")
-    for arguments, says in (
-        (("--image", "vit"), "image: 'vit' is not one of"),
-        (("--batch", "1"), "batch: 1 is below 2"),
-        (("--resume",), "holds no run to resume"),
-        (("--words-only", "--words", words), "so --words has no meaning beside it"),
-        (("--words-only", "--self-supervised"), "so --self-supervised has no meaning beside it"),
-        (("--labels", tmp_path / "none.csv"), "none.csv: no such file"),
-    ):
-        line = refused(
-            "pretrain-image", data_folder / "manifest.csv", "--out", tmp_path / "new", *arguments
-        )
-        assert says in line
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["words.txt"]

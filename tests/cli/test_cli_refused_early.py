@@ -102,32 +102,19 @@ def spoiled(line: str) -> Iterator[str]:
 
 WRONG = """
 phantom out --size 7
-import DATA --out new --layout other
-import DATA --out new --split 1,2
-import DATA --out new --hash-ids GONE
 import DATA --out new --same-images none
-check-data DATA --out page.pdf
 check-data DATA --cache DATA
 forget DATA
 forget DATA --patient p1 --study s1
 forget DATA --patient p1 --log DATA
 check-files DATA --accept
 pretrain-text REPORTS --out DATA
-pretrain-text REPORTS --out new --size huge
-pretrain-image MANIFEST --out new --image vit
-pretrain-image MANIFEST --out new --resume
 encode MANIFEST --backbone LM
 encode MANIFEST --backbone LM --out new --grid 0
 encode MANIFEST --backbone LM --out new --precision int8
 encode MANIFEST --backbone LM --out new --part 3/2
 probe FEATURES
 probe FEATURES --data DATA --uncertain none
-score-text REPORTS --model LM --out REPORTS
-score-text REPORTS --model LM --out new.csv --tokens new.csv
-score-text REPORTS --model LM --out new.csv --a 2
-score-text REPORTS --model LM --out new.csv --precision float8
-score-text REPORTS --model LM --out new.csv --plot new.txt
-train GONE
 train
 train CONFIG --set training.batch=none
 train CONFIG --set data.none=1
@@ -177,42 +164,17 @@ benchmark none CHECKPOINT --data DATA
 benchmark nih --data DATA
 benchmark nih CHECKPOINT
 benchmark GONE.yaml CHECKPOINT --data DATA
-index MANIFEST --model CHECKPOINT --out new
 index build MANIFEST --model CHECKPOINT
-index build MANIFEST --out new
-index build --out new
-index delete INDEX
-search --index INDEX
 search --index INDEX --image IMAGE --image-id i
 search x --index INDEX --out EMPTY
 search x --index INDEX --where age=
-search x --index INDEX --other-patients
-classify IMAGE
-classify IMAGE --model CHECKPOINT --keep
-classify IMAGE --index INDEX
 classify MANIFEST IMAGE --model CHECKPOINT
-ground IMAGE x --model CHECKPOINT --out new.jpg
-verify IMAGE --model CHECKPOINT
-verify IMAGE REPORTS
-verify IMAGE REPORTS --model CHECKPOINT --out new.pdf
-verify --data DATA --model CHECKPOINT --wording none
-verify --data DATA --model CHECKPOINT --out new.html
-verify IMAGE REPORTS --data DATA --model CHECKPOINT
-serve
 serve --model CHECKPOINT --host 0.0.0.0
 serve --model CHECKPOINT --cors-origin x
 serve --model CHECKPOINT --uploads new
-experiment none
-experiment table1 --scale huge
-experiment table1 --scale paper
-experiment table1 --data GONE
-experiment table1 --rows none
 experiment table1 --out FILE
-experiment hardneg-cclk --scale huge
 experiment hardneg-cclk --rows none
 experiment hardneg-cclk --out FILE
-experiment cifar10-r
-experiment fair-cclk --data GONE
 peers check
 peers check archive --peers GONE
 peers check archive --peers DATA
@@ -270,6 +232,84 @@ SAYS = {
     "classify IMAGE --model RUN": "give one of those in it, such as ",
     "classify EMPTY --model CHECKPOINT": "give a file: images (PNG, JPEG, DICOM), or one manifest",
     "import EMPTY --out new": "give a table with the columns image and study_id",
+    "import DATA --out new --split 80,20": "--split is '80,20'; give three shares such as 80,10,10",
+    "import DATA --out new --split a,b,c": "--split is 'a,b,c'",
+    "import DATA --out new --hash-ids GONE": "gone: the key file cannot be read",
+    "import DATA --out new --layout x": "--layout 'x' is not one of auto, mimic",
+    "import DATA --out new --layout nih": "holds no set of the layout nih",
+    "import DATA --out new --reports GONE": "gone: no such file",
+    "check-data GONE": "no such file or folder",
+    "check-data EMPTY": "holds no manifest.csv",
+    "check-data DATA --out page.pdf": "ends in .html or .json",
+    "check-data DATA --labels GONE": "no such file",
+    "check-data IMAGE": "a table ends in",
+    "pretrain-text GONE --out new": "gone: no such file or folder",
+    "pretrain-text REPORTS --out new --section finding": "finding",
+    "pretrain-text REPORTS --out new --size huge": "huge",
+    "pretrain-text REPORTS --out new --base EMPTY": "empty",
+    "pretrain-image MANIFEST --out new --image vit": "image: 'vit' is not one of",
+    "pretrain-image MANIFEST --out new --batch 1": "batch: 1 is below 2",
+    "pretrain-image MANIFEST --out new --resume": "holds no run to resume",
+    "pretrain-image MANIFEST --out new --words-only --words FILE": "so --words has no meaning",
+    "pretrain-image MANIFEST --out new --words-only --self-supervised": "so --self-supervised has",
+    "pretrain-image MANIFEST --out new --labels GONE": "gone: no such file",
+    "score-text GONE": "gone: no such file or folder",
+    "score-text FILE.docx": "a file ending in .docx is not read: give .csv",
+    "score-text FILE.jsonl.gz": "it is compressed; unpack it first",
+    "score-text REPORTS --model LM --a 1.5": "a is 1.5; it must lie between 0 and 1",
+    "score-text REPORTS --model LM --a nan": "a is nan",
+    "score-text REPORTS --model LM --precision float8": "precision 'float8' is not one of float32",
+    "score-text REPORTS --model LM --section finding": "finding",
+    "score-text REPORTS --model LM --plot eta.jpg": "eta.jpg",
+    "score-text REPORTS --model LM --out new.xlsx": "new.xlsx: a table ends in",
+    "score-text REPORTS --model LM --tokens new.json": "new.json: a table ends in",
+    "score-text REPORTS --model LM --out REPORTS": "is the input; name another file to write",
+    "score-text REPORTS --model LM --out t.csv --tokens t.csv": "t.csv: is the table of sentences",
+    "score-text REPORTS --model LM --device toaster": "toaster",
+    "train GONE": "gone",
+    "search --index INDEX": "give either a sentence or --image FILE",
+    "search NOTHING --index INDEX": "the sentence is empty",
+    "search x --index EMPTY": "not an index",
+    "search x --index INDEX --where weight>3": "no column 'weight'; there are image, study_id",
+    "search x --index INDEX --where age>'x": "this quote is not closed",
+    "search x --index INDEX --where NOTHING": "the filter is empty",
+    "search x --index INDEX --image-id a.png --target sentences": "not by both",
+    "search x --index INDEX --target sentences --unique study": "are for --target images",
+    "search x --index INDEX --other-patients": "wants --image-id",
+    "search x --index INDEX -k 0": "-k",
+    "index MANIFEST": "'cxrtext index build MANIFEST --model DIR --out DIR'",
+    "index INDEX": "is no command of 'cxrtext index'",
+    "index build MANIFEST --out new": "with --model DIR",
+    "index delete INDEX": "give a file of them with --from",
+    "index check EMPTY": "not an index",
+    "index compact EMPTY": "not an index",
+    "index rebuild EMPTY": "not an index",
+    "classify GONE --model CHECKPOINT": "gone",
+    "classify IMAGE --model EMPTY": "not a cxrtext checkpoint",
+    "classify IMAGE": "give images and --model DIR, or --index DIR",
+    "classify IMAGE --index INDEX": "either images or --index",
+    "classify IMAGE --model CHECKPOINT --keep": "--keep wants --index",
+    "ground IMAGE NOTHING --model CHECKPOINT": "is empty",
+    "ground IMAGE x --model CHECKPOINT --out new.jpg": "ends in .png",
+    "verify IMAGE none.txt --model CHECKPOINT": "none.txt: no such file",
+    "verify IMAGE --model CHECKPOINT": "give IMAGE and REPORT",
+    "verify IMAGE REPORTS": "--model DIR",
+    "verify IMAGE REPORTS --model CHECKPOINT --out a.pdf": "ends in .csv or .html",
+    "verify IMAGE REPORTS --data DATA --model CHECKPOINT": "either IMAGE and REPORT, or --data",
+    "verify --data DATA --model CHECKPOINT --out a.html": "ends in .csv",
+    "verify --data DATA --model CHECKPOINT --wording denied": "'denied' is not one of",
+    "verify --data DATA --model CHECKPOINT --split x": "--split: 'x' is not one of",
+    "verify IMAGE IMAGE --model CHECKPOINT": "not UTF-8 text",
+    "serve": "--model",
+    "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
+    "experiment cifar10-r": "cifar10-r: give cifar10 with --data: cifar-10-python.tar.gz",
+    "experiment fair-cclk --data nowhere": "nowhere: no such file or folder; --data takes",
+    "experiment weaksup-cclk --rows none": "there is no row 'none'; there are info-nce,",
+    "experiment hardneg-cclk --scale huge": "--scale huge: is not one of smoke, cpu, gpu,",
+    "experiment table1 --scale huge": "--scale huge: is not one of smoke, cpu, gpu, paper",
+    "experiment table1 --rows none": "--rows: there is no row 'none'; there are biovil,",
+    "experiment table1 --data nowhere": "nowhere: no such folder",
+    "experiment table1 --scale paper": "wants real data; give a data folder with --data",
 }
 """What else is wrong, and what is said of it."""
 SPOILED = [wrong for line in VALID.strip().splitlines() for wrong in spoiled(line)]
@@ -285,14 +325,16 @@ def came(
     """What each of the wrong commands came to, all in one folder, which nothing is written to."""
     here = tmp_path_factory.mktemp("wrong")
     (here / "file").write_text("text\n")
-    (here / "file.xlsx").write_text("text\n")
+    for ending in ("xlsx", "docx", "jsonl.gz"):
+        (here / f"file.{ending}").write_text("text\n")
     (here / "empty").mkdir()
     (here / "config.yaml").write_text(
         f"data: {{manifest: {data_folder / 'manifest.csv'}, sentences: {sentences_table}}}\n"
         f"model: {{text: {language_model}}}\nout: run\n"
     )
     named = {
-        "GONE": "gone", "FILE": "file", "FILE.xlsx": "file.xlsx", "EMPTY": "empty",
+        "GONE": "gone", "FILE": "file", "FILE.xlsx": "file.xlsx", "FILE.docx": "file.docx",
+        "FILE.jsonl.gz": "file.jsonl.gz", "NOTHING": "", "EMPTY": "empty",
         "CONFIG": "config.yaml", "DATA": data_folder, "MANIFEST": data_folder / "manifest.csv",
         "REPORTS": data_folder / "reports.csv", "IMAGE": data_folder / "images/s01.png",
         "LM": language_model, "CHECKPOINT": checkpoint, "INDEX": index_folder, "RUN": run_folder,
