@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.files import file_problems, write_sums
+from cxrtext.files import file_problems, write_sealed, write_sums
 from cxrtext.files.storage import open_storage
 from cxrtext.index import Query, delete, open_index
 from cxrtext.index.backup import back_up, restore
@@ -44,12 +44,6 @@ def test_a_restored_index_answers_the_same(
     assert file_problems(tmp_path / "backup") == []
     modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "backup").rglob("*")}
     assert modes == {0}
-    sums = tmp_path / "backup/model/SHA256SUMS"
-    whole = sums.read_bytes()
-    sums.write_bytes(whole[:-2] + b"x\n")
-    with pytest.raises(DataError, match="model/SHA256SUMS: is not what"):
-        restore(tmp_path / "backup", tmp_path / "restored")
-    sums.write_bytes(whole)
     shutil.rmtree(small)
     shutil.rmtree(uploads)
     home = tmp_path / "restored"
@@ -74,17 +68,18 @@ def test_a_backup_is_one_moment_while_others_write(
         for number in range(4):
             back_up(small, tmp_path / f"backup-{number}", model=False)
     for number in range(4):
-        index = tmp_path / f"backup-{number}" / "index"
+        restore(tmp_path / f"backup-{number}", tmp_path / f"restored-{number}")
+        index = tmp_path / f"restored-{number}" / "index"
         with Catalogue(index / CATALOGUE) as catalogue:
             assert check_index(index, catalogue) == []
             rows = catalogue.database.execute("SELECT file FROM images WHERE file IS NOT NULL")
             named = {file for (file,) in rows}
-        kept = tmp_path / f"backup-{number}" / "uploads"
+        kept = tmp_path / f"restored-{number}" / "uploads"
         assert {path.name for path in kept.iterdir()} == named
 
 
 def test_another_model_in_the_checkpoints_place_is_not_copied(
-    small: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     """As when a training was run once more into the same folder."""
     mine, other = tmp_path / "mine", tmp_path / "other"
@@ -96,18 +91,15 @@ def test_another_model_in_the_checkpoints_place_is_not_copied(
     with Catalogue(small / CATALOGUE, write=True) as catalogue:
         set_meta(catalogue.database, {"checkpoint": mine})
     back_up(small, tmp_path / "backup")
-    copytree = shutil.copytree
 
-    def replaced(source: Path, target: Path) -> Path:
-        shutil.rmtree(mine)
-        copytree(other, mine)
-        return copytree(source, target)
+    def replaced(stage: str, *_: int) -> None:
+        if stage.startswith("publishing"):
+            shutil.rmtree(mine)
+            shutil.copytree(other, mine)
 
     for _ in range(2):  # while it is copied, and before
-        with monkeypatch.context() as patch:
-            patch.setattr(shutil, "copytree", replaced)
-            with pytest.raises(CheckpointError, match=r"holds another model than .*: --no-model"):
-                back_up(small, tmp_path / "none")
+        with pytest.raises(CheckpointError, match=r"holds another model than .*: --no-model"):
+            back_up(small, tmp_path / "none", progress=replaced)
         assert not (tmp_path / "none").exists()
     with pytest.raises(CheckpointError, match="mine: holds another model"):
         publish(small, open_storage(tmp_path / "target"))
@@ -146,18 +138,22 @@ def test_what_is_refused(
         restore(backup, full)
     with pytest.raises(DataError, match="is no backup"):
         restore(small, tmp_path / "new")
-    vectors = next((backup / "index").glob("regions*"))
-    whole = vectors.read_bytes()
-    vectors.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
-    with pytest.raises(DataError, match=r"regions.*is not what SHA256SUMS lists"):
+    piece = max((backup / "objects").rglob("*"), key=lambda path: path.stat().st_size)
+    whole = piece.read_bytes()
+    piece.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    with pytest.raises(DataError, match=r"objects/.*is not what SHA256SUMS lists"):
         restore(backup, tmp_path / "new")
-    vectors.unlink()
-    with pytest.raises(DataError, match=r"regions.*is missing"):
+    piece.unlink()
+    with pytest.raises(DataError, match=r"objects/.*is missing"):
         restore(backup, tmp_path / "new")
     assert not (tmp_path / "new").exists()
     note = json.loads((backup / "backup.json").read_text())
-    (backup / "backup.json").write_text(json.dumps({**note, "images": 1}))
+    (backup / "backup.json").write_text(json.dumps({**note, "of": "x"}))
     with pytest.raises(DataError, match="is not what was written"):
+        restore(backup, tmp_path / "new")
+    (backup / "backup.json").unlink()
+    write_sealed(backup / "backup.json", {"format": "cxrtext backup", "images": 120})
+    with pytest.raises(DataError, match="a backup of another version of cxrtext"):
         restore(backup, tmp_path / "new")
     live = next(small.glob("regions*"))
     data = bytearray(live.read_bytes())

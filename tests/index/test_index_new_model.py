@@ -17,7 +17,6 @@ import torch
 
 from cxrtext.errors import CheckpointError, DataError, HeldError, WorkError
 from cxrtext.evaluation import CHEX5_PROMPTS
-from cxrtext.files import sha256
 from cxrtext.index import Query, build_index, delete, keep_labels, open_index, reembed
 from cxrtext.index.export import export_uploads
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
@@ -120,57 +119,70 @@ def test_an_archive_that_outlives_its_model_answers_as_before(
             old.search(query, 48, where="label.Pneumothorax > 0.5")
 
 
-def test_what_changes_meanwhile_is_followed(
-    copy: Path, data_folder: Path, new_checkpoint: Path, model: ImageTextModel, tmp_path: Path
+def test_what_would_change_it_meanwhile_is_held_off_and_searches_go_on(
+    copy: Path, new_checkpoint: Path, model: ImageTextModel
 ) -> None:
-    done = False
+    before = said_by(copy)
 
-    def change(count: int, _: int) -> None:
-        nonlocal done
-        if done or count < 20:
-            return
-        done = True
-        delete(copy, ["s01", "s40"])
-        build_index(more / "manifest.csv", model.folder or Path(), copy)
-        with open_index(copy, model) as index:
-            keep_labels(index, {"Edema": CHEX5_PROMPTS["Edema"]})
+    def change(*_: int) -> None:
+        with pytest.raises(DataError, match="another process is writing this index"):
+            delete(copy, ["s01"])
+        assert said_by(copy) == before
+
+    assert reembed(copy, new_checkpoint, progress=change).images == 48
+
+
+@pytest.mark.parametrize("labels", ["other labels", ""])
+def test_what_changed_since_a_run_was_stopped_is_followed(
+    copy: Path,
+    data_folder: Path,
+    new_checkpoint: Path,
+    model: ImageTextModel,
+    tmp_path: Path,
+    labels: str,
+) -> None:
+    def stop(count: int, _: int) -> None:
+        if count >= 20:
+            raise KeyboardInterrupt
 
     more = tmp_path / "more"
     (more / "images").mkdir(parents=True)
     shutil.copy(data_folder / "images/s05.png", more / "images/added.png")
-    shutil.copy(data_folder / "images/s07.png", more / "images/s03.png")
     (more / "manifest.csv").write_text(
         "image,study_id,patient_id,split,age\nimages/added.png,new,pn,test,33\n"
     )
     (more / "reports.csv").write_text("study_id,findings\nnew,A new sentence of a new study.\n")
-    reembed(copy, new_checkpoint, progress=change)
-    assert done
+    with pytest.raises(KeyboardInterrupt):
+        reembed(copy, new_checkpoint, progress=stop)
+    delete(copy, ["s01", "s40"])
+    build_index(more / "manifest.csv", model.folder or Path(), copy)
+    if labels:
+        with open_index(copy, model) as index:
+            keep_labels(index, {"Edema": CHEX5_PROMPTS["Edema"]})
+    reembed(copy, new_checkpoint)
     check_whole(copy)
     found = said_by(copy)
-    scores, labels = found["scores"], found["labels"]
+    scores, kept = found["scores"], found["labels"]
     assert isinstance(scores, dict)
-    assert isinstance(labels, dict)
+    assert isinstance(kept, dict)
     assert len(scores) == 47
     assert {"images/s01.png", "images/s40.png"}.isdisjoint(scores)
     assert scores["images/added.png"] == scores["images/s05.png"]
-    assert {tuple(of_image) for of_image in labels.values()} == {("Edema",)}
+    assert ({tuple(of_image) for of_image in kept.values()} == {("Edema",)}) == bool(labels)
     assert "A new sentence of a new study." in str(found["sentences"])
 
 
-def test_an_image_that_is_deleted_before_it_is_read_is_no_loss(
+def test_an_image_that_is_deleted_after_it_could_not_be_read_is_no_loss(
     copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
 ) -> None:
     moved = Path(shutil.copytree(data_folder, tmp_path / "data"))
     with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
         database.execute("UPDATE roots SET path = ?", (str(moved),))
-
-    (moved / "images/s40.png").unlink()  # the file is gone before its row is
-
-    def change(count: int, total: int) -> None:
-        if count == total:
-            delete(copy, ["s40"])
-
-    assert reembed(copy, new_checkpoint, progress=change).images == 47
+    (moved / "images/s40.png").unlink()
+    with pytest.raises(DataError, match="1 images cannot be read"):
+        reembed(copy, new_checkpoint)
+    delete(copy, ["s40"])
+    assert reembed(copy, new_checkpoint).images == 47
     check_whole(copy)
 
 
@@ -272,25 +284,6 @@ def test_a_damaged_upload_is_a_loss_and_no_other_picture(
     with pytest.raises(DataError, match="1 images cannot be read"):
         reembed(copy, new_checkpoint)
     assert "put it back from a backup" in (tmp_path / "copy.rejected.csv").read_text()
-
-
-def test_an_upload_that_is_deleted_before_it_is_compared_is_no_loss(
-    copy: Path,
-    new_checkpoint: Path,
-    upload: Upload,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    upload(copy, tmp_path / "uploads", 1)
-
-    def compared(path: Path) -> str:
-        delete(copy, ["us1"])
-        assert not path.exists()
-        return sha256(path)
-
-    monkeypatch.setattr("cxrtext.index.new_model.sha256", compared)
-    assert reembed(copy, new_checkpoint).images == 48
-    check_whole(copy)
 
 
 def test_uploads_become_a_data_folder(

@@ -14,7 +14,6 @@ import pytest
 from cxrtext.errors import CheckpointError, CxrTextError, DataError, DiskError
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.index import Query, delete, open_index
-from cxrtext.index.moment import at_one_moment
 from cxrtext.index.publishing import publication, pull
 from cxrtext.index.publishing import publish as publishing
 from cxrtext.index.publishing.publication import (
@@ -24,7 +23,7 @@ from cxrtext.index.publishing.publication import (
     read_manifest,
     read_pointer,
 )
-from cxrtext.index.publishing.publish import Published
+from cxrtext.index.publishing.publish import Published, at_one_moment
 from cxrtext.index.publishing.pull import Pulled
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.index.store.check import check_index
@@ -402,7 +401,7 @@ def test_what_is_refused(
     data = bytearray(live.read_bytes())
     data[5] ^= 1
     live.write_bytes(bytes(data))
-    with pytest.raises(CheckpointError, match=r"regions.*a damaged index is not published"):
+    with pytest.raises(CheckpointError, match=r"regions.*a damaged index is not copied"):
         published(small, tmp_path / "of-damage")
 
 

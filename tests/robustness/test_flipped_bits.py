@@ -664,7 +664,6 @@ def test_backup_publication_and_replica(
         return contents(out)
 
     try_flips("backup", [p for p in backup.rglob("*") if p.is_file()], restored)
-    try_flips("model/SHA256SUMS", [backup / "model" / "SHA256SUMS"], restored)
     publish(index_folder, open_storage(target))
 
     def pulled() -> str:

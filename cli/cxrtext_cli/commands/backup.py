@@ -51,10 +51,10 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Make an index, its uploads, model and keys of a backup, after every file was checked."""
-    from cxrtext.index.backup import INDEX as INDEX_NAME
     from cxrtext.index.backup import KEYS
     from cxrtext.index.backup import restore as restore_backup
-    from cxrtext.index.moment import UPLOADS
+    from cxrtext.index.publishing.publication import UPLOADS
+    from cxrtext.index.store.replica import INDEX as INDEX_NAME
 
     with Stages() as stages:
         made = restore_backup(folder, out, progress=stages.show)

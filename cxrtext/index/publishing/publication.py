@@ -16,8 +16,8 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cxrtext.errors import DataError, NotFoundError
@@ -28,6 +28,12 @@ from cxrtext.index.store.replica import POINTER, PUBLICATIONS, PUBLISHED_FORMAT,
 OBJECTS, PUBLISHING = "objects", "publishing"
 FORMAT, VERSION = "cxrtext publication", 1
 PIECE_BYTES = 8 * 2**20
+
+UPLOADS = "uploads"
+"""What the first folder of uploads is called in a publication; further ones are ``uploads-2`` …"""
+
+KILLED = timedelta(days=1)
+"""After so long a publisher that is still noted was killed."""
 
 BEFORE = datetime.min.replace(tzinfo=UTC)
 AGAIN = "publish again into an empty place, or restore it from a copy"
@@ -222,6 +228,24 @@ def _read(storage: Storage, name: str) -> dict[str, Any] | None:
         raise DataError(f"{storage.address}: {name}: {error}; {AGAIN}") from None
 
 
+def read_piece(storage: Storage, digest: str) -> bytes:
+    """A piece, compared with its digest.
+
+    Raises:
+        DataError: It is damaged.
+        NotFoundError: It is missing.
+        WorkError: The place cannot be read.
+    """
+    name = object_name(digest)
+    data = storage.read(name)
+    if digest_of(data) != digest:
+        raise DataError(
+            f"{storage.address}: {name}: is not what its name says: it is damaged; remove it and "
+            "publish the index again"
+        )
+    return data
+
+
 def digest_of(data: bytes) -> str:
     """SHA-256 of a piece."""
     return hashlib.sha256(data).hexdigest()
@@ -235,3 +259,67 @@ def now() -> datetime:
 def in_words(time: datetime) -> str:
     """A time as it is written down."""
     return time.isoformat(timespec="milliseconds")
+
+
+def collect(storage: Storage, keep: int, grace_s: float, own: str) -> tuple[int, bool]:
+    """Remove publications neither among the newest nor replaced a moment ago, and pieces of none.
+
+    Nothing is removed while another publisher is at work, who may rely on pieces that no
+    publication names yet.
+
+    Args:
+        keep: How many publications stay, that which is pulled among them.
+        grace_s: How long one stays after it was replaced, for those who are pulling it.
+        own: Name of the note that this publisher is at work.
+
+    Returns:
+        How many publications were removed, and whether all was that is to be.
+
+    Raises:
+        DataError: A publication is damaged; then nothing is removed.
+    """
+    if _others_work(storage, own):
+        return 0, False
+    current = read_pointer(storage)
+    found = _publications(storage, None if current is None else current.digest)
+    digests = [digest for digest, *_ in found]
+    out_of_date = now() - timedelta(seconds=grace_s)
+    gone = [
+        digest
+        for place, digest in enumerate(digests)
+        if place >= max(1, keep) and min(time for *_, time in found[:place]) <= out_of_date
+    ]
+    for digest in gone:
+        storage.remove(manifest_name(digest))
+    named = {
+        object_name(piece)
+        for digest, manifest, _ in found
+        if digest not in gone
+        for piece in manifest.objects
+    }
+    unnamed = [name for name in storage.names(f"{OBJECTS}/") if name not in named]
+    for name in unnamed:
+        # One that begins while pieces are removed has seen them, and counts on those that are left.
+        if _others_work(storage, own):
+            return len(gone), False
+        storage.remove(name)
+    return len(gone), True
+
+
+def _others_work(storage: Storage, own: str) -> bool:
+    """Whether another publisher is at work; notes of those that were killed are removed."""
+    begun = publishers(storage)
+    for name, time in begun.items():
+        if now() - time > KILLED:
+            storage.remove(name)
+    return any(name != own and now() - time <= KILLED for name, time in begun.items())
+
+
+def _publications(storage: Storage, current: str | None) -> list[tuple[str, Manifest, datetime]]:
+    """Digest, content and time of each publication: that which is pulled, then the newest first."""
+    digests = {PurePosixPath(name).stem for name in storage.names(f"{PUBLICATIONS}/")}
+    # A store may list late what was written just now.
+    digests |= set() if current is None else {current}
+    found = [(digest, *read_manifest(storage, digest)) for digest in digests]
+    # By the clock alone one of a clock that was ahead would be the newest forever.
+    return sorted(found, key=lambda one: (one[0] == current, one[2]), reverse=True)

@@ -1,5 +1,11 @@
 """Publishing an index: what is new of it is put where replicas pull it from, the pointer last.
 
+What is published is the index at one moment, whoever writes it meanwhile.  The catalogue is copied
+first, as SQLite sees it at one moment, and says what else belongs to that moment: so many rows of
+each vector file, which are never written over, and files that are named by their content.  Where
+one of them is gone by the time that it is taken, a writer has changed the index; the catalogue is
+then copied once more, and what was sent already is kept.
+
 A publisher that is killed at any time leaves pieces that the next one uses, or removes; two at once
 write the same pieces under the same names and a list each, and the pointer names one of the lists.
 """
@@ -7,34 +13,26 @@ write the same pieces under the same names and a list each, and the pointer name
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError, WorkError
-from cxrtext.files import scratch_folder
+from cxrtext.files import file_problems, scratch_folder
 from cxrtext.files.digests import read_sums
+from cxrtext.files.sqlite import open_database
 from cxrtext.files.storage import Storage
-from cxrtext.index.moment import (
-    GoneError,
-    Moment,
-    at_one_moment,
-    checkpoint_of,
-    damaged_structure,
-    damaged_upload,
-    require_model_of,
-    too_short,
-)
-from cxrtext.index.publishing.collect import collect
 from cxrtext.index.publishing.publication import (
     OBJECTS,
     PIECE_BYTES,
     PUBLISHING,
+    UPLOADS,
     File,
     Manifest,
+    collect,
     digest_of,
     encoded,
     in_words,
@@ -45,15 +43,30 @@ from cxrtext.index.publishing.publication import (
     write_manifest,
     write_pointer,
 )
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
+from cxrtext.index.store.catalogue import (
+    CATALOGUE,
+    Catalogue,
+    catalogue_errors,
+    check_index_folder,
+    empty_index,
+    set_meta,
+)
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import INDEX, MODEL, Publication, refuse_replica
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, VectorFile, vector_files
+from cxrtext.index.store.writer import writing
+from cxrtext.models.checkpoint import checkpoint_fingerprint
 
 KEEP = 3
 GRACE_S = 3600.0
 """How long a publication stays after it was replaced, for those who are pulling it."""
 
+WITHOUT = "an index is published with its model; a backup may be made without it: --no-model"
+
+ATTEMPTS = 4  # at one moment of the index; the last holds writers off
+
 Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +89,44 @@ class Published:
         return asdict(self)
 
 
+class GoneError(Exception):
+    """A file that the copied catalogue names is there no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What belongs to an index at one moment."""
+
+    index: Path
+    catalogue: Path  # a copy, which nobody else changes
+    meta: Mapping[str, str]
+    vectors: Mapping[str, tuple[VectorFile, int]]  # by name, with the rows that count
+    structures: Sequence[tuple[str, str]]  # names and digests of FAISS files
+    roots: Mapping[str, str]  # folders of uploads, by the name of their copy
+    uploads: Sequence[tuple[str, str]]  # the name of the folder's copy, and a file in it
+
+
 def publish(
     index: Path,
     storage: Storage,
     *,
     keep: int = KEEP,
     grace_s: float = GRACE_S,
+    model: bool = True,
+    scratch: Path | None = None,
     wait_s: float = 30.0,
     progress: Progress | None = None,
 ) -> Published:
-    """Publish an index as it is at one moment, with its uploads and its checkpoint.
+    """Publish an index as it is at one moment, with its uploads and, for replicas, its checkpoint.
 
     Others may search and write the index meanwhile.  Images that lie where their manifest has them
     are not published.  Where nothing has changed nothing is written.
 
     Args:
-        index: The folder of the index.
-        storage: Where it is published.
         keep: How many publications stay, the newest among them.
         grace_s: How long one stays after it was replaced, in any case.
+        model: Whether to publish the checkpoint; replicas want it, backups may do without.
+        scratch: A folder for the copied catalogue; by default the index's.
         wait_s: How long to wait for a writer, where the index changes faster than it is read.
         progress: Called with the stage, the bytes done, and those in all.
 
@@ -112,14 +144,13 @@ def publish(
         wrong = check_index(index, catalogue)
     if wrong:
         raise CheckpointError(
-            f"{index}: {wrong[0]}; run 'cxrtext index check {index}': a damaged index is not "
-            "published"
+            f"{index}: {wrong[0]}; run 'cxrtext index check {index}': a damaged index is not copied"
         )
     tell("checking the index", 1, 1)
     with _announced(storage) as own:
         at_first = read_pointer(storage)
-        sender = _Sender(storage, tell)
-        with _scratch(index) as folder:
+        sender = _Sender(storage, tell, with_model=model)
+        with _scratch(scratch or index) as folder:
             taken, manifest = at_one_moment(index, folder / CATALOGUE, sender.send, wait_s)
         before = read_pointer(storage)
         is_new = before is None or before.digest != manifest.digest
@@ -158,14 +189,14 @@ def _time_of(publication: Publication) -> datetime:
 
 
 @contextmanager
-def _scratch(index: Path) -> Iterator[Path]:
+def _scratch(beside: Path) -> Iterator[Path]:
     try:
-        with scratch_folder(index, "publishing") as folder:
+        with scratch_folder(beside, "publishing") as folder:
             yield folder
     except OSError as error:
         raise WorkError(
-            f"{error.filename or index}: {error.strerror}; nothing was published; fix the disk and "
-            "run the same command again"
+            f"{error.filename or beside}: {error.strerror}; nothing was published; fix the disk "
+            "and run the same command again"
         ) from None
 
 
@@ -184,8 +215,8 @@ def _announced(storage: Storage) -> Iterator[str]:
 class _Sender:
     """Sends the pieces that are not there yet."""
 
-    def __init__(self, storage: Storage, tell: Progress) -> None:
-        self._storage, self._tell = storage, tell
+    def __init__(self, storage: Storage, tell: Progress, *, with_model: bool) -> None:
+        self._storage, self._tell, self._with_model = storage, tell, with_model
         self._there = set(storage.names(f"{OBJECTS}/"))
         self.sent = 0
         self._done = self._total = 0
@@ -193,30 +224,40 @@ class _Sender:
     def send(self, moment: Moment) -> tuple[datetime, Manifest]:
         """Send what belongs to a moment of an index; gives when that was, and what it holds."""
         taken = now()
-        _make_movable(moment)
-        without = "an index is published with its model"
-        checkpoint = checkpoint_of(moment, without)
-        model = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+        _make_movable(moment, with_model=self._with_model)
+        checkpoint = _checkpoint_of(moment) if self._with_model else None
+        found = () if checkpoint is None else checkpoint.rglob("*")
+        model = sorted(path for path in found if path.is_file())
         self._done, self._total = 0, _bytes_of(moment, model)
         files: dict[str, File] = {}
         for source, rows in moment.vectors.values():
-            wrong = too_short(moment.index, source.path)
+            wrong = CheckpointError(
+                f"{source.path}: is shorter than the index says; run 'cxrtext index check "
+                f"{moment.index}'"
+            )
             size = rows * source.row_bytes
             files[f"{INDEX}/{source.path.name}"] = self._file(source.path, wrong, size=size)
         for name, digest in moment.structures:
-            wrong = damaged_structure(moment.index, name)
-            files[f"{INDEX}/{name}"] = self._file(moment.index / name, wrong, digest=digest)
+            path = moment.index / name
+            wrong = CheckpointError(
+                f"{path}: is damaged; 'cxrtext index rebuild {moment.index}' makes it again"
+            )
+            files[f"{INDEX}/{name}"] = self._file(path, wrong, digest=digest)
         for folder, name in moment.uploads:
             path = Path(moment.roots[folder]) / name
-            wrong = damaged_upload(path)
+            wrong = CheckpointError(
+                f"{path}: is not what its name says; put the file of an older backup in its "
+                "place, or delete its image"
+            )
             files[f"{folder}/{name}"] = self._file(path, wrong, digest=path.stem)
-        for path in model:
-            wrong = CheckpointError(f"{path}: was changed while it was published; publish again")
-            name = f"{MODEL}/{path.relative_to(checkpoint).as_posix()}"
-            files[name] = self._file(path, wrong)
-        # A training may have put another one in its place meanwhile.
-        require_model_of(moment, checkpoint, without, sums=read_sums(checkpoint))
-        wrong = CheckpointError(f"{moment.catalogue}: was changed; publish again")
+        if checkpoint is not None:
+            for path in model:
+                wrong = CheckpointError(f"{path}: was changed while it was copied; do it again")
+                name = f"{MODEL}/{path.relative_to(checkpoint).as_posix()}"
+                files[name] = self._file(path, wrong)
+            # A training may have put another one in its place meanwhile.
+            _require_model_of(moment, checkpoint)
+        wrong = CheckpointError(f"{moment.catalogue}: was changed while it was copied; do it again")
         files[f"{INDEX}/{CATALOGUE}"] = self._file(moment.catalogue, wrong)
         with Catalogue(moment.catalogue) as copied:
             images, sentences = copied.counts()
@@ -277,7 +318,7 @@ class _Sender:
             )
 
 
-def _make_movable(moment: Moment) -> None:
+def _make_movable(moment: Moment, *, with_model: bool) -> None:
     """Let a copied catalogue name its uploads and its checkpoint by where they lie beside it."""
     with (
         Catalogue(moment.catalogue, write=True) as catalogue,
@@ -286,10 +327,95 @@ def _make_movable(moment: Moment) -> None:
         database.execute("DELETE FROM leftovers")  # files of the index that is published
         for name, root in moment.roots.items():
             database.execute("UPDATE roots SET path = ? WHERE path = ?", (f"../{name}", root))
-        set_meta(database, {"checkpoint": f"../{MODEL}"})
+        if with_model:
+            set_meta(database, {"checkpoint": f"../{MODEL}"})
 
 
 def _bytes_of(moment: Moment, model: Sequence[Path]) -> int:
     """Bytes that are read, but for uploads, of which each would have to be looked at."""
     vectors = sum(rows * file.row_bytes for file, rows in moment.vectors.values())
     return vectors + sum(path.stat().st_size for path in [moment.catalogue, *model])
+
+
+def at_one_moment(index: Path, copy: Path, take: Callable[[Moment], T], wait_s: float) -> T:
+    """Call a function with an index at one moment, again where its files went meanwhile.
+
+    Args:
+        copy: Where the catalogue is copied to.
+        take: Takes what belongs to the moment; raises :class:`GoneError` where a file is gone.
+        wait_s: How long to wait for a writer, where the index changes faster than it is taken.
+
+    Raises:
+        CheckpointError: The index is empty or damaged.
+        DataError: Another process writes without end.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        with ExitStack() as stack:
+            if attempt == ATTEMPTS:
+                stack.enter_context(writing(index, wait_s=wait_s))
+            try:
+                return take(_copy_catalogue(index, copy))
+            except GoneError as error:
+                if attempt == ATTEMPTS:
+                    raise CheckpointError(
+                        f"{error}: the index names this file and it is not there; run "
+                        f"'cxrtext index check {index}'"
+                    ) from None
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _copy_catalogue(index: Path, copy: Path) -> Moment:
+    copy.unlink(missing_ok=True)
+    with (
+        catalogue_errors(index / CATALOGUE),
+        Catalogue(index / CATALOGUE) as source,
+        closing(open_database(copy)) as target,
+    ):
+        source.database.backup(target)
+    with Catalogue(copy) as copied:
+        meta = copied.meta()
+        if "generation" not in meta:
+            raise empty_index(index)
+        structures = copied.database.execute("SELECT file, digest FROM structures").fetchall()
+        named = copied.database.execute(
+            "SELECT DISTINCT path, file FROM images JOIN roots USING (root) "
+            "WHERE file IS NOT NULL ORDER BY path, file"
+        ).fetchall()
+    rows = dict.fromkeys(OF_IMAGES, int(meta["places"]))
+    rows[SENTENCES] = int(meta["sentence_places"])
+    name_of: dict[str, str] = {}
+    for root, _ in named:
+        name_of.setdefault(root, f"{UPLOADS}-{len(name_of) + 1}" if name_of else UPLOADS)
+    return Moment(
+        index=index,
+        catalogue=copy,
+        meta=meta,
+        vectors={name: (file, rows[name]) for name, file in vector_files(index, meta).items()},
+        structures=structures,
+        roots={name: root for root, name in name_of.items()},
+        uploads=[(name_of[root], file) for root, file in named],
+    )
+
+
+def _checkpoint_of(moment: Moment) -> Path:
+    """The checkpoint that an index notes, compared with its digests (CheckpointError)."""
+    noted = moment.index / moment.meta.get("checkpoint", "")
+    if not (noted / "config.json").is_file():
+        raise CheckpointError(
+            f"{moment.index}: the checkpoint that made this index is no longer at "
+            f"'{moment.meta.get('checkpoint', '')}'; {WITHOUT}"
+        )
+    if problems := file_problems(noted):
+        raise CheckpointError(f"{problems[0]}; a damaged checkpoint is not copied")
+    _require_model_of(moment, noted)
+    return noted
+
+
+def _require_model_of(moment: Moment, checkpoint: Path) -> None:
+    """Refuse a checkpoint that is not the index's any more (CheckpointError)."""
+    if checkpoint_fingerprint(checkpoint, read_sums(checkpoint)) != moment.meta["model"]:
+        raise CheckpointError(
+            f"{checkpoint}: holds another model than the one that made {moment.index}, which "
+            "could not be searched with it; put that one back, or run 'cxrtext index rebuild "
+            f"{moment.index} --model {checkpoint}'; {WITHOUT}"
+        )

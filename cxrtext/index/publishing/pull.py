@@ -17,15 +17,15 @@ from typing import Any
 from cxrtext.errors import DataError, DiskError, NotFoundError, WorkError
 from cxrtext.files import only_one, read_sealed, sync, write_sealed
 from cxrtext.files.storage import Storage
-from cxrtext.index.moment import UPLOADS
 from cxrtext.index.publishing.publication import (
     PIECE_BYTES,
+    UPLOADS,
     File,
     Manifest,
     digest_of,
-    object_name,
     parse_manifest,
     read_manifest,
+    read_piece,
     read_pointer,
 )
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
@@ -285,13 +285,7 @@ class _Fetcher:
                 data = handle.read(size)
                 if digest_of(data) == digest:
                     return data
-        name = object_name(digest)
-        data = self._storage.read(name)
-        if digest_of(data) != digest:
-            raise DataError(
-                f"{self._storage.address}: {name}: is not what its name says: it is damaged; "
-                "remove it and publish the index again"
-            )
+        data = read_piece(self._storage, digest)
         self._fetched += len(data)
         return data
 
