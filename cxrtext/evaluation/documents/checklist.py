@@ -10,17 +10,24 @@ from typing import Any
 
 import yaml
 
-from cxrtext.evaluation.documents.evidence import Shown, evidence_of
+from cxrtext.evaluation.documents.cards import environment, split_counts
 from cxrtext.evaluation.documents.material import Material
+from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES
 from cxrtext.evaluation.documents.questions import TEXTS, Questions, all_questions
-from cxrtext.page import markdown_cell
+from cxrtext.page import with_interval
 
 FILLED, PART, OPEN = "filled", "in part", "author"
-STATES = {
-    FILLED: "filled: where it stands",
-    PART: "in part: where it stands, and what the author must still write",
-    OPEN: "the author must write",
-}
+STATES = {FILLED: "filled", PART: "in part", OPEN: "the author must write"}
+ACQUIRED = ("manufacturer", "model", "modality", "spacing")
+"""Columns of a manifest that say how an image was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown and where, or "" and what the run would need to show it."""
+
+    text: str
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,14 @@ class Item:
     found: Sequence[str]
     asked: Sequence[str]
     needs: Sequence[str]
+
+    def lines(self) -> list[str]:
+        """Where it stands, what the run lacks, and what is to be written."""
+        return [
+            *self.found,
+            *(f"not in this run, which would need {what}" for what in self.needs),
+            *(f"**to write** ({name}): {all_questions()[name]}" for name in self.asked),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +68,59 @@ class Checklist:
 
 
 @cache
-def _texts() -> Mapping[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((TEXTS / "checklists.yaml").read_text(encoding="utf-8"))
+def _texts(name: str) -> Mapping[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((TEXTS / name).read_text(encoding="utf-8"))
+    return found
+
+
+def evidence_of(material: Material) -> dict[str, Shown]:
+    """What a run shows of what guidelines ask for, by name: the texts of ``evidence.yaml``."""
+    known, found = _known(material), {}
+    for name, one in _texts("evidence.yaml").items():
+        text = f"{{% if {one.get('if', 'true')} %}}{one['text']}{{% endif %}}"
+        shown = environment().from_string(text).render(known)
+        found[name] = Shown(shown, one.get("needs", ""))
+    return found
+
+
+def _known(material: Material) -> dict[str, Any]:
+    """What the texts of ``evidence.yaml`` read beside the material."""
+    result, population = material.result, material.population
+    columns = population.images.metadata if population else {}
+    model = material.training.get("model", {})
+    starts = {"init": "whole model", "image_weights": "image encoder", "text": "text encoder"}
+    grounded = result.grounding.get("mean", {}).get("intervals")
+    return {
+        "material": material,
+        "result": result,
+        "population": population,
+        "labels": material.flow.labels if material.flow else {},
+        "acquired": [name for name in ACQUIRED if any(columns.get(name, ()))],
+        "told": [name for name in ("age", "sex", "view", "site") if name in columns],
+        "starts": [f"{what} from {model[key]}" for key, what in starts.items() if model.get(key)],
+        "best": material.training.get("training", {}).get("best"),
+        "splits": split_counts(population) if population else "",
+        "preparation": material.preparation,
+        "intervals": grounded or any(one.intervals for one in result.classification.values()),
+        "few": [line for line in result.warnings if "detect" in line],
+        "notes": len(result.warnings) + len(result.left_out),
+        "uncertain": UNCERTAIN_NAMES[str(result.settings["uncertain"])],
+        "headline": _headline(material),
+    }
+
+
+def _headline(material: Material) -> list[str]:
+    """The main figures, in words."""
+    result, found = material.result, []
+    if result.primary.get("value") is not None:
+        found.append(f"declared primary measure: {result.primary['measure']}")
+    if result.mean_auc is not None:
+        ends = result.classification_intervals.get("mean_auc")
+        found.append(f"mean AUC {with_interval(result.mean_auc, ends)}")
+    mean = result.grounding.get("mean", {})
+    if mean.get("CNR") is not None:
+        ends = mean.get("intervals", {}).get("CNR")
+        found.append(f"mean CNR {with_interval(mean['CNR'], ends, 2)}")
     return found
 
 
@@ -62,7 +128,7 @@ def checklists(material: Material, questions: Questions) -> list[Checklist]:
     """The guidelines, with what this evaluation shows of each item."""
     evidence = evidence_of(material)
     found = []
-    for guideline in _texts().values():
+    for guideline in _texts("checklists.yaml").values():
         items = [_item(entry, evidence, questions) for entry in guideline["items"]]
         title, source, checked = (guideline[name] for name in ("title", "source", "checked"))
         found.append(Checklist(title, source, checked, items))
@@ -80,35 +146,7 @@ def _item(entry: Sequence[Any], evidence: Mapping[str, Shown], questions: Questi
     return Item(str(number), topic, state, found, asked, needs)
 
 
-def checklist_markdown(found: Sequence[Checklist]) -> str:
+def checklist_markdown(lists: Sequence[Checklist]) -> str:
     """The lists as a document."""
-    lines = [
-        "# Checklists",
-        "",
-        "Where each item of three reporting guidelines stands in the files of this evaluation, and "
-        "what the author must write. **This is no claim of conformity** to a guideline, standard "
-        "or law: it was filled in by a program that knows the run and not the study.",
-        "",
-        "The wording of the items is ours and short; read the guidelines themselves, and fill in "
-        "their own forms for a journal. Questions that several items share are answered once "
-        "(`questions.yaml`). File names without a folder are those of this folder; `../` is the "
-        "folder of the evaluation.",
-    ]
-    lines += ["", "| guideline | items | filled | in part | author |", "|---|---:|---:|---:|---:|"]
-    for one in found:
-        numbers = " | ".join(str(n) for n in one.counts().values())
-        lines.append(f"| {one.title} | {len(one.items)} | {numbers} |")
-    for one in found:
-        lines += ["", f"## {one.title}", "", f"{one.source}. How the numbers of the items were "]
-        lines[-1] += f"checked: {one.checked}; the publication itself was not at hand."
-        lines += ["", "| item | topic | state | where it stands, or what is to be written |"]
-        lines += ["|---|---|---|---|", *(_line(item) for item in one.items)]
-    return "\n".join(lines) + "\n"
-
-
-def _line(item: Item) -> str:
-    parts = [*item.found]
-    parts += [f"not in this run, which would need {what}" for what in item.needs]
-    parts += [f"**to write** ({name}): {all_questions()[name]}" for name in item.asked]
-    cells = (item.number, item.topic, STATES[item.state].partition(":")[0], "<br>".join(parts))
-    return "| " + " | ".join(map(markdown_cell, cells)) + " |"
+    template = environment().get_template("checklist.md.j2")
+    return template.render(lists=lists, states=STATES)

@@ -1,4 +1,4 @@
-"""The flow of images from what was imported to what was measured, as a diagram of STARD has it.
+"""The flow of images from what was imported to what was measured, as STARD has it.
 
 Each step holds the images of the one before less those left out, with the reason; each finding's
 labels add up to the images measured.  :class:`Flow` refuses figures that do not add up.
@@ -12,7 +12,7 @@ from typing import Any
 
 from cxrtext.evaluation.documents.imported import Imported
 from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Population
-from cxrtext.page import markdown_cell
+from cxrtext.page import Block, Table, Text, markdown_block
 
 MOST_REASONS = 6
 """Reasons that are told apart; the rest is counted together."""
@@ -189,24 +189,47 @@ def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
     return kept
 
 
-def flow_markdown(flow: Flow) -> str:
-    """A flow as text: the steps with what leaves them, the labels, and the tasks."""
-    lines = ["# Flow of images", ""]
+def flow_blocks(flow: Flow) -> list[Block]:
+    """A flow as tables: the steps with what leaves them, the labels, and the tasks."""
+    steps = [["", "how many"]]
     for step in flow.steps:
-        lines.append(f"- **{step.title}:** {step.text}")
-        lines += [
-            f"    - left out, {why}: {some.text(step.noun)}" for why, some in step.left_out.items()
+        steps.append([step.title, step.text])
+        steps += [
+            [f"\u2003left out, {why}", some.text(step.noun)] for why, some in step.left_out.items()
         ]
+    strong = frozenset(at for at, (name, _) in enumerate(steps) if name[:1] not in ("", "\u2003"))
+    blocks: list[Block] = [Table(steps, "Flow of images", strong)]
     if flow.labels:
         names = list(LABEL_NAMES.values())
-        lines += ["", "Labels of the images measured:", ""]
-        lines += [f"| finding | {' | '.join(names)} | sum |", "|---|" + "---:|" * (len(names) + 1)]
+        rows = [["finding", *names, "sum"]]
         for finding, numbers in flow.labels.items():
-            cells = [f"{numbers[name]:,}" for name in names]
-            name = markdown_cell(finding)
-            lines.append(f"| {name} | {' | '.join(cells)} | {sum(numbers.values()):,} |")
+            counts = [*(numbers[name] for name in names), sum(numbers.values())]
+            rows.append([finding, *(f"{count:,}" for count in counts)])
+        blocks.append(Table(rows, "Labels of the images measured"))
     for task in flow.tasks:
-        lines += ["", f"{task.title}:", ""]
-        lines += [f"- {what}: {number:,}" for what, number in task.lines]
-    lines += ["", *flow.notes] if flow.notes else []
-    return "\n".join(lines) + "\n"
+        lines = [[what, f"{number:,}"] for what, number in task.lines]
+        blocks.append(Table([["", "how many"], *lines], task.title))
+    return [*blocks, *map(Text, flow.notes)]
+
+
+def flow_markdown(flow: Flow) -> str:
+    """A flow as a document: a Mermaid diagram of the steps, and the tables that say the same."""
+    lines = ["flowchart TD"]
+    for at, step in enumerate(flow.steps):
+        lines.append(f'    step{at}["{_label(step.title, step.text)}"]')
+        if step.left_out:
+            total = sum(part.images for part in step.left_out.values())
+            reasons = (f"{why}: {some.text(step.noun)}" for why, some in step.left_out.items())
+            lines.append(f'    step{at} --> out{at}["{_label(f"Left out: {total:,}", *reasons)}"]')
+        if at:
+            lines.append(f"    step{at - 1} --> step{at}")
+    diagram = "\n".join(lines)
+    tables = "\n\n".join(map(markdown_block, flow_blocks(flow)))
+    return f"# Flow of images\n\n```mermaid\n{diagram}\n```\n\n{tables}\n"
+
+
+def _label(*lines: str) -> str:
+    """Lines in a box of Mermaid, in which quotes and brackets of HTML have codes."""
+    return "<br>".join(
+        line.replace("#", "#35;").replace('"', "#quot;").replace("<", "#lt;") for line in lines
+    )

@@ -150,6 +150,18 @@ class Material:
         return found
 
     @property
+    def preparation(self) -> str:
+        """How the model prepares an image, in words; "" where its folder is not there."""
+        if not self.model:
+            return ""
+        given = self.model["preprocessing"]
+        sides = "both sides" if given.get("fit", "crop") == "stretch" else "shorter side"
+        return (
+            f"{sides} resized to {given['resize']} pixels, center crop of {given['crop']}, gray "
+            f"values of 8 bits brought to mean {given['mean']:g} and scale {given['std']:g}"
+        )
+
+    @property
     def training(self) -> Mapping[str, Any]:
         """The configuration of its training; empty where the checkpoint does not say."""
         found: Mapping[str, Any] = self.checkpoint.get("training", {}).get("configuration", {})

@@ -22,8 +22,17 @@ from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.folders import PINNED, TRAINING, read_checkpoint_config
 
 PACKAGES = (
-    *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow"),
-    *("pillow", "pydicom", "pysbd", "imagecodecs", "faiss-cpu", "matplotlib"),
+    *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy"),
+    *(
+        "scikit-learn",
+        "pyarrow",
+        "pillow",
+        "pydicom",
+        "pysbd",
+        "imagecodecs",
+        "faiss-cpu",
+        "matplotlib",
+    ),
 )
 """Whose versions can change a figure."""
 TABLES = ("manifest", "reports", "labels", "boxes")

@@ -15,6 +15,7 @@ COLUMNS = {"sex": "patient", "view": "image", "site": "image", "manufacturer": "
 """Columns of a manifest that are counted, and of what."""
 MISSING = "missing"
 OTHER = "other"
+PER_PATIENT = "Images of a patient"
 QUARTILES = ("first quartile", "third quartile")
 NOTE = (
     "Numbers with percentages of their column, or median [first and third quartile]. Age and sex "
@@ -53,6 +54,13 @@ class TableOne:
                 lines.append([f"\u2003{row.level}", *row.cells])
             before = row.name
         return Table(lines, caption, ends=QUARTILES)
+
+    @property
+    def images_of_a_patient(self) -> str:
+        """The median and quartiles, of all images where they have a column."""
+        (row,) = (one for one in self.rows if one.name == PER_PATIENT)
+        of = next((place for place, name in enumerate(self.columns) if name.startswith("all")), 0)
+        return row.cells[of]
 
     def data_table(self) -> Table:
         """As a table for other programs: name, level and unit stand in each row."""
@@ -99,7 +107,7 @@ def _sizes(population: Population, masks: Sequence[Truth]) -> list[Characteristi
     for mask in masks:
         images = Counter(population.images.patients[row] for row in np.flatnonzero(mask))
         each.append(_median(np.fromiter(images.values(), dtype=np.float64)))
-    return [*rows, Characteristic("Images of a patient", "", "median [IQR]", each)]
+    return [*rows, Characteristic(PER_PATIENT, "", "median [IQR]", each)]
 
 
 def _median(values: Floats) -> str:

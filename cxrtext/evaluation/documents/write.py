@@ -8,7 +8,6 @@ from pathlib import Path
 from cxrtext.evaluation.documents.cards import datasheet, model_card
 from cxrtext.evaluation.documents.checklist import checklist_markdown, checklists
 from cxrtext.evaluation.documents.flow import flow_markdown
-from cxrtext.evaluation.documents.flow_drawing import flow_svg
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.questions import Questions
 from cxrtext.evaluation.documents.table_one import NOTE
@@ -35,7 +34,7 @@ def write_documents(
         others: Further files by name.
     """
     questions = Questions(material.answers)
-    texts: dict[str, str | bytes] = {
+    texts: dict[str, str] = {
         **others,
         "provenance.json": json.dumps(material.provenance(folder), indent=2, ensure_ascii=False)
         + "\n",
@@ -48,7 +47,6 @@ def write_documents(
         table = markdown_block(material.table_one.page_table())
         texts["table-1.md"] = f"{table}\n\n{NOTE}\n"
     if material.flow is not None:
-        texts["flow.svg"] = flow_svg(material.flow)
         texts["flow.md"] = flow_markdown(material.flow)
         flow = json.dumps(material.flow.to_dict(), indent=2, ensure_ascii=False)
         texts["flow.json"] = flow + "\n"
@@ -56,7 +54,7 @@ def write_documents(
     _keep_edited(own)
     for name, text in texts.items():
         with replacing(own / name) as temporary:
-            temporary.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+            temporary.write_bytes(text.encode("utf-8"))
     write_sums(own, texts)
     return own
 

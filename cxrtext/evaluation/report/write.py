@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cxrtext.evaluation.classification.finding import MEASURES
 from cxrtext.evaluation.documents.cards import IMAGES
-from cxrtext.evaluation.documents.flow_drawing import flow_svg
+from cxrtext.evaluation.documents.flow import flow_blocks
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.table_one import NOTE
 from cxrtext.evaluation.documents.write import write_documents
@@ -33,7 +33,6 @@ from cxrtext.page import (
     RESEARCH,
     Block,
     Bullets,
-    Figure,
     Gallery,
     Section,
     Table,
@@ -265,8 +264,8 @@ def _images(material: Material) -> list[Section]:
     if material.table_one is None or material.flow is None:
         return []
     note = f"{NOTE} Both for a paper: `documents/`."
-    drawing = Figure([(flow_svg(material.flow), "Flow of images")], " ".join(material.flow.notes))
-    return [Section(IMAGES, [Text(note), material.table_one.page_table(), drawing])]
+    shown = [material.table_one.page_table(), *flow_blocks(material.flow)]
+    return [Section(IMAGES, [Text(note), *shown])]
 
 
 def _sections(result: Evaluation, options: ReportOptions, material: Material) -> list[Section]:
