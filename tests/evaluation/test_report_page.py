@@ -49,7 +49,7 @@ def test_what_a_user_wrote_is_escaped(evaluated: Evaluation, tmp_path: Path) -> 
     titles = ("Zero-shot classification", "Grounding", "Linear probes", "Sentences and prompts")
     for title in titles:
         assert f">{title}</h2>" in page
-    assert page.count("data:image/svg+xml") == 9  # the map of sentences wants more of them
+    assert page.count("data:image/svg+xml") == 8  # the map of sentences wants more of them
 
 
 def test_pictures_are_said_and_can_be_left_out(evaluated: Evaluation, tmp_path: Path) -> None:
