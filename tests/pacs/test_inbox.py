@@ -18,6 +18,7 @@ import pytest
 
 from cxrtext.errors import CheckpointError, DiskError, WorkError
 from cxrtext.files import table_sums
+from cxrtext.files.sqlite import open_database
 from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import queue as module
 from cxrtext.pacs.inbox.queue import Inbox
@@ -222,8 +223,8 @@ def test_what_comes_while_another_process_compares_the_rows_does_not_wait(
         inbox.put("PACS", b"x")
         return damaged_tables(*arguments)
 
-    open_database = partial(database.open_database, wait_s=0.0)
-    monkeypatch.setattr(database, "open_database", open_database)
+    not_waiting = partial(open_database, wait_s=0.0)
+    monkeypatch.setattr(database, "open_database", not_waiting)
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         monkeypatch.setattr(table_sums, "damaged_tables", compare)
         Inbox(tmp_path / "in", reserve=0).close()

@@ -205,17 +205,6 @@ def test_who_is_silent_is_cut_off(
     assert store(listener.port, file, *shown(certificates.pacs, certificates.ca)) == 0
 
 
-def test_so_many_may_wait_and_no_more(patient: Listener, said: list[str]) -> None:
-    with ExitStack() as stack:
-        for _ in range(66):
-            stack.enter_context(socket.create_connection(("127.0.0.1", patient.port)))
-        until(lambda: len(said) == 2)
-        assert (
-            said
-            == ["connection from 127.0.0.1 refused: 64 others connected and ask for nothing"] * 2
-        )
-
-
 @pytest.mark.parametrize("which_one", ["listener", "plain"])
 def test_a_scan_of_ports(
     which_one: str, request: pytest.FixtureRequest, said: list[str], certificates: Certificates

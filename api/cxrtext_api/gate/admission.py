@@ -47,7 +47,7 @@ CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Denial:
     """Why a request is turned away, with one word for the metrics."""
 
     status: int
@@ -117,7 +117,7 @@ class Admission:
             return self._settings.max_body_bytes
         return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
 
-    def refuse_question(self, scope: Scope) -> Refusal | None:
+    def refuse_question(self, scope: Scope) -> Denial | None:
         """Why a request whose head is good is not let in, by its caller or its body.
 
         Of one that is, the caller is noted in its scope.
@@ -125,23 +125,23 @@ class Admission:
         headers = Headers(scope=scope)
         return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
 
-    def refuse_head(self, scope: Scope) -> Refusal | None:
+    def refuse_head(self, scope: Scope) -> Denial | None:
         """Why a request is not let in, whoever asks: its headers, its host, its origin."""
         headers = Headers(scope=scope)
         size = sum(len(name) + len(value) for name, value in headers.raw)
         if len(headers.raw) > MAX_HEADERS or size > MAX_HEADER_BYTES:
-            return Refusal(431, "headers", headers=CLOSE)
+            return Denial(431, "headers", headers=CLOSE)
         if "content-length" in headers and "transfer-encoding" in headers:
             # Two servers in a row may disagree on where such a request ends.
-            return Refusal(400, "headers", headers=CLOSE)
+            return Denial(400, "headers", headers=CLOSE)
         hosts = headers.getlist("host")
         host = parse_host(hosts[0]) if len(hosts) == 1 else None
         if host is None or not _is_among(host.name, self._settings.names):
-            return Refusal(
+            return Denial(
                 400, "host", "This server is not known by that host name; see trusted hosts."
             )
         if self._is_from_elsewhere(scope["path"], headers, host):
-            return Refusal(403, "origin", "Requests from other sites are refused.")
+            return Denial(403, "origin", "Requests from other sites are refused.")
         return None
 
     def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
@@ -171,25 +171,25 @@ class Admission:
             for kind in kinds
         }
 
-    def _refuse_caller(self, scope: Scope, headers: Headers) -> Refusal | None:
+    def _refuse_caller(self, scope: Scope, headers: Headers) -> Denial | None:
         path = scope["path"]
         if _is_open(path):
             return None
         caller = self._keys.find(_bearer(headers))
         if caller is None:
-            return Refusal(401, "key", headers={"WWW-Authenticate": "Bearer"})
+            return Denial(401, "key", headers={"WWW-Authenticate": "Bearer"})
         scope[CALLER] = caller
         wanted = scopes_for(scope["method"], path)
         if not wanted & caller.scopes:
             named = " or ".join(sorted(wanted))
-            return Refusal(403, "scope", f"This key lacks the scope for that: {named}.")
+            return Denial(403, "scope", f"This key lacks the scope for that: {named}.")
         seconds = self._rate.wait(caller.key_id) if self._keys.guarded else 0
-        return Refusal(429, "rate", headers={"Retry-After": str(seconds)}) if seconds else None
+        return Denial(429, "rate", headers={"Retry-After": str(seconds)}) if seconds else None
 
-    def _refuse_body(self, scope: Scope, headers: Headers) -> Refusal | None:
+    def _refuse_body(self, scope: Scope, headers: Headers) -> Denial | None:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self.max_bytes(scope):
-            return Refusal(413, "size", headers=CLOSE, drain=True)
+            return Denial(413, "size", headers=CLOSE, drain=True)
         has_body = length != "0" or "transfer-encoding" in headers
         kind = _content_type(headers)
         # A kind that is named is looked at even where nothing follows.
@@ -198,9 +198,9 @@ class Admission:
         ):
             return None
         if headers.get("content-encoding", "identity").lower() != "identity":
-            return Refusal(415, "kind", "Send the body as it is, not compressed.", drain=True)
+            return Denial(415, "kind", "Send the body as it is, not compressed.", drain=True)
         if kind not in FORMS:
-            return Refusal(415, "kind", f"This address takes {' or '.join(FORMS)}.", drain=True)
+            return Denial(415, "kind", f"This address takes {' or '.join(FORMS)}.", drain=True)
         return None
 
 

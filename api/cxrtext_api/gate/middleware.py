@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Refusal
+from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Denial
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
 from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
 from cxrtext_api.observe.metrics import METHODS, Metrics
@@ -126,11 +126,11 @@ class Gate:
         self._inside += 1
         self._metrics.under_way.set(self._inside)
         try:
-            refusal = self._admission.refuse_head(scope)
-            if refusal is None:
+            denial = self._admission.refuse_head(scope)
+            if denial is None:
                 await self._question(scope, served.receive, send_guarded)
             else:
-                await self._turn_away(refusal, scope, receive, send_guarded)
+                await self._turn_away(denial, scope, receive, send_guarded)
         finally:
             served.give_back()
             self._inside -= 1
@@ -146,9 +146,9 @@ class Gate:
         seconds = self._settings.body_seconds + self._settings.request_seconds
         limit: asyncio.Timeout | None = None
         try:
-            refusal = await self._refuse(scope)
-            if refusal is not None:
-                await self._turn_away(refusal, scope, served.raw_receive, send)
+            denial = await self._refuse(scope)
+            if denial is not None:
+                await self._turn_away(denial, scope, served.raw_receive, send)
                 return
             async with asyncio.timeout(seconds) as limit:
                 scope[TIME_LIMIT] = limit
@@ -183,30 +183,28 @@ class Gate:
             _give_back(asked)
             scope.update({**asked, "method": "HEAD"})  # what is noted in it is kept
 
-    async def _refuse(self, scope: Scope) -> Refusal | None:
+    async def _refuse(self, scope: Scope) -> Denial | None:
         """Why a request is not let in, or has to wait outside."""
         if self._keys.is_due:
             await asyncio.to_thread(self._keys.refresh)
-        refusal = self._admission.refuse_question(scope)
-        if refusal is not None or scope["path"] in ALWAYS_ANSWERED:
-            return refusal
+        denial = self._admission.refuse_question(scope)
+        if denial is not None or scope["path"] in ALWAYS_ANSWERED:
+            return denial
         if self._inside > self._settings.concurrency:
-            return Refusal(503, "concurrency", headers=RETRY, drain=True)
+            return Denial(503, "concurrency", headers=RETRY, drain=True)
         fails = scope["path"].startswith("/v1/") and self._audit.failed
         if fails and not await asyncio.to_thread(self._audit.works):
-            return Refusal(
+            return Denial(
                 503, "audit", "The audit log cannot be written; see the server's disk.", RETRY, True
             )
         return None
 
-    async def _turn_away(
-        self, refusal: Refusal, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        self._metrics.reject(refusal.reason)
+    async def _turn_away(self, denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:
+        self._metrics.reject(denial.reason)
         answer = problem_response(
-            scope[REQUEST_ID], refusal.status, refusal.detail, headers=refusal.headers
+            scope[REQUEST_ID], denial.status, denial.detail, headers=denial.headers
         )
-        if refusal.drain:
+        if denial.drain:
             await answer_and_drain(answer, scope, receive, send)
         else:
             await answer(scope, receive, send)

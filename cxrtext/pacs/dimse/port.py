@@ -6,7 +6,6 @@ else can connect, and counts who is silent as an association.  These do neither.
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from socketserver import BaseServer
@@ -20,9 +19,6 @@ from cxrtext.pacs.tls import OPENING_S, RefusedError, admit, of_another_protocol
 if TYPE_CHECKING:
     from pynetdicom import AE
     from pynetdicom.association import Association
-
-MOST_OPENING = 64
-"""Connections at a time that have not asked for an association yet."""
 
 _REQUEST = b"\x01"
 """The type of the first message unit of an association."""
@@ -56,7 +52,6 @@ class AssociationPort(ThreadedAssociationServer):
     ) -> None:
         self.tls, self.idle_s, self.refused = tls, idle_s, refused
         self.opening_s = min(OPENING_S, idle_s)
-        self._opening = threading.BoundedSemaphore(MOST_OPENING)
         super().__init__(
             entity,
             address,
@@ -79,21 +74,6 @@ class AssociationPort(ThreadedAssociationServer):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return client, address
 
-    def verify_request(self, _request: object, client_address: Any) -> bool:
-        """Whether there is room to wait for what it asks for."""
-        if self._opening.acquire(blocking=False):
-            return True
-        self.refused(client_address[0], f"{MOST_OPENING} others connected and ask for nothing")
-        return False
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin the thread of a connection."""
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no thread can be begun
-            self._opening.release()
-            raise
-
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Begin the association of a connection, in a thread of its own."""
         try:
@@ -103,8 +83,6 @@ class AssociationPort(ThreadedAssociationServer):
                 self.refused(client_address[0], str(error))
             self.shutdown_request(request)
             return
-        finally:
-            self._opening.release()
         request.settimeout(self.idle_s)
         super().finish_request(request, client_address)
 

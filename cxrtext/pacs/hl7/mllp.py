@@ -165,7 +165,7 @@ class MessageListener:
         check_charset(charset)
         self._inbox, self._allowed, self._charset, self._say = inbox, allowed, charset, say
         self._bad = inbox.folder / BAD
-        self._tls, self._opening = tls, threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._tls = tls
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._counts = {"accepted": 0, "refused": 0, "cut": 0}
@@ -225,24 +225,15 @@ class MessageListener:
                 raise RefusedError(
                     f"nobody may send from there; if it is a peer, give --allow {address}=NAME"
                 )
-            with self._encrypted(connection) as opened, self._counted(opened):
-                self._receive(opened, source)
+            # Who is silent before or within the handshake does not count as a connection.
+            secured = connection if self._tls is None else admit(connection, self._tls, START)
+            with secured, self._counted(secured):
+                self._receive(secured, source)
         except RefusedError as error:
             if str(error):
                 with self._lock:
                     self._counts["refused"] += 1
                 self._say(f"connection from {address} refused: {error}")
-
-    def _encrypted(self, connection: socket.socket) -> socket.socket:
-        """The connection to read from; who is silent here does not count as one."""
-        if self._tls is None:
-            return connection
-        if not self._opening.acquire(blocking=False):
-            raise RefusedError(f"{MAX_CONNECTIONS} others connected and say nothing")
-        try:
-            return admit(connection, self._tls, START)
-        finally:
-            self._opening.release()
 
     @contextmanager
     def _counted(self, connection: socket.socket) -> Iterator[None]:
