@@ -1,6 +1,4 @@
 import itertools
-import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +7,7 @@ import pytest
 import torch
 
 from cxrtext.config import load_config
-from cxrtext.images import Preprocessing
-from cxrtext.images.cache import DecodedCache, Squares
 from cxrtext.models import load_model
-from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.training.data.loader import Examples, batch_rows
 from cxrtext.training.initialization import center_projections
 from cxrtext.training.loop.device import choose_precision
@@ -55,58 +50,6 @@ def test_an_epoch_shows_every_example_once() -> None:
     assert not np.array_equal(steps[0], steps[3])
     assert np.array_equal(steps[4], batch_rows(20, 6, seed=1, step=4))
     assert not np.array_equal(steps[0], batch_rows(20, 6, seed=2, step=0))
-
-
-def decode_images(
-    records: Sequence[ImageRecord],
-    cache: DecodedCache,
-    sizes: Preprocessing,
-    rejects: Rejects,
-    progress: Callable[[int, int], None] | None = None,
-) -> Squares:
-    return cache.fill(
-        [record.path for record in records],
-        sizes,
-        reject=lambda row, reason: rejects.add(records[row].name, reason),
-        progress=progress,
-    )
-
-
-def test_decoding_goes_on_where_it_was_stopped(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = read_manifest(data_folder / "manifest.csv")
-    sizes = Preprocessing(resize=40, crop=32)
-    cache = DecodedCache(tmp_path / "cache")
-
-    def stop(done: int, _total: int) -> None:
-        if done == 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        decode_images(records, cache, sizes, Rejects(), progress=stop)
-    with monkeypatch.context() as patch:  # what was decoded needs no decoding
-        patch.setattr("cxrtext.images.cache.ReaderPool.map", None)
-        kept = decode_images(records[:20], cache, sizes, Rejects())
-    decoded = decode_images(records, cache, sizes, Rejects())
-    whole = decode_images(records, DecodedCache(tmp_path / "whole"), sizes, Rejects())
-    assert decoded.slots.tolist() == list(range(48))
-    assert kept.slots.tolist() == list(range(20))
-    assert np.array_equal(decoded.pixels, whole.pixels)
-
-
-def test_bad_images_have_no_slot_and_are_rejected_in_every_run(
-    data_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    records = read_manifest(folder / "manifest.csv")[:3]
-    records[1].path.write_bytes(b"no image")
-    sizes = Preprocessing(resize=40, crop=32)
-    for _ in range(2):
-        rejects = Rejects()
-        found = decode_images(records, DecodedCache(tmp_path / "cache"), sizes, rejects)
-        assert [name for name, _ in rejects.rows] == [records[1].name]
-        assert found.slots.tolist() == [0, -1, 1]
 
 
 def test_the_folder_of_decoded_images_is_relative_to_the_configuration(tmp_path: Path) -> None:
