@@ -9,11 +9,7 @@ from cxrtext.errors import UnavailableError
 
 
 def need(*packages: str) -> None:
-    """Say how to install the packages that hospital systems need, where one lacks.
-
-    Raises:
-        UnavailableError: One is not installed.
-    """
+    """Say how to install the packages that hospital systems need, where one lacks."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise UnavailableError(

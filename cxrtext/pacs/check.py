@@ -86,6 +86,9 @@ def _within(protocol: str, layer: str, look: Look, seconds: float) -> Step:
         except _Failed as error:
             answer.append(Step(protocol, error.layer or layer, False, str(error)))
         except CxrTextError as error:
+            said = error.what if isinstance(error, PeerError) else str(error)
+            answer.append(Step(protocol, layer, False, said))
+        except HandshakeError as error:
             answer.append(Step(protocol, layer, False, str(error)))
         except Exception as error:  # noqa: BLE001 - whatever a peer makes a library raise
             said = f"failed ({type(error).__name__}); run with --debug"
@@ -116,7 +119,7 @@ def _dimse_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
     yield "name", lambda: _resolved(where.host)
     yield "TCP", lambda: _reached(where.host, where.port)
     if where.tls is not None:
-        yield "TLS", lambda: _dimse_secured(peer)
+        yield "TLS", lambda: Associations(peer).secure()
     yield "AET", lambda: _echoed(peer)
     yield "right to search (C-FIND)", lambda: _found(peer)
     if where.retrieve == "get":
@@ -153,29 +156,8 @@ def _reached(host: str, port: int) -> str:
 def _web_secured(web: Web) -> str:
     try:
         return handshake(web, STEP_S)
-    except HandshakeError as error:
-        raise _Failed(str(error)) from None
     except OSError:
         raise _Failed("ended the connection at once; is it running, on this port?") from None
-
-
-def _dimse_secured(peer: Peer) -> str:
-    try:
-        return Associations(peer).secure()
-    except PeerError as error:
-        raise _Failed(error.what) from None
-
-
-@contextlib.contextmanager
-def _web(peer: Peer) -> Iterator[DicomWeb]:
-    """A peer's DICOMweb; whatever it does not do is the layer's failure."""
-    client = DicomWeb(peer)
-    try:
-        yield client
-    except PeerError as error:
-        raise _Failed(error.what) from None
-    finally:
-        client.close()
 
 
 def _today() -> Question:
@@ -183,12 +165,12 @@ def _today() -> Question:
 
 
 def _web_token(peer: Peer) -> str:
-    with _web(peer) as client:
+    with contextlib.closing(DicomWeb(peer)) as client:
         return client.log_in()
 
 
 def _web_login(peer: Peer) -> str:
-    with _web(peer) as client:
+    with contextlib.closing(DicomWeb(peer)) as client:
         said = client.log_in()
         try:
             client.studies(_today())
@@ -200,7 +182,7 @@ def _web_login(peer: Peer) -> str:
 
 
 def _web_search(peer: Peer) -> str:
-    with _web(peer) as client:
+    with contextlib.closing(DicomWeb(peer)) as client:
         found = client.studies(_today())
     return f"answered; {len(found.rows)} studies of today"
 
@@ -213,8 +195,6 @@ def _echoed(peer: Peer) -> str:
         association = associations.open([build_context(ECHO), build_context(FIND)])
     except TlsError as error:
         raise _Failed(error.what, "TLS") from None
-    except PeerError as error:
-        raise _Failed(error.what) from None
     try:
         if association.accepted_contexts and any(
             context.abstract_syntax == ECHO for context in association.accepted_contexts
@@ -230,23 +210,19 @@ def _echoed(peer: Peer) -> str:
 
 
 def _found(peer: Peer) -> str:
-    client = DimsePeer(_only_get(peer))
-    try:
-        found = client.studies(_today())
-    except PeerError as error:
-        raise _Failed(f"{error.what}; have {_ours(peer)} registered there for queries") from None
-    finally:
-        client.close()
+    with contextlib.closing(DimsePeer(_only_get(peer))) as client:
+        try:
+            found = client.studies(_today())
+        except PeerError as error:
+            what = f"{error.what}; have {_ours(peer)} registered there for queries"
+            raise _Failed(what) from None
     return f"answered; {len(found.rows)} studies of today"
 
 
 def _offered(peer: Peer) -> str:
     from pynetdicom import build_context
 
-    try:
-        association = Associations(peer).open([build_context(GET), *storage_contexts()], scp=True)
-    except PeerError as error:
-        raise _Failed(error.what) from None
+    association = Associations(peer).open([build_context(GET), *storage_contexts()], scp=True)
     try:
         accepted = association.accepted_contexts
         if not any(context.abstract_syntax == GET for context in accepted):

@@ -280,12 +280,7 @@ def _checked(url: str) -> str:
 
 
 def read_peers(path: Path) -> dict[str, Peer]:
-    """Read a file of peers, by name.
-
-    Raises:
-        ConfigError: It cannot be read, others than its owner may read it, it is wrong, or two
-            peers have one name.
-    """
+    """Read a file of peers, by name."""
     given = _parsed(path)
     if len(given.by_name) < len(given.peers):
         names = [peer.name for peer in given.peers]
@@ -306,11 +301,7 @@ def read_peers(path: Path) -> dict[str, Peer]:
 
 
 def read_peer(path: Path, name: str) -> Peer:
-    """Read one peer of a file.
-
-    Raises:
-        ConfigError: As `read_peers`, or the file has no peer of that name.
-    """
+    """Read one peer of a file."""
     peers = read_peers(path)
     if name not in peers:
         raise ConfigError(f"{path}: has no peer {name!r}; it has {', '.join(sorted(peers))}")

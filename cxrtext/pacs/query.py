@@ -108,7 +108,10 @@ class Instance:
 
 
 class Source(Protocol):
-    """A PACS that is asked for studies, instances and objects; several threads may ask."""
+    """A PACS that is asked for studies, instances and objects; several threads may ask.
+
+    Where there is no answer that can be used, a `PeerError` says so.
+    """
 
     name: str
 

@@ -19,10 +19,6 @@ class StateFile:
         name: What a state without a file is called in messages.
         sync: Whether each change is on disk when it is made; else the last may be lost with the
             power, though not with the process.
-
-    Raises:
-        DataError: The file is something else, damaged, or of another version.
-        WorkError: It cannot be read or written.
     """
 
     def __init__(

@@ -51,9 +51,6 @@ def client_context(
     Args:
         authorities: Who signs certificates of peers; None for those that the system trusts.
         certificate: Ours, for a peer that asks for one, with its key.
-
-    Raises:
-        ConfigError: A file cannot be used.
     """
     context = ssl.create_default_context() if authorities is None else _empty_client()
     if authorities is not None:
@@ -68,9 +65,6 @@ def server_context(certificate: Path, key: Path, authorities: Path | None) -> ss
 
     Args:
         authorities: With them, a peer needs a certificate that one of them signed.
-
-    Raises:
-        ConfigError: A file cannot be used, or they do not fit each other.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION

@@ -65,12 +65,7 @@ def web_of(peer: Peer) -> Web:
 
 
 class DicomWeb:
-    """A peer over DICOMweb; any number of threads may ask.
-
-    Raises:
-        ConfigError: The peer has no ``dicomweb``, or the environment has no secret for it.
-        UnavailableError: ``cxrtext[pacs]`` is not installed.
-    """
+    """A peer over DICOMweb; any number of threads may ask."""
 
     def __init__(
         self,
@@ -107,20 +102,12 @@ class DicomWeb:
         self._http.close()
 
     def log_in(self) -> str:
-        """Ask the login service for a token, where there is one; gives as whom we ask, or "".
-
-        Raises:
-            PeerError: It gives none.
-        """
+        """Ask the login service for a token, where there is one; gives as whom we ask, or ""."""
         self._login.headers()
         return self._login.said
 
     def studies(self, question: Question) -> Studies:
-        """Ask for studies (QIDO-RS).
-
-        Raises:
-            PeerError: There is no answer that can be used.
-        """
+        """Ask for studies (QIDO-RS)."""
         params = [*question.matches().items()]
         params += [("includefield", keyword) for keyword in STUDY_FIELDS]
         if question.offset:
@@ -129,11 +116,7 @@ class DicomWeb:
         return Studies([from_json(row, STUDY_FIELDS) for row in rows], more)
 
     def instances(self, study: str) -> list[Described]:
-        """Ask for the instances of a study (QIDO-RS), series by series where there are many.
-
-        Raises:
-            PeerError: There is no answer that can be used.
-        """
+        """Ask for the instances of a study (QIDO-RS), series by series where there are many."""
         rows = self._instances(f"/studies/{study}")
         if len(rows) >= UNCUT:
             series, _ = self._search(f"/studies/{study}/series", [], "the series of a study")
@@ -160,11 +143,7 @@ class DicomWeb:
                 return found
 
     def fetch(self, instance: Instance, path: Path) -> None:
-        """Write an object into a file as it is stored (WADO-RS).
-
-        Raises:
-            PeerError: It did not come, or not whole.
-        """
+        """Write an object into a file as it is stored (WADO-RS)."""
         address = (
             f"{self._url}/studies/{instance.study}/series/{instance.series}"
             f"/instances/{instance.instance}"
@@ -195,9 +174,6 @@ class DicomWeb:
 
         Returns:
             How many it says that it took.
-
-        Raises:
-            PeerError: It did not take all of them.
         """
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
@@ -220,12 +196,7 @@ class DicomWeb:
         return len(stored)
 
     def orthanc(self, path: str, **params: str | int) -> Any:
-        """Ask Orthanc's own REST API, such as its list of changes.
-
-        Raises:
-            ConfigError: peers.yaml does not say where it is.
-            PeerError: There is no answer that can be used.
-        """
+        """Ask Orthanc's own REST API, such as its list of changes."""
         if self._orthanc is None:
             raise ConfigError(
                 f"{self.name}: has no dicomweb.orthanc in peers.yaml, the address of Orthanc's own "

@@ -71,9 +71,6 @@ def open_login(
 
     Args:
         tls: How the certificate of a login service is verified.
-
-    Raises:
-        ConfigError: The environment does not hold its secret.
     """
     if web.user is not None and web.password_env is not None:
         password = _secret("password", web.password_env, environment)
@@ -119,11 +116,7 @@ class Tokens(Login):
         self._token, self._until = "", -math.inf
 
     def headers(self) -> dict[str, str]:
-        """The header of a request, with a token that is good for a while.
-
-        Raises:
-            PeerError: The login service gives none.
-        """
+        """The header of a request, with a token that is good for a while."""
         with self._lock:
             if self._clock() >= self._until:
                 asked = self._clock()

@@ -16,11 +16,7 @@ class ChangeList:
         self._source, self._retrying = source, retrying
 
     def ask(self, *flags: str, **params: int) -> dict[str, Any]:
-        """A page of the list; with the flag "last" its end.
-
-        Raises:
-            PeerError: There is no answer that can be used.
-        """
+        """A page of the list; with the flag "last" its end."""
         path = "/changes" + (f"?{flags[0]}" if flags else "")
         page = self._retrying.patiently(lambda: self._source.orthanc(path, **params))
         try:

@@ -57,9 +57,6 @@ def read(
 
     Args:
         end: When it is over, on the monotonic clock, however slowly they come.
-
-    Raises:
-        OSError: Nobody sends so many, or they do not come in time.
     """
     if count > longest:
         raise OSError("a message unit is longer than was agreed")
@@ -128,12 +125,7 @@ def end_now(association: "Association") -> None:
 
 
 class Associations:
-    """Opens associations with a peer, and says why one does not come about.
-
-    Raises:
-        ConfigError: The peer has no ``dimse``.
-        UnavailableError: ``cxrtext[pacs]`` is not installed.
-    """
+    """Opens associations with a peer, and says why one does not come about."""
 
     def __init__(self, peer: Peer) -> None:
         silent_pynetdicom()
@@ -194,10 +186,6 @@ class Associations:
             contexts: What it is for.
             scp: Whether the peer sends objects on it (C-GET).
             handlers: Of pynetdicom's events.
-
-        Raises:
-            ConfigError: A file of certificates or keys cannot be used.
-            PeerError: It does not come about.
         """
         from pynetdicom import build_role, evt
 

@@ -84,12 +84,7 @@ class Arrival:
 
 
 class OwnPort:
-    """The port that a peer sends to (C-MOVE); what nobody waits for is answered, and not kept.
-
-    Raises:
-        ConfigError: A file of certificates or keys cannot be used.
-        WorkError: It cannot be listened at.
-    """
+    """The port that a peer sends to (C-MOVE); what nobody waits for is answered, and not kept."""
 
     def __init__(self, associations: Associations, max_bytes: int) -> None:
         from pynetdicom import evt
@@ -180,13 +175,7 @@ def _supported() -> "list[PresentationContext]":
 
 
 class DimsePeer:
-    """A peer over DIMSE; each thread that asks has associations of its own.
-
-    Raises:
-        ConfigError: The peer has no ``dimse``.
-        UnavailableError: ``cxrtext[pacs]`` is not installed.
-        WorkError: ``our_port`` cannot be listened at.
-    """
+    """A peer over DIMSE; each thread that asks has associations of its own."""
 
     def __init__(self, peer: Peer, *, throttle: Throttle | None = None) -> None:
         self.name = peer.name
@@ -212,21 +201,13 @@ class DimsePeer:
     # --- questions ---
 
     def studies(self, question: Question) -> Studies:
-        """Ask for studies (C-FIND).
-
-        Raises:
-            PeerError: There is no answer that can be used.
-        """
+        """Ask for studies (C-FIND)."""
         wanted = {**dict.fromkeys(STUDY_FIELDS, ""), **question.matches()}
         wanted.setdefault("ModalitiesInStudy", "")
         return Studies([described(_header(d), STUDY_FIELDS) for d in self._find("STUDY", wanted)])
 
     def instances(self, study: str) -> list[Described]:
-        """Ask for the instances of a study (C-FIND, series by series).
-
-        Raises:
-            PeerError: There is no answer that can be used.
-        """
+        """Ask for the instances of a study (C-FIND, series by series)."""
         found = []
         keys = {"StudyInstanceUID": study}
         wanted = {**dict.fromkeys(("SeriesInstanceUID", *_SERIES_FIELDS), ""), **keys}
@@ -244,11 +225,7 @@ class DimsePeer:
         return found
 
     def fetch(self, instance: Instance, path: Path) -> None:
-        """Write an object into a file (C-GET, or C-MOVE to our own port).
-
-        Raises:
-            PeerError: It did not come, or not whole.
-        """
+        """Write an object into a file (C-GET, or C-MOVE to our own port)."""
         arrival = Arrival(path, self._max_bytes)
         with quiet():
             identifier = _identifier(

@@ -32,9 +32,6 @@ class AssociationPort(ThreadedAssociationServer):
         idle_s: How long a peer may be silent.
         refused: Takes the address of a connection that is not taken, and why.
         handlers: Of pynetdicom's events.
-
-    Raises:
-        OSError: The port cannot be listened on.
     """
 
     daemon_threads = True

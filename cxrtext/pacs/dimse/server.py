@@ -4,11 +4,8 @@ Whatever an allowed peer sends is kept and answered 0000, and sorted out later: 
 at the first failure.  A700 says that there is no room.  No file is named by what was sent.
 """
 
-import logging
-import math
 import ssl
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -19,15 +16,17 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.filebase import DicomBytesIO
 from pydicom.filewriter import write_file_meta_info
 from pydicom.uid import UID
-from pynetdicom import AE, _config, evt
+from pynetdicom import AE, evt
 from pynetdicom.presentation import AllStoragePresentationContexts
 from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
 
 from cxrtext.errors import ConfigError, CxrTextError, DiskError, WorkError
 from cxrtext.images.dicom.file import ALLOWED
 from cxrtext.images.source import quiet
+from cxrtext.pacs.dimse.association import silent_pynetdicom
 from cxrtext.pacs.dimse.port import AssociationPort
 from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.inbox.status import ListenerCounts
 from cxrtext.pacs.tls import OPENING_S
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ PORT = 11112
 SUCCESS, PROCESSING_FAILURE, OUT_OF_RESOURCES, CANNOT_UNDERSTAND = 0x0000, 0x0110, 0xA700, 0xC000
 """Statuses of C-STORE (PS3.4, B.2.3)."""
 
-_BEAT_S = 1.0
 _MESSAGES_WAITING = 4
 """Messages of a peer that wait at a time; we offer no asynchronous operations."""
 
@@ -72,10 +70,6 @@ class Listener:
         port: 0 takes a free one.
         tls: With it, connections are encrypted; it may ask for certificates of peers.
         say: Takes a line for the log; it holds nothing of an object.
-
-    Raises:
-        ConfigError: No peer is allowed, or a title is none.
-        WorkError: The port cannot be listened on.
     """
 
     def __init__(
@@ -94,11 +88,8 @@ class Listener:
             raise ConfigError("no peer may send: name their titles with --allow, or in peers.yaml")
         caps = caps or Caps()
         self._inbox, self._allowed, self._caps, self._say = inbox, dict(allowed), caps, say
-        self._counts = {"accepted": 0, "refused": 0, "cut": 0}
-        self._counts_lock = threading.Lock()
-        # Its log lines hold what was sent.
-        logging.getLogger("pynetdicom").setLevel(logging.CRITICAL + 1)
-        _config.LOG_HANDLER_LEVEL = "none"
+        self._counts = ListenerCounts(inbox, "dicom", lambda: self.associations)
+        silent_pynetdicom()
         try:
             self._ae = AE(ae_title=ae_title)
             self._ae.require_calling_aet = list(allowed)
@@ -116,8 +107,8 @@ class Listener:
             (evt.EVT_C_STORE, self._store),
             (evt.EVT_PDU_RECV, self._look_at_size),
             (evt.EVT_DIMSE_RECV, self._look_at_queue),
-            (evt.EVT_ACCEPTED, lambda _: self._count("accepted")),
-            (evt.EVT_ABORTED, lambda _: self._count("cut")),
+            (evt.EVT_ACCEPTED, lambda _: self._counts.add("accepted")),
+            (evt.EVT_ABORTED, lambda _: self._counts.add("cut")),
             (evt.EVT_REJECTED, self._refused),
         ]
         try:
@@ -130,16 +121,13 @@ class Listener:
                 f"{host}:{port}: {error.strerror}; is another listener running, or the port taken?"
             ) from None
         self.port = int(self._server.server_address[1])
-        self._threads = [
-            threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True),
-            threading.Thread(target=self._beat, daemon=True),
-        ]
-        self._ended, self._quiet = threading.Event(), ExitStack()
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        self._quiet = ExitStack()
 
     def __enter__(self) -> Self:
         self._quiet.enter_context(quiet())  # warnings hold what was sent, too
-        for thread in self._threads:
-            thread.start()
+        self._counts.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -147,14 +135,13 @@ class Listener:
 
     def close(self) -> None:
         """Take no more; what is under way is cut off, and not acknowledged."""
-        self._ended.set()
         self._server.shutdown()
         for association in self._ae.active_associations:
             with suppress(Exception):
                 association.abort()
         self._server.server_close()
-        for thread in self._threads:
-            thread.join(5)
+        self._thread.join(5)
+        self._counts.close()
         self._quiet.close()
 
     @property
@@ -194,7 +181,7 @@ class Listener:
             event.assoc.dul.event_queue.put("Evt19")  # it does not wait for answers: cut it off
 
     def _refused(self, event: "Event") -> None:
-        self._count("refused")
+        self._counts.add("refused")
         asked: Any = event.assoc.requestor.primitive
         calling = _title(asked and asked.calling_ae_title)
         called = _title(asked and asked.called_ae_title)
@@ -210,29 +197,11 @@ class Listener:
 
     def _not_taken(self, address: str, why: str) -> None:
         """A connection that did not come to ask for an association."""
-        self._count("refused")
+        self._counts.add("refused")
         self._say(f"connection from {address} refused: {why}")
 
     def _peer(self, event: "Event") -> str:
         return self._allowed[_title(event.assoc.requestor.ae_title)]
-
-    # --- what is counted ---
-
-    def _count(self, name: str) -> None:
-        with self._counts_lock:
-            self._counts[name] += 1
-
-    def _beat(self) -> None:
-        """Note what is counted, for the metrics of the server."""
-        before: tuple[int, ...] = ()
-        noted = -math.inf
-        while not self._ended.is_set():
-            now = (self.associations, *self._counts.values())
-            if now != before or time.monotonic() > noted + 30:
-                with suppress(CxrTextError):
-                    self._inbox.note_listener("dicom", *now)
-                    before, noted = now, time.monotonic()
-            self._ended.wait(_BEAT_S)
 
 
 def _title(value: str | None) -> str:

@@ -7,7 +7,6 @@ look at.  The connection lives on.  These acknowledgments of the original mode (
 whatever MSH-15 and MSH-16 ask for.
 """
 
-import math
 import re
 import secrets
 import socket
@@ -30,6 +29,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
 from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.inbox.status import ListenerCounts
 from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
 
 PORT = 2575
@@ -48,7 +48,6 @@ Code = Literal["AA", "AE", "AR"]
 """Of table 0008: accepted, in error, rejected."""
 _ERRORS = {"AE": b"207", "AR": b"200"}  # table 0357
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
-_BEAT_S = 1.0
 
 
 class _Header:
@@ -145,10 +144,6 @@ class MessageListener:
         charset: Of messages that name none, as MSH-18 has it, such as "8859/1"; "" for UTF-8.
         tls: With it, connections are encrypted; it may ask for certificates of senders.
         say: Takes a line for the log; it holds nothing of a message.
-
-    Raises:
-        ConfigError: The character set is not known.
-        WorkError: The port cannot be listened on.
     """
 
     def __init__(
@@ -168,7 +163,7 @@ class MessageListener:
         self._tls = tls
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
-        self._counts = {"accepted": 0, "refused": 0, "cut": 0}
+        self._counts = ListenerCounts(inbox, "hl7", lambda: len(self._open))
         listener = self
 
         class Handler(BaseRequestHandler):
@@ -190,14 +185,11 @@ class MessageListener:
             ) from None
         self.port = int(self._server.server_address[1])
         self._ended = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True),
-            threading.Thread(target=self._beat, daemon=True),
-        ]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._counts.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -213,8 +205,8 @@ class MessageListener:
         for connection in connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(5)
+        self._thread.join(5)
+        self._counts.close()
 
     # --- a connection, in a thread of its own ---
 
@@ -231,8 +223,7 @@ class MessageListener:
                 self._receive(secured, source)
         except RefusedError as error:
             if str(error):
-                with self._lock:
-                    self._counts["refused"] += 1
+                self._counts.add("refused")
                 self._say(f"connection from {address} refused: {error}")
 
     @contextmanager
@@ -243,7 +234,7 @@ class MessageListener:
             if len(self._open) >= MAX_CONNECTIONS:
                 raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
             self._open.add(connection)
-            self._counts["accepted"] += 1
+            self._counts.add("accepted")
         try:
             yield
         finally:
@@ -286,8 +277,7 @@ class MessageListener:
                 begun = time.monotonic()
 
     def _cut(self, source: str, why: str) -> None:
-        with self._lock:
-            self._counts["cut"] += 1
+        self._counts.add("cut")
         self._say(f"{source}: a connection {why}")
 
     def _take(self, message: bytes, source: str) -> bytes:
@@ -323,16 +313,3 @@ class MessageListener:
             self._say(f"{self._bad}: {error.strerror}; a bad message was not kept")
         self._say(f"{source}: a message was refused ({code}): it {why}; see {BAD}/{name}")
         return acknowledgment(message, code, why)
-
-    def _beat(self) -> None:
-        """Note what is counted, for the metrics of the server."""
-        before: tuple[int, ...] = ()
-        noted = -math.inf
-        while not self._ended.is_set():
-            with self._lock:
-                now = (len(self._open), *self._counts.values())
-            if now != before or time.monotonic() > noted + 30:
-                with suppress(CxrTextError):
-                    self._inbox.note_listener("hl7", *now)
-                    before, noted = now, time.monotonic()
-            self._ended.wait(_BEAT_S)

@@ -98,10 +98,6 @@ class Database:
 
     Args:
         path: The file, made when missing unless ``read_only``.
-
-    Raises:
-        CheckpointError: It is damaged, missing, or of another version.
-        WorkError: It cannot be opened.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:

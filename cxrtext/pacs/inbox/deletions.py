@@ -49,9 +49,6 @@ def take_deletions(
 
     Args:
         policies: What is done, by source; "note" of others.
-
-    Raises:
-        CxrTextError: The index cannot be written; nothing is noted.
     """
     asked = {entry.number: _read(entry) for entry in entries}
     named = {

@@ -102,7 +102,7 @@ Outcome = Callable[[Finishing], None]
 
 
 class Intake:
-    """Takes objects into an index.
+    """Takes objects into an index; what it raises leaves the entries to be taken again.
 
     Args:
         inbox: Where they wait.
@@ -119,10 +119,6 @@ class Intake:
 
         Of two that are the same object, have the same pixels, or are of one study under two
         patients, the later one is put back: what becomes of it depends on the first.
-
-        Raises:
-            CxrTextError: The index or a disk cannot be written; nothing is noted, and the entries
-                can be taken again.
         """
         outcomes: list[Outcome] = []
         found: list[_Found] = []

@@ -64,8 +64,8 @@ class Entry:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its file is what came, as far as its name says it."""
-        return "-" not in self.path.name or is_as_named(self.path)
+        """Whether its file is what came, as its name says it."""
+        return is_as_named(self.path)
 
 
 @dataclass(eq=False, slots=True)
@@ -84,10 +84,6 @@ class Inbox:
         folder: Made when missing, for its owner alone: what is received names patients.
         reserve: Bytes that are left free on its disk.
         max_waiting: Entries that may wait at a time.
-
-    Raises:
-        CheckpointError: The folder holds another thing, or is damaged.
-        WorkError: It cannot be written.
     """
 
     def __init__(

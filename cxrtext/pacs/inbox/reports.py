@@ -85,11 +85,7 @@ class ReportJoiner:
         self._inbox, self._service = inbox, service
 
     def join(self) -> int:
-        """Put what is new of reports into the index; gives how many studies changed.
-
-        Raises:
-            CxrTextError: The index cannot be written; nothing is noted, and it can be done again.
-        """
+        """Put what is new of reports into the index; gives how many studies changed."""
         with self._inbox.database.reading() as database:
             rows = database.execute(
                 f"SELECT {_COLUMNS}, joined FROM reports WHERE seen = 0 "  # noqa: S608

@@ -1,13 +1,61 @@
 """How an inbox does: what waits, since when, and what became of the rest.  Numbers alone."""
 
+import math
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from cxrtext.errors import CxrTextError
 from cxrtext.pacs.inbox.database import FILE, Database
+from cxrtext.pacs.inbox.queue import Inbox
 
 ALIVE_S = 65.0
 """How old the last sign of a listener may be; one is given every half minute."""
+_BEAT_S = 1.0
+
+
+class ListenerCounts:
+    """What a process that receives counts; a thread notes it in its inbox, for the metrics.
+
+    Args:
+        kind: "dicom" or "hl7".
+        open_now: Says how many associations or connections are open.
+    """
+
+    def __init__(self, inbox: Inbox, kind: str, open_now: Callable[[], int]) -> None:
+        self._inbox, self._kind, self._open_now = inbox, kind, open_now
+        self._counts = {"accepted": 0, "refused": 0, "cut": 0}
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._note, daemon=True)
+
+    def start(self) -> None:
+        """Note from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Note no more."""
+        self._ended.set()
+        self._thread.join(5)
+
+    def add(self, name: Literal["accepted", "refused", "cut"]) -> None:
+        """Count one more."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def _note(self) -> None:
+        before: tuple[int, ...] = ()
+        noted = -math.inf
+        while not self._ended.is_set():
+            now = (self._open_now(), *self._counts.values())
+            if now != before or time.monotonic() > noted + 30:
+                with suppress(CxrTextError):
+                    self._inbox.note_listener(self._kind, *now)
+                    before, noted = now, time.monotonic()
+            self._ended.wait(_BEAT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +83,7 @@ class InboxStatus:
 
 
 def read_status(folder: Path) -> InboxStatus:
-    """Look at an inbox; whoever receives or works is not kept waiting.
-
-    Raises:
-        CheckpointError: The folder is no inbox, or is damaged.
-        WorkError: It cannot be read now.
-    """
+    """Look at an inbox; whoever receives or works is not kept waiting."""
     database = Database(folder / FILE, read_only=True)
     try:
         with database.reading() as asked:

@@ -93,10 +93,6 @@ class Worker:
     Args:
         say: Takes a line for the log: numbers of entries, outcomes and reasons, nothing of what
             was sent.
-
-    Raises:
-        HeldError: Another process works on the inbox.
-        InputError: The index, the checkpoint or a setting is wrong.
     """
 
     def __init__(
@@ -154,11 +150,7 @@ class Worker:
             pass
 
     def step(self) -> bool:
-        """Take a batch in; False where nothing waits.
-
-        Raises:
-            CxrTextError: The index or a disk cannot be written; the entries wait on.
-        """
+        """Take a batch in; False where nothing waits."""
         entries = self._inbox.waiting(BATCH)
         if not entries:
             return self._joiner.join() > 0
@@ -291,12 +283,7 @@ def work(
     *,
     once: bool = False,
 ) -> None:
-    """Work on an inbox until it is to end; with ``once`` until nothing waits any more.
-
-    Raises:
-        HeldError: Another process works on the inbox.
-        InputError: The index, the checkpoint or a setting is wrong.
-    """
+    """Work on an inbox until it is to end; with ``once`` until nothing waits any more."""
     with Inbox(folder) as inbox, Worker(inbox, settings, say) as worker:
         if once:
             worker.drain()

@@ -37,12 +37,7 @@ class Finding:
 
 
 def read_and_find(service: Service, path: Path, sentence: str) -> tuple[Floats, Finding]:
-    """Read an image file and find a sentence in it; pixels are [1, H, W] in [0, 1].
-
-    Raises:
-        ImageError: The image cannot be read.
-        InputError: The sentence is empty or too long.
-    """
+    """Read an image file and find a sentence in it; pixels are [1, H, W] in [0, 1]."""
     pixels = service.read_file(path)
     return pixels, find(service, service.embed(pixels), sentence)
 

@@ -115,10 +115,6 @@ class ResultsFolder:
     Args:
         create: False to look only: a folder that holds no results is a DataError.
         compare: Whether to compare all rows with their sums, which reads them.
-
-    Raises:
-        DataError: The path is no folder of results.
-        DiskError: The disk is full, or cannot be written.
     """
 
     def __init__(self, path: Path, *, create: bool = True, compare: bool = True) -> None:

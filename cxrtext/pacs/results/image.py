@@ -89,11 +89,7 @@ class Source:
 
 
 def read_source(path: Path) -> Source:
-    """Read the header of an image.
-
-    Raises:
-        ImageError: It is no DICOM radiograph, or names no study; one line that quotes nothing.
-    """
+    """Read the header of an image."""
     name = shown(path)
     try:
         with quiet():

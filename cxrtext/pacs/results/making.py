@@ -55,11 +55,6 @@ def make_results(
         path: A DICOM radiograph.
         above: Where the probability is less, or there is none and this is above 0, nothing is made.
         ids: How the archive writes ids; as they are by default.
-
-    Raises:
-        ImageError: The image is no DICOM radiograph, or cannot be read.
-        InputError: The sentence is empty or too long.
-        UnavailableError: ``cxrtext[pacs]`` is not installed.
     """
     need("highdicom")
     check_sentence(sentence)

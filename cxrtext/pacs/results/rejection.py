@@ -31,9 +31,6 @@ def reject(
 
     Returns:
         The notes, new or there before; the results are noted as revoked.
-
-    Raises:
-        DataError: The file of a result is gone or changed, so that it cannot be named.
     """
     need("highdicom")
     groups: dict[tuple[str, ...], list[Kept]] = {}

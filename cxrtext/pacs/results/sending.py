@@ -43,11 +43,6 @@ def send_results(
     """Send results to a peer, and note in the folder that it has them.
 
     Whatever was sent before an error is noted; run again, it goes on from there.
-
-    Raises:
-        ConfigError: The peer is not opened for writing (``write: true``), or has no password.
-        DataError: The file of a result is gone or changed.
-        PeerError: The peer cannot be reached, or does not take an object.
     """
     peer.require_write()
     known = folder.sent_to(peer.name)

@@ -16,7 +16,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
 
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
@@ -33,7 +32,6 @@ from cxrtext.pacs.retrieval.objects import (
     TOO_LARGE,
     list_study,
     open_source,
-    refused_by_answer,
     take,
 )
 from cxrtext.pacs.retrieval.pull_state import FILE as PULL_STATE
@@ -49,14 +47,6 @@ FEW_GONE, GONE_SHARE = 20, 0.1
 """More deletions at once than these are not believed without being told to."""
 
 Say = Callable[[str], None]
-
-
-class Box(Protocol):
-    """Where objects and deletions are put; `Inbox` is one."""
-
-    def put(self, source: str, data: Any, what: Any = "object") -> int:
-        """Keep something durably."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +84,7 @@ class Follower:
         self,
         peer: Peer,
         source: Source,
-        box: Box,
+        box: Inbox,
         state: FollowState,
         options: FollowOptions,
         scratch: Path,
@@ -121,9 +111,6 @@ class Follower:
 
         Returns:
             Whether the list has a gap, so that the days are to be compared.
-
-        Raises:
-            PeerError: There is no answer that can be used.
         """
         assert self._list is not None  # noqa: S101 - for mypy: has_changes says so
         known = self._state.fact("sequence")
@@ -162,11 +149,7 @@ class Follower:
                         self._state.pend([study])
 
     def compare(self) -> None:
-        """Compare the days with what is known: what is new, corrected, and gone.
-
-        Raises:
-            PeerError: There is no answer that can be used; the rest is compared the next time.
-        """
+        """Compare the days with what is known: what is new, corrected, and gone."""
         first = date.fromisoformat(self._state.fact("first"))
         last = date.today() + timedelta(days=1)
         day = max(first, last - timedelta(days=self._options.days))
@@ -272,7 +255,7 @@ class Follower:
         again = self._state.is_renewed(instance.instance)
         if same and not again and known is not None and known.state in ("entered", "left"):
             return
-        left = refused_by_answer(instance)
+        left = instance.decide().refused
         if not left:
             path = self._scratch / "object.dcm"
             try:
@@ -364,11 +347,6 @@ def follow_peer(
     Args:
         folder: The inbox; what is known of the peer is kept in it, too.
         say: Told of what there is to know, in a line without a name.
-
-    Raises:
-        ConfigError: The peer or the options are wrong.
-        PeerError: The peer denies access; with ``once``, whatever is wrong with it.
-        WorkError: Another process follows the same peer.
     """
     throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"

@@ -11,7 +11,7 @@ from cxrtext.pacs.state_file import StateFile
 
 VERSION = 1
 
-SeenState = Literal["entered", "left", "failed", "gone"]
+SeenState = Literal["entered", "left", "gone"]
 
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -43,12 +43,7 @@ class Seen:
 
 
 class FollowState(StateFile):
-    """The state of following one peer; of one thread.
-
-    Raises:
-        DataError: The file is something else, or damaged.
-        WorkError: It cannot be read or written.
-    """
+    """The state of following one peer; of one thread."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA, VERSION, mend="move it away")

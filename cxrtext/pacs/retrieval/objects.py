@@ -69,9 +69,6 @@ def list_study(source: Source, study: str, counted: str = "") -> Listed:
 
     Args:
         counted: How many the peer says that it has; "" where it does not say.
-
-    Raises:
-        PeerError: There is no answer that can be used.
     """
     listed = Listed((), 0)
     for _ in range(2):
@@ -92,12 +89,6 @@ def list_study(source: Source, study: str, counted: str = "") -> Listed:
     return listed
 
 
-def refused_by_answer(instance: Instance) -> str:
-    """Why an instance may not enter by what the peer says of it; "" where it may."""
-    decision = instance.decide()
-    return decision.refused
-
-
 def require_space(folder: Path) -> None:
     """Stop before a disk is full (DiskError)."""
     free = shutil.disk_usage(folder).free
@@ -109,12 +100,7 @@ def require_space(folder: Path) -> None:
 
 
 def take(source: Source, instance: Instance, path: Path) -> Taken:
-    """Fetch an object into a file, whole or not at all.
-
-    Raises:
-        PeerError: It did not come, or another one did.
-        DiskError: The disk is full.
-    """
+    """Fetch an object into a file, whole or not at all."""
     require_space(path.parent)
     left = ""
     try:

@@ -25,7 +25,6 @@ from cxrtext.pacs.retrieval.objects import (
     Taken,
     list_study,
     open_source,
-    refused_by_answer,
     require_space,
     take,
 )
@@ -88,10 +87,6 @@ class PullSummary:
         return line
 
 
-def _nothing(_title: str, _done: int, _total: int, _unit: str) -> None:
-    pass
-
-
 @dataclass
 class _Run:
     peer: Peer
@@ -107,7 +102,7 @@ def pull_archive(
     peer: Peer,
     out: Path,
     options: PullOptions,
-    show: Show = _nothing,
+    show: Show = lambda *_: None,
     say: Callable[[str], None] = lambda _line: None,
 ) -> PullSummary:
     """Pull the radiographs of a peer into ``out/images``, with what is known in ``pull.sqlite``.
@@ -115,11 +110,6 @@ def pull_archive(
     Args:
         show: Told of progress: title, done, total, unit.
         say: Told of what there is to know meanwhile, in a line.
-
-    Raises:
-        ConfigError: The options, the peer or the folder are wrong.
-        PeerError: The peer denies access, or stays away.
-        DiskError: The disk is full.
     """
     if options.first > options.last:
         raise ConfigError(f"--from {options.first} is after --to {options.last}; exchange them")
@@ -204,10 +194,10 @@ def _list(run: _Run) -> None:
     def ask(said: tuple[str, str]) -> Listed | PeerError:
         return _told(lambda: run.retrying.patiently(lambda: list_study(run.source, *said)))
 
-    while studies := run.state.studies_in("found", BATCH):
+    while studies := run.state.studies_found(BATCH):
         for (study, counted), found in run.retrying.each(studies, ask):
             if isinstance(found, PeerError):
-                run.state.fail_study(study, "aside", found.what)
+                run.state.set_aside(study, found.what)
             else:
                 fault = FEWER if found.is_short_of(counted) else ""
                 run.state.list_study(study, map(_row, found.instances), found.unusable, fault)
@@ -226,7 +216,7 @@ def _told(ask: Callable[[], Answer]) -> Answer | PeerError:
 
 
 def _row(instance: Instance) -> Row:
-    left = refused_by_answer(instance)
+    left = instance.decide().refused
     return Row(
         instance.instance,
         instance.study,
@@ -260,7 +250,7 @@ def _fetch_found(run: _Run) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         return _told(lambda: run.retrying.patiently(lambda: take(run.source, instance, path)))
 
-    while rows := run.state.instances_in("found", BATCH):
+    while rows := run.state.instances_found(BATCH):
         for row, taken in run.retrying.each(rows, fetch):
             _settle(run.state, row, taken)
             done += 1

@@ -51,10 +51,7 @@ class Row:
     series: str
     state: FetchState
     reason: str = ""
-    attempts: int = 0
     file: str = ""
-    digest: str = ""
-    size: int = 0
     header: str = ""  # fingerprint of what the peer says of it
 
 
@@ -63,10 +60,6 @@ class State(StateFile):
 
     Args:
         path: The file, made when missing, for its owner alone; None keeps it in memory.
-
-    Raises:
-        DataError: The file is something else, or damaged.
-        WorkError: It cannot be read or written.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -125,14 +118,12 @@ class State(StateFile):
 
     # --- studies ---
 
-    def studies_in(self, state: str, limit: int) -> list[tuple[str, str]]:
-        """Studies that are not listed yet ("found"), wait for another try, or failed.
-
-        Returns:
-            The UID of each, and how many objects the peer counts in it.
-        """
-        query = "SELECT study, counted FROM studies WHERE state = ? ORDER BY day, study LIMIT ?"
-        return [(study, counted) for study, counted in self._rows(query, state, limit)]
+    def studies_found(self, limit: int) -> list[tuple[str, str]]:
+        """Studies that are not listed yet: UID, and how many objects the peer counts in each."""
+        query = (
+            "SELECT study, counted FROM studies WHERE state = 'found' ORDER BY day, study LIMIT ?"
+        )
+        return [(study, counted) for study, counted in self._rows(query, limit)]
 
     def list_study(self, study: str, rows: Iterable[Row], unusable: int, fault: str = "") -> None:
         """Note the instances of a study; what is known of one already stays.
@@ -154,11 +145,12 @@ class State(StateFile):
                 ("aside" if fault else "listed", fault, unusable, study),
             )
 
-    def fail_study(self, study: str, state: FetchState, reason: str) -> None:
-        """Note that a study could not be listed: for now ("aside"), or in this run ("failed")."""
+    def set_aside(self, study: str, reason: str) -> None:
+        """Note that a study could not be listed for now."""
         self._change(
-            "UPDATE studies SET state = ?, attempts = attempts + 1, reason = ? WHERE study = ?",
-            *(state, reason, study),
+            "UPDATE studies SET state = 'aside', attempts = attempts + 1, reason = ? "
+            "WHERE study = ?",
+            *(reason, study),
         )
 
     def retry(self, *states: FetchState) -> int:
@@ -177,13 +169,13 @@ class State(StateFile):
 
     # --- instances ---
 
-    def instances_in(self, state: FetchState, limit: int) -> list[Row]:
-        """Instances in a state, study by study."""
+    def instances_found(self, limit: int) -> list[Row]:
+        """Instances that wait to be fetched, study by study."""
         rows = self._rows(
-            "SELECT i.instance, i.study, i.series, i.state, i.reason, i.attempts, i.file, "
-            "i.digest, i.bytes, i.header FROM instances i JOIN studies s USING (study) "
-            "WHERE i.state = ? ORDER BY s.day, i.study, i.series, i.instance LIMIT ?",
-            *(state, limit),
+            "SELECT i.instance, i.study, i.series, i.state, i.reason, i.file, i.header "
+            "FROM instances i JOIN studies s USING (study) "
+            "WHERE i.state = 'found' ORDER BY s.day, i.study, i.series, i.instance LIMIT ?",
+            limit,
         )
         return [Row(*row) for row in rows]  # type: ignore[arg-type]
 

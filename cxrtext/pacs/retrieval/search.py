@@ -22,17 +22,11 @@ class Search:
     """What was found by a question and its parts."""
 
     studies: dict[str, Described] = field(default_factory=dict)  # by UID
-    unusable: int = 0  # rows whose UID is none
-    outside: int = 0  # rows of another day or accession number than asked for
     cut: bool = False  # the peer has more than it can be brought to give
 
 
 def search(source: Source, question: Question) -> Search:
-    """Ask for all studies of a question.
-
-    Raises:
-        PeerError: There is no answer that can be used.
-    """
+    """Ask for all studies of a question."""
     found = Search()
     first = _ask(source, question, found)
     if not _may_be_cut(first):
@@ -55,18 +49,11 @@ def _uids(*answers: Studies) -> set[str]:
 def _ask(source: Source, question: Question, found: Search) -> Studies:
     answer = source.studies(question)
     for row in answer.rows:
-        _take(row, question, found)
+        uid = row.first("StudyInstanceUID")
+        said = row.first("StudyDate"), row.first("AccessionNumber")
+        if is_uid(uid) and _asked_for(question, *said):
+            found.studies.setdefault(uid, row)
     return answer
-
-
-def _take(row: Described, question: Question, found: Search) -> None:
-    uid = row.first("StudyInstanceUID")
-    if not is_uid(uid):
-        found.unusable += 1
-    elif not _asked_for(question, row.first("StudyDate"), row.first("AccessionNumber")):
-        found.outside += 1
-    else:
-        found.studies.setdefault(uid, row)
 
 
 def _asked_for(question: Question, day: str, accession: str) -> bool:
@@ -126,7 +113,5 @@ def merged(searches: Iterable[Search]) -> Search:
     found = Search()
     for one in searches:
         found.studies = {**one.studies, **found.studies}
-        found.unusable += one.unusable
-        found.outside += one.outside
         found.cut |= one.cut
     return found
