@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +19,9 @@ from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
+from cxrtext_api.observe.metrics import Metrics
+from cxrtext_api.runtime.engine import Engine
+from cxrtext_api.runtime.scope import RequestScope
 from cxrtext_api.settings import Settings
 from tests.waiting import until
 
@@ -91,6 +94,28 @@ def client_without_index(model: ImageTextModel) -> Iterator[TestClient]:
 def serve() -> Serve:
     """:func:`serving`, for settings or a service of the test's own."""
     return serving
+
+
+@contextmanager
+def engine_of(limit: int = 100, metrics: Metrics | None = None) -> Iterator[Engine]:
+    """A model's thread, which ends."""
+    engine = Engine(limit, metrics or Metrics())
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+async def asked(
+    run: Callable[..., Awaitable[Any]],
+    *given: Any,
+    seconds: float = 60,
+    receive: Any = None,
+    **options: Any,
+) -> Any:
+    """What a request of its own gets."""
+    with RequestScope(seconds, receive) as scope:
+        return await run(scope, *given, **options)
 
 
 def grey_picture(height: int = 96, width: int = 80) -> NDArray[np.uint8]:

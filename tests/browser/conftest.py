@@ -161,14 +161,43 @@ def page(watched: Watched) -> Any:
 
 @pytest.fixture
 def visit(page: Any, url: str) -> Open:
-    """Open the server's page at a place, and wait until it is ready."""
+    """Open the server's page at a place, and wait until it is ready and something is there."""
 
-    def opened(place: str = "", address: str = "") -> Any:
+    def opened(place: str = "", address: str = "", wait: str = "body") -> Any:
         page.goto(f"{address or url}/{place}")
         page.wait_for_selector("body[data-state=ready]")
+        page.wait_for_selector(wait)
         return page
 
     return opened
+
+
+@pytest.fixture
+def change(page: Any) -> Callable[[Any, Callable[[Any], None]], None]:
+    """Lets answers of some addresses come changed."""
+
+    def changing(addresses: Any, edit: Callable[[Any], None]) -> None:
+        def changed(route: Any) -> None:
+            answer = route.fetch()
+            found = answer.json()
+            edit(found)
+            route.fulfill(response=answer, json=found)
+
+        page.route(addresses, changed)
+
+    return changing
+
+
+def file_of(data: bytes, name: str = "a.png", kind: str = "image/png") -> dict[str, Any]:
+    """A file as a user chooses it."""
+    return {"name": name, "mimeType": kind, "buffer": data}
+
+
+def locate(page: Any, sentence: str) -> None:
+    """Ask where a sentence is, and wait for the answer."""
+    page.fill("#sentence", sentence)
+    page.press("#sentence", "Enter")
+    page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
 
 
 @pytest.fixture(scope="session")

@@ -60,8 +60,7 @@ def test_who_opens_by_keyboard_stays_in_the_strip(visit: Any) -> None:
 
 
 def test_keys_that_are_typed_are_text(visit: Any) -> None:
-    page = visit(READ)
-    page.wait_for_selector("#overlay:not(.idle)")
+    page = visit(READ, wait="#overlay:not(.idle)")
     page.click("#tab-locate")
     page.fill("#sentence", "")
     page.focus("#sentence")

@@ -7,6 +7,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from tests.browser.conftest import file_of
+
 QUERY = "Left pleural effusion."
 ASKED = f"#/search?query={QUERY}"
 READ = "#/read?image=images/s25.png"
@@ -23,8 +25,7 @@ def press_slowly(page: Any, selector: str) -> None:
 
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)])
 def test_a_typed_filter_does_not_move_what_is_pressed(visit: Any, size: tuple[int, int]) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.fill("#where", "age >= 80 and age < 84")
     page.locator("#search-form button[type=submit]").scroll_into_view_if_needed()
@@ -36,8 +37,7 @@ def test_a_typed_filter_does_not_move_what_is_pressed(visit: Any, size: tuple[in
 
 def test_a_wrong_filter_is_told_by_the_first_press(visit: Any, watched: Any) -> None:
     watched.forgiven = {422}
-    page = visit(f"{ASKED}&where=age >= 80 and age < 84")
-    page.wait_for_selector("#results .pick")
+    page = visit(f"{ASKED}&where=age >= 80 and age < 84", wait="#results .pick")
     assert page.locator(".filter").count() == 2
     page.fill("#where", "age >> 80")
     page.focus("#where")
@@ -48,8 +48,7 @@ def test_a_wrong_filter_is_told_by_the_first_press(visit: Any, watched: Any) -> 
 
 
 def test_results_of_another_question_are_marked(visit: Any) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     assert not page.is_visible("#found-stale")
     page.fill("#where", "age > 60")
     assert page.inner_text("#found-stale") == "These answer the former question."
@@ -63,8 +62,7 @@ def test_results_of_another_question_are_marked(visit: Any) -> None:
 
 
 def test_a_press_on_a_finding_is_not_lost_to_an_answer(visit: Any) -> None:
-    page = visit(READ)
-    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    page = visit(READ, wait="#findings[aria-busy=false] .finding")
     page.click("#edit-prompts")
     first = "#findings .prompts >> nth=0 >> textarea >> nth=0"
     page.fill(first, "Right pneumothorax.")
@@ -108,15 +106,12 @@ def test_a_slider_that_is_held_is_not_replaced(visit: Any) -> None:
 
 def test_an_upload_that_fails_leaves_no_former_image(visit: Any, watched: Any, png: bytes) -> None:
     watched.forgiven = {422}
-    page = visit(READ)
-    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    page = visit(READ, wait="#findings[aria-busy=false] .finding")
     page.click("#tab-locate")
     page.fill("#sentence", QUERY)
     page.press("#sentence", "Enter")
     page.wait_for_selector("#locate-result .result")
-    page.set_input_files(
-        "#file", files=[{"name": "a.txt", "mimeType": "text/plain", "buffer": b"text"}]
-    )
+    page.set_input_files("#file", files=[file_of(b"text", "a.txt", "text/plain")])
     page.wait_for_selector("#alert:not([hidden])")
     assert page.locator("#empty-title").inner_text() == "a.txt could not be opened"
     assert page.text_content("#image-note") == ""
@@ -132,15 +127,14 @@ def test_an_upload_that_fails_leaves_no_former_image(visit: Any, watched: Any, p
         assert "s25" not in panel
         assert "alibrated" not in panel
     page.click("#tab-findings")
-    page.set_input_files("#file", files=[{"name": "b.png", "mimeType": "image/png", "buffer": png}])
+    page.set_input_files("#file", files=[file_of(png, "b.png")])
     page.wait_for_selector("#findings[aria-busy=false] .finding")
     assert page.text_content("#image-note") == "b.png"
 
 
 def test_findings_that_cannot_be_had_leave_none_of_another_image(visit: Any, watched: Any) -> None:
     watched.forgiven = {500}
-    page = visit(READ)
-    page.wait_for_selector("#findings[aria-busy=false] .finding")
+    page = visit(READ, wait="#findings[aria-busy=false] .finding")
     assert page.is_visible("#calibration")
     page.route("**/v1/classify", lambda route: route.fulfill(status=500, json={"detail": "No."}))
     page.click("#filmstrip .film >> nth=0")
@@ -184,8 +178,7 @@ def big_table(images: int) -> str:
 
 
 def test_every_hit_is_exported(visit: Any, url: str) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     rows = list(csv.DictReader(io.StringIO(exported(page), newline="")))
     answer = httpx.post(f"{url}/v1/search", data={"query": QUERY, "k": 1000}, timeout=600).json()
     assert [row["image"] for row in rows] == [hit["image_id"] for hit in answer["images"]]
@@ -194,8 +187,7 @@ def test_every_hit_is_exported(visit: Any, url: str) -> None:
 
 
 def test_a_long_export_is_whole(visit: Any) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     table = big_table(25_000)
     answer = {"status": 200, "headers": {"X-Total": "25000", "Content-Type": "text/csv"}}
     page.route("**/v1/search/export", lambda route: route.fulfill(**answer, body=table))
@@ -206,8 +198,7 @@ def test_a_long_export_is_whole(visit: Any) -> None:
 def test_an_export_that_was_broken_off_is_told_and_not_saved(
     visit: Any, watched: Any, lines: int
 ) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     table = big_table(lines) + f"# broken off after {lines} of 25000 images\r\n"
     answer = {"status": 200, "headers": {"X-Total": "25000", "Content-Type": "text/csv"}}
     page.route("**/v1/search/export", lambda route: route.fulfill(**answer, body=table))
@@ -221,8 +212,7 @@ def test_an_export_that_was_broken_off_is_told_and_not_saved(
 
 
 def test_an_export_can_be_cancelled(visit: Any, watched: Any) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     held: list[Any] = []
     page.route("**/v1/search/export", lambda route: held.append(route))
     page.click("#export-all")
@@ -337,8 +327,7 @@ def test_controls_can_be_read_in_every_state(visit: Any, context: Any, theme: st
 
 
 def test_scrolling_to_more_does_not_move_it(visit: Any) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     page.wait_for_selector("#found[aria-busy=false]")
     places = page.evaluate("""async () => {
       const more = document.getElementById("more");

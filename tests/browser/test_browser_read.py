@@ -6,6 +6,8 @@ from urllib.parse import unquote
 import httpx2 as httpx
 import pytest
 
+from tests.browser.conftest import file_of, locate
+
 IMAGE = "images/s25.png"
 PAYLOAD = '<img src=x onerror="window.owned=1"> effusion <script>window.owned=1</script>'
 READ = f"#/read?image={IMAGE}"
@@ -58,9 +60,7 @@ def as_shown(answer: Any) -> list[str]:
 
 def find(page: Any, sentence: str) -> str:
     """Ask where a sentence is; gives what is then shown."""
-    page.fill("#sentence", sentence)
-    page.press("#sentence", "Enter")
-    page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+    locate(page, sentence)
     return picture(page)
 
 
@@ -79,8 +79,7 @@ def test_an_image_of_the_archive_is_opened(visit: Any, url: str) -> None:
 
 
 def test_the_heatmap_is_what_the_api_says(visit: Any, url: str) -> None:
-    page = visit(READ)
-    page.wait_for_selector("#findings .finding")
+    page = visit(READ, wait="#findings .finding")
     plain = picture(page)
     page.click("#tab-locate")
     one = find(page, "Left pleural effusion.")
@@ -128,8 +127,7 @@ def test_the_threshold_of_the_boxes_can_be_moved(visit: Any, url: str) -> None:
 
 
 def test_window_level_zoom_and_invert_by_keyboard_and_mouse(visit: Any) -> None:
-    page = visit(READ)
-    page.wait_for_selector("#findings .finding")
+    page = visit(READ, wait="#findings .finding")
     whole, grey = picture(page), brightness(page)
     page.focus("#stage")
     page.keyboard.press("i")
@@ -221,8 +219,7 @@ def test_a_file_is_opened_dropped_and_its_name_stays_text(
     visit: Any, watched: Any, png: bytes
 ) -> None:
     page = visit()
-    file = {"name": PAYLOAD, "mimeType": "image/png", "buffer": png}
-    page.set_input_files("#file", files=[file])
+    page.set_input_files("#file", files=[file_of(png, PAYLOAD)])
     page.wait_for_selector("#findings .finding")
     assert page.text_content("#image-note") == PAYLOAD
     page.click("#tab-locate")
@@ -244,9 +241,7 @@ def test_a_file_is_opened_dropped_and_its_name_stays_text(
     page.wait_for_selector("#image-note:text-is('dropped.png')")
 
     watched.forgiven = {422}
-    page.set_input_files(
-        "#file", files=[{"name": "a.txt", "mimeType": "text/plain", "buffer": b"text"}]
-    )
+    page.set_input_files("#file", files=[file_of(b"text", "a.txt", "text/plain")])
     page.wait_for_selector("#alert:not([hidden])")
     assert "PNG, JPEG or DICOM" in page.text_content("#alert-text")
     assert "Request " in page.text_content(".request-id")

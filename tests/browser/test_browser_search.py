@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx2 as httpx
 
+from tests.browser.conftest import file_of
+
 QUERY = "Left pleural effusion."
 ASKED = f"#/search?query={QUERY}"
 
@@ -123,8 +125,7 @@ def test_a_wrong_filter_is_told_with_the_request(visit: Any, watched: Any) -> No
 
 
 def test_a_cohort_is_selected_and_saved(visit: Any, url: str) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     ids = shown(page)
     assert page.is_disabled("#export-selected")
     page.click("#results .pick >> nth=1")
@@ -165,8 +166,7 @@ def test_a_table_runs_nothing_in_a_spreadsheet(visit: Any) -> None:
 
 
 def test_a_map_is_shown_while_a_result_is_looked_at(visit: Any) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     asked = requests_for(page, "ground")
     page.focus("#results .pick >> nth=0")
     page.wait_for_selector("#results .card >> nth=0 >> .heat")
@@ -180,8 +180,7 @@ def test_a_map_is_shown_while_a_result_is_looked_at(visit: Any) -> None:
 
 
 def test_images_like_an_image_and_both(visit: Any, url: str, png: bytes) -> None:
-    page = visit(ASKED)
-    page.wait_for_selector("#results .pick")
+    page = visit(ASKED, wait="#results .pick")
     first = shown(page)[0]
     page.click("#results .card-actions >> nth=0 >> text=More like this")
     page.wait_for_function("location.hash.includes('image=')")
@@ -197,8 +196,7 @@ def test_images_like_an_image_and_both(visit: Any, url: str, png: bytes) -> None
     assert shown(page) == found(both)
     assert first not in shown(page)
     page.click("#clear-search")
-    file = {"name": "mine.png", "mimeType": "image/png", "buffer": png}
-    page.set_input_files("#like-file", files=[file])
+    page.set_input_files("#like-file", files=[file_of(png, "mine.png")])
     page.wait_for_selector("#results .pick")
     assert page.text_content("#like-name") == "mine.png"
     assert "mine" not in page.evaluate("location.hash")
@@ -225,8 +223,7 @@ def test_sentences_are_found(visit: Any) -> None:
 
 
 def test_the_lift_of_a_sentence_is_called_so(visit: Any) -> None:
-    page = visit("#/search?target=sentences&image=images/s25.png")
-    page.wait_for_selector("#results .line")
+    page = visit("#/search?target=sentences&image=images/s25.png", wait="#results .line")
     for number in page.locator("#results .line > .number").all_text_contents():
         assert re.fullmatch(r"lift −?\d+\.\d", number)
 

@@ -8,6 +8,7 @@ from cxrtext.evaluation.classification.calibration import (
     prompts_digest,
 )
 from cxrtext.service import Service
+from tests.browser.conftest import file_of
 
 PAYLOAD = '<img src=x onerror="window.owned=1">\'"><script>window.owned=1</script>'
 VIEWS = ["#/read?image=images/s25.png&say=Left effusion.", "#/search?query=Effusion.", "#/about"]
@@ -72,8 +73,7 @@ def test_without_an_index_files_can_be_read(
     page.goto(guarded_url)
     page.wait_for_selector("body[data-state=ready]")
     assert not page.is_visible("#archive")
-    file = {"name": "a.png", "mimeType": "image/png", "buffer": png}
-    page.set_input_files("#file", files=[file])
+    page.set_input_files("#file", files=[file_of(png)])
     page.wait_for_selector("#findings .finding")
     page.click("#nav-search")
     page.wait_for_selector("#search-none:visible")
@@ -116,9 +116,7 @@ def test_only_a_file_is_asked_as_one(page: Any, visit: Any, png: bytes) -> None:
         page.click("#filmstrip .film >> nth=0")
     page.wait_for_selector("#findings .finding")
     with page.expect_request("**/v1/classify") as new:
-        page.set_input_files(
-            "#file", files=[{"name": "a.png", "mimeType": "image/png", "buffer": png}]
-        )
+        page.set_input_files("#file", files=[file_of(png)])
     page.wait_for_selector("#findings .finding")
     kinds = [one.value.headers["content-type"].partition(";")[0] for one in (known, new)]
     assert kinds == ["application/x-www-form-urlencoded", "multipart/form-data"]

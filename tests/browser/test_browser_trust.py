@@ -16,6 +16,7 @@ from cxrtext.evaluation.classification.calibration import (
 )
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
+from tests.browser.conftest import locate
 
 IMAGE = "#/read?image=images/s25.png"
 UNLIKE = "This image is unlike those the model was trained on; its answers mean little."
@@ -92,9 +93,7 @@ def test_a_sentence_that_names_a_finding_says_how_well_that_is_detected(visit: A
     page.click("#tab-locate")
     said = {}
     for sentence in ("Pulmonary edema", "Edema on the left.", "A fracture."):
-        page.fill("#sentence", sentence)
-        page.press("#sentence", "Enter")
-        page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+        locate(page, sentence)
         said[sentence] = page.text_content("#locate-result .quality")
     assert list(said.values()) == [
         "AUC .95 (.91–.98)",
@@ -104,39 +103,31 @@ def test_a_sentence_that_names_a_finding_says_how_well_that_is_detected(visit: A
 
 
 @pytest.mark.usefixtures("calibrated")
-def test_a_finding_is_named_by_whole_words(page: Any, visit: Any) -> None:
-    def more(route: Any) -> None:
-        answer = route.fetch()
-        found = answer.json()
+def test_a_finding_is_named_by_whole_words(change: Any, visit: Any) -> None:
+    def more(found: Any) -> None:
         nothing: dict[str, list[str]] = {"positive": [], "negative": []}
         found["prompts"] = {"Mass": nothing, "Effusion": nothing, **found["prompts"]}
         measured = found["evaluated"]["findings"]
         measured["Mass"] = measured["Effusion"] = measured["Pneumonia"]
-        route.fulfill(response=answer, json=found)
 
-    page.route("**/v1/model", more)
-    _shown(visit(IMAGE))
+    change("**/v1/model", more)
+    page = _shown(visit(IMAGE))
     page.click("#tab-locate")
     for sentence, named in {
         "Massive pleural effusion.": "as evaluated, Pleural Effusion: AUC .95 (.91–.98)",
         "A mass, or two.": "as evaluated, Mass: near chance, AUC .55",
         "Biomass. Massé.": "not evaluated",
     }.items():
-        page.fill("#sentence", sentence)
-        page.press("#sentence", "Enter")
-        page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+        locate(page, sentence)
         assert page.text_content("#locate-result .quality") == named
 
 
-def test_a_lateral_view_has_no_sides(page: Any, visit: Any) -> None:
-    def turned(route: Any) -> None:
-        answer = route.fetch()
-        found = answer.json()
-        found["metadata"]["view"] = "Lateral"
-        route.fulfill(response=answer, json=found)
-
-    page.route(re.compile(r"/v1/images/images/s25\.png$"), turned)
-    _shown(visit(IMAGE))
+def test_a_lateral_view_has_no_sides(change: Any, visit: Any) -> None:
+    lateral = {"view": "Lateral"}
+    change(
+        re.compile(r"/v1/images/images/s25\.png$"), lambda found: found["metadata"].update(lateral)
+    )
+    page = _shown(visit(IMAGE))
     assert page.locator("#stage.open").count() == 1
     assert page.locator("#stage .side:visible").count() == 0
 
@@ -170,9 +161,7 @@ def test_a_sentence_of_other_words_is_said_to_be_one(visit: Any) -> None:
     page = _shown(visit(IMAGE))
     page.click("#tab-locate")
     for sentence, odd in (("Left pleural effusion.", 0), ("asdf qwerty", 1)):
-        page.fill("#sentence", sentence)
-        page.press("#sentence", "Enter")
-        page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
+        locate(page, sentence)
         assert page.locator("#locate-result .sentence-unlike").count() == odd
     page.click("#tab-report")
     page.fill("#report", "FINDINGS: Left pleural effusion. The stock market fell.")
@@ -181,23 +170,15 @@ def test_a_sentence_of_other_words_is_said_to_be_one(visit: Any) -> None:
     odd = page.locator("#verified .checked:has(.sentence-unlike)")
     assert odd.count() == 1
     assert "stock market" in odd.text_content()
-    page = visit("#/search?query=asdf+qwerty")
-    page.wait_for_selector("#found-warning:visible")
+    page = visit("#/search?query=asdf+qwerty", wait="#found-warning:visible")
     assert "resembles nothing" in page.text_content("#found-warning")
 
 
-def test_where_nothing_stands_out_there_is_no_color(visit: Any) -> None:
+def test_where_nothing_stands_out_there_is_no_color(change: Any, visit: Any) -> None:
     """The scale is the sentence's own: an answer whose grid stays below it is not painted."""
-    page = visit(IMAGE)
-
-    def lower(route: Any) -> None:
-        answer = route.fetch()
-        found = answer.json()
-        found["limits"], found["stands_out"] = [0.98, 0.99], False
-        route.fulfill(response=answer, json=found)
-
-    page.route("**/v1/ground", lower)
-    _shown(page)
+    lower = {"limits": [0.98, 0.99], "stands_out": False}
+    change("**/v1/ground", lambda found: found.update(lower))
+    page = _shown(visit(IMAGE))
     page.click("#toggle-boxes", force=True) if page.is_visible("#toggle-boxes") else None
     page.click("#tab-locate")
     page.fill("#sentence", "Left pleural effusion.")
@@ -211,25 +192,17 @@ def test_where_nothing_stands_out_there_is_no_color(visit: Any) -> None:
     page.click("#toggle-heat")
     page.wait_for_timeout(100)
     assert page.evaluate(read) == shown  # the heat that is taken away was none
-    page.unroute("**/v1/ground")
 
 
-def test_a_found_image_that_is_unlike_is_marked(visit: Any) -> None:
-    page = visit()
-
-    def change(route: Any) -> None:
-        answer = route.fetch()
-        found = answer.json()
+def test_a_found_image_that_is_unlike_is_marked(change: Any, visit: Any) -> None:
+    def mark(found: Any) -> None:
         for hit, unlike in zip(found["images"], (0.9, 1.2, None), strict=False):
             hit["unlike"] = unlike
-        route.fulfill(response=answer, json=found)
 
-    page.route("**/v1/search", change)
-    page = visit("#/search?query=Left+effusion")
-    page.wait_for_selector("#results .pick >> nth=3")
+    change("**/v1/search", mark)
+    page = visit("#/search?query=Left+effusion", wait="#results .pick >> nth=3")
     marked = [pick.locator(".card-unlike").count() for pick in page.locator(".pick").all()[:3]]
     assert marked == [0, 1, 0]
-    page.unroute("**/v1/search")
 
 
 def test_where_the_checkpoint_does_not_say_the_page_says_so(visit: Any, service: Service) -> None:

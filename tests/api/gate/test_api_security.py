@@ -134,21 +134,45 @@ def test_connections_are_bounded(service: Service) -> None:
 
 
 def test_every_answer_has_the_headers(client: TestClient) -> None:
-    for path in ("/", "/healthz", "/v1/model", "/v1/none", "/metrics", "/web/none.js"):
+    for path in (
+        "/",
+        "/docs",
+        "/healthz",
+        "/readyz",
+        "/v1/model",
+        "/v1/none",
+        "/metrics",
+        "/web/x.js",
+    ):
         response = client.get(path)
         for name, value in SECURITY_HEADERS.items():
             assert response.headers[name] == value, path
         private = path.startswith(("/v1", "/metrics"))
         assert response.headers["cache-control"] == ("no-store" if private else "no-cache")
         assert "server" not in response.headers
-    assert "unsafe" not in SECURITY_HEADERS["Content-Security-Policy"]
+        assert not [name for name in response.headers if name.startswith("access-control")]
+    assert SECURITY_HEADERS["X-Content-Type-Options"] == "nosniff"
+    assert SECURITY_HEADERS["Referrer-Policy"] == "no-referrer"
+    assert SECURITY_HEADERS["X-Frame-Options"] == "DENY"
+    parts = SECURITY_HEADERS["Content-Security-Policy"].split(";")
+    policy = dict(part.strip().split(" ", 1) for part in parts)
+    assert "unsafe" not in str(policy)
+    assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["img-src"] == "'self' blob: data:"
 
 
 def test_no_other_site_is_let_in_unless_it_is_named(client: TestClient, check_problem: Any) -> None:
     preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
-    response = client.options("/v1/search", headers=preflight)
-    check_problem(response, 403, "other sites")
-    assert not [name for name in response.headers if name.startswith("access-control")]
+    responses = [client.options("/v1/search", headers=preflight)]
+    asked = {"query": "Effusion."}
+    for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
+        responses.append(client.post("/v1/search", data=asked, headers={"Origin": origin}))
+    for response in responses:
+        check_problem(response, 403, "other sites")
+        assert not [name for name in response.headers if name.startswith("access-control")]
+    own = client.post("/v1/search", data=asked, headers={"Origin": "http://localhost"})
+    assert own.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from cxrtext_api.runtime.engine import Batch, Engine
 from cxrtext_api.runtime.scope import Budget, Busy, RequestScope
 from cxrtext_api.runtime.work import LONGEST_WAIT, WaitEstimate
 from cxrtext_api.settings import Settings
+from tests.api.conftest import asked, engine_of
 
 
 class Doubler:
@@ -34,21 +34,6 @@ class Doubler:
         return [2 * item for item in items]
 
 
-class Asked:
-    """An engine, each of whose questions is a request of its own."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-
-    async def call(self, *given: Any) -> Any:
-        with RequestScope(30) as scope:
-            return await self.engine.call(scope, *given)
-
-    async def do(self, *given: Any) -> Any:
-        with RequestScope(30) as scope:
-            return await self.engine.do(scope, *given)
-
-
 class Sizes(Metrics):
     """Numbers that note how many items were done together."""
 
@@ -60,16 +45,7 @@ class Sizes(Metrics):
         self.noted.append((stage, size))
 
 
-@contextmanager
-def engine_of(limit: int = 100, metrics: Metrics | None = None) -> Iterator[Asked]:
-    engine = Engine(limit, metrics or Metrics())
-    try:
-        yield Asked(engine)
-    finally:
-        engine.close()
-
-
-async def while_busy(engine: Asked, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
+async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
     """What some questions give that all come while the model is busy with another."""
     begun, go_on = threading.Event(), threading.Event()
 
@@ -77,12 +53,12 @@ async def while_busy(engine: Asked, ask: Callable[[], list[Awaitable[Any]]]) -> 
         begun.set()
         assert go_on.wait(600)
 
-    held = asyncio.create_task(engine.call(hold))
+    held = asyncio.create_task(asked(engine.call, hold))
     await asyncio.to_thread(begun.wait, 600)
-    asked = [asyncio.ensure_future(question) for question in ask()]
+    questions = [asyncio.ensure_future(question) for question in ask()]
     await asyncio.sleep(0.01)
     go_on.set()
-    found = await asyncio.gather(*asked, return_exceptions=True)
+    found = await asyncio.gather(*questions, return_exceptions=True)
     await held
     return found
 
@@ -93,7 +69,7 @@ def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
     with engine_of(metrics=sizes) as engine:
         batch = Batch("double", work, 4)
         found = asyncio.run(
-            while_busy(engine, lambda: [engine.do(batch, item) for item in range(6)])
+            while_busy(engine, lambda: [asked(engine.do, batch, item) for item in range(6)])
         )
     assert found == [0, 2, 4, 6, 8, 10]
     assert work.done == [[0, 1, 2, 3], [4, 5]]
@@ -103,7 +79,7 @@ def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
 def test_a_question_alone_does_not_wait_for_others() -> None:
     work = Doubler()
     with engine_of() as engine:
-        assert asyncio.run(engine.do(Batch("double", work, 4), 1)) == 2
+        assert asyncio.run(asked(engine.do, Batch("double", work, 4), 1)) == 2
     assert work.done == [[1]]
 
 
@@ -115,10 +91,10 @@ def test_other_kinds_of_work_keep_their_order() -> None:
             while_busy(
                 engine,
                 lambda: [
-                    engine.do(batch, 1),
-                    engine.call(order.append, "first"),
-                    engine.do(batch, 2),
-                    engine.call(order.append, "second"),
+                    asked(engine.do, batch, 1),
+                    asked(engine.call, order.append, "first"),
+                    asked(engine.do, batch, 2),
+                    asked(engine.call, order.append, "second"),
                 ],
             )
         )
@@ -131,7 +107,7 @@ def test_an_item_that_fails_spoils_no_other() -> None:
     batch = Batch("double", work, 8)
     with engine_of() as engine:
         found = asyncio.run(
-            while_busy(engine, lambda: [engine.do(batch, item) for item in (1, 13, 2)])
+            while_busy(engine, lambda: [asked(engine.do, batch, item) for item in (1, 13, 2)])
         )
     assert found[0] == 2
     assert isinstance(found[1], InputError)
@@ -142,16 +118,16 @@ def test_an_item_that_fails_spoils_no_other() -> None:
 def test_too_few_results_are_an_error_and_hang_nobody() -> None:
     batch: Batch[int, int] = Batch("none", lambda _: [], 8)
     with engine_of() as engine, pytest.raises(RuntimeError, match="0 results of 1"):
-        asyncio.run(engine.do(batch, 1))
+        asyncio.run(asked(engine.do, batch, 1))
 
 
 def test_a_full_queue_turns_away_at_once_and_is_free_again() -> None:
-    async def ask(engine: Asked) -> None:
-        found = await while_busy(engine, lambda: [engine.call(int) for _ in range(3)])
+    async def ask(engine: Engine) -> None:
+        found = await while_busy(engine, lambda: [asked(engine.call, int) for _ in range(3)])
         assert found[:2] == [0, 0]
         assert isinstance(found[2], Busy)
         assert 1 <= found[2].retry_after <= LONGEST_WAIT
-        assert await engine.call(int) == 0
+        assert await asked(engine.call, int) == 0
 
     with engine_of(limit=3) as engine:
         asyncio.run(ask(engine))
@@ -165,15 +141,15 @@ def test_a_request_keeps_its_place_until_it_is_answered() -> None:
             await leave.wait()
             assert await engine.call(scope, int) == 0  # let in once is let in
 
-    async def ask(engine: Asked) -> None:
+    async def ask(engine: Engine) -> None:
         entered, leave = asyncio.Event(), asyncio.Event()
-        first = asyncio.create_task(request(engine.engine, entered, leave))
+        first = asyncio.create_task(request(engine, entered, leave))
         await entered.wait()
         with pytest.raises(Busy):
-            await engine.call(int)
+            await asked(engine.call, int)
         leave.set()
         await first
-        assert await engine.call(int) == 0
+        assert await asked(engine.call, int) == 0
 
     with engine_of(limit=1) as engine:
         asyncio.run(ask(engine))

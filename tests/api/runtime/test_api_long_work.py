@@ -3,9 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -18,9 +17,10 @@ from cxrtext.service.limits import TURN_TOKENS, tokens_a_turn
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import REST, TURN_SECONDS, Batch, Engine
 from cxrtext_api.runtime.resources import Resources
-from cxrtext_api.runtime.scope import ClientGone, RequestScope, Timeout
+from cxrtext_api.runtime.scope import ClientGone, Timeout
 from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
+from tests.api.conftest import asked, engine_of
 from tests.waiting import until
 
 Message = dict[str, Any]
@@ -46,27 +46,6 @@ class Steps:
         finally:
             self.closed = True
         return "done"
-
-
-@contextmanager
-def engine_of(limit: int = 100) -> Iterator[Engine]:
-    engine = Engine(limit, Metrics())
-    try:
-        yield engine
-    finally:
-        engine.close()
-
-
-async def asked(
-    run: Callable[..., Awaitable[Any]],
-    *given: Any,
-    seconds: float = 60,
-    receive: Any = None,
-    **options: Any,
-) -> Any:
-    """What a request of its own gets."""
-    with RequestScope(seconds, receive) as scope:
-        return await run(scope, *given, **options)
 
 
 def test_work_that_pauses() -> None:
