@@ -11,13 +11,17 @@ import pytest
 from cxrtext_cli.main import main
 
 Command = Callable[..., CompletedProcess[str]]
+Refused = Callable[..., str]
 
 
 @pytest.fixture
 def cxrtext() -> Command:
-    """The command as a user starts it, but in this process, which has torch imported already."""
+    """The command as a user starts it, but in this process, which has torch imported already.
 
-    def run(*arguments: str | Path, text: bytes = b"") -> CompletedProcess[str]:
+    It is to end with the exit code ``code``.
+    """
+
+    def run(*arguments: str | Path, text: bytes = b"", code: int = 0) -> CompletedProcess[str]:
         out, err = StringIO(newline=""), StringIO()
         terminate = signal.getsignal(signal.SIGTERM)
         with (
@@ -29,23 +33,23 @@ def cxrtext() -> Command:
             patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text)))
             try:
                 main()
-                code = 0
+                ended = 0
             except SystemExit as end:
-                code = int(end.code or 0)
+                ended = int(end.code or 0)
             finally:
                 signal.signal(signal.SIGTERM, terminate)
-        return CompletedProcess(list(map(str, arguments)), code, out.getvalue(), err.getvalue())
+        assert ended == code, (out.getvalue(), err.getvalue())
+        return CompletedProcess(list(map(str, arguments)), ended, out.getvalue(), err.getvalue())
 
     return run
 
 
 @pytest.fixture
-def refused(cxrtext: Command, caplog: pytest.LogCaptureFixture) -> Callable[..., str]:
+def refused(cxrtext: Command, caplog: pytest.LogCaptureFixture) -> Refused:
     """Runs a command that is to be refused with exit code 2 and one line; gives the line."""
 
     def run(*arguments: str | Path, text: bytes = b"") -> str:
-        done = cxrtext(*arguments, text=text)
-        assert done.returncode == 2, (done.stdout, done.stderr)
+        done = cxrtext(*arguments, text=text, code=2)
         assert done.stdout == ""
         (line,) = done.stderr.strip().splitlines()
         assert line.startswith("error: ")

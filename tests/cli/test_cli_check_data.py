@@ -1,8 +1,6 @@
 import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -10,8 +8,7 @@ from PIL import Image
 
 from cxrtext.phantom.render import draw
 from cxrtext.phantom.studies import draw_studies
-
-Command = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Command
 
 
 @pytest.fixture
@@ -34,7 +31,6 @@ def data(tmp_path: Path) -> Path:
 def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = cxrtext("check-data", data, "--out", page, "--strict")
-    assert done.returncode == 0, done.stderr
     assert "No error and no warning" in done.stdout
     assert "images read 3" in done.stdout
     assert "reading images: 3/3" in done.stderr
@@ -44,13 +40,11 @@ def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
 
 def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path) -> None:
     (data / "reports.csv").unlink()
-    assert cxrtext("check-data", data).returncode == 0
-    strict = cxrtext("check-data", data, "--strict")
-    assert strict.returncode == 1
+    cxrtext("check-data", data)
+    strict = cxrtext("check-data", data, "--strict", code=1)
     assert "warning: data sets without reports" in strict.stdout
     (data / "images/a.png").unlink()
-    failed = cxrtext("check-data", data / "manifest.csv", "--json")
-    assert failed.returncode == 1
+    failed = cxrtext("check-data", data / "manifest.csv", "--json", code=1)
     found = json.loads(failed.stdout)
     assert found["errors"] == 1
     assert found["problems"][0]["code"] == "image-missing"
@@ -60,7 +54,7 @@ def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path)
 def test_second_run_reads_nothing_again(
     cxrtext: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cxrtext("check-data", data).returncode == 0
+    cxrtext("check-data", data)
     database = sqlite3.connect(data / ".check-data.sqlite")
     assert database.execute("SELECT count(*) FROM facts").fetchone() == (3,)
     database.close()
@@ -69,13 +63,13 @@ def test_second_run_reads_nothing_again(
         raise AssertionError
 
     monkeypatch.setattr("cxrtext.images.sandbox.SandboxPool.ask", read_anew)
-    assert cxrtext("check-data", data).returncode == 0
+    cxrtext("check-data", data)
     with pytest.raises(AssertionError):
         cxrtext("check-data", data, "--cache", data / "other.sqlite")
 
 
 def test_pictures_can_be_left_out(cxrtext: Command, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert cxrtext("check-data", data, "--out", page, "--no-pictures").returncode == 0
+    cxrtext("check-data", data, "--out", page, "--no-pictures")
     assert "left out on request" in page.read_text()
     assert "image/png" not in page.read_text()

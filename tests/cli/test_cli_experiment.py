@@ -1,15 +1,12 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome
-
-Command = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Command
 
 
 @pytest.fixture
@@ -35,7 +32,6 @@ def test_the_page_and_where_it_lies(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
         "--parallel", "2", "--out", "here", "--data", "there",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     assert done.stdout == "# The page\n"
     assert "a line" in done.stderr
     assert "written: table.html" in done.stderr
@@ -52,8 +48,7 @@ def test_json(cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]) -> N
 def test_a_failed_row_is_the_exit_code(
     cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]
 ) -> None:
-    done = cxrtext("experiment", "bad")
-    assert done.returncode == 1
+    done = cxrtext("experiment", "bad", code=1)
     assert done.stdout == "# The page\n"
     assert "failed: biovil, seed 0: no memory" in done.stderr
 

@@ -1,18 +1,17 @@
 """``cxrtext job``: the whole way of an embed job, and what it says."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Refused
 
 
 @pytest.mark.slow
 def test_an_archive_is_embedded_in_parts_and_finished(
     cxrtext: Command,
-    refused: Callable[..., str],
+    refused: Refused,
     data_folder: Path,
     checkpoint: Path,
     tmp_path: Path,
@@ -40,8 +39,6 @@ def test_an_archive_is_embedded_in_parts_and_finished(
         (["finish", "nowhere", "--out", "index"], "nowhere: holds no job"),
     ],
 )
-def test_refusals(
-    arguments: list[str], said: str, refused: Callable[..., str], data_folder: Path
-) -> None:
+def test_refusals(arguments: list[str], said: str, refused: Refused, data_folder: Path) -> None:
     given = [str(data_folder / "manifest.csv") if a == "MANIFEST" else a for a in arguments]
     assert said in refused("job", *given)

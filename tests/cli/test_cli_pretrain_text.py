@@ -1,11 +1,9 @@
 """``cxrtext pretrain-text`` on the command line."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
-Command = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Command, Refused
 
 
 def test_a_model_is_trained_told_about_and_scores(
@@ -14,7 +12,6 @@ def test_a_model_is_trained_told_about_and_scores(
     out = tmp_path / "lm"
     options = ["--size", "demo", "--epochs", "1", "--device", "cpu"]
     done = cxrtext("pretrain-text", data_folder / "reports.csv", "--out", out, *options)
-    assert done.returncode == 0, done.stderr
     first, second, *_ = done.stdout.splitlines()
     assert first.startswith(f"{out}: ")
     assert "1 epochs over " in first
@@ -24,14 +21,11 @@ def test_a_model_is_trained_told_about_and_scores(
         "score-text", data_folder / "reports.csv", "--model", out, "--device", "cpu",
         "--out", tmp_path / "s.csv", "--json",
     )  # fmt: skip
-    assert scored.returncode == 0, scored.stderr
     fingerprint = json.loads((out / "training.json").read_text())["fingerprint"]
     assert json.loads(scored.stdout)["fingerprint"] == fingerprint
 
 
-def test_wrong_input_is_one_line_without_report_text(
-    refused: Callable[..., str], tmp_path: Path
-) -> None:
+def test_wrong_input_is_one_line_without_report_text(refused: Refused, tmp_path: Path) -> None:
     one, some, out = tmp_path / "one.csv", tmp_path / "some.csv", tmp_path / "lm"
     one.write_text("study_id,report\ns1,Zebulon is well.\n")
     some.write_text("study_id,report\n" + "".join(f"s{n},Zebulon is well.\n" for n in range(30)))
