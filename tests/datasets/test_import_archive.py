@@ -26,7 +26,7 @@ def archive() -> ModuleType:
 
 
 def test_nothing_of_an_archive_is_lost_silently(archive: ModuleType, tmp_path: Path) -> None:
-    planted = archive.make(tmp_path, 60)
+    planted = archive.make(tmp_path, 30)
     found = archive.load(tmp_path, tmp_path / "data")
     for what, made, seen in archive.compare(planted, found):
         assert made == seen, what

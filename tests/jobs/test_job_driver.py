@@ -15,11 +15,12 @@ import pytest
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Part, Running, drive
-from cxrtext.jobs.engines.engine import Task
+from cxrtext.jobs.engines.engine import Engine, Start, Task, Work
 from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Plan, begin
 from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
 from cxrtext.jobs.status import failures, job_status
+from tests.jobs.here import start
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,16 @@ def a_job(folder: Path, rows: list[str], size: int) -> Iterator[tuple[Storage, P
     yield storage, plan, tasks
 
 
-def run(folder: Path, rows: list[str], running: Running | None = None, size: int = 8) -> Storage:
-    with a_job(folder, rows, size) as (storage, plan, tasks):
+def processes(work: Work) -> Engine:
+    return LocalEngine(work, 2)
+
+
+def run(
+    folder: Path, rows: list[str], running: Running | None = None, start: Start = start
+) -> Storage:
+    with a_job(folder, rows, 8) as (storage, plan, tasks):
         work = Doubling(storage.location, plan.digest)
-        drive(storage, plan, tasks, lambda: LocalEngine(work, 2), running)
+        drive(storage, plan, tasks, lambda: start(work), running)
         return storage
 
 
@@ -90,7 +97,7 @@ def test_a_shard_that_ends_its_worker_twice_costs_no_other(
 ) -> None:
     rows, said = [str(i) for i in range(24)], list[str]()
     with pytest.raises(WorkError, match=r"1 of 3 shards could not be made, the first 1: its worke"):
-        run(tmp_path / "job", [*rows[:9], row, *rows[10:]], Running(say=said.append))
+        run(tmp_path / "job", [*rows[:9], row, *rows[10:]], Running(say=said.append), processes)
     storage = open_storage(tmp_path / "job")
     assert f"its worker was lost 2 times ({how}): look at its" in job_status(storage).failures[1]
     assert len(said) == 2
@@ -122,7 +129,7 @@ def test_what_another_driver_removes_while_it_is_read_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_job(tmp_path / "job", ["1", "2"], 1) as (storage, plan, tasks):
-        drive(storage, plan, tasks, lambda: LocalEngine(Doubling(storage.location, plan.digest), 1))
+        drive(storage, plan, tasks, lambda: start(Doubling(storage.location, plan.digest)))
         storage.commit("failed/000001.json", b'{"reason": "the disk is full"}')
         read = storage.read
 
@@ -176,7 +183,7 @@ def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
 
     def one() -> None:
         try:
-            run(tmp_path / "job", rows)
+            run(tmp_path / "job", rows, start=processes)
         except Exception as error:  # noqa: BLE001
             errors.append(error)
 
