@@ -72,8 +72,13 @@ def draw_model(folder: Path, sentences: list[str]) -> None:
 
 def measure_ours(folder: str, file: str, precision: str) -> dict[str, object]:
     """Score with ours, best of two."""
-    from cxrtext.language.scoring.score import encode_pieces
-    from cxrtext.language.scoring.scorer import Scorer, keep_memory, open_model, plan_groups
+    from cxrtext.language.scoring.score import (
+        Scorer,
+        encode_pieces,
+        keep_memory,
+        open_model,
+        plan_groups,
+    )
 
     keep_memory()
     language = open_model(folder, "cpu")
@@ -122,7 +127,7 @@ def measure_floor(precision: str) -> dict[str, object]:
 
     from cxrtext.language.scoring.linear import can_pack, make_linear
     from cxrtext.language.scoring.quantized import ZERO, IntegerLinear
-    from cxrtext.language.scoring.scorer import keep_memory
+    from cxrtext.language.scoring.score import keep_memory
 
     keep_memory()
     tokens, spent = 4096, 0.0

@@ -40,8 +40,7 @@ from cxrtext.jobs.status import JobStatus
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.reports import check_text, read_sentences, score_reports
-from cxrtext.language.scoring.score import Group, scores_of
-from cxrtext.language.scoring.scorer import Scorer, keep_memory, open_model
+from cxrtext.language.scoring.score import Group, Scorer, keep_memory, open_model, scores_of
 from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary
 from cxrtext.language.scoring.store import SentenceStore, open_store
 from cxrtext.models.folders import DEFAULT_MODEL

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.files import read_sealed, sha256
-from cxrtext.language.scoring.scorer import Scorer
+from cxrtext.language.scoring.score import Scorer
 from cxrtext.records import read_sentences
 from tests.cli.conftest import Command
 

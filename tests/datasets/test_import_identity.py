@@ -14,7 +14,7 @@ from pydicom.sequence import Sequence
 from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
-from cxrtext.datasets.importing.identity import Studies
+from cxrtext.datasets.importing.joining import Studies
 from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.resolving import (
     AGAIN,

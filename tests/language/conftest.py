@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import BertConfig, BertForMaskedLM
 
-from cxrtext.language.scoring.masked_copies import SpecialIds
+from cxrtext.language.scoring.network import SpecialIds
 from cxrtext.models.masked_lm import MaskedLanguageModel, fingerprint_of
 from cxrtext.text import train_tokenizer
 

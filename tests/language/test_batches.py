@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cxrtext.language.scoring import scorer
-from cxrtext.language.scoring.scorer import MAX_GROUP, groups_of, plan_groups, ranges, room
+from cxrtext.language.scoring import score as scorer
+from cxrtext.language.scoring.score import MAX_GROUP, groups_of, plan_groups, ranges, room
 from tests.warm import Warm
 
 
@@ -77,7 +77,7 @@ def test_ranges_cut_without_a_gap() -> None:
 
 def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     # In a process of its own, for it cannot be undone.
-    code = "from cxrtext.language.scoring import scorer; print(scorer.keep_memory())"
+    code = "from cxrtext.language.scoring import score; print(score.keep_memory())"
     out, err = warm.start(["-c", code]).communicate(timeout=600)
     assert err == ""
     assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cxrtext.language.scoring.masked_copies import MaskedCopies, SpecialIds, masked_copies
+from cxrtext.language.scoring.network import MaskedCopies, SpecialIds, masked_copies
 
 Plain = Callable[..., list[tuple[list[int], int, int]]]
 

@@ -12,12 +12,13 @@ from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import linear
 from cxrtext.language.scoring.linear import PlainLinear
-from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
 from cxrtext.language.scoring.network import (
     ACTIVATIONS,
     MaskedNetwork,
     PlainFeedForward,
+    SpecialIds,
     make_network,
+    masked_copies,
 )
 
 Models = Callable[..., BertForMaskedLM]

@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.language.pretraining.batches import SpecialIds, collate
-from cxrtext.language.pretraining.masking import choose_words, mask_words
+from cxrtext.language.pretraining.batches import SpecialIds, choose_words, collate, mask_words
 
 CONTINUES = torch.tensor([False] * 50 + [True] * 50)
 """A vocabulary of 100: from 50 on, pieces continue a word."""

@@ -15,9 +15,9 @@ from transformers import BertForMaskedLM
 from cxrtext.errors import ConfigError
 from cxrtext.language import score_sentences_detailed
 from cxrtext.language.scoring import quantized
-from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
+from cxrtext.language.scoring.network import SpecialIds, masked_copies
 from cxrtext.language.scoring.quantized import can_quantize
-from cxrtext.language.scoring.scorer import Scorer, build_network
+from cxrtext.language.scoring.score import Scorer, build_network
 from cxrtext.language.scoring.settings import VARIANTS
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.warm import Warm

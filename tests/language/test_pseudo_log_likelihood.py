@@ -4,8 +4,7 @@ import torch
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
-from cxrtext.language.scoring.masked_copies import MaskedCopies
-from cxrtext.language.scoring.network import MaskedNetwork
+from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
 from cxrtext.language.scoring.settings import VARIANTS, Variant
 from cxrtext.models.masked_lm import MaskedLanguageModel
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import quantized
-from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
-from cxrtext.language.scoring.network import MaskedNetwork
+from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
 from cxrtext.language.scoring.quantized import (
     ZERO,
     IntegerLinear,
@@ -20,7 +19,7 @@ from cxrtext.language.scoring.quantized import (
     Range,
     can_quantize,
 )
-from cxrtext.language.scoring.scorer import build_network
+from cxrtext.language.scoring.score import build_network
 
 # That it says no for a good reason only: test_precision.py.
 pytestmark = pytest.mark.skipif(

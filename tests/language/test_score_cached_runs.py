@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
-from cxrtext.language.scoring.score import encode_pieces
-from cxrtext.language.scoring.scorer import Scorer
+from cxrtext.language.scoring.score import Scorer, encode_pieces
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
 

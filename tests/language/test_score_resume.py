@@ -51,7 +51,7 @@ torch.set_num_threads(1)
 from cxrtext.errors import WorkError
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring import reports as run
-from cxrtext.language.scoring.scorer import Scorer
+from cxrtext.language.scoring.score import Scorer
 
 reports, whole, folder, model = map(Path, sys.argv[1:5])
 moments = json.loads(sys.argv[5])

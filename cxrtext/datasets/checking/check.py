@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.admission.public import SAID, noted_layout
-from cxrtext.datasets.checking.boxes import check_boxes
 from cxrtext.datasets.checking.facts import CACHE_NAME, ImageFacts, as_set_says, open_cache
 from cxrtext.datasets.checking.images import (
     Progress,
@@ -17,12 +16,12 @@ from cxrtext.datasets.checking.images import (
     note_near_duplicates,
     read_images,
 )
-from cxrtext.datasets.checking.labels import check_labels, positives_table
 from cxrtext.datasets.checking.manifest import ListedImage, Listing, Rows, read_listing
 from cxrtext.datasets.checking.pages import choose_pictures, draw_pictures
 from cxrtext.datasets.checking.problems import Problems, printable
 from cxrtext.datasets.checking.report import CheckReport, FactTable
 from cxrtext.datasets.checking.reports import check_reports, sections_table
+from cxrtext.datasets.checking.tables import check_boxes, check_labels, positives_table
 from cxrtext.errors import DataError
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.text_source import SECTION_COLUMNS

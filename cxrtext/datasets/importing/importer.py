@@ -23,11 +23,11 @@ from cxrtext.datasets.importing.folder import (
 )
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
-from cxrtext.datasets.importing.identity import Studies
-from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Tell, present
+from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, Tell, present
 from cxrtext.datasets.importing.looking import look_at
 from cxrtext.datasets.importing.reading import (
     AGE_TOP,
+    NO_VIEW,
     FoundImage,
     ImportOptions,
     Reading,
@@ -43,7 +43,6 @@ from cxrtext.datasets.importing.resolving import (
     find_equal,
 )
 from cxrtext.datasets.importing.splits import Splits
-from cxrtext.datasets.importing.values import NO_VIEW
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums

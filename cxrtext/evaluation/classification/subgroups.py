@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cxrtext.datasets.importing.values import years as whole_years
+from cxrtext.datasets.importing.reading import years as whole_years
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.intervals.delong import Area, area, difference
 from cxrtext.evaluation.intervals.proportions import cluster_codes

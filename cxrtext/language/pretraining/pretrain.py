@@ -32,8 +32,7 @@ from cxrtext.language.pretraining.train import (
     pseudo_perplexity,
     train_to_end,
 )
-from cxrtext.language.scoring.score import Pieces, Progress, encode_pieces
-from cxrtext.language.scoring.scorer import choose_device
+from cxrtext.language.scoring.score import Pieces, Progress, choose_device, encode_pieces
 from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,

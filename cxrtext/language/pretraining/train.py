@@ -15,8 +15,13 @@ from torch import Tensor, nn
 from transformers import BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import WorkError
-from cxrtext.language.pretraining.batches import SpecialIds, collate, epoch_batches, special_ids
-from cxrtext.language.pretraining.masking import mask_words
+from cxrtext.language.pretraining.batches import (
+    SpecialIds,
+    collate,
+    epoch_batches,
+    mask_words,
+    special_ids,
+)
 from cxrtext.language.pretraining.settings import WHOLE_WORD, PretrainSettings
 from cxrtext.language.pretraining.state import History, PretrainState
 from cxrtext.language.scoring.score import Pieces, Progress, score_sentences_detailed

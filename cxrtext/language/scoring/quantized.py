@@ -15,15 +15,16 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from cxrtext.errors import ConfigError
 from cxrtext.language.scoring.linear import POINTWISE, Activation, can_pack
-from cxrtext.language.scoring.masked_copies import SpecialIds, masked_copies
 from cxrtext.language.scoring.network import (
     ACTIVATIONS,
     Layer,
     MaskedNetwork,
     Norm,
+    SpecialIds,
     attention_weights,
     layers_of,
     make_network,
+    masked_copies,
 )
 
 LEVELS = 127  # largest number of a signed 8-bit integer that is used

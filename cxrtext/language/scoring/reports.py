@@ -22,8 +22,14 @@ from cxrtext.files import only_one
 from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
-from cxrtext.language.scoring.score import Progress, Scores, encode_pieces, scores_of
-from cxrtext.language.scoring.scorer import Scorer, open_model
+from cxrtext.language.scoring.score import (
+    Progress,
+    Scorer,
+    Scores,
+    encode_pieces,
+    open_model,
+    scores_of,
+)
 from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary, check_paths
 from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_store
 from cxrtext.models.folders import DEFAULT_MODEL

@@ -15,8 +15,7 @@ from cxrtext.language.class_probability import Words
 from cxrtext.language.eta.fit import fit_class_probability
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
-from cxrtext.language.scoring.score import Group, Pieces, Scores, total
-from cxrtext.language.scoring.scorer import groups_of
+from cxrtext.language.scoring.score import Group, Pieces, Scores, groups_of, total
 from cxrtext.language.scoring.settings import ScoreSettings
 from cxrtext.records import Sentence
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.datasets.importing.identity import Studies
+from cxrtext.datasets.importing.joining import Studies
 from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, whole_text
 from cxrtext.index.changes import add_reports

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import BertTokenizer
 
-from cxrtext.language.pretraining.masking import mask_words
+from cxrtext.language.pretraining.batches import mask_words
 
 GROUP = 64
 """Sentences that are padded to one length; padding them all to the longest costs several times

@@ -28,10 +28,11 @@ from cxrtext.datasets.importing.reading import (
     FoundImage,
     LeftOutError,
     Reading,
+    check_ids,
     make_each,
     read_objects,
+    reject,
 )
-from cxrtext.datasets.importing.values import check_ids, reject
 from cxrtext.errors import DataError
 from cxrtext.records import Absent, Box, LeftOut
 

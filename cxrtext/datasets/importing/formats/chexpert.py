@@ -23,13 +23,11 @@ from cxrtext.datasets.importing.reading import (
     columns_of,
     count_rows,
     find_table,
-    map_rows,
-    read_rows,
-)
-from cxrtext.datasets.importing.values import (
     findings_of,
     frontal_view,
     label_values,
+    map_rows,
+    read_rows,
     reject,
     sex,
     years,

@@ -10,9 +10,18 @@ from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.importing.folder import inside, walk_set
-from cxrtext.datasets.importing.reading import Columns, Entry, FoundImage, LeftOutError, Reading
+from cxrtext.datasets.importing.reading import (
+    Columns,
+    Entry,
+    FoundImage,
+    LeftOutError,
+    Reading,
+    check_ids,
+    reject,
+    sex,
+    years,
+)
 from cxrtext.datasets.importing.reports.sources import file_versions
-from cxrtext.datasets.importing.values import check_ids, reject, sex, years
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted

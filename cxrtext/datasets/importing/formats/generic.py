@@ -13,20 +13,18 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     Reading,
+    check_ids,
     columns_of,
     count_rows,
     find_table,
-    map_rows,
-    read_rows,
-)
-from cxrtext.datasets.importing.reports.sources import has_versions, open_versions
-from cxrtext.datasets.importing.values import (
-    check_ids,
     findings_of,
     frontal_view,
     label_values,
+    map_rows,
+    read_rows,
     reject,
 )
+from cxrtext.datasets.importing.reports.sources import has_versions, open_versions
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.records import LeftOut, Study, iter_boxes, open_reports
 from cxrtext.records.text_source import SECTION_COLUMNS

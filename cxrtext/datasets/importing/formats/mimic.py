@@ -16,10 +16,13 @@ from cxrtext.datasets.importing.reading import (
     columns_of,
     count_rows,
     find_table,
+    findings_of,
+    frontal_view,
+    label_values,
     map_rows,
     read_rows,
+    reject,
 )
-from cxrtext.datasets.importing.values import findings_of, frontal_view, label_values, reject
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, iter_boxes, open_reports
 

@@ -11,11 +11,15 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     Reading,
+    check_ids,
     count_rows,
     find_table,
+    frontal_view,
     map_rows,
+    reject,
+    sex,
+    years,
 )
-from cxrtext.datasets.importing.values import check_ids, frontal_view, reject, sex, years
 from cxrtext.errors import DataError
 from cxrtext.records import Box, LeftOut
 from cxrtext.records.decoding import decode

@@ -10,12 +10,13 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     Reading,
+    check_ids,
     count_rows,
     find_table,
+    frontal_view,
     map_rows,
     read_rows,
 )
-from cxrtext.datasets.importing.values import check_ids, frontal_view
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, Study
 from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies

@@ -27,12 +27,14 @@ from cxrtext.datasets.importing.reading import (
     LabelRow,
     LeftOutError,
     Reading,
+    check_ids,
     columns_of,
     count_rows,
     map_rows,
     read_rows,
+    reject,
+    sex,
 )
-from cxrtext.datasets.importing.values import check_ids, reject, sex
 from cxrtext.records import LeftOut, Study
 
 KEEP = ("age", "sex", "date", "labels_by", "pediatric")

@@ -29,12 +29,15 @@ from cxrtext.datasets.importing.reading import (
     LabelRow,
     LeftOutError,
     Reading,
+    check_ids,
     find_table,
     make_each,
     read_objects,
     read_rows,
+    reject,
+    sex,
+    years,
 )
-from cxrtext.datasets.importing.values import check_ids, reject, sex, years
 from cxrtext.errors import DataError
 from cxrtext.records import Absent, Box, LeftOut, Study
 

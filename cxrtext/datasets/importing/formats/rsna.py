@@ -24,6 +24,7 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     Reading,
+    check_ids,
     columns_of,
     count_rows,
     find_table,
@@ -32,8 +33,8 @@ from cxrtext.datasets.importing.reading import (
     map_rows,
     read_objects,
     read_rows,
+    reject,
 )
-from cxrtext.datasets.importing.values import check_ids, reject
 from cxrtext.records import Absent, Box
 
 MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"

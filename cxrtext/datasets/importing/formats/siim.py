@@ -28,6 +28,7 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     Reading,
+    check_ids,
     columns_of,
     count_rows,
     find_table,
@@ -35,8 +36,8 @@ from cxrtext.datasets.importing.reading import (
     make_each,
     map_rows,
     read_rows,
+    reject,
 )
-from cxrtext.datasets.importing.values import check_ids, reject
 from cxrtext.records import Absent, Box, LeftOut
 from cxrtext.records.masks import box_of_mask, mask_of_runs, runs_of_mask
 

@@ -28,13 +28,15 @@ from cxrtext.datasets.importing.reading import (
     Entry,
     FoundImage,
     Reading,
+    check_ids,
     columns_of,
     count_rows,
     find_table,
+    label_values,
     make_each,
     map_rows,
+    reject,
 )
-from cxrtext.datasets.importing.values import check_ids, label_values, reject
 from cxrtext.records import Box, LeftOut
 
 SPLITS = {"train": TRAIN_OR_VAL, "test": "test"}
