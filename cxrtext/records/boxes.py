@@ -288,8 +288,13 @@ def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | L
     Raises:
         DataError: The file cannot be read as either.
     """
-    found = map(checked_box, raw_boxes(path))
+    found = map(_plain, map(checked_box, raw_boxes(path)))
     return found if absent else (entry for entry in found if not isinstance(entry, Absent))
+
+
+def _plain(box: Box | Absent | LeftOut) -> Box | Absent | LeftOut:
+    """A box; what is wrong with it counts as damaged, of whatever kind it is."""
+    return LeftOut(box.where, box.why) if isinstance(box, LeftOut) else box
 
 
 def read_boxes(path: Path) -> list[Box]:
