@@ -54,13 +54,6 @@ PLAIN_INTERVAL = 5.0
 """Seconds between two progress lines where there is no terminal."""
 
 
-def far_fields(far: "Unlike | None") -> dict[str, Any] | None:
-    """How unlike something is as JSON takes it; None where it is not known."""
-    if far is None:
-        return None
-    return {"distance": far.distance, "threshold": far.threshold, "flagged": far.flagged}
-
-
 def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
     """Say that something is unlike what the model was trained on, where it is known to be."""
     if far is not None and far.flagged:

@@ -6,11 +6,14 @@ Docstrings and descriptions are part of the API's description.
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Score = Annotated[float, Field(ge=-1.001, le=1.001, description="A similarity, in [-1, 1].")]
-Probability = Annotated[float, Field(ge=0, le=1)]
+Rounded = AfterValidator(lambda value: round(value, 6))
+Finite = Annotated[float, Field(allow_inf_nan=False), Rounded]
+Score = Annotated[
+    float, Field(ge=-1.001, le=1.001, description="A similarity, in [-1, 1]."), Rounded
+]
+Probability = Annotated[float, Field(ge=0, le=1), Rounded]
 Count = Annotated[int, Field(ge=0)]
 Fingerprint = Annotated[str, Field(description="The model that answered.")]
 Quad = tuple[Finite, Finite, Finite, Finite]
@@ -32,12 +35,13 @@ FINGERPRINT = "770cc71e3be6cbaaa19a9d16751f7551ff122363903017e0fc0983bf1f0889e7"
 
 
 class Answer(BaseModel):
-    """An answer, or a part of one, frozen.
+    """An answer, or a part of one, frozen; of a result of the service by its attributes.
 
-    A field that is not known is left out, so that a client reads the answers of a newer server.
+    Numbers have six decimals.  A field that is not known is left out, so that a client reads the
+    answers of a newer server.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 def example(**fields: Any) -> ConfigDict:
@@ -250,7 +254,7 @@ class Image(Answer):
 
     model_config = example(**IMAGE)
 
-    image_id: str
+    image_id: str = Field(validation_alias=AliasChoices("image_id", "image"))
     study_id: str
     patient_id: str
     split: str
@@ -607,7 +611,7 @@ class SentenceHit(Answer):
     sentence: str
     score: Score
     studies: Count = Field(description="How many indexed studies say it.")
-    lift: float | None = Field(
+    lift: Finite | None = Field(
         default=None,
         description="Of a search by an image: how much better it fits than the archive's other "
         "images, an estimate of log p(image | sentence) / p(image) in nats; hits are ranked by it. "

@@ -26,7 +26,7 @@ from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import reject
 from cxrtext.pacs.results.sending import send_results
 from cxrtext.service import Service, load_service
-from cxrtext_api.routes.answers import draw_overlay
+from cxrtext_api.routes.questions import draw_overlay
 from tests.conftest import draw
 from tests.pacs import result_sources
 from tests.pacs.orthanc import Orthanc

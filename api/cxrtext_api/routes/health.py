@@ -10,13 +10,13 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 import cxrtext
+from cxrtext.client.answers import publications_of
 from cxrtext.client.models import Health, Readiness
 from cxrtext.errors import CxrTextError
 from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
-from cxrtext_api.routes.answers import publications_of
 from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
 from cxrtext_api.runtime.scope import NotReady
 

@@ -4,12 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
 from fastapi import APIRouter, Query, Request, Response
+from PIL import Image as Pictures
 
-from cxrtext.client.models import Column, Columns, ImageDetail, ImagePage
+from cxrtext.client.answers import detail_of
+from cxrtext.client.models import Column, Columns, Image, ImageDetail, ImagePage
+from cxrtext.images import encode_png
 from cxrtext_api.observe.audit import note_images
-from cxrtext_api.routes.answers import detail_of, draw_image, image_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
 from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, PNG, WHERE, WHOLE, Side, check_where
+from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
@@ -27,15 +30,19 @@ Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, exa
 def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
     check_where(service, where)
     found, total = yield from service.archive.page(offset, limit, where)
-    return ImagePage(
-        total=total, offset=offset, limit=limit, images=[image_of(image) for image in found]
-    )
+    images = [Image.model_validate(image) for image in found]
+    return ImagePage(total=total, offset=offset, limit=limit, images=images)
 
 
 def detail(service: "Service", image_id: str) -> ImageDetail:
     """What is known of an indexed image, with its report."""
     image = service.find_image(image_id)
     return detail_of(image, service.archive.report(image.study_id))
+
+
+def draw_image(pixels: Pixels) -> bytes:
+    """An image as PNG."""
+    return encode_png(Pictures.fromarray(pixels))
 
 
 def _picture(service: "Service", image_id: str, size: int) -> bytes:

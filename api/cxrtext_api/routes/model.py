@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 
 import cxrtext
+from cxrtext.client.answers import measured_of, publications_of
 from cxrtext.client.models import (
     Access,
     EvaluationInfo,
@@ -26,7 +27,6 @@ from cxrtext.service.limits import (
     MAX_RESULTS,
 )
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
-from cxrtext_api.routes.answers import measured_of, publications_of
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, is_read_only, problems
 from cxrtext_api.settings import Settings
 

@@ -14,7 +14,6 @@ from cxrtext.pacs.worklist import check_prompt, moment, ordered, received_since
 from cxrtext.service.limits import MAX_QUERY_CHARACTERS
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.answers import rounded
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
 from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.scope import Busy, ClientGone
@@ -118,8 +117,8 @@ def _entry(found: "Entry", now: datetime) -> WorklistEntry:
         image_ids=list(found.images),
         received=found.received,
         age_seconds=max(0.0, round((now - found.received).total_seconds(), 1)),
-        score=None if found.score is None else rounded(found.score),
-        probability=None if found.probability is None else rounded(found.probability),
+        score=found.score,
+        probability=found.probability,
         calibrated=found.calibrated,
     )
 

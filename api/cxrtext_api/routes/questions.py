@@ -5,24 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Form, Header, Response
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
-from cxrtext.client.models import (
-    Classification,
-    Grounded,
-    Prompts,
-    Verified,
-)
+from cxrtext.client.answers import finding_of, grounded_of, verified_of
+from cxrtext.client.models import Classification, Grounded, Prompts, Unlike, Verified
 from cxrtext.errors import InputError
 from cxrtext.evaluation import Prompts as ServicePrompts
+from cxrtext.images import encode_png
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
 from cxrtext.service.verify.sentences import report_sentences
-from cxrtext_api.routes.answers import (
-    draw_image,
-    draw_overlay,
-    finding_of,
-    grounded_of,
-    unlike_of,
-    verified_of,
-)
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
 from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
@@ -32,11 +21,13 @@ from cxrtext_api.routes.fields import (
     Threshold,
     preferred,
 )
+from cxrtext_api.routes.images import draw_image
+from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
     from cxrtext.evaluation.classification.calibration import FindingCalibration
     from cxrtext.pausing import Pausing
-    from cxrtext.service import EmbeddedImage, Service
+    from cxrtext.service import EmbeddedImage, Grounding, Service
     from cxrtext.service.verify.sentences import ReportSentence
 
 router = APIRouter(prefix="/v1", dependencies=GUARDED)
@@ -132,7 +123,7 @@ async def classify(
         model=service.model.fingerprint,
         calibrated=bool(found) and all(finding.calibrated for finding in found),
         findings=[finding_of(one, _evaluated(service, one.finding, asked)) for one in found],
-        unlike=unlike_of(embedded.unlike),
+        unlike=None if embedded.unlike is None else Unlike.model_validate(embedded.unlike),
     )
 
 
@@ -173,6 +164,11 @@ async def ground(
     if pixels is not None:
         return Response(await session.draw(draw_overlay, pixels, found), media_type=PNG)
     return grounded_of(service, embedded, sentence, found)
+
+
+def draw_overlay(pixels: Pixels, found: "Grounding") -> bytes:
+    """A heatmap over an image as PNG, in the size of these pixels, which may be a smaller copy."""
+    return encode_png(found.drawn_on(pixels))
 
 
 def _verify(

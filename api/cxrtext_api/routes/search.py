@@ -2,18 +2,18 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 from fastapi import APIRouter, Depends, Form, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
+from cxrtext.client.answers import hit_of
 from cxrtext.client.models import Found
 from cxrtext.errors import InputError
 from cxrtext.service.limits import MAX_RESULTS, UNLIKE_IMAGE, UNLIKE_SENTENCE
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
-from cxrtext_api.routes.answers import hit_of, sentence_of, unlike_of
 from cxrtext_api.routes.dependencies import (
     GUARDED,
     AnyImageDep,
@@ -221,18 +221,31 @@ async def search(
             media_type=CSV,
             headers={"Content-Disposition": 'attachment; filename="cohort.csv"'},
         )
-    return Found(
-        model=service.model.fingerprint,
-        target=form.target,
+    return await _answer(
+        session,
+        form,
+        asked,
         images=[hit_of(hit) for hit in found.hits],
         matching=found.images,
         scored=found.scored,
         exact=found.exact,
-        warning=await _warning(session, form, asked, found.hits),
-        unlike=None if asked.image is None else unlike_of(asked.image.unlike),
-        unlike_sentences=[unlike_of(one) for one in asked.unlike],
-        offset=form.offset,
-        k=form.k,
+    )
+
+
+async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: Any) -> Found:
+    """What was found, with what to say of the question."""
+    hits = found.get("images") or found.get("sentences") or ()
+    return Found.model_validate(
+        {
+            **found,
+            "model": session.service.model.fingerprint,
+            "target": form.target,
+            "warning": await _warning(session, form, asked, hits),
+            "unlike": None if asked.image is None else asked.image.unlike,
+            "unlike_sentences": asked.unlike,
+            "offset": form.offset,
+            "k": form.k,
+        }
     )
 
 
@@ -277,18 +290,8 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
     work = service.search_sentences_pausing(about, form.k, **options)
     hits = await session.work(work)
     sentences = await session.read(lambda: service.archive.sentences)
-    return Found(
-        model=service.model.fingerprint,
-        target=form.target,
-        sentences=[sentence_of(hit) for hit in hits],
-        matching=sentences,
-        scored=sentences,
-        exact=True,
-        warning=await _warning(session, form, asked, hits),
-        unlike=None if asked.image is None else unlike_of(asked.image.unlike),
-        unlike_sentences=[unlike_of(one) for one in asked.unlike],
-        offset=form.offset,
-        k=form.k,
+    return await _answer(
+        session, form, asked, sentences=hits, matching=sentences, scored=sentences, exact=True
     )
 
 

@@ -15,7 +15,6 @@ from cxrtext_cli.options import (
     Device,
     NotedModel,
     PromptsFile,
-    far_fields,
     pick_device,
     print_json,
     print_rows,
@@ -127,7 +126,10 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
     if out is not None and rows:
         write_rows(out, rows)
     if as_json:
-        print_json([one.probabilities | {"unlike": far_fields(one.unlike)} for one in found])
+        from cxrtext.client.models import Unlike
+
+        far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
+        print_json([one.probabilities | {"unlike": u} for one, u in zip(found, far, strict=True)])
     else:
         print_rows(rows)
     if found:

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -27,7 +27,6 @@ from cxrtext_cli.options import (
     MaxRejected,
     Model,
     NotedModel,
-    far_fields,
     pick_device,
     print_json,
     print_rows,
@@ -60,6 +59,7 @@ def ground(
     if target.suffix.lower() != ".png":
         raise InputError(f"{target}: the overlay is a PNG file; give a name that ends in .png")
 
+    from cxrtext.client.answers import grounded_of
     from cxrtext.files import replacing
     from cxrtext.images import encode_png, render_overlay
     from cxrtext.images.dicom.orientation import placement_of
@@ -77,28 +77,8 @@ def ground(
     with replacing(target) as temporary:
         temporary.write_bytes(encode_png(overlay))
     if as_json:
-        print_json(
-            {
-                "score": found.score,
-                "peak": found.peak,
-                "threshold": found.threshold,
-                "boxes": [{"bbox": box.bbox, "score": box.score} for box in found.boxes],
-                "grid": found.grid.tolist(),
-                "limits": found.scale,
-                "stands_out": found.stands_out,
-                "stored": moved
-                and {
-                    "width": moved.stored_width,
-                    "height": moved.stored_height,
-                    "movement": moved.movement,
-                    "peak": moved.points_to_stored(found.peak).tolist(),
-                    "boxes": [moved.boxes_to_stored(box).tolist() for box in boxes],
-                },
-                "unlike": far_fields(embedded.unlike),
-                "unlike_sentence": far_fields(far),
-                "overlay": str(target),
-            }
-        )
+        answer = grounded_of(service, replace(embedded, placement=placement), sentence, found)
+        print_json(answer.model_dump(mode="json") | {"overlay": str(target)})
         return
     say_unlike(str(image), embedded.unlike, UNLIKE_IMAGE)
     say_unlike("the sentence", far, UNLIKE_SENTENCE)
@@ -206,6 +186,7 @@ def verify(
         raise InputError("give IMAGE and REPORT (a text file, or - for standard input)")
     text = _read(report)
 
+    from cxrtext.client.answers import verified_of
     from cxrtext.service import load_service
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
@@ -217,10 +198,7 @@ def verify(
     far = service.unlike_sentences([one.sentence for one in found.sentences])
     _write(out, found, text, pixels, embedded.is_unlike)
     if as_json:
-        answer = _json(found)
-        for one, unlike in zip(answer["sentences"], far, strict=True):
-            one["unlike"] = far_fields(unlike)
-        print_json(answer | {"unlike": far_fields(embedded.unlike)})
+        print_json(verified_of(service, embedded, found).model_dump(mode="json"))
         return
     print_rows([_row(one) for one in found.sentences])
     typer.echo(_compared(found))
@@ -294,18 +272,6 @@ def _row(one: "SupportedSentence") -> dict[str, Any]:
     support = "-" if one.support is None else f"{one.support:.0f}"
     shown = {"support": support, "verdict": one.verdict}
     return shown | _fields(one, ("wording", "score", "section", "sentence"))
-
-
-def _json(found: "Verification") -> dict[str, Any]:
-    sentences = []
-    for one in found.sentences:
-        where = one.grounding
-        boxes = [{"bbox": box.bbox, "score": box.score} for box in where.boxes]
-        place = {"peak": where.peak, "threshold": where.threshold, "boxes": boxes}
-        basis = None if one.judgment.basis is None else asdict(one.judgment.basis)
-        judged = {"reason": one.judgment.reason, "basis": basis}
-        sentences.append(_fields(one) | judged | place | {"grid": where.grid.tolist()})
-    return {"reference": asdict(found.reference), "sentences": sentences}
 
 
 def _write(out: Path | None, found: "Verification", report: str, pixels: Any, unlike: bool) -> None:
