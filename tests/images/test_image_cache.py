@@ -19,6 +19,7 @@ from cxrtext.images import Preprocessing, ReaderPool, cache_store, read_image
 from cxrtext.images.cache import DecodedCache, digest_of
 from cxrtext.images.cache_store import NAME, only_filler
 from cxrtext.images.reader_pool import ReadImage
+from tests.grids import some
 
 SIZES = Preprocessing(resize=24, crop=16)
 
@@ -435,7 +436,7 @@ DecodedCache(Path(sys.argv[2])).fill(paths, Preprocessing(resize=24, crop=16), p
 """
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.06, 0.1])
+@pytest.mark.parametrize("moment", some([0.03, 0.0, 0.01, 0.06, 0.1], 5))
 def test_a_killed_process_leaves_whole_squares(
     folder: Path, decoded: list[str], moment: float, tmp_path: Path
 ) -> None:

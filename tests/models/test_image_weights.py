@@ -15,6 +15,7 @@ from cxrtext.errors import CheckpointError
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.models.weight_files import save_sealed
+from tests.grids import some
 
 State = dict[str, Tensor]
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3)}
@@ -136,7 +137,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return to_file
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+@pytest.mark.parametrize("name", some(["resnet18", "resnet50"], 2))  # BioViL's is a ResNet-50
 def test_torchvision_weights_compute_what_torchvision_does(
     name: str, write: Callable[..., Path]
 ) -> None:
@@ -208,7 +209,7 @@ def test_a_projection_of_another_size_is_left(write: Callable[..., Path]) -> Non
     assert all(torch.equal(x, encoder.state_dict()[n]) for n, x in before.items())
 
 
-@pytest.mark.parametrize("prefix", ["", "resnet.", "image_encoder.backbone."])
+@pytest.mark.parametrize("prefix", some(["resnet.", "", "image_encoder.backbone."], 3))
 def test_transformers_layout_and_this_programs_own(prefix: str, write: Callable[..., Path]) -> None:
     torch.manual_seed(1)
     source, encoder = ImageEncoder("resnet18", 16), ImageEncoder("resnet18", 16)
@@ -293,7 +294,11 @@ def test_resnet18_weights_do_not_fit_other_encoders(write: Callable[..., Path]) 
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("downsample_in_bottleneck", True), ("hidden_act", "gelu")]
+    ("key", "value"),
+    [
+        ("downsample_in_bottleneck", True),
+        pytest.param("hidden_act", "gelu", marks=pytest.mark.slow),
+    ],
 )
 def test_a_configuration_that_tensors_do_not_show_is_refused(
     key: str, value: object, tmp_path: Path, write: Callable[..., Path]

@@ -125,9 +125,7 @@ def test_gradients_in_tiles_are_those_of_the_plain_form(
         assert float((one - other).norm()) <= close * (1 + float(one.norm()))
 
 
-@pytest.mark.parametrize("tile", [None, 1])
-@pytest.mark.parametrize("S", [2, 5])
-@pytest.mark.parametrize("name", SIMILARITIES)
+@grid(1, name=SIMILARITIES, S=[2, 5], tile=[None, 1])
 def test_gradcheck(name: str, S: int, tile: int | None, tiles: Callable[[int], None]) -> None:
     if tile is not None:
         tiles(tile)

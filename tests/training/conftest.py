@@ -7,7 +7,9 @@ import pytest
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves are drawn only for tests that ask for it: they take longer than a run of few steps."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("cxrtext.training.trainer.draw_curves", lambda folder: Path(folder))
+        for module in ("trainer", "image_pretraining.pretrain"):
+            name = f"cxrtext.training.{module}.draw_curves"
+            monkeypatch.setattr(name, lambda folder: Path(folder))
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Image encoders trained on words of findings, labels or views, before the image–text model."""
 
 import json
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,19 +29,12 @@ from cxrtext.training.image_pretraining.pretrain import (
     write_found_words,
 )
 from cxrtext.training.image_pretraining.targets import Targets
-from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.steps import Listener
+from tests.training.test_training_run import stop_at
 
 SMALL = ImagePretrainSettings(
     image="resnet-narrow", resize=40, crop=32, epochs=4, batch=8, lr=3e-3, warmup=2, save_every=5
 )
-
-
-@pytest.fixture(autouse=True)
-def uncurved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "cxrtext.training.image_pretraining.pretrain.draw_curves", lambda folder: Path(folder)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +75,6 @@ def test_words_are_learned_and_the_encoder_starts_a_training(
         assert torch.equal(value, kept[f"backbone.{name}"])
 
 
-class Stopped:
-    """Asks a run to stop after a step, as Ctrl-C does."""
-
-    def __init__(self, step: int) -> None:
-        self.at = step
-
-    def __call__(self, report: StepReport, _total: int) -> None:
-        if report.step == self.at:
-            signal.raise_signal(signal.SIGINT)
-
-
 @pytest.mark.parametrize("views", [False, True])
 def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     views: bool, data_folder: Path, cache: Path, tmp_path: Path
@@ -102,7 +83,7 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     manifest = data_folder / "manifest.csv"
     whole = pretrain_image(manifest, tmp_path / "whole", **given)
     with pytest.raises(KeyboardInterrupt):
-        pretrain_image(manifest, tmp_path / "cut", listener=Listener(step=Stopped(7)), **given)
+        pretrain_image(manifest, tmp_path / "cut", listener=stop_at(7), **given)
     assert not (tmp_path / "cut/encoder.safetensors").exists()
     with pytest.raises(ConfigError, match="holds a training run already; go on with it"):
         pretrain_image(manifest, tmp_path / "cut", **given)

@@ -1,7 +1,6 @@
 """The folder that ``pretrain-image`` writes of a network, as transformers reads it."""
 
 import json
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,25 +25,12 @@ from cxrtext.training.image_pretraining.networks import (
     write_backbone,
 )
 from cxrtext.training.image_pretraining.settings import VITS
-from cxrtext.training.loop.job import StepReport
-from cxrtext.training.loop.steps import Listener
+from tests.training.test_training_run import stop_at
 
 SMALL = ImagePretrainSettings(
     image="vit-narrow", resize=40, crop=32, epochs=4, batch=8, warmup=4, lr=2e-3, save_every=5
 )
 WRITTEN = {"README.md", "SHA256SUMS", "config.json", "model.safetensors"}
-
-
-@pytest.fixture(autouse=True)
-def uncurved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "cxrtext.training.image_pretraining.pretrain.draw_curves", lambda folder: Path(folder)
-    )
-
-
-def _stop(report: StepReport, _total: int) -> None:
-    if report.step == 7:
-        signal.raise_signal(signal.SIGINT)
 
 
 def test_a_stopped_vision_transformer_ends_in_the_same_folder(
@@ -56,7 +42,7 @@ def test_a_stopped_vision_transformer_ends_in_the_same_folder(
     assert whole.encoder is None
     assert whole.backbone == tmp_path / "whole/vit-narrow"
     with pytest.raises(KeyboardInterrupt):
-        pretrain_image(manifest, tmp_path / "cut", listener=Listener(step=_stop), **given)
+        pretrain_image(manifest, tmp_path / "cut", listener=stop_at(7), **given)
     assert not (tmp_path / "cut/vit-narrow").exists()
     pretrain_image(manifest, tmp_path / "cut", resume=True, **given)
     files = {path.name: path.read_bytes() for path in whole.backbone.iterdir()}
@@ -90,7 +76,8 @@ def test_other_pixels_have_another_digest(data_folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "crop"), [("vit-narrow", 64), ("vit-small", 64), ("resnet18", 64)]
+    ("name", "crop"),
+    [("vit-narrow", 64), pytest.param("vit-small", 64, marks=pytest.mark.slow), ("resnet18", 64)],
 )
 def test_transformers_reads_the_same_network(name: str, crop: int, tmp_path: Path) -> None:
     network = build_network(name, crop).eval()

@@ -1,5 +1,6 @@
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,12 +73,12 @@ def test_killed_at_random_and_resumed_gives_the_very_bytes_of_an_unbroken_run(
 
 
 def test_a_damaged_newest_state_is_passed_over(options: list[str], tmp_path: Path) -> None:
-    chosen = [*options, "training.steps=9", "training.save_every=3", "training.keep=3"]
+    chosen = [*options, "training.steps=6", "training.save_every=2", "training.keep=3"]
     whole, broken = (
         load_config(None, [*chosen, f"out={tmp_path / name}"]) for name in ("whole", "broken")
     )
     train(whole)
-    train(broken)
+    shutil.copytree(whole.out, broken.out)
     newest = sorted((broken.out / "state").glob("step-*.pt"))[-1]
     damaged = bytearray(newest.read_bytes())
     damaged[len(damaged) // 2] ^= 1
@@ -89,8 +90,8 @@ def test_a_damaged_newest_state_is_passed_over(options: list[str], tmp_path: Pat
         resume=True,
         listener=Listener(say=said.append, step=lambda r, _: steps.append(r.step)),
     )
-    assert steps == [7, 8, 9]
-    assert any("step-00000009" in line and "damaged" in line for line in said)
+    assert steps == [5, 6]
+    assert any("step-00000006" in line and "damaged" in line for line in said)
     weights = [(c.out / "checkpoint/model.safetensors").read_bytes() for c in (whole, broken)]
     assert weights[0] == weights[1]
 
