@@ -1,14 +1,21 @@
-"""Work that pauses: a generator that yields wherever it can stop for a while, and returns a result.
+"""Work that says how far it is, and work that pauses.
 
-Who runs it decides how long a turn lasts, and whether there is another one: a command runs it to
-its end; a server answers other questions in between, and ends what nobody waits for any more.
+The latter is a generator that yields wherever it can stop for a while, and returns a result.  Who
+runs it decides how long a turn lasts, and whether there is another one: a command runs it to its
+end; a server answers other questions in between, and ends what nobody waits for any more.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
 T = TypeVar("T")
+
+Progress = Callable[[int, int], None]
+"""Told what is done, and what there is in all."""
+
+StageProgress = Callable[[str, int, int], None]
+"""Told the same of a stage."""
 
 Pausing = Generator[None, None, T]
 """Work between whose pauses little time passes."""

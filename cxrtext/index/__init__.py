@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cxrtext.index.new_model import reembed
     from cxrtext.index.search.archive import Archive, open_index
     from cxrtext.index.search.columns import Column
-    from cxrtext.index.search.hits import Cohort, Found, ImageHit, SentenceHit
+    from cxrtext.index.search.hits import Cohort, FoundImages, ImageHit, SentenceHit
     from cxrtext.index.search.index import Index
     from cxrtext.index.search.query import Query
     from cxrtext.index.store.catalogue import IndexedImage
@@ -21,7 +21,7 @@ __all__ = [
     "Archive",
     "Cohort",
     "Column",
-    "Found",
+    "FoundImages",
     "ImageHit",
     "Index",
     "IndexSummary",

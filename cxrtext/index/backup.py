@@ -1,7 +1,6 @@
 """A backup of an index: published into a folder of its own, with the keys; and its return."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -29,14 +28,13 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_fold
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import INDEX, MODEL
 from cxrtext.index.store.writer import write_summary
+from cxrtext.pausing import StageProgress
 
 NOTE = "backup.json"
 """The file by which a backup is known."""
 
 KEYS = "keys.txt"
 FORMAT, VERSION = "cxrtext backup", 2
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def back_up(
     keys: Path | None = None,
     model: bool = True,
     wait_s: float = 30.0,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> BackupSummary:
     """Copy an index, the files of its uploads, its checkpoint and a file of keys into a new folder.
 
@@ -135,7 +133,7 @@ def _read(folder: Path) -> tuple[BackupSummary, Manifest]:
     return summary, manifest
 
 
-def restore(backup: Path, out: Path, *, progress: Progress | None = None) -> BackupSummary:
+def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -> BackupSummary:
     """Make an index, its uploads, its checkpoint and its keys of a backup, in a new folder.
 
     Every file is compared with its digest before, and the index with its checksums after.  The
@@ -184,7 +182,7 @@ def check_empty(folder: Path) -> None:
         raise DataError(f"{folder}: is not empty; name a new folder")
 
 
-def _lay(backup: Path, manifest: Manifest, folder: Path, tell: Progress) -> None:
+def _lay(backup: Path, manifest: Manifest, folder: Path, tell: StageProgress) -> None:
     """Put the files of a publication together of their pieces."""
     storage, done = open_storage(backup), 0
     for name, file in manifest.files.items():

@@ -1,7 +1,7 @@
 """Building an index from a manifest, or adding to one."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,13 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_files, embed_records
+from cxrtext.pausing import Progress
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.manifest import is_own_column
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 REPORT_COLUMNS = {"report", *SECTION_COLUMNS}
 """Columns of a manifest that are text of the report: kept as sentences, not as metadata."""
-
-Progress = Callable[[int, int], None]
 
 
 def build_index(

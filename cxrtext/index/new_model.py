@@ -36,6 +36,7 @@ from cxrtext.index.store.writer import NEXT, IndexSummary, sweep, write_summary,
 from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import embed_records
+from cxrtext.pausing import Progress
 from cxrtext.records import ImageRecord
 from cxrtext.records.manifest import LABEL
 from cxrtext.records.tables import write_table
@@ -49,7 +50,6 @@ OF_MODEL = (
 )  # fmt: skip
 """What is noted of an index as a whole that is another's with another model."""
 
-Progress = Callable[[int, int], None]
 Say = Callable[[str], None]
 Losses = dict[str, tuple[str, str]]
 """Files that cannot be read, and why, by the name in the new index."""

@@ -37,7 +37,7 @@ from cxrtext.index.build import (
 )
 from cxrtext.index.changes import add_images
 from cxrtext.index.labels import prompts_of_json
-from cxrtext.index.shards import shard_name, shard_of
+from cxrtext.index.parts import part_name, part_of
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import refresh_structure
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KIND = "embed"
-INDEX_SHARD = 1_000_000
+INDEX_PART = 1_000_000
 """Images of one index: of more, ``finish`` makes several."""
 
 CONSTANT = ("model", "basis", "landmark_vectors", "storage", "pool", "prompts")
@@ -269,7 +269,7 @@ def finish_embed(
     address: str,
     out: Path,
     *,
-    index_shards: int | None = None,
+    index_parts: int | None = None,
     manifest: Path | None = None,
     reports: Path | None = None,
     checkpoint: Path | None = None,
@@ -281,7 +281,7 @@ def finish_embed(
 
     Args:
         out: The index, or the folder of its shards.
-        index_shards: How many indexes, by study; by default as many as keep each at or below
+        index_parts: How many indexes, by study; by default as many as keep each at or below
             a million images.
         manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
             lay when the job was begun.  They are compared with the job's digests.
@@ -302,7 +302,7 @@ def finish_embed(
     now = _inputs(manifest, reports, checkpoint)
     require_same(storage, plan, now, now)
     torch.set_num_threads(plan.definition["threads"])
-    K = index_shards or max(1, -(-plan.rows // INDEX_SHARD))
+    K = index_parts or max(1, -(-plan.rows // INDEX_PART))
     names, studies = [set[str]() for _ in range(K)], set[str]()
     for record in stream_manifest(manifest, allow_outside=plan.shared["allow_outside"]):
         names[_index_of(record, K)].add(record.name)
@@ -311,7 +311,7 @@ def finish_embed(
     said = said_in(manifest, reports, studies)
     texts = _vectors_of(storage, plan, said)
     rejects = Rejects(max_rejected)
-    folders = [out] if K == 1 else [out / shard_name(k, K) for k in range(K)]
+    folders = [out] if K == 1 else [out / part_name(k, K) for k in range(K)]
     if K > 1:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
     indexes: dict[str, IndexSummary] = {}
@@ -326,15 +326,15 @@ def finish_embed(
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
         for k, catalogue in enumerate(catalogues):
-            of_shard = said if K == 1 else [s for s in said if shard_of(s.study_id, K) == k]
-            summary = _close_index(catalogue, model, of_shard, texts)
+            of_part = said if K == 1 else [s for s in said if part_of(s.study_id, K) == k]
+            summary = _close_index(catalogue, model, of_part, texts)
             indexes[str(folders[k])] = summary
     images = sum(summary.images for summary in indexes.values())
     return FinishedEmbedding(plan.rows, images, len(rejects.rows), rejected, indexes)
 
 
 def _index_of(record: ImageRecord, indexes: int) -> int:
-    return shard_of(record.study_id, indexes) if indexes > 1 else 0
+    return part_of(record.study_id, indexes) if indexes > 1 else 0
 
 
 def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
@@ -419,7 +419,7 @@ def _prove(
     for folder, planned, catalogue in zip(folders, expected, catalogues, strict=True):
         names = planned - rejected
         if not names:
-            raise DataError(f"{folder}: would hold no image; take fewer --index-shards")
+            raise DataError(f"{folder}: would hold no image; take fewer --index-parts")
         found = catalogue.known_images().keys()  # a name can be in a catalogue only once
         if found != names:
             raise CheckpointError(

@@ -25,7 +25,7 @@ from cxrtext.images.gray import Bytes
 from cxrtext.index import (
     Archive,
     Column,
-    Found,
+    FoundImages,
     ImageHit,
     Index,
     IndexedImage,
@@ -420,7 +420,7 @@ class Service:
             image_weight=image_weight,
         )
 
-    def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> Found:
+    def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:
         """Search the index for images.
 
         Raises:
@@ -431,7 +431,7 @@ class Service:
 
     def search_pausing(
         self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
-    ) -> Pausing[Found]:
+    ) -> Pausing[FoundImages]:
         """As :meth:`search`, with pauses."""
         check_count(k)
         return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))

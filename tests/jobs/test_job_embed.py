@@ -11,7 +11,7 @@ import pytest
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.index.build import build_index
-from cxrtext.index.shards import shard_of
+from cxrtext.index.parts import part_of
 from cxrtext.jobs import embed
 from cxrtext.jobs.driver import Part, Running
 from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
@@ -77,18 +77,18 @@ def test_the_index_of_a_job_is_that_of_one_process(job: Path, built: Path, tmp_p
     assert vectors_of(tmp_path / "index") == vectors_of(built)
 
 
-def test_shards_of_an_index_hold_each_study_once(
+def test_parts_of_an_index_hold_each_study_once(
     job: Path, built: Path, index_folder: Path, tmp_path: Path
 ) -> None:
-    finished = finish_embed(str(job), tmp_path / "index", index_shards=3)
+    finished = finish_embed(str(job), tmp_path / "index", index_parts=3)
     assert (finished.images, len(finished.indexes)) == (109, 3)
     studies: dict[str, int] = {}
     said = []
     for k, folder in enumerate(finished.indexes):
-        assert Path(folder).name == f"shard-{k:05d}-of-00003"
+        assert Path(folder).name == f"part-{k:05d}-of-00003"
         with closing(sqlite3.connect(Path(folder) / "catalogue.sqlite")) as base:
             for (study,) in base.execute("SELECT DISTINCT study_id FROM images"):
-                assert studies.setdefault(study, k) == k == shard_of(study, 3)
+                assert studies.setdefault(study, k) == k == part_of(study, 3)
             query = "SELECT study_id, section, position, s.sentence FROM said JOIN sentences s "
             said += base.execute(query + "ON s.number = said.sentence").fetchall()
     with closing(sqlite3.connect(built / "catalogue.sqlite")) as base:

@@ -35,8 +35,7 @@ from cxrtext_api.routes.fields import (
 from cxrtext_api.runtime.resources import Session
 
 if TYPE_CHECKING:
-    from cxrtext.index import Cohort, Query
-    from cxrtext.index import Found as ServiceFound
+    from cxrtext.index import Cohort, FoundImages, Query
     from cxrtext.index.search.archive import SentenceOptions
     from cxrtext.models.familiar import Unlike
     from cxrtext.pausing import Pausing
@@ -266,7 +265,7 @@ def _query(service: "Service", form: SearchForm, asked: _Asked) -> "Query":
     )
 
 
-def _images(service: "Service", form: SearchForm, asked: _Asked) -> "Pausing[ServiceFound]":
+def _images(service: "Service", form: SearchForm, asked: _Asked) -> "Pausing[FoundImages]":
     return (
         yield from service.search_pausing(
             _query(service, form, asked),

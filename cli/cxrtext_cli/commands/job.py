@@ -236,7 +236,7 @@ def finish(
     reports: Annotated[
         Path | None, typer.Option(help="embed: where the table of reports lies now."), FILE
     ] = None,
-    index_shards: Annotated[
+    index_parts: Annotated[
         int | None,
         typer.Option(min=1, help="embed: indexes, by study; as many as hold a million each."),
     ] = None,
@@ -256,7 +256,7 @@ def finish(
         raise InputError(f"{source}: no such file or folder")
     if plan.kind == "embed":
         _finish_embed(
-            folder, out, as_json, index_shards=index_shards, manifest=source, reports=reports,
+            folder, out, as_json, index_parts=index_parts, manifest=source, reports=reports,
             checkpoint=Path(model) if model else None, device=pick_device(device),
             max_rejected=max_rejected,
         )  # fmt: skip

@@ -10,7 +10,6 @@ from pathlib import Path
 from cxrtext.datasets.admission.public import SAID, noted_layout
 from cxrtext.datasets.checking.facts import CACHE_NAME, ImageFacts, as_set_says, open_cache
 from cxrtext.datasets.checking.images import (
-    Progress,
     note_duplicates,
     note_images,
     note_near_duplicates,
@@ -23,6 +22,7 @@ from cxrtext.datasets.checking.report import CheckReport, FactTable
 from cxrtext.datasets.checking.reports import check_reports, sections_table
 from cxrtext.datasets.checking.tables import check_boxes, check_labels, positives_table
 from cxrtext.errors import DataError
+from cxrtext.pausing import StageProgress
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.text_source import SECTION_COLUMNS
 
@@ -98,7 +98,7 @@ def _silent(_stage: str, _done: int, _total: int) -> None:
 
 
 def check_data(
-    data: Path, options: CheckOptions | None = None, progress: Progress = _silent
+    data: Path, options: CheckOptions | None = None, progress: StageProgress = _silent
 ) -> CheckReport:
     """Check a data set.
 
@@ -184,7 +184,7 @@ def _check_texts(
     problems: Problems,
     report: CheckReport,
     workers: int,
-    progress: Progress,
+    progress: StageProgress,
 ) -> Mapping[str, set[str]]:
     """Note what is wrong with reports; returns the studies that affirm each finding."""
     if sources.reports is None:

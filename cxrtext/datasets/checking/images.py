@@ -1,7 +1,7 @@
 """The images of a manifest: what each holds, what is wrong with it, and which occur twice."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,8 @@ from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, facts
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.images.sandbox import ProcessLost, answers
+from cxrtext.pausing import StageProgress
 
-Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 SUSPICIOUS = (
@@ -41,7 +41,7 @@ def read_images(
     cache: FactsCache,
     workers: int,
     seconds: float,
-    progress: Progress,
+    progress: StageProgress,
 ) -> None:
     """Note what each image holds, from the cache or read anew."""
     unread: dict[str, list[ListedImage]] = defaultdict(list)

@@ -56,6 +56,7 @@ from cxrtext.index.store.replica import INDEX, MODEL, Publication, refuse_replic
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, VectorFile, vector_files
 from cxrtext.index.store.writer import writing
 from cxrtext.models.checkpoint import checkpoint_fingerprint
+from cxrtext.pausing import StageProgress
 
 KEEP = 3
 GRACE_S = 3600.0
@@ -65,7 +66,6 @@ WITHOUT = "an index is published with its model; a backup may be made without it
 
 ATTEMPTS = 4  # at one moment of the index; the last holds writers off
 
-Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 
 
@@ -115,7 +115,7 @@ def publish(
     model: bool = True,
     scratch: Path | None = None,
     wait_s: float = 30.0,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Published:
     """Publish an index as it is at one moment, with its uploads and, for replicas, its checkpoint.
 
@@ -215,7 +215,7 @@ def _announced(storage: Storage) -> Iterator[str]:
 class _Sender:
     """Sends the pieces that are not there yet."""
 
-    def __init__(self, storage: Storage, tell: Progress, *, with_model: bool) -> None:
+    def __init__(self, storage: Storage, tell: StageProgress, *, with_model: bool) -> None:
         self._storage, self._tell, self._with_model = storage, tell, with_model
         self._there = set(storage.names(f"{OBJECTS}/"))
         self.sent = 0

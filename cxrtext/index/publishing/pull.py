@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ from cxrtext.index.store.replica import (
     current_of,
 )
 from cxrtext.index.store.writer import write_summary
+from cxrtext.pausing import StageProgress
 
 NOTE = "publication.json"
 """What a pulled publication holds, in its folder."""
@@ -51,7 +52,6 @@ VOLUME = "lost+found"
 
 ATTEMPTS = 3
 SPARE_BYTES = 16 * 2**20
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Pulled:
         return asdict(self)
 
 
-def pull(storage: Storage, folder: Path, *, progress: Progress | None = None) -> Pulled:
+def pull(storage: Storage, folder: Path, *, progress: StageProgress | None = None) -> Pulled:
     """Pull the newest publication into a replica, and let the replica turn to it.
 
     Args:
@@ -173,7 +173,7 @@ class _Fetcher:
     """A publication being laid into the folder ``DIGEST.partial``."""
 
     def __init__(
-        self, storage: Storage, home: Path, publication: Publication, tell: Progress
+        self, storage: Storage, home: Path, publication: Publication, tell: StageProgress
     ) -> None:
         self._storage, self._home, self._tell = storage, home, tell
         self._digest = publication.digest

@@ -21,7 +21,7 @@ from cxrtext.errors import CheckpointError, NotFoundError
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.index.search.columns import Column, columns_of
 from cxrtext.index.search.filter import parse, tests_of
-from cxrtext.index.search.hits import Cohort, Found, Ranked, SentenceHit, Unique, page
+from cxrtext.index.search.hits import Cohort, FoundImages, Ranked, SentenceHit, Unique, page
 from cxrtext.index.search.index import Index, open_part
 from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Effort, exact_order, fast_order
@@ -153,7 +153,7 @@ class Archive:
         """Whether an image with regions [N, D] is less like any than they are like each other."""
         return all(part.is_unlike(regions) for part in self.parts)
 
-    def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> Found:
+    def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:
         """The images that fit a query best, k of them whenever there are as many.
 
         Raises:
@@ -164,7 +164,7 @@ class Archive:
 
     def search_pausing(
         self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
-    ) -> Pausing[Found]:
+    ) -> Pausing[FoundImages]:
         """As :meth:`search`, with pauses."""
         where, patients = options.pop("where", None), options.pop("exclude_patients", ())
         mode = options.pop("mode", "auto")
@@ -177,7 +177,7 @@ class Archive:
         ]
         merged = heapq.merge(*_begun(streams), key=lambda ranked: -ranked[0])
         hits = yield from page(views, merged, k, **options)  # type: ignore[misc]
-        return Found(
+        return FoundImages(
             hits,
             sum(len(view.places) for view in views),
             sum(effort.scored for effort in efforts),

@@ -60,7 +60,7 @@ class SentenceHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundImages:
     """A page of a search."""
 
     hits: list[ImageHit]  # best first

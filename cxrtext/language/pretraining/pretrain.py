@@ -32,13 +32,14 @@ from cxrtext.language.pretraining.train import (
     pseudo_perplexity,
     train_to_end,
 )
-from cxrtext.language.scoring.score import Pieces, Progress, choose_device, encode_pieces
+from cxrtext.language.scoring.score import Pieces, choose_device, encode_pieces
 from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,
     load_masked_language_model,
     save_masked_language_model,
 )
+from cxrtext.pausing import Progress
 from cxrtext.text import train_tokenizer
 
 WINDOW = 512  # positions of a new network, special tokens counted

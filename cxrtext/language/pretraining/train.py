@@ -24,8 +24,9 @@ from cxrtext.language.pretraining.batches import (
 )
 from cxrtext.language.pretraining.settings import WHOLE_WORD, PretrainSettings
 from cxrtext.language.pretraining.state import History, PretrainState
-from cxrtext.language.scoring.score import Pieces, Progress, score_sentences_detailed
+from cxrtext.language.scoring.score import Pieces, score_sentences_detailed
 from cxrtext.models.masked_lm import MaskedLanguageModel
+from cxrtext.pausing import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, 
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
 from cxrtext.language.scoring.score import (
-    Progress,
     Scorer,
     Scores,
     encode_pieces,
@@ -34,6 +33,7 @@ from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary, check
 from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_store
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel
+from cxrtext.pausing import Progress
 from cxrtext.records import (
     LeftOut,
     Rejects,

@@ -21,6 +21,7 @@ from cxrtext.language.scoring.quantized import make_quantized_network
 from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
+from cxrtext.pausing import Progress
 from cxrtext.text.tokenizer import continues_word, vocabulary_of
 
 SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
@@ -186,7 +187,6 @@ class Scorer:
         return list(values.numpy())
 
 
-Progress = Callable[[int, int], None]  # called with how much is done and how much there is
 Pieces = tuple[int, ...]  # a sentence as word-piece ids, without special tokens
 Group = Sequence[tuple[bytes, Pieces]]  # sentences of one length: digest and word pieces of each
 Scores = dict[bytes, NDArray[np.float32]]  # word pieces' log-likelihoods by digest of the sentence

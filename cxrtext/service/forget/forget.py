@@ -8,7 +8,7 @@ import getpass
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,14 +23,14 @@ from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images, traces
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.writer import NEXT
+from cxrtext.pausing import StageProgress
 from cxrtext.records import Study
 from cxrtext.service.forget import caches, inboxes, tables
-from cxrtext.service.forget.places import Places, find_places, sweep_below
+from cxrtext.service.forget.places import KnownFiles, find_places, sweep_below
 from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
 from cxrtext.text import study_sentences
 
 Kind = Literal["patient", "study"]
-Progress = Callable[[str, int, int], None]
 
 LOG = "forgotten.jsonl"
 """The log of what was forgotten, in the first of the folders, unless another is named."""
@@ -99,7 +99,7 @@ def forget(
     log: Path | None = None,
     key: Path | None = None,
     wait_s: float = 60.0,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Forgotten:
     """Take a patient, or a study, out of every place below some folders where they are kept.
 
@@ -207,7 +207,7 @@ class _Work:
     """One subject, and the places where something of them may be."""
 
     def __init__(
-        self, places: Places, ids: Ids, tell: Progress, wait_s: float, own: set[Path]
+        self, places: KnownFiles, ids: Ids, tell: StageProgress, wait_s: float, own: set[Path]
     ) -> None:
         self.subject = Subject()
         self._places, self._ids, self._own = places, ids, own

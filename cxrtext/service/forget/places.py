@@ -29,7 +29,7 @@ TENSORS = (".safetensors", ".pt", ".npz", ".vectors", ".faiss", ".u8", ".f16", "
 
 
 @dataclass(slots=True)
-class Places:
+class KnownFiles:
     """The files below some folders, by kind."""
 
     roots: list[Path]
@@ -67,14 +67,14 @@ def sweep_below(folders: list[Path]) -> None:
             sweep(Path(home))
 
 
-def find_places(folders: list[Path], progress: Callable[[int], None]) -> Places:
+def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFiles:
     """Walk folders; links to folders are not followed.
 
     Args:
         folders: Any that may hold something: data folders, runs, caches, indexes, uploads.
         progress: Called with the number of files seen.
     """
-    found = Places([folder.resolve() for folder in folders])
+    found = KnownFiles([folder.resolve() for folder in folders])
     seen: set[str] = set()
     for root in found.roots:
         for home, subfolders, names in os.walk(root):
@@ -119,7 +119,7 @@ def _is_job(path: Path) -> bool:
         return JOB_FORMAT in handle.read(JOB_HEAD)
 
 
-def _put(found: Places, path: Path, *, is_index: bool) -> None:
+def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
     name, suffix = path.name, path.suffix.lower()
     if not path.is_file():  # a link to nowhere, or a pipe, which would be waited for
         return

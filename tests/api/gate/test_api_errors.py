@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from cxrtext.errors import CheckpointError
-from cxrtext.service import Service
+from cxrtext.service import FindingScore, Service
 from cxrtext_api.settings import Settings
 
 CANARY = "DoeJohn19501231"
@@ -203,11 +203,9 @@ def test_an_unforeseen_error_is_told_by_its_id_alone(
 def test_a_number_that_is_none_is_an_error_not_an_answer(
     service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Found:
-        finding, probability, score = "Edema", float("nan"), float("nan")
-
+    found = FindingScore("Edema", float("nan"), float("nan"))
     with serve(service) as client:
-        monkeypatch.setattr(service, "classify", lambda *_: [Found])
+        monkeypatch.setattr(service, "classify", lambda *_: [found])
         response = client.post("/v1/classify", data={"image_id": "images/s01.png"})
     check_problem(response, 500)
 
