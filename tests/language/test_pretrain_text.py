@@ -161,7 +161,6 @@ def test_a_model_trained_here_is_replaced_and_nothing_else(corpus: Path, tmp_pat
         ({"learning_rate": -1.0}, "learning_rate is -1"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"batch_tokens": 0}, "batch_tokens is 0"),
-        ({"masking": "letters"}, "masking 'letters' is not one of whole-word, piece"),
         ({"patience": -1}, "patience is -1"),
     ],
 )

@@ -54,18 +54,17 @@ class SpecialIds:
     begin: int  # [CLS]
     end: int  # [SEP]
     mask: int  # [MASK]
-    # Which ids continue a word, [V], or None to take every piece for a word.
-    continues: Tensor | None = None
+    continues: Tensor  # which ids continue a word, [V]
 
 
-def special_ids(tokenizer: BertTokenizer, *, whole_words: bool = False) -> SpecialIds:
+def special_ids(tokenizer: BertTokenizer) -> SpecialIds:
     """What the ids of a tokenizer's vocabulary mean."""
     return SpecialIds(
         pad=tokenizer.pad_token_id,
         begin=tokenizer.cls_token_id,
         end=tokenizer.sep_token_id,
         mask=tokenizer.mask_token_id,
-        continues=torch.tensor(continues_word(tokenizer)) if whole_words else None,
+        continues=torch.tensor(continues_word(tokenizer)),
     )
 
 
@@ -108,8 +107,6 @@ def collate(sentences: Sequence[Pieces], special: SpecialIds) -> tuple[Tensor, T
         ids[row, 0], ids[row, length + 1] = special.begin, special.end
         ids[row, 1 : length + 1] = torch.tensor(sentence)
         eligible[row, 1 : length + 1] = True
-    if special.continues is None:
-        return ids, eligible, eligible
     starts = eligible & ~special.continues[ids]
     starts[:, 1] = True
     return ids, eligible, starts
@@ -176,8 +173,7 @@ def mask_words(
     Args:
         input_ids: Word pieces with special tokens and padding, [B, T], on the CPU.
         eligible: Where there is a word piece of the sentence, [B, T]; at least one a row.
-        starts: Where a word starts, [B, T]; the first eligible place of each row is one.  With
-            ``starts = eligible`` every word piece is chosen for itself.
+        starts: Where a word starts, [B, T]; the first eligible place of each row is one.
         share: Least share of the word pieces to choose; at least one word a row is chosen.
 
     Returns:

@@ -15,12 +15,11 @@ from cxrtext.language.pretraining.batches import HeldOutSplit, cut_to_window, ho
 from cxrtext.language.pretraining.settings import (
     INITIAL_SCALE,
     KIND,
-    WHOLE_WORD,
     PretrainSettings,
     Shape,
-    check_masking_and_patience,
     check_numbers,
     check_output,
+    check_patience,
     choose_settings,
     choose_shape,
 )
@@ -143,7 +142,6 @@ def _summary(
         tokens=sum(map(len, run.training)),
         vocabulary_size=len(run.tokenizer),
         parameters=sum(parameter.numel() for parameter in run.model.parameters()),
-        masking=run.settings.masking,
         steps=run.done,
         epochs=history.epochs,
         kept_epoch=history.best_epoch,
@@ -180,7 +178,6 @@ def pretrain_text(
     epochs: int | None = None,
     learning_rate: float | None = None,
     batch_tokens: int | None = None,
-    masking: str = WHOLE_WORD,
     patience: int = 0,
     seed: int = 0,
     sections: Sequence[str] | None = None,
@@ -205,7 +202,6 @@ def pretrain_text(
             least.
         learning_rate: At the peak; default by size, or 5e-5 with ``base``.
         batch_tokens: Most tokens in a batch; default 512, or 2048 with ``base``.
-        masking: "whole-word" masks all pieces of a word together, "piece" each for itself.
         patience: Stop after so many epochs without a lower held-out loss.  0, the default, never
             stops: the learning rate falls to nothing over all epochs, and most is gained late.
         sections: Sections to train on; by default those that describe the image.
@@ -228,7 +224,7 @@ def pretrain_text(
         size, vocabulary_size=vocabulary_size, hidden=hidden, layers=layers, heads=heads
     )
     check_numbers(epochs=epochs, learning_rate=learning_rate, batch_tokens=batch_tokens)
-    check_masking_and_patience(masking, patience)
+    check_patience(patience)
     with only_one(out):
         corpus = read_corpus(reports, sections)
         split = hold_out(reports, corpus, seed)
@@ -240,7 +236,6 @@ def pretrain_text(
             learning_rate=learning_rate,
             batch_tokens=batch_tokens,
             seed=seed,
-            masking=masking,
             patience=patience,
         )
         identity = asdict(settings) | {"corpus": split.digest()}

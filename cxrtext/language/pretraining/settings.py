@@ -35,8 +35,6 @@ BATCH_TOKENS = 512
 INITIAL_SCALE = 0.05
 """Standard deviation of new weights: BERT's 0.02 leaves narrow networks on a plateau for epochs."""
 
-WHOLE_WORD, PIECE = "whole-word", "piece"
-MASKINGS = (WHOLE_WORD, PIECE)
 """What is masked together: all pieces of a word, or each word piece for itself."""
 
 FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5, 2048
@@ -54,7 +52,6 @@ class PretrainSettings:
     learning_rate: float  # at the peak
     batch_tokens: int  # most tokens in a batch
     seed: int  # of everything random
-    masking: str = WHOLE_WORD  # one of ``MASKINGS``
     patience: int = 0  # epochs without a lower held-out loss after which training stops; 0 is off
     mask_share: float = 0.15  # share of the word pieces to mask
     warmup: float = 0.06  # share of the steps over which the learning rate rises
@@ -110,10 +107,8 @@ def check_numbers(**numbers: float | None) -> None:
             raise ConfigError(f"{name} is {value:g}; it must be above 0")
 
 
-def check_masking_and_patience(masking: str, patience: int) -> None:
-    """Raise a ConfigError for a masking without such a name, and a patience below 0."""
-    if masking not in MASKINGS:
-        raise ConfigError(f"masking '{masking}' is not one of {', '.join(MASKINGS)}")
+def check_patience(patience: int) -> None:
+    """Raise a ConfigError for a patience below 0."""
     if patience < 0:
         raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")
 

@@ -59,7 +59,6 @@ class PretrainSummary:
     tokens: int  # word pieces of the training sentences
     vocabulary_size: int  # word pieces in the vocabulary
     parameters: int  # numbers in the network
-    masking: str  # "whole-word" or "piece"
     steps: int  # optimizer steps
     epochs: int  # passes through the training sentences
     kept_epoch: int  # the epoch of the lowest held-out loss, from 1; its weights are the result

@@ -22,7 +22,7 @@ from cxrtext.language.pretraining.batches import (
     mask_words,
     special_ids,
 )
-from cxrtext.language.pretraining.settings import WHOLE_WORD, PretrainSettings
+from cxrtext.language.pretraining.settings import PretrainSettings
 from cxrtext.language.pretraining.state import History, PretrainState
 from cxrtext.language.scoring.score import Pieces, score_sentences_detailed
 from cxrtext.models.masked_lm import MaskedLanguageModel
@@ -209,7 +209,7 @@ def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | No
     """Train, keeping the state every minute and when ``progress`` stops the run by raising."""
     optimizer = make_optimizer(run.model, run.settings)
     run.first = run.done = state.restore(run.model, optimizer, run.history)
-    special = special_ids(run.tokenizer, whole_words=run.settings.masking == WHOLE_WORD)
+    special = special_ids(run.tokenizer)
     saved = time.monotonic()
     # A run may have been stopped just after its patience had ended.
     exhausted = run.history.exhausted(run.settings.patience)
