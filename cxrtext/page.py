@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
@@ -273,13 +273,27 @@ def draw_svg(width: float, height: float, draw: Callable[["Drawing"], None]) -> 
     return file.getvalue()
 
 
+class Estimated(str):
+    """A figure with its interval, "0.812 [0.780, 0.843]", that knows its three numbers."""
+
+    numbers: tuple[str, str, str]
+
+    def __new__(cls, value: str, low: str, high: str) -> Self:
+        """Put the interval behind the figure."""
+        found = super().__new__(cls, f"{value} [{low}, {high}]")
+        found.numbers = value, low, high
+        return found
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A number, or a dash; what is rounded to 0 has no sign."""
-    return EMPTY if value is None else f"{value:z.{digits}f}".replace("-", "−")
+    if value is None:
+        return EMPTY
+    return f"{value:z.{digits}f}".replace("-", "−").replace("inf", "∞")
 
 
 def with_interval(value: float | None, ends: Sequence[float] | None, digits: int = 3) -> str:
     """A number as "0.812 [0.780, 0.843]", its interval where there is one."""
     if value is None or ends is None:
         return number(value, digits)
-    return f"{number(value, digits)} [{number(ends[0], digits)}, {number(ends[1], digits)}]"
+    return Estimated(number(value, digits), number(ends[0], digits), number(ends[1], digits))

@@ -14,6 +14,7 @@ from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
 from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predict import predict
 from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.settings import Settings
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.features.folder import FeatureFolder
@@ -84,8 +85,7 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         raise ConfigError("--calibrate wants --average embeddings, as 'cxrtext serve' has it")
     findings: dict[str, FindingCalibration] = {}
     left_out = []
-    zero_shot = evaluation.measured.zero_shot
-    scores = zero_shot.scores if zero_shot else {}
+    rows, scores = evaluation.rows, evaluation.scores
     for name, prompts in details.prompts.items():
         fit = scores[name].fit if name in scores else None
         if fit is None:
@@ -93,17 +93,17 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         elif not fit.platt.scale > 0:
             left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
         else:
-            result = evaluation.classification[name]
-            ends = result.intervals.get("auc")
+            auc = rows.find(ZERO_SHOT, name, "AUC")
+            value, ends = (auc.value, auc.ends) if auc else (None, None)
             findings[name] = FindingCalibration(
                 scale=fit.platt.scale,
                 shift=fit.platt.shift,
                 prompts=prompts_digest(prompts),
                 positives=fit.positives,
                 negatives=fit.negatives,
-                error_before=result.calibration_error_before,
-                error_after=result.calibration_error_platt,
-                auc=None if result.auc is None or ends is None else (result.auc, *ends),
+                error_before=rows.value(ZERO_SHOT, name, "ECE before"),
+                error_after=rows.value(ZERO_SHOT, name, "ECE Platt"),
+                auc=None if value is None or ends is None else (value, *ends),
             )
     if not findings:
         raise DataError(

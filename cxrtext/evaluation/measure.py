@@ -10,24 +10,24 @@ import numpy as np
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.few import few_patients
-from cxrtext.evaluation.classification.points import measure_classes, measure_operating
+from cxrtext.evaluation.classification.points import SCORES, measure_classes, measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.grounding.absence import AbsenceScores, measure_absence
 from cxrtext.evaluation.grounding.masks import MaskValues, measure_masks
 from cxrtext.evaluation.grounding.phrases import PhraseValues, measure_grounding
 from cxrtext.evaluation.grounding.sides import SideScores, measure_sides
-from cxrtext.evaluation.intervals.comparison import estimate_of
-from cxrtext.evaluation.intervals.methods import SHARE, method_of
+from cxrtext.evaluation.intervals.comparison import OF_FINDING, Compared, Ranked, estimate_of
+from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.evaluation.intervals.methods import AREA, DRAWS
+from cxrtext.evaluation.intervals.multiple import FEW, POWER, detectable_difference
 from cxrtext.evaluation.predictions.file import AGAIN, Part, Predictions, read_predictions
 from cxrtext.evaluation.probes.linear_probe import Probed, measure_probes
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
+from cxrtext.evaluation.rows import CLASSES, PROBES, Rows, estimate
 from cxrtext.evaluation.settings import Settings
-
-Measure = Callable[[Evaluation, Any, Settings], None]
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
@@ -70,17 +70,19 @@ def _described(predictions: Predictions, settings: Mapping[str, Any]) -> _Descri
         settings=how.to_dict(),
         predictions=predictions,
     )
-    left_out = {name: list(about["left_out"].get(name, ())) for name in PARTS}
+    left_out = {name: list(about["left_out"].get(name, ())) for name in KINDS}
     return _Described(result, predictions, how, left_out)
 
 
 def _computed(given: _Described) -> Evaluation:
-    result = given.result
-    for name, (_, compute) in PARTS.items():
+    result, parts = given.result, given.predictions.parts
+    for name in KINDS:
         result.left_out.extend(given.left_out[name])
-        if name in given.predictions.parts:
-            compute(result, given.predictions.parts[name], given.settings)
-    result.warnings.extend(few_patients(result.measured.compared))
+        if name in PARTS and name in parts:
+            result.rows.update(PARTS[name][1](parts[name], given.settings))
+        elif isinstance(part := parts.get(name), Classified):
+            _classify(result, part, given.settings)
+    result.warnings.extend(few_patients(result.rows.compared))
     _declare(result, given.settings.primary)
     return result
 
@@ -96,22 +98,60 @@ def _completed(predictions: Predictions) -> Predictions:
     return replace(predictions, about=about | predictions.about)
 
 
-CLASSES = "multi-class accuracy"
+def few_patients(compared: Mapping[str, Compared]) -> list[str]:
+    """A line for each finding with fewer than 25 patients with it, or without.
+
+    It says what difference could have been detected.
+    """
+    lines = []
+    for name, one in compared.items():
+        if isinstance(one, Ranked) and name.startswith(OF_FINDING):
+            lines += _few_line(name.removeprefix(OF_FINDING), one)
+    return lines
+
+
+def _few_line(finding: str, one: Ranked) -> list[str]:
+    area = one.area
+    images, side = (area.positives, area.negatives), ("with", "without")
+    rare = 0 if area.patients[0] <= area.patients[1] else 1
+    if area.patients[rare] >= FEW:
+        return []
+    lower = detectable_difference(
+        area.value, area.positives, area.negatives, design_effect=max(area.design_effect, 1.0)
+    ) if area.value > 0 else None  # fmt: skip
+    told = f"values lower by {lower:.2f} or more" if lower is not None else "no lower value"
+    return [
+        f"{finding}: {images[rare]} images of {area.patients[rare]} patients {side[rare]} it, "
+        f"fewer than {FEW} patients: its AUC of {area.value:.2f} can be told from {told} "
+        f"(the difference detectable with a power of {POWER:.0%})".replace("%", " %")
+    ]
+
+
+CLASS_ACCURACY = "multi-class accuracy"
 """The primary measure of findings as classes, by the positive prompts as in GLoRIA."""
 
 
 def _declare(result: Evaluation, primary: str) -> None:
     """Put the primary measure first."""
-    compared = result.measured.compared
+    compared = result.rows.compared
+    row = result.rows.find(CLASSES, SCORES[0], "accuracy")
     if primary in compared:
         found = {"measure": primary, **estimate_of(compared[primary])}
-        result.primary.update({**found, "method": method_of(primary)})
-    elif primary == CLASSES and result.multiclass:
-        share = result.multiclass["positive prompt"]["accuracy"]
-        result.primary.update({"measure": primary, **share, "method": SHARE})
+        result.primary.update({**found, "method": _method_of(result.rows, primary)})
+    elif primary == CLASS_ACCURACY and row is not None:
+        found = {"value": row.value, "low": row.low, "high": row.high, "method": row.method}
+        result.primary.update({"measure": primary, **found})
     elif compared:
         line = f"the primary measure, {primary}, was not measured; others are: "
         result.warnings.append(line + "; ".join(compared))
+
+
+def _method_of(rows: Rows, primary: str) -> str:
+    """By which method a measure that models are compared by has its interval."""
+    if isinstance(rows.compared[primary], Ranked):
+        return AREA
+    last = primary.rsplit(" ", 1)[-1]
+    return next((row.method for row in rows if row.measure in (primary, last) and row.method), "")
 
 
 MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate")
@@ -160,7 +200,7 @@ AGREEING = ("primary", "uncertain", "resamples", "seed")
 
 
 def _read(path: Path) -> Predictions:
-    return read_predictions(path, {name: kind for name, (kind, _) in PARTS.items()})
+    return read_predictions(path, KINDS)
 
 
 def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, Any]) -> Evaluation:
@@ -196,18 +236,14 @@ def _classify(result: Evaluation, given: Classified, settings: Settings) -> None
             for name, one in zero_shot.scores.items()
             if one.fit is None and len(one.rows)
         )
-    result.measured.zero_shot = zero_shot
-    result.measured.compared |= zero_shot.compared
-    result.classification.update(zero_shot.findings)
-    result.classification_intervals.update(zero_shot.intervals)
+    result.scores.update(zero_shot.scores)
     own = given.images.take(np.flatnonzero(given.measured))
     slices, lines = measure_slices(own, zero_shot.scores, settings)
-    result.slices.update(slices)
-    result.left_out.extend(lines)
-    result.operating.update(measure_operating(given, zero_shot.scores, settings))
     classes, why = measure_classes(given, settings)
-    result.multiclass.update(classes)
-    result.left_out.extend([why] if why else [])
+    operating = measure_operating(given, zero_shot.scores, settings)
+    for rows in (zero_shot.rows, operating, classes, slices):
+        result.rows.update(rows)
+    result.left_out.extend([*lines, *([why] if why else [])])
 
 
 def _in_both(given: Classified) -> int:
@@ -218,50 +254,30 @@ def _in_both(given: Classified) -> int:
     return len(parts[0] & parts[1])
 
 
-def _probe(result: Evaluation, given: Probed, settings: Settings) -> None:
-    result.probe.update(measure_probes(given, settings))
+def _probe(given: Probed, settings: Settings) -> Rows:
+    """AUCs of linear probes, with all labels and with few."""
+    rows = Rows()
+    for finding, one in measure_probes(given, settings).items():
+        rows.add(PROBES, finding, "AUC", estimate(one["auc"], one["interval"]), method=AREA)
+        rows.add(PROBES, finding, "train", one["train"])
+        rows.add(PROBES, finding, "ridge", one["ridge"])
+        for shots, areas in one["few_labels"].items():
+            few = Estimate(sum(areas) / len(areas), min(areas), max(areas))
+            rows.add(PROBES, finding, f"{shots} + {shots} labels", few, method=DRAWS)
+    return rows
 
 
-def _ground(result: Evaluation, given: PhraseValues, settings: Settings) -> None:
-    grounded = measure_grounding(given, settings)
-    result.measured.grounded = grounded
-    result.measured.compared |= grounded.resampled
-    result.grounding.update(grounded.summary)
-
-
-def _tell_sides(result: Evaluation, given: SideScores, _: Settings) -> None:
-    result.sides.update(measure_sides(given))
-
-
-def _map_masks(result: Evaluation, given: MaskValues, settings: Settings) -> None:
-    result.masks.update(measure_masks(given, settings))
-
-
-def _look_for(result: Evaluation, given: AbsenceScores, settings: Settings) -> None:
-    result.absence.update(measure_absence(given, settings))
-
-
-def _retrieve_boxes(result: Evaluation, given: BoxRanks, settings: Settings) -> None:
-    boxes = measure_box_retrieval(given, settings)
-    result.box_retrieval.update(boxes.summary)
-    result.measured.compared |= boxes.resampled
-
-
-def _retrieve(result: Evaluation, given: SentenceRanks, settings: Settings) -> None:
-    retrieved = measure_retrieval(given, settings)
-    result.measured.compared |= retrieved.resampled
-    result.retrieval.update(retrieved.metrics)
-    result.retrieval_intervals.update(retrieved.intervals)
-
-
-PARTS: dict[str, tuple[type[Part], Measure]] = {
-    "classification": (Classified, _classify),
+PARTS: dict[str, tuple[type[Part], Callable[[Any, Settings], Rows]]] = {
     "probe": (Probed, _probe),
-    "grounding": (PhraseValues, _ground),
-    "sides": (SideScores, _tell_sides),
-    "masks": (MaskValues, _map_masks),
-    "absence": (AbsenceScores, _look_for),
-    "box retrieval": (BoxRanks, _retrieve_boxes),
-    "retrieval": (SentenceRanks, _retrieve),
+    "grounding": (PhraseValues, measure_grounding),
+    "sides": (SideScores, measure_sides),
+    "masks": (MaskValues, measure_masks),
+    "absence": (AbsenceScores, measure_absence),
+    "box retrieval": (BoxRanks, measure_box_retrieval),
+    "retrieval": (SentenceRanks, measure_retrieval),
 }
-"""By name of the part its kind, and what is computed from it, in this order."""
+"""By name of the part beside the classification its kind, and what is computed from it."""
+KINDS: dict[str, type[Part]] = {
+    "classification": Classified,
+    **{name: kind for name, (kind, _) in PARTS.items()},
+}

@@ -25,6 +25,7 @@ from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.result import Details
+from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
 from cxrtext.experiments.measures import (
@@ -119,18 +120,19 @@ def _train_pairs(folder: Path, config: Config) -> None:
 
 def _measures_of(evaluation: Evaluation) -> Measures:
     """The measures of table 1 that an evaluation has, and the AUC of each finding."""
-    details, measured = evaluation.details, evaluation.measured
-    held = {k: one for k, one in measured.compared.items() if isinstance(one, Resampled)}
+    details, compared = evaluation.details, evaluation.rows.compared
+    held = {k: one for k, one in compared.items() if isinstance(one, Resampled)}
     found: Measures = {name: held[name] for name in MEASURES if name in held}
     if details is not None:
         found |= _beyond(details, Path(evaluation.data))
         first = held.get("sentence to image R@10")
         found |= {TOP10: first} if first is not None else {}
-    if details is None or measured.zero_shot is None:
+    if details is None or not evaluation.scores:
         return found
-    areas = _areas(measured.zero_shot, details)
+    zero_shot = ZeroShot(evaluation.rows, evaluation.scores)
+    areas = _areas(zero_shot, details)
     found |= {OF_FINDING + name: one for name, one in areas.items()}
-    mean = _mean_area(areas, measured.zero_shot)
+    mean = _mean_area(areas, zero_shot)
     return {**found, "AUC": mean} if mean is not None else found
 
 
@@ -140,7 +142,7 @@ def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
     counts = draw(cohort.patients, settings.resamples, (settings.seed, 0))
     found: Measures = {}
     for name, one in zero_shot.scores.items():
-        auc = zero_shot.findings[name].auc
+        auc = zero_shot.rows.value(ZERO_SHOT, name, "AUC")
         if auc is not None:
             values = area_under_curve(one.scores, one.truth, counts[:, one.rows])
             studies = (*(cohort.studies[row] for row in one.rows), *one.truth.tolist())
@@ -151,7 +153,7 @@ def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
 
 def _mean_area(areas: Measures, zero_shot: ZeroShot) -> Resampled | None:
     """Their mean, None where not every finding has one."""
-    if not areas or set(areas) != set(zero_shot.findings):
+    if not areas or set(areas) != set(zero_shot.scores):
         return None
     values = np.mean([one.values for one in areas.values()], axis=0)
     rows = tuple(row for one in areas.values() for row in one.rows)

@@ -15,7 +15,7 @@ from cxrtext.files import DAMAGED_ARCHIVE, replacing
 
 JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
 """In a run's folder."""
-FORMAT = 4
+FORMAT = 5
 """Of what a measured run leaves; one that an older version measured is measured again."""
 Measures = dict[str, Resampled]
 """By name; of those read from a file ``rows`` is the digest of what was resampled."""

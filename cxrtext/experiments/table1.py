@@ -10,6 +10,7 @@ from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.evaluation.intervals.comparison import OF_FINDING, estimate_of
+from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
 from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
 from cxrtext.experiments.experiment import (
     ExperimentListener,
@@ -249,15 +250,17 @@ def _budget(first: Finished) -> dict[str, Any]:
 
 def _sample(first: Finished) -> dict[str, Any]:
     found = first.metrics["evaluation"]
+    values = {(one["part"], one["group"], one["measure"]): one["value"] for one in found["results"]}
     counts = {
-        name: {"with": one["positives"], "without": one["negatives"]}
-        for name, one in found["classification"].items()
+        group: {"with": value, "without": values[part, group, "without"]}
+        for (part, group, measure), value in values.items()
+        if (part, measure) == (ZERO_SHOT, "with")
     }
     rare = [name for name, one in counts.items() if not (one["with"] and one["without"])]
     left_out = list(found["left_out"])
     if rare:
         left_out.append(f"AUC: no images with or none without {', '.join(rare)}")
-    pairs = found["box_retrieval"].get("pairs", 0)
+    pairs = values.get((BOX_RETRIEVAL, BOTH, "pairs"), 0)
     if pairs and "Recall" not in first.measures:
         left_out.append(f"Recall: {pairs} boxes are too few for its cut-offs")
     return {
@@ -266,7 +269,7 @@ def _sample(first: Finished) -> dict[str, Any]:
         "split": found["split"],
         "resamples": found["settings"]["resamples"],
         "findings": counts,
-        "sentences": found["grounding"].get("mean", {}).get("sentences", 0),
+        "sentences": values.get((GROUNDING, MEAN_OF_SENTENCES, "sentences"), 0),
         "boxes": pairs,
         "left_out": left_out,
     }

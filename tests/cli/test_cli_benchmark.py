@@ -41,7 +41,7 @@ def test_a_set_is_measured(cxrtext: Command, checkpoint: Path, tmp_path: Path) -
     assert lines[3].startswith("AUC: ")
     assert "NOT THE BENCHMARK" not in done.stdout
     found = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"recipe.json", "metrics.json", "report.html", "predictions.parquet"} <= found
+    assert {"recipe.json", "results.csv", "report.html", "predictions.parquet"} <= found
     again = cxrtext(*command, "--out", tmp_path / "out", "--json")
     record = json.loads(again.stdout)
     before = json.loads((tmp_path / "out/recipe.json").read_text())

@@ -157,7 +157,7 @@ def test_evaluate_prints_and_writes(
 ) -> None:
     done = cxrtext("evaluate", checkpoint, "--data", data_folder, "--out", tmp_path / "out")
     assert "12 images of 12 patients, split 'test'" in done.stdout
-    assert json.loads((tmp_path / "out/metrics.json").read_text())["images"] == 12
+    assert json.loads((tmp_path / "out/evaluation.json").read_text())["images"] == 12
     assert "<h1>Evaluation</h1>" in (tmp_path / "out/report.html").read_text()
 
 

@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from cxrtext.evaluation import compare
-from cxrtext.evaluation.classification.few import few_patients
 from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.intervals.comparison import Compared, Ranked, rows_digest
 from cxrtext.evaluation.intervals.delong import area, difference, mean_area
-from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE, method_of
+from cxrtext.evaluation.measure import few_patients
 from cxrtext.evaluation.report.comparison import difference_rows, primary_lines
 
 
@@ -89,10 +88,3 @@ def test_findings_of_few_patients_are_named_with_what_could_be_detected() -> Non
     assert "detectable with a power of 80 %" in lines[0]
     without = few_patients(measures(0.0, positives=290))
     assert "10 images of 5 patients without it" in without[0]
-
-
-def test_methods_of_measures() -> None:
-    assert method_of("AUC of Edema") == method_of("AUC") == method_of("auc_negative") == AREA
-    assert method_of("sentence to image R@10") == method_of("pointing game") == SHARE
-    assert method_of("average_precision") == LOGIT
-    assert method_of("sentence to image MRR") == method_of("CNR") == RESAMPLED

@@ -31,6 +31,7 @@ from cxrtext.evaluation.documents.table_one import table_one
 from cxrtext.evaluation.measure import measure_file
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.files import file_problems
 from cxrtext.page import Table, markdown_block
 
@@ -310,7 +311,7 @@ def test_provenance_can_be_checked(written: Path, imported_folder: Path, checkpo
         assert one["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     for name, one in found["outputs"].items():
         assert one["sha256"] == hashlib.sha256((written / name).read_bytes()).hexdigest()
-    assert set(found["outputs"]) == {"metrics.json", "predictions.parquet"}
+    assert set(found["outputs"]) == {"results.csv", "evaluation.json", "predictions.parquet"}
     with (imported_folder / "manifest.csv").open() as handle:
         rows = [(row["image"], row["split"]) for row in csv.DictReader(handle)]
     lines = "".join(f"{image}\t{split}\n" for image, split in sorted(rows))
@@ -350,7 +351,8 @@ def test_documents_again_from_predictions(
     (tmp_path / "b/predictions.parquet").write_bytes(b"of another evaluation")
     write_report(tmp_path / "b", result)
     told = json.loads((tmp_path / "b/documents/provenance.json").read_text())
-    assert (set(told["outputs"]), told["predictions_sha256"]) == ({"metrics.json"}, digest)
+    assert set(told["outputs"]) == {"results.csv", "evaluation.json"}
+    assert told["predictions_sha256"] == digest
     flow = json.loads((tmp_path / "b/documents/flow.json").read_text())
     assert flow["steps"][0]["title"] == "Images of the file of predictions"
     assert flow["steps"][-1]["counts"]["images"] == 11
@@ -368,7 +370,7 @@ def test_documents_again_from_predictions(
         writer.writeheader()
         writer.writerows(rows)
     # Else the flow would count other labels than the figures rest on.
-    positives = result.classification["Pneumothorax"].positives
+    positives = result.rows.count(ZERO_SHOT, "Pneumothorax", "with")
     with pytest.raises(DataError, match=rf"labels {11 - positives} of the 11 images otherwise"):
         write_report(tmp_path / "c", result, ReportOptions(data=changed))
     with pytest.raises(DataError, match="lacks 11 of the 11 images"):

@@ -7,6 +7,7 @@ import pytest
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, evaluate, read_prompts
 from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.evaluation.rows import RETRIEVAL, ZERO_SHOT
 from cxrtext.images.cache import DecodedCache
 from cxrtext.records import Rejects
 
@@ -22,8 +23,8 @@ def test_a_learned_model_beats_chance_on_held_out_patients(
     assert (result.images, result.patients, result.split) == (12, 12, "test")
     assert result.mean_auc is not None
     assert result.mean_auc > 0.9
-    assert result.retrieval["sentence to image"]["R@1"] == 1.0
-    assert result.retrieval["image to sentence"]["queries"] == 12
+    assert result.rows.value(RETRIEVAL, "sentence to image", "R@1") == 1.0
+    assert result.rows.value(RETRIEVAL, "image to sentence", "queries") == 12
 
 
 def test_everything_fits_into_json_and_a_page(
@@ -31,7 +32,7 @@ def test_everything_fits_into_json_and_a_page(
 ) -> None:
     result = evaluate(checkpoint, data_folder, split="all")
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["images"] == 48
-    assert result.classification["Edema"].auc is None  # no such label in this data
+    assert result.rows.of(ZERO_SHOT, "Edema")["AUC"] is None  # no such label in this data
     assert result.mean_auc is None
     write_report(tmp_path, result, ReportOptions(pictures=False))
     report = (tmp_path / "report.html").read_text()
@@ -65,7 +66,7 @@ def test_reports_in_the_manifest_are_found(
         "images/s01.png,b,test,Left pleural effusion.\n"
     )
     result = evaluate(checkpoint, folder)
-    assert result.retrieval["sentence to image"]["queries"] == 2
+    assert result.rows.value(RETRIEVAL, "sentence to image", "queries") == 2
 
 
 def test_a_cache_of_decoded_images_changes_nothing(

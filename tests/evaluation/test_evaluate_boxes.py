@@ -27,12 +27,21 @@ from cxrtext.evaluation.grounding.boxes import (
     NOT_ONE_SIZE,
     place_boxes,
 )
+from cxrtext.evaluation.grounding.phrases import PhraseValues
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.retrieval.boxes import (
     DIRECTIONS,
+    EQUAL_RIGHT,
     BoxRanks,
     box_features,
     measure_box_retrieval,
+)
+from cxrtext.evaluation.rows import (
+    BOTH,
+    BOX_RETRIEVAL,
+    GROUNDING,
+    MEAN_OF_FINDINGS,
+    MEAN_OF_SENTENCES,
 )
 from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
@@ -71,10 +80,12 @@ def test_grounding_is_that_of_the_measures(
     result = evaluate(checkpoint, folder, settings=QUICK)
     details = result.details
     assert details is not None
-    assert result.measured.grounded is not None
+    assert result.predictions is not None
+    grounded = result.predictions.parts["grounding"]
+    assert isinstance(grounded, PhraseValues)
     expected = []
     model = load_model(checkpoint, "cpu")
-    for phrase in result.measured.grounded.phrases:
+    for phrase in grounded.phrases:
         vector = model.embed_sentences([phrase.text])[0]
         with torch.inference_mode():
             grid = (details.cohort.grid(phrase.row) @ vector).numpy()
@@ -83,15 +94,18 @@ def test_grounding_is_that_of_the_measures(
         expected.append(
             (contrast_to_noise(heat, boxes), mean_iou(heat, boxes), pointing_game(heat, boxes))
         )
-    mean = result.grounding["mean"]
+    mean = result.rows.of(GROUNDING, MEAN_OF_SENTENCES)
     found = [mean["CNR"], mean["mIoU"], mean["pointing game"]]
     assert found == pytest.approx(np.mean(expected, axis=0).tolist(), rel=1e-5)
     assert mean["sentences"] == len(expected) == 8
-    low, high = mean["intervals"]["CNR"]
-    assert low <= mean["CNR"] <= high
-    assert set(result.grounding["by finding"]) == {"Pleural Effusion", "Pneumothorax"}
-    assert result.box_retrieval["Recall"] is None  # eight pairs have no R@100
-    assert 1 <= result.box_retrieval["MedR"] <= 8
+    row = result.rows.find(GROUNDING, MEAN_OF_SENTENCES, "CNR")
+    assert row is not None
+    assert (row.low or 9) <= (row.value or 0) <= (row.high or 0)
+    findings = {"Pleural Effusion", "Pneumothorax"}
+    assert set(result.rows.groups(GROUNDING)) == {*findings, MEAN_OF_FINDINGS, MEAN_OF_SENTENCES}
+    both = result.rows.of(BOX_RETRIEVAL, BOTH)
+    assert both["Recall"] is None  # eight pairs have no R@100
+    assert 1 <= (both["MedR"] or 0) <= 8
 
 
 def test_box_retrieval_is_that_of_the_matrix(
@@ -107,14 +121,12 @@ def test_box_retrieval_is_that_of_the_matrix(
     texts = [box.text for box in placed]
     scores = model.embed_sentences(texts).double().numpy() @ features.T
     equal = np.array(texts)[:, None] == np.array(texts)
-    for right, part in (
-        (None, result.box_retrieval),
-        (equal, result.box_retrieval["equal sentences right"]),
-    ):
+    for right, suffix in ((None, ""), (equal, EQUAL_RIGHT)):
         expected = retrieval_metrics(np.round(scores, 9), right, [1, 5, 10])
-        found = {name: part["sentence to box"][name] for name in expected}
+        part = result.rows.of(BOX_RETRIEVAL, f"sentence to box{suffix}")
+        found = {name: part[name] for name in expected}
         assert found == pytest.approx(expected)
-    assert result.box_retrieval["pairs"] == 32
+    assert result.rows.value(BOX_RETRIEVAL, BOTH, "pairs") == 32
 
 
 def _boxes(folder: Path) -> list[Box]:
@@ -195,9 +207,9 @@ def test_large_images_are_measured_on_a_smaller_copy(
     checkpoint: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = boxed_folder(data_folder, tmp_path / "set")
-    whole = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
+    whole = evaluate(checkpoint, folder, settings=QUICK).rows.of(GROUNDING, MEAN_OF_SENTENCES)
     monkeypatch.setattr("cxrtext.evaluation.grounding.phrases.LONGEST_SIDE", 60)
-    small = evaluate(checkpoint, folder, settings=QUICK).grounding["mean"]
+    small = evaluate(checkpoint, folder, settings=QUICK).rows.of(GROUNDING, MEAN_OF_SENTENCES)
     assert small["CNR"] == pytest.approx(whole["CNR"], rel=0.05)
     assert small["mIoU"] == pytest.approx(whole["mIoU"], rel=0.05)
 
@@ -217,8 +229,8 @@ def test_a_table_of_boxes_beside_the_folder(
             ]
         )
     result = evaluate(checkpoint, data_folder, settings=Settings(resamples=0, boxes=path))
-    assert set(result.grounding["by finding"]) == {"left lung", "right lung"}
-    assert result.grounding["mean"]["intervals"] == {}
+    assert {"left lung", "right lung"} < set(result.rows.groups(GROUNDING))
+    assert not [row for row in result.rows if row.measure in ("CNR", "mIoU") and row.ends]
     assert "grounding: boxes that are damaged: 1" in result.left_out
     with pytest.raises(DataError, match="--boxes"):
         evaluate(checkpoint, data_folder, settings=Settings(boxes=tmp_path / "none.csv"))
@@ -239,5 +251,5 @@ def test_a_recall_among_all_boxes_is_not_told() -> None:
     ranks = {name: np.arange(1, 6) for name in DIRECTIONS}
     texts, boxes = [f"t{i}" for i in range(5)], [(0.0, 0.0, 1.0, 1.0)] * 5
     given = BoxRanks(images_of(records), np.arange(5), texts, texts, boxes, ranks, ranks)
-    for one in measure_box_retrieval(given, Settings(resamples=20)).summary.values():
-        assert not isinstance(one, dict) or "R@5" not in one
+    rows = measure_box_retrieval(given, Settings(resamples=20))
+    assert "R@5" not in {row.measure for row in rows}

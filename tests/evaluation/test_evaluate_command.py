@@ -35,16 +35,19 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     assert code == 0, err
     assert "zero-shot classification" in out
     assert "left out: grounding: the data have no boxes.json" in out
-    assert f"written: {tmp_path / 'out/metrics.json'}" in out
+    assert f"written: {tmp_path / 'out/report.html'}" in out
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["documents", "metrics.json", "predictions.parquet", "report.html", "tables"]
+    assert names == [
+        *("documents", "evaluation.json", "predictions.parquet", "report.html", "results.csv"),
+        "tables",
+    ]
     assert "AUC low" in (tmp_path / "out/tables/zero-shot-classification.csv").read_text()
     file = tmp_path / "out/predictions.parquet"
     code, again, err = run("--from", file, "--out", tmp_path / "again")
     assert code == 0, err
     assert again.splitlines()[:-1] == out.splitlines()[:-1]
-    first, second = (tmp_path / name / "metrics.json" for name in ("out", "again"))
-    assert first.read_bytes() == second.read_bytes()
+    for name in ("results.csv", "evaluation.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     for wrong, said in (
         (("--from", file, "--sigma", "1"), "--from goes without 'sigma'"),
         (("--from", file, "--from", file), "2 files; give one"),

@@ -35,6 +35,7 @@ from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import proportion_interval
 from cxrtext.evaluation.metrics import Truth
 from cxrtext.evaluation.retrieval.sentences import gather_wording, score_matrix
+from cxrtext.evaluation.rows import GAP, GROUPS, PROBES, RETRIEVAL, ZERO_SHOT, Rows
 from cxrtext.models import load_model
 from cxrtext.text import study_sentences
 
@@ -64,14 +65,15 @@ def test_retrieval_is_that_of_the_whole_matrix(
     for row, places in wording.images.items():
         right[row, places] = True
     expected = retrieval_metrics(scores, right, [1, 5, 10])
-    found = result.retrieval["sentence to image"]
+    found = result.rows.of(RETRIEVAL, "sentence to image")
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     expected = retrieval_metrics(scores.T, right.T, [1])
-    found = result.retrieval["image to sentence"]
+    found = result.rows.of(RETRIEVAL, "image to sentence")
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert wording.times == [4, 4, 4]
-    low, high = result.retrieval_intervals["sentence to image"]["MRR"]
-    assert low <= result.retrieval["sentence to image"]["MRR"] <= high
+    mean = result.rows.find(RETRIEVAL, "sentence to image", "MRR")
+    assert mean is not None
+    assert (mean.low or 1) <= (mean.value or 0) <= (mean.high or 0)
 
 
 def test_the_same_patient_can_be_left_out(
@@ -84,8 +86,8 @@ def test_the_same_patient_can_be_left_out(
     settings = replace(QUICK, exclude_same_patient=True)
     result = evaluate(checkpoint, folder, settings=settings)
     # All wrong candidates are of the one patient.
-    assert result.retrieval["sentence to image"]["MedR"] == 1
-    assert result.retrieval["image to sentence"]["MRR"] == 1
+    assert result.rows.value(RETRIEVAL, "sentence to image", "MedR") == 1
+    assert result.rows.value(RETRIEVAL, "image to sentence", "MRR") == 1
 
 
 def test_equal_sentences_are_one(checkpoint: Path, data_folder: Path) -> None:
@@ -115,8 +117,7 @@ def test_scores_and_embeddings_are_averaged_differently(
         settings = Settings(average=average, resamples=0)  # type: ignore[arg-type]
         result = evaluate(checkpoint, data_folder, prompts=prompts, settings=settings)
         assert result.details is not None
-        assert result.measured.zero_shot is not None
-        return result.measured.zero_shot.scores["Pleural Effusion"].scores
+        return result.scores["Pleural Effusion"].scores
 
     assert np.allclose(scores(single, "scores"), scores(single, "embeddings"), atol=1e-5)
     other = {"x": Prompts(("Right pneumothorax.",), ("The lungs are clear.",))}
@@ -128,23 +129,22 @@ def test_scores_and_embeddings_are_averaged_differently(
 
 def test_thresholds_come_from_validation_images(checkpoint: Path, data_folder: Path) -> None:
     result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
-    one = result.classification["Pneumothorax"]
-    assert one.threshold is not None
-    assert one.sensitivity is not None
-    assert one.specificity is not None
-    assert one.sensitivity + one.specificity > 1
-    assert one.temperature is not None
-    assert set(one.intervals) >= {"auc", "accuracy", "average_precision", "sensitivity"}
+    one = result.rows.of(ZERO_SHOT, "Pneumothorax")
+    assert one["threshold"] is not None
+    assert (one["sensitivity"] or 0) + (one["specificity"] or 0) > 1
+    assert one["T"] is not None
+    own = [row for row in result.rows if row.group == "Pneumothorax" and row.ends is not None]
+    assert {row.measure for row in own} >= {"AUC", "ACC", "AP", "sensitivity"}
     # The two kinds of validation image are clear and pneumothorax.
     lacking = "thresholds and temperatures: Pleural Effusion: validation images lack a class"
     assert lacking in result.left_out
     plain = evaluate(
         checkpoint, data_folder, prompts=PROMPTS, settings=replace(QUICK, calibrate=False)
     )
-    assert plain.classification["Pneumothorax"].threshold is None
+    assert plain.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
     assert plain.mean_auc == result.mean_auc
     every = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=QUICK)
-    assert every.classification["Pneumothorax"].threshold is None
+    assert every.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
     assert any(line.startswith("thresholds and temperatures") for line in every.left_out)
 
 
@@ -176,11 +176,14 @@ def _drawn(images: int) -> Drawn:
 def test_a_finding_without_a_class_has_no_curve() -> None:
     truth = np.array([True, True])
     assert fit_validation(np.array([1.0, 2.0]), truth) is None
-    result, found = measure_finding(_case([1.0, -2.0], truth), 3, _drawn(2))
-    assert (result.auc, result.accuracy, result.left_out) == (None, 0.5, 3)
-    assert "auc" not in found
-    empty, _ = measure_finding(_case([], truth[:0]), 2, _drawn(0))
-    assert (empty.accuracy, empty.positives, empty.negatives) == (None, 0, 0)
+    rows = Rows()
+    found = measure_finding(rows, "X", _case([1.0, -2.0], truth), 3, _drawn(2))
+    one = rows.of(ZERO_SHOT, "X")
+    assert (one["AUC"], one["ACC"], one["left out"]) == (None, 0.5, 3)
+    assert "AUC" not in found
+    measure_finding(rows, "Y", _case([], truth[:0]), 2, _drawn(0))
+    empty = rows.of(ZERO_SHOT, "Y")
+    assert (empty["ACC"], empty["with"], empty["without"]) == (None, 0, 0)
 
 
 def test_a_resample_of_each_image_once_changes_nothing() -> None:
@@ -190,16 +193,17 @@ def test_a_resample_of_each_image_once_changes_nothing() -> None:
     scores = [3.0, 1.0, 1.0, -1.0, 0.5]  # a score at the threshold says absent
     truth = np.array([True, True, False, False, False])
     case = _case(scores, truth, fit)
-    result, found = measure_finding(case, 0, _drawn(5))
-    assert (result.sensitivity, result.specificity) == (0.5, 1.0)
+    rows = Rows()
+    found = measure_finding(rows, "X", case, 0, _drawn(5))
+    own = {row.measure: row for row in rows}
+    assert (own["sensitivity"].value, own["specificity"].value) == (0.5, 1.0)
     for name, one in found.items():
-        assert getattr(result, name) == one.value
-        assert result.intervals.get(name) == one.ends
+        assert (own[name].value, own[name].ends) == (one.value, one.ends)
         if one.share is not None:
             assert one.share[2].tolist() == pytest.approx([one.value] * 2), name
-    assert result.intervals["brier"] == pytest.approx((result.brier, result.brier))
-    assert result.intervals["sensitivity"] == proportion_interval([True, False])
-    assert result.intervals["auc"] == area(case.scores, truth).interval()
+    assert own["Brier"].ends == pytest.approx((own["Brier"].value, own["Brier"].value))
+    assert own["sensitivity"].ends == proportion_interval([True, False])
+    assert own["AUC"].ends == area(case.scores, truth).interval()
 
 
 def test_scores_are_times_gamma_squared(checkpoint: Path) -> None:
@@ -215,13 +219,15 @@ def test_scores_are_times_gamma_squared(checkpoint: Path) -> None:
 def test_probes_and_groups(checkpoint: Path, data_folder: Path) -> None:
     settings = Settings(resamples=50, probe=True, slices=("age", "split", "ward"))
     result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=settings)
-    probe = result.probe["Pneumothorax"]
-    assert probe["auc"] > 0.9
+    probe = result.rows.of(PROBES, "Pneumothorax")
+    assert (probe["AUC"] or 0) > 0.9
     assert probe["train"] == 28
-    assert len(probe["few_labels"]["5"]) == 5
-    assert "10" not in probe["few_labels"]  # there are not so many with the finding
+    row = result.rows.find(PROBES, "Pneumothorax", "5 + 5 labels")
+    assert row is not None
+    assert (row.low or 1) <= (row.value or 0) <= (row.high or 0)
+    assert "10 + 10 labels" not in probe  # there are not so many with the finding
     assert any(line.startswith("probe: Pleural Effusion") for line in result.left_out)
-    assert result.slices == {}  # twelve images
+    assert not result.rows.below(GROUPS)  # twelve images
     assert "slices: ward: the manifest does not say" in result.left_out
     few = evaluate(checkpoint, data_folder, split="val", prompts=PROMPTS, settings=settings)
     assert any(line.startswith("probe: it wants training") for line in few.left_out)
@@ -233,16 +239,19 @@ def test_groups_are_measured_where_they_are_large(
     monkeypatch.setattr("cxrtext.evaluation.classification.subgroups.MINIMUM", 4)
     settings = Settings(resamples=50, slices=("age",))
     result = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=settings)
-    report = result.slices["age"]["Pleural Effusion"]
-    assert set(report["slices"]) == {"40-59", "60-79", "80 and over"}
-    assert report["too_small"] == ["80 and over"]
-    assert 0 <= report["gap"] <= report["gap_high"] <= 1
+    rows, part, measure = result.rows, f"{GROUPS}, age", "AUC of Pleural Effusion"
+    assert set(rows.groups(part)) == {"40-59", "60-79", "80 and over", GAP}
+    values = {name: rows.value(part, name, measure) for name in rows.groups(part)}
+    assert [name for name, value in values.items() if value is None] == ["80 and over"]
+    gap = rows.find(part, GAP, measure)
+    assert gap is not None
+    assert 0 <= (gap.value or 0) <= (gap.high or 0) <= 1
 
 
 def test_a_model_is_no_better_than_itself(checkpoint: Path, data_folder: Path) -> None:
     result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
     assert result.details is not None
-    measures = result.measured.compared
+    measures = result.rows.compared
     assert {"AUC", "ACC", "sentence to image MRR"} <= set(measures)
     found = compare({"a": measures, "b": measures})
     assert {one.estimate for one in found.differences} == {0.0}
@@ -288,11 +297,11 @@ def test_labels_of_other_findings_are_left_out(
     folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
     (folder / "labels.csv").write_text("study_id,Tuberculosis\ns07,1\ns08,0\n")
     result = evaluate(checkpoint, folder, settings=QUICK)
-    assert result.classification == {}
+    assert not result.findings
     assert "classification" in result.left_out[0]
     prompts = {"Tuberculosis": CHEX5_PROMPTS["Pneumonia"]}
     found = evaluate(checkpoint, folder, prompts=prompts, settings=QUICK)
-    assert found.classification["Tuberculosis"].positives == 1
+    assert found.rows.value(ZERO_SHOT, "Tuberculosis", "with") == 1
 
 
 def test_resamples_do_not_depend_on_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from cxrtext.evaluation.report.export import export_tables, latex_text, to_csv, to_latex
-from cxrtext.page import Cell, Columns, Section, Table, Text
+from cxrtext.page import Cell, Columns, Estimated, Section, Table, Text
 
 TABLE = Table(
     [
         ["finding", "AUC", "with", "note"],
-        ["Edema_1 & 50 %", "0.979 [0.961, 0.992]", "60", "−0.25"],
+        ["Edema_1 & 50 %", Estimated("0.979", "0.961", "0.992"), "60", "−0.25"],
         ["[rare] {η} \\input", "–", "0", "=1+1"],
         ["mean", "0.950", "", "≥ 99"],
-        ["ratio", "9.10 [3.20, ∞]", "1", "−∞"],
+        ["ratio", Estimated("9.10", "3.20", "∞"), "1", "−∞"],
     ],
     "Table 3: AUC",
     frozenset({3}),
@@ -99,7 +99,7 @@ def test_a_name_in_brackets_is_no_interval_and_counts_are_numbers() -> None:
 
 def test_a_wide_latex_table_has_its_intervals_below() -> None:
     header = ["finding", *(f"measure {number}" for number in range(6))]
-    row = ["[Mass] of a side", *["0.979 [−0.961, 1.992]"] * 5, "too few (3 with)"]
+    row = ["[Mass] of a side", *[Estimated("0.979", "−0.961", "1.992")] * 5, "too few (3 with)"]
     latex = to_latex(Table([header, row], strong=frozenset({1})), "wide")
     _, figures, ends = read_back(latex)
     assert figures[1:] == [r"\textbf{0.979}"] * 5 + [r"\textbf{too few (3 with)}"]
@@ -118,7 +118,7 @@ def test_latex_compiles(tmp_path: Path) -> None:
     every = "".join(map(chr, range(33, 127)))
     rows = [
         ["finding", "AUC", "x"],
-        [every, "0.9 [0.8, 1]", "−∞"],
+        [every, Estimated("0.9", "0.8", "1"), "−∞"],
         ["[opt]", "*", "[1]"],
         ["* αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ", "₀₁₉ ′ ↔ ‑ \u200b", "“Ø” é µ ° ±"],
     ]

@@ -22,6 +22,15 @@ from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.evaluation.rows import (
+    ALL_IMAGES,
+    CALIBRATION,
+    CLASSES,
+    CONFUSION,
+    NET_BENEFIT,
+    OPERATING,
+    ZERO_SHOT,
+)
 from cxrtext.evaluation.settings import Settings
 
 SETTINGS = Settings(resamples=20, prevalence=0.02, sensitivity=0.9)
@@ -46,28 +55,29 @@ def test_points_are_those_of_plain_arrays() -> None:
     given = classified()
     scores = measure_zero_shot(given, SETTINGS).scores
     found = measure_operating(given, scores, SETTINGS)
-    assert list(found) == ["A", "B", "C"]
+    assert found.below(OPERATING) == [YOUDEN, "sensitivity 0.9"]
+    assert found.groups(f"{OPERATING}, {YOUDEN}") == ["A", "B", "C"]
     seen, own = ~given.measured, given.measured
     difference, labels = given.scores[1], given.labels[1]
     threshold = sensitivity_threshold(difference[seen], labels[seen], 0.9)
     clusters = [p for p, used in zip(given.images.patients, own, strict=True) if used]
     point = operating_point(difference[own], labels[own], threshold, clusters=clusters)
-    youden, other = found["B"]["points"]
-    assert youden["chosen"] == YOUDEN
+    youden, other = (found.of(f"{OPERATING}, {how}", "B") for how in found.below(OPERATING))
     assert youden["threshold"] == scores["B"].fit.threshold  # type: ignore[union-attr]
-    assert (other["chosen"], other["threshold"]) == ("sensitivity 0.9", threshold)
-    assert other["sensitivity"]["value"] == point.sensitivity.value
-    assert other["sensitivity"]["low"] == point.sensitivity.low
-    assert sum(other["counts"].values()) == own.sum()
-    assert other["at_prevalence"]["prevalence"] == 0.02
-    assert other["at_prevalence"]["ppv"]["value"] < other["ppv"]["value"]
-    assert found["B"]["calibration"]["slope"]["value"] == pytest.approx(1, abs=0.5)
-    assert len(found["B"]["net_benefit"]["model"]) == 99
+    assert other["threshold"] == threshold
+    row = found.find(f"{OPERATING}, sensitivity 0.9", "B", "sensitivity")
+    assert row is not None
+    assert (row.value, row.low) == (point.sensitivity.value, point.sensitivity.low)
+    assert sum(other[name] or 0 for name in ("TP", "FP", "FN", "TN")) == own.sum()
+    assert other["other prevalence"] == 0.02
+    assert (other["PPV at it"] or 0) < (other["PPV"] or 0)
+    assert found.value(CALIBRATION, "B", "slope") == pytest.approx(1, abs=0.5)
+    assert len(found.of(NET_BENEFIT, "B")) == 99
 
 
 def test_without_validation_images_there_are_no_points() -> None:
     given = replace(classified(), measured=np.ones(B, dtype=np.bool_))
-    assert measure_operating(given, measure_zero_shot(given, SETTINGS).scores, SETTINGS) == {}
+    assert not len(measure_operating(given, measure_zero_shot(given, SETTINGS).scores, SETTINGS))
 
 
 def test_one_patient_has_figures_without_intervals(tmp_path: Path) -> None:
@@ -79,11 +89,10 @@ def test_one_patient_has_figures_without_intervals(tmp_path: Path) -> None:
         "settings": replace(SETTINGS, resamples=50).to_dict(), "left_out": {},
     }  # fmt: skip
     found = measure(Predictions(about, {"classification": replace(given, images=images)}))
-    assert set(found.classification["A"].intervals) == {"auc", "auc_positive", "auc_negative"}
-    low, high = found.classification["A"].intervals["auc"]
-    assert high - low > 0.5
-    benefit = found.operating["A"]["net_benefit"]
-    assert (benefit["low"], benefit["high"]) == ((), ())
+    own = [row for row in found.rows if (row.part, row.group) == (ZERO_SHOT, "A") and row.ends]
+    assert [row.measure for row in own] == ["AUC", "AUC, positive prompt", "AUC, negative prompt"]
+    assert (own[0].high or 0) - (own[0].low or 0) > 0.5
+    assert not [row for row in found.rows if row.part == NET_BENEFIT and row.ends]
     write_report(tmp_path, found)
     assert "Net benefit of A" in (tmp_path / "report.html").read_text()
 
@@ -110,13 +119,17 @@ def test_classes_are_those_of_images_with_exactly_one() -> None:
     found, why = measure_classes(given, SETTINGS)
     assert not why
     alone = (given.labels.sum(axis=0) == 1) & given.measured
-    assert found["images"] == alone.sum()
-    assert found["left out"] == given.measured.sum() - alone.sum()
+    left_out = given.measured.sum() - alone.sum()
+    assert found.of(CLASSES, ALL_IMAGES) == {"images": alone.sum(), "left out": left_out}
     truth, best = given.labels[:, alone].argmax(axis=0), given.scores[:, alone].argmax(axis=0)
-    assert found["difference"]["accuracy"]["value"] == pytest.approx((truth == best).mean())
-    assert found["positive prompt"]["accuracy"]["value"] > found["difference"]["accuracy"]["value"]
-    assert list(found["difference"]["precision"]) == ["P@5", "P@10", "P@100"]
-    assert np.sum(found["difference"]["confusion"]) == alone.sum()
+    difference = found.of(CLASSES, "difference")
+    assert difference["accuracy"] == pytest.approx((truth == best).mean())
+    assert (found.value(CLASSES, "positive prompt", "accuracy") or 0) > (
+        difference["accuracy"] or 1
+    )
+    assert list(difference) == ["accuracy", "mean recall", "P@5", "P@10", "P@100"]
+    confused = [row.value or 0 for row in found if row.part == f"{CONFUSION}, difference"]
+    assert sum(confused) == alone.sum()
 
 
 def test_uncertain_labels_count_as_asked() -> None:
@@ -125,7 +138,9 @@ def test_uncertain_labels_count_as_asked() -> None:
     labels[0, labels[0] == 1] = -1
     given = replace(given, labels=labels)
     images = {
-        how: measure_classes(given, replace(SETTINGS, uncertain=how))[0]["images"]
+        how: measure_classes(given, replace(SETTINGS, uncertain=how))[0].count(
+            CLASSES, ALL_IMAGES, "images"
+        )
         for how in ("ignore", "positive", "negative")
     }
     alone = classified().labels.sum(axis=0) == 1
@@ -143,10 +158,8 @@ def test_one_finding_is_no_class() -> None:
         negative=given.negative[:1],
         labels=given.labels[:1],
     )
-    assert measure_classes(one, SETTINGS) == (
-        {},
-        "multi-class accuracy: it is for 2 to 40 findings",
-    )
+    rows, why = measure_classes(one, SETTINGS)
+    assert (len(rows), why) == (0, "multi-class accuracy: it is for 2 to 40 findings")
 
 
 @pytest.mark.parametrize("wrong", [{"sensitivity": 0.0}, {"prevalence": 1.0}, {"prevalence": 5}])
@@ -158,7 +171,7 @@ def test_wrong_settings(wrong: dict[str, float]) -> None:
 
 def test_a_report_shows_them(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     result = evaluate(checkpoint, data_folder, settings=SETTINGS)
-    assert result.operating
+    assert result.rows.below(OPERATING)
     write_report(tmp_path, result, ReportOptions(pictures=False))
     page = (tmp_path / "report.html").read_text()
     assert "Operating points" in page
@@ -171,5 +184,6 @@ def test_a_report_shows_them(checkpoint: Path, data_folder: Path, tmp_path: Path
     # Another prevalence wants no model.
     assert result.predictions is not None
     again = measure(result.predictions, prevalence=None)
-    assert again.operating.keys() == result.operating.keys()
-    assert not next(iter(again.operating.values()))["points"][0]["at_prevalence"]
+    assert again.rows.below(OPERATING) == result.rows.below(OPERATING)
+    assert "PPV at it" in {row.measure for row in result.rows}
+    assert "PPV at it" not in {row.measure for row in again.rows}

@@ -19,6 +19,7 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import Evaluation, Prompts, Settings, compare, evaluate, measure_file
 from cxrtext.evaluation.measure import PARTS, measure_files
 from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.evaluation.rows import BOX_RETRIEVAL, GROUNDING, PROBES, RETRIEVAL, ZERO_SHOT
 from tests.evaluation.test_evaluate_boxes import boxed_folder
 
 PROMPTS = {
@@ -42,14 +43,17 @@ def written(evaluation: Evaluation, tmp_path_factory: Any) -> Path:
     return out
 
 
-def test_every_figure_comes_from_the_file(evaluation: Evaluation, written: Path) -> None:
+def test_every_figure_comes_from_the_file(
+    evaluation: Evaluation, written: Path, tmp_path: Path
+) -> None:
     again = measure_file(written / "predictions.parquet")
     assert again.to_dict() == evaluation.to_dict()
-    said = json.loads((written / "metrics.json").read_text())
-    assert json.loads(json.dumps(again.to_dict())) == said
-    assert {"classification", "probe", "grounding", "box_retrieval", "retrieval"} <= {
-        name for name, value in said.items() if value
-    }
+    said = json.loads((written / "evaluation.json").read_text())
+    assert json.loads(json.dumps(again.about())) == said
+    again.rows.write(tmp_path / "results.csv")
+    assert (tmp_path / "results.csv").read_bytes() == (written / "results.csv").read_bytes()
+    parts = {ZERO_SHOT, PROBES, GROUNDING, BOX_RETRIEVAL, RETRIEVAL}
+    assert parts <= {row.part for row in again.rows}
     assert again.details is None
 
 
@@ -58,7 +62,7 @@ def test_another_program_computes_the_same(written: Path) -> None:
         [sys.executable, str(RECOMPUTE), str(written)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Pneumothorax auc_negative" in done.stdout
+    assert "Pneumothorax: AUC, negative prompt" in done.stdout
     assert "figures, largest difference" in done.stdout
 
 
@@ -67,11 +71,8 @@ def test_rows_may_stand_in_any_order(evaluation: Evaluation, written: Path, tmp_
     order = np.random.default_rng(0).permutation(len(table))
     pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
     again = measure_file(tmp_path / "mixed.parquet", resamples=0)
-    for name, one in evaluation.classification.items():
-        assert again.classification[name].auc == pytest.approx(one.auc, abs=1e-12)
-        assert again.classification[name].threshold == one.threshold
-    assert again.grounding["mean"]["CNR"] == pytest.approx(evaluation.grounding["mean"]["CNR"])
-    assert again.retrieval == evaluation.retrieval
+    for row in evaluation.rows:
+        assert again.rows.value(*row[:3]) == pytest.approx(row.value, abs=1e-12), row
 
 
 def test_files_are_compared_whatever_the_order_of_their_rows(
@@ -87,7 +88,7 @@ def test_files_are_compared_whatever_the_order_of_their_rows(
     found = []
     for name in ("same", "mixed"):
         pair = measure_files([by_the_guide, tmp_path / f"{name}.parquet"])
-        models = dict(zip("ab", (one.measured.compared for one in pair), strict=True))
+        models = dict(zip("ab", (one.rows.compared for one in pair), strict=True))
         found.append(compare(models))
     assert not found[1].left_out
     assert [one.measure for one in found[1].differences] == [
@@ -108,7 +109,7 @@ def test_files_of_other_settings_are_not_compared_unless_one_is_given(by_the_gui
     pq.write_table(table.replace_schema_metadata(said), other)
     with pytest.raises(ConfigError, match="made with --seed 1 and not 0 as the first; give --seed"):
         list(measure_files([by_the_guide, other]))
-    pair = [one.measured.compared for one in measure_files([by_the_guide, other], seed=3)]
+    pair = [one.rows.compared for one in measure_files([by_the_guide, other], seed=3)]
     (found,) = (d for d in compare(dict(zip("ab", pair, strict=True))).differences
                 if d.measure == "ACC")  # fmt: skip
     assert (found.low, found.high) == (0, 0)
@@ -117,9 +118,8 @@ def test_files_of_other_settings_are_not_compared_unless_one_is_given(by_the_gui
 def test_settings_of_figures_may_be_others(evaluation: Evaluation, written: Path) -> None:
     file = written / "predictions.parquet"
     again = measure_file(file, resamples=0, uncertain="positive", slices=())
-    assert again.classification["Pneumothorax"].intervals.keys() <= {"auc", "sensitivity"} | set(
-        evaluation.classification["Pneumothorax"].intervals
-    )
+    wide = {row[:3] for row in evaluation.rows if row.ends}
+    assert {row[:3] for row in again.rows if row.ends} <= wide
     assert again.settings["uncertain"] == "positive"
     with pytest.raises(ConfigError, match="sigma"):
         measure_file(file, sigma=1.0)
@@ -188,7 +188,7 @@ def test_what_is_no_file_of_predictions(written: Path, tmp_path: Path) -> None:
     pq.write_table(table.replace_schema_metadata(lacking), tmp_path / "lacking.parquet")
     with pytest.raises(DataError, match="its description lacks"):
         measure_file(tmp_path / "lacking.parquet")
-    shutil.copy(written / "metrics.json", tmp_path / "text.parquet")
+    shutil.copy(written / "evaluation.json", tmp_path / "text.parquet")
     with pytest.raises(DataError, match="damaged"):
         measure_file(tmp_path / "text.parquet")
     (tmp_path / "cut.parquet").write_bytes((written / "predictions.parquet").read_bytes()[:4000])
@@ -241,11 +241,11 @@ def test_another_models_predictions_by_the_guide(by_the_guide: Path, tmp_path: P
     for finding in ("Edema", "Mass"):
         own = [row for row in rows if row["finding"] == finding]
         truth, scores = ([row[name] for row in own] for name in ("label", "score"))
-        found = result.classification[finding]
-        assert found.auc == pytest.approx(roc_auc_score(truth, scores))
-        assert (found.auc_positive, found.auc_negative) == (None, None)
-        assert found.left_out == 1
-        assert found.threshold is not None
+        found = result.rows.of(ZERO_SHOT, finding)
+        assert found["AUC"] == pytest.approx(roc_auc_score(truth, scores))
+        assert (found["AUC, positive prompt"], found["AUC, negative prompt"]) == (None, None)
+        assert found["left out"] == 1
+        assert found["threshold"] is not None
     assert (result.images, result.patients) == (60, 15)
     assert result.primary["value"] == pytest.approx(result.mean_auc)
     write_report(tmp_path / "out", result)
@@ -276,7 +276,8 @@ def test_what_another_model_need_not_say(tmp_path: Path) -> None:
         "label": [1.0, 0.0, None, 0.0],
     }
     found = measure_file(_described(tmp_path / "a.parquet", columns))
-    assert (found.images, found.patients, found.classification["Edema"].auc) == (4, 4, 1.0)
+    assert (found.images, found.patients) == (4, 4)
+    assert found.rows.value(ZERO_SHOT, "Edema", "AUC") == 1
     settings = {"uncertain": "positive"}
     found = measure_file(_described(tmp_path / "b.parquet", columns, settings=settings))
     assert found.settings["uncertain"] == "positive"
@@ -326,7 +327,7 @@ def test_a_fault_of_ours_is_no_damaged_file(
     def broken(*_: Any) -> None:
         raise fault
 
-    monkeypatch.setitem(PARTS, "classification", (PARTS["classification"][0], broken))
+    monkeypatch.setitem(PARTS, "retrieval", (PARTS["retrieval"][0], broken))
     with pytest.raises(type(fault)) as error:
         measure_file(written / "predictions.parquet")
     assert error.value is fault

@@ -1,5 +1,6 @@
 """The files of a report."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,8 @@ from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
 from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.report.figures import forest, frequency_names, histogram
-from cxrtext.evaluation.report.write import DEFINITIONS
+from cxrtext.evaluation.report.sections import DEFINITIONS
+from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES
 from cxrtext.records import Box, write_boxes
 
 PROMPTS = {
@@ -89,14 +91,22 @@ def finite(value: Any) -> bool:
     return not isinstance(value, float) or bool(np.isfinite(value))
 
 
-def test_the_metrics_are_finite(evaluated: Evaluation, tmp_path: Path) -> None:
+def test_the_results_are_finite(evaluated: Evaluation, tmp_path: Path) -> None:
     write_report(tmp_path, evaluated)
-    metrics = json.loads(read(tmp_path, "metrics.json"))
-    assert finite(metrics)
-    assert metrics["grounding"]["mean"]["CNR"] > 0
-    assert set(metrics["grounding"]["mean"]["intervals"]) >= {"CNR", "mIoU", "pointing game"}
-    assert metrics["box_retrieval"]["MedR"] >= 1
-    assert metrics["settings"]["resamples"] == 50
+    about = json.loads(read(tmp_path, "evaluation.json"))
+    assert finite(about)
+    assert about["settings"]["resamples"] == 50
+    lines = list(csv.DictReader(read(tmp_path, "results.csv").splitlines()))
+    rows = {(row["part"], row["group"], row["measure"]): row for row in lines}
+    assert len(rows) == len(lines) == len(evaluated.rows)
+    for name in ("CNR", "mIoU", "pointing game"):
+        row = rows[GROUNDING, MEAN_OF_SENTENCES, name]
+        assert 0 <= float(row["low"]) <= float(row["value"]) <= float(row["high"])
+    assert float(rows[BOX_RETRIEVAL, BOTH, "MedR"]["value"]) >= 1
+    for one in evaluated.rows:
+        told = rows[one.part, one.group, one.measure]
+        value = "" if one.value is None else str(one.value)
+        assert (told["value"], told["method"]) == (value, one.method)
 
 
 def test_a_report_of_nothing_but_images(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
-from cxrtext.evaluation import Settings, evaluate
+from cxrtext.evaluation import Evaluation, Settings, evaluate
 from cxrtext.evaluation.grounding.absence import AbsenceScores, looked_for, measure_absence
 from cxrtext.evaluation.grounding.boxes import Phrase
 from cxrtext.evaluation.grounding.masks import (
@@ -36,6 +36,7 @@ from cxrtext.evaluation.measure import measure_file
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
+from cxrtext.evaluation.rows import ABSENCE, ALL, MASKS, MEAN_OF_FINDINGS, SIDES
 from cxrtext.images.placement import Placement
 from cxrtext.models import load_model
 from cxrtext.records import Absent, Box, write_boxes
@@ -88,13 +89,12 @@ def test_sides_by_hand() -> None:
     own, mirrored = np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 2.0, 2.0, 1.0])
     given = SideScores(images(4), phrases, own, mirrored, np.array([1, 0.5, 0, 1]), BOXES)
     found = measure_sides(given)
-    assert found["source"] == BOXES
-    one = found["by finding"]["Effusion"]
+    one = found.of(SIDES, "Effusion")
     # Left less right: 2, -1 for left and 0, -3 for right; (2 > 0), (2 > -3), (-1 > -3) of four.
-    assert one["auc"]["value"] == 3 / 4
-    assert one["preferred"]["value"] == (1 + 0 + 0.5 + 1) / 4
-    assert one["peak"]["value"] == 2.5 / 4
-    assert (one["sentences"], one["left"], one["images"]) == (4, 2, 4)
+    assert one["AUC of the side"] == 3 / 4
+    assert one["above its mirror"] == (1 + 0 + 0.5 + 1) / 4
+    assert one["peak on its side"] == 2.5 / 4
+    assert (one["left"], one["right"], one["images"]) == (2, 2, 4)
     again = SideScores.from_table(given.to_table())
     assert measure_sides(again) == found
 
@@ -103,9 +103,9 @@ def test_one_side_alone_has_no_auc() -> None:
     phrases = [SidedPhrase(row, "", "x", True) for row in range(3)]
     ones = np.ones(3)
     found = measure_sides(SideScores(images(3), phrases, ones, 0 * ones, ones, REPORTS))
-    assert found["all"]["auc"]["value"] is None
-    assert found["all"]["preferred"]["value"] == 1
-    assert found["by finding"] == {}
+    assert found.value(SIDES, ALL, "AUC of the side") is None
+    assert found.value(SIDES, ALL, "above its mirror") == 1
+    assert found.groups(SIDES) == [ALL]
 
 
 def test_pairs_are_scored_as_the_whole_matrix(
@@ -198,17 +198,17 @@ def test_masks_by_hand() -> None:
         np.array([0.6, 0.8, math.nan, 0.9]), dice,
     )  # fmt: skip
     found = measure_masks(given, QUICK)
-    assert found["threshold"] == PAPER_THRESHOLDS[10]
-    assert found["validation sentences"] == 1
-    one = found["all"]
-    assert one["dice"]["value"] == pytest.approx(0.3)
-    assert one["pixel AUROC"]["value"] == pytest.approx(0.7)
-    assert (one["best dice"], one["best threshold"]) == (0.45, PAPER_THRESHOLDS[20])
+    one = found.of(MASKS, ALL)
+    assert one["threshold"] == PAPER_THRESHOLDS[10]
+    assert one["validation sentences"] == 1
+    assert one["Dice"] == pytest.approx(0.3)
+    assert one["pixel AUROC"] == pytest.approx(0.7)
+    assert (one["best Dice"], one["at"]) == (0.45, PAPER_THRESHOLDS[20])
     assert (one["sentences"], one["undefined"]) == (3, 1)
     assert measure_masks(MaskValues.from_table(given.to_table()), QUICK) == found
     alone = measure_masks(replace(given, measured=np.ones(4, dtype=np.bool_)), QUICK)
-    assert alone["threshold"] is None
-    assert alone["all"]["dice"]["value"] is None
+    assert alone.value(MASKS, ALL, "threshold") is None
+    assert alone.value(MASKS, ALL, "Dice") is None
 
 
 # Phrases without a box
@@ -238,16 +238,15 @@ def test_absence_by_hand() -> None:
     findings = ["A", "A", "A", "A", "A", "A", "A"]
     given = AbsenceScores(images(7), list(range(7)), findings, ["x"] * 7, present, measured, scores)
     found = measure_absence(given, QUICK)
-    assert found["all"]["auc"]["value"] == 3 / 4
-    assert (found["all"]["with a box"], found["all"]["without"]) == (2, 2)
-    assert found["by finding"]["A"]["auc"]["value"] == found["mean of findings"] == 3 / 4
-    youden = found["thresholds"][0]
+    for name in ("A", MEAN_OF_FINDINGS, ALL):
+        assert found.value(ABSENCE, name, "AUC") == 3 / 4
+    assert found.of(ABSENCE, ALL) == {"AUC": 3 / 4, "with a box": 2, "without": 2}
     # Of the validation rows 2 | 1, 0: halfway is 1.5.
-    assert youden["threshold"] == 1.5
-    assert youden["sensitivity"]["value"] == youden["false alarms"]["value"] == 1 / 2
+    youden = found.of(f"{ABSENCE}, thresholds", "Youden")
+    assert youden == {"threshold": 1.5, "found": 1 / 2, "false alarms": 1 / 2}
     assert measure_absence(AbsenceScores.from_table(given.to_table()), QUICK) == found
     alone = replace(given, measured=np.ones(7, dtype=np.bool_))
-    assert measure_absence(alone, QUICK)["thresholds"] == []
+    assert f"{ABSENCE}, thresholds" not in measure_absence(alone, QUICK)
 
 
 def test_findings_that_always_have_a_box_are_apart() -> None:
@@ -255,12 +254,12 @@ def test_findings_that_always_have_a_box_are_apart() -> None:
     findings, scores = ["A", "A", "B", "B"], np.array([2.0, 1.0, 0.0, 0.0])
     given = AbsenceScores(images(4), [0, 1, 2, 3], findings, ["x"] * 4, present, measured, scores)
     found = measure_absence(given, QUICK)
-    assert found["all"]["auc"]["value"] == 1
-    assert (found["all"]["with a box"], found["by finding"]["B"]["with a box"]) == (1, 2)
+    assert found.value(ABSENCE, ALL, "AUC") == 1
+    assert [found.count(ABSENCE, name, "with a box") for name in (ALL, "B")] == [1, 2]
     # Where no finding has both, all of them count.
     apart = measure_absence(replace(given, findings=["A", "B", "A", "A"]), QUICK)
-    assert apart["all"]["auc"]["value"] == 1 / 3
-    assert apart["mean of findings"] is None
+    assert apart.value(ABSENCE, ALL, "AUC") == 1 / 3
+    assert MEAN_OF_FINDINGS not in apart.groups(ABSENCE)
 
 
 def test_the_mean_of_findings_is_the_same_to_the_last_digit() -> None:
@@ -275,8 +274,8 @@ def test_the_mean_of_findings_is_the_same_to_the_last_digit() -> None:
         ),
         QUICK,
     )  # fmt: skip
-    each = [found["by finding"][name]["auc"]["value"] for name in names]
-    assert found["mean of findings"] == float(np.mean(each))
+    each = [found.value(ABSENCE, name, "AUC") or 0 for name in names]
+    assert found.value(ABSENCE, MEAN_OF_FINDINGS, "AUC") == float(np.mean(each))
 
 
 # All of it
@@ -304,6 +303,13 @@ def drawn_folder(data_folder: Path, to: Path) -> Path:
     return folder
 
 
+def source_of(result: Evaluation) -> str:
+    assert result.predictions is not None
+    part = result.predictions.parts["sides"]
+    assert isinstance(part, SideScores)
+    return part.source
+
+
 def test_an_evaluation_has_them(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     folder = drawn_folder(data_folder, tmp_path / "set")
     result = evaluate(checkpoint, folder, settings=QUICK)
@@ -314,24 +320,22 @@ def test_an_evaluation_has_them(checkpoint: Path, data_folder: Path, tmp_path: P
     assert isinstance(absence, AbsenceScores)
     # Twelve images are measured and some others validate: thresholds come from these.
     assert masks.measured.sum() == 8
-    assert 0 < result.masks["validation sentences"] == (~masks.measured).sum()
-    assert result.masks["threshold"] is not None
-    assert result.masks["all"]["pixel AUROC"]["value"] > 0.5
-    assert result.masks["all"]["dice"]["value"] > 0.2
-    assert result.sides["source"] == BOXES
-    assert result.sides["all"]["preferred"]["value"] is not None
-    assert result.absence["by finding"]["Pleural Effusion"]["auc"]["value"] > 0.9
-    assert len(result.absence["thresholds"]) == 2
+    rows = result.rows
+    assert 0 < rows.count(MASKS, ALL, "validation sentences") == (~masks.measured).sum()
+    assert rows.value(MASKS, ALL, "threshold") is not None
+    assert (rows.value(MASKS, ALL, "pixel AUROC") or 0) > 0.5
+    assert (rows.value(MASKS, ALL, "Dice") or 0) > 0.2
+    assert source_of(result) == BOXES
+    assert rows.value(SIDES, ALL, "above its mirror") is not None
+    assert (rows.value(ABSENCE, "Pleural Effusion", "AUC") or 0) > 0.9
+    assert len(rows.groups(f"{ABSENCE}, thresholds")) == 2
     (tmp_path / "out").mkdir()
     write_report(tmp_path / "out", result, ReportOptions(pictures=False))
     page = (tmp_path / "out/report.html").read_text()
     for title in ("Masks", "Phrases without a box", "Left and right"):
         assert f">{title}</h2>" in page
     write_predictions(tmp_path / "p.parquet", result.predictions, sentences=False)
-    again = measure_file(tmp_path / "p.parquet")
-    assert (again.sides, again.masks, again.absence) == (
-        result.sides, result.masks, result.absence,
-    )  # fmt: skip
+    assert measure_file(tmp_path / "p.parquet").rows == rows
 
 
 def test_masks_choose_thresholds_without_labels(
@@ -340,13 +344,15 @@ def test_masks_choose_thresholds_without_labels(
     folder = drawn_folder(data_folder, tmp_path / "set")
     (folder / "labels.csv").unlink()
     result = evaluate(checkpoint, folder, settings=QUICK)
-    assert result.masks["threshold"] is not None
-    assert not result.classification
+    assert result.rows.value(MASKS, ALL, "threshold") is not None
+    assert not result.findings
 
 
 def test_sides_of_reports_where_there_are_no_boxes(checkpoint: Path, data_folder: Path) -> None:
     result = evaluate(checkpoint, data_folder, settings=QUICK)
-    assert result.sides["source"] == REPORTS
-    assert result.sides["all"]["sentences"] == 8
-    assert not result.masks
-    assert not result.absence
+    assert source_of(result) == REPORTS
+    row = result.rows.find(SIDES, ALL, "above its mirror")
+    assert row is not None
+    assert row.n == 8
+    assert MASKS not in result.rows
+    assert ABSENCE not in result.rows

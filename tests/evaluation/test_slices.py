@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cxrtext.evaluation import Evaluation, age_bands, area_under_curve, slice_aucs
+from cxrtext.evaluation import age_bands, area_under_curve, slice_aucs
 from cxrtext.evaluation.intervals.delong import area, difference
 from cxrtext.evaluation.report.tables import slice_rows
+from cxrtext.evaluation.rows import GAP, GROUPS, Rows
 
 
 def drawn(
@@ -98,16 +99,13 @@ def test_age_bands_by_hand() -> None:
 
 
 def test_a_group_that_is_too_small_says_of_what_it_has_too_few() -> None:
-    group = {"auc": None, "low": None, "high": None}
-    groups = {
-        "a": {**group, "positives": 200, "negatives": 3},
-        "b": {**group, "positives": 2, "negatives": 3},
-        "c": {**group, "positives": 2, "negatives": 30},
-    }
-    gap = dict.fromkeys(("gap", "gap_low", "gap_high"))
-    report = {"slices": groups, "too_small": list(groups), **gap}
-    result = Evaluation("m", "", "d", "test", 1, 1, slices={"sex": {"Edema": report}})
-    assert slice_rows(result, "sex")[1] == [
+    rows, part = Rows(), f"{GROUPS}, sex"
+    for name, positives, negatives in (("a", 200, 3), ("b", 2, 3), ("c", 2, 30)):
+        rows.add(part, name, "AUC of Edema", None)
+        rows.add(part, name, "with Edema", positives)
+        rows.add(part, name, "without Edema", negatives)
+    rows.add(part, GAP, "AUC of Edema", None)
+    assert slice_rows(rows, "sex")[1] == [
         "Edema", "too few (3 without)", "too few (2 with, 3 without)", "too few (2 with)", "–",
     ]  # fmt: skip
     assert age_bands([17, 18], [18]) == ["under 18", "18 and over"]

@@ -31,12 +31,17 @@ def metrics(name: str) -> dict[str, Any]:
             "patients": 30,
             "split": "test",
             "settings": {"resamples": 3},
-            "classification": {
-                "Edema": {"positives": 9, "negatives": 31},
-                "Pneumonia": {"positives": 0, "negatives": 40},
-            },
-            "grounding": {"mean": {"sentences": 25}},
-            "box_retrieval": {"pairs": 26},
+            "results": [
+                {"part": part, "group": group, "measure": measure, "value": value}
+                for part, group, measure, value in (
+                    ("zero-shot classification", "Edema", "with", 9),
+                    ("zero-shot classification", "Edema", "without", 31),
+                    ("zero-shot classification", "Pneumonia", "with", 0),
+                    ("zero-shot classification", "Pneumonia", "without", 40),
+                    ("grounding", "mean of sentences", "sentences", 25),
+                    ("retrieval of boxes", "both directions", "pairs", 26),
+                )
+            ],
             "left_out": ["retrieval: the data have no reports of these studies"],
         },
         "configuration": {

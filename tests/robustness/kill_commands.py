@@ -138,7 +138,7 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
                 *("--calibrate", "--keep-reference", "--resamples", 20),
             ),
             files(
-                "report/metrics.json",
+                "report/results.csv",
                 "checkpoint/calibration.json",
                 "checkpoint/verdicts.json",
                 "checkpoint/reference.safetensors",

@@ -19,6 +19,7 @@ from cxrtext.evaluation.classification.calibration import (
 )
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.evaluate import calibration_of
+from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore
@@ -103,8 +104,7 @@ def evaluation(checkpoint: Path, data_folder: Path) -> Evaluation:
 
 def _scores(evaluation: Evaluation) -> dict[str, FindingScores]:
     assert evaluation.details is not None
-    assert evaluation.measured.zero_shot is not None
-    return evaluation.measured.zero_shot.scores
+    return evaluation.scores
 
 
 def test_an_evaluation_gives_a_calibration(
@@ -118,7 +118,7 @@ def test_an_evaluation_gives_a_calibration(
     fit = _scores(evaluation)["Pneumothorax"].fit
     assert fit is not None
     assert (one.scale, one.shift) == (fit.platt.scale, fit.platt.shift)
-    assert one.error_after == evaluation.classification["Pneumothorax"].calibration_error_platt
+    assert one.error_after == evaluation.rows.value(ZERO_SHOT, "Pneumothorax", "ECE Platt")
     shutil.copytree(checkpoint, tmp_path / "checkpoint")
     save_calibration(tmp_path / "checkpoint", kept)
     model = load_model(tmp_path / "checkpoint")
@@ -129,7 +129,7 @@ def test_an_evaluation_gives_a_calibration(
 def test_what_cannot_be_calibrated(evaluation: Evaluation) -> None:
     details = evaluation.details
     assert details is not None
-    without = replace(evaluation, measured=replace(evaluation.measured, zero_shot=None))
+    without = replace(evaluation, scores={})
     with pytest.raises(DataError, match="no finding can be calibrated"):
         calibration_of(without)
     averaged = replace(details, settings=replace(details.settings, average="scores"))

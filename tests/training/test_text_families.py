@@ -75,7 +75,7 @@ def test_a_model_of_each_family_is_evaluated_indexed_searched_and_served(
     model = load_model(run)
     assert (model.spec.text["model_type"], model.spec.pooling) == (family, POOLED[family])
     found = evaluate(run, data_folder)
-    assert found.retrieval["sentence to image"]["R@1"] == 1.0
+    assert found.rows.value("retrieval", "sentence to image", "R@1") == 1.0
     build_index(data_folder / "manifest.csv", run, tmp_path / "index")
     service = load_service(run, tmp_path / "index")
     assert service.describe()["text_encoder_layers"] == 2

@@ -13,6 +13,7 @@ import torch
 from cxrtext.config import load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, NotFoundError
 from cxrtext.evaluation import evaluate
+from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.index import Query, build_index, open_index
 from cxrtext.jobs import EncodeOptions, encode_images
 from cxrtext.models import load_model
@@ -121,10 +122,11 @@ def test_evaluation_and_index_are_the_same_on_features(
     checkpoint, folder = run / "checkpoint", open_features(features)
     live = evaluate(checkpoint, data_folder)
     stored = evaluate(checkpoint, data_folder, features=folder)
-    assert live.classification.keys() == stored.classification.keys()
+    assert live.findings == stored.findings
     assert live.images == stored.images
-    for name, one in live.classification.items():
-        assert one.auc == pytest.approx(stored.classification[name].auc, abs=0.03)
+    for name in live.findings:
+        one, other = (found.rows.value(ZERO_SHOT, name, "AUC") for found in (live, stored))
+        assert one == pytest.approx(other, abs=0.03)
     found = []
     for name, given in (("live", None), ("stored", folder)):
         build_index(data_folder / "manifest.csv", checkpoint, tmp_path / name, features=given)

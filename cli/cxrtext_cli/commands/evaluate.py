@@ -61,8 +61,8 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for report.html, metrics.json, predictions.parquet, tables/ and "
-            "documents/ (table 1, flow of images, provenance, model card, datasheet, "
+            help="Folder for report.html, results.csv, evaluation.json, predictions.parquet, "
+            "tables/ and documents/ (table 1, flow of images, provenance, model card, datasheet, "
             "checklists). report.html and predictions.parquet hold ids."
         ),
         NEW_FOLDER,

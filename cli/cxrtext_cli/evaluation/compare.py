@@ -75,7 +75,7 @@ def compare_results(
 
     measures, lines, primary = {}, {}, "AUC"
     for name, result in results:
-        measures[name] = result.measured.compared
+        measures[name] = result.rows.compared
         lines[name] = summary_line(result)
         primary = result.settings["primary"]
         del result

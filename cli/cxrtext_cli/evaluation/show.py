@@ -28,39 +28,15 @@ def write_out(
 
 def show(result: "Evaluation") -> None:
     """Print every table of an evaluation, its primary measure, and what was left out."""
-    from cxrtext.evaluation.report.grounded import absence_rows, mask_rows, side_rows
-    from cxrtext.evaluation.report.operating import share_rows
-    from cxrtext.evaluation.report.tables import (
-        box_retrieval_rows,
-        classification_rows,
-        grounding_rows,
-        primary_line,
-        retrieval_rows,
-    )
+    from cxrtext.evaluation.report.tables import SHOWN, primary_line
     from cxrtext.records import CHEX5
 
     typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
-    for title, part, rows in (
-        ("zero-shot classification", result.classification, classification_rows),
-        ("operating points", result.operating, share_rows),
-        ("grounding", result.grounding, grounding_rows),
-        ("masks", result.masks, mask_rows),
-        ("phrases without a box", result.absence, absence_rows),
-        ("left and right", result.sides, side_rows),
-        (
-            "retrieval of boxes and sentences (ties count against the model)",
-            result.box_retrieval,
-            box_retrieval_rows,
-        ),
-        (
-            "retrieval (ties count against the model; equal sentences are right)",
-            result.retrieval,
-            retrieval_rows,
-        ),
-    ):
-        if part:
+    for title, rows in SHOWN.items():
+        found = rows(result.rows)
+        if len(found) > 1:
             typer.echo(f"\n{title}")
-            print_table(rows(result))
+            print_table(found)
     if result.primary:
         typer.echo(f"\n{primary_line(result)}")
     for line in result.warnings:
@@ -68,7 +44,7 @@ def show(result: "Evaluation") -> None:
     for line in result.left_out:
         typer.echo(f"left out: {line}")
     if result.mean_auc is not None:
-        name = "mean CheX5 AUC" if set(result.classification) == set(CHEX5) else "mean AUC"
+        name = "mean CheX5 AUC" if set(result.findings) == set(CHEX5) else "mean AUC"
         typer.echo(f"{name} {result.mean_auc:.3f}")
 
 

@@ -1,8 +1,7 @@
 """Every measure of one finding with its interval, by the scores of its prompts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from cxrtext.evaluation.classification.calibration import (
 from cxrtext.evaluation.intervals.bootstrap import (
     Interval,
     interval_of,
-    known_intervals,
     logit_interval,
 )
 from cxrtext.evaluation.intervals.delong import Area, area
+from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import proportion
 from cxrtext.evaluation.metrics import (
     Floats,
@@ -29,43 +28,10 @@ from cxrtext.evaluation.metrics import (
     weighted_mean,
     youden_threshold,
 )
+from cxrtext.evaluation.rows import ZERO_SHOT, Rows, estimate
 
 UNSCALED = Calibration()
 """Temperature 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class FindingResult:
-    """Zero-shot classification of one finding; None where a class or a validation image lacks.
-
-    ``auc`` is of the score difference, ``auc_positive`` and ``auc_negative`` of each prompt alone;
-    the negative prompt counts for absence, so that 0.5 is chance for all three.
-
-    ``left_out`` counts images with an unknown label, or an uncertain one that is ignored.  The
-    accuracy is at 0; threshold (Youden) and temperature are chosen on validation images, and the
-    sensitivity and specificity are at that threshold.  Calibration errors are of probabilities at
-    that temperature, at temperature 1, and with a scale and a shift; where the last is far lower,
-    the prompts are shifted, which no temperature corrects.  The Brier score is at that temperature,
-    else at 1.  ``intervals`` has (low, high) by measure, as far as measured.
-    """
-
-    auc: float | None = None
-    auc_positive: float | None = None
-    auc_negative: float | None = None
-    accuracy: float | None = None
-    positives: int = 0
-    negatives: int = 0
-    left_out: int = 0
-    average_precision: float | None = None
-    threshold: float | None = None
-    sensitivity: float | None = None
-    specificity: float | None = None
-    temperature: float | None = None
-    calibration_error: float | None = None
-    calibration_error_before: float | None = None
-    calibration_error_platt: float | None = None
-    brier: float | None = None
-    intervals: dict[str, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +74,32 @@ class Case:
         """Expected calibration error with a calibration."""
         return expected_calibration_error(calibration.probabilities(self.scores), self.truth)
 
-    def precision(self, drawn: "Drawn") -> "Found":
+    def precision(self, drawn: "Drawn") -> "Value":
         """Average precision."""
         value = average_precision(self.scores, self.truth)
         resampled = average_precision(self.scores, self.truth, drawn.counts)
         positives = len(np.unique(drawn.codes[self.truth]))
         ends = logit_interval(value, resampled, positives) if drawn.patients > 1 else None
-        return Found(value, ends)
+        return Value(value, ends)
 
-    def brier(self, drawn: "Drawn") -> "Found":
+    def brier(self, drawn: "Drawn") -> "Value":
         """Mean squared difference of probability and label."""
         probabilities = self.fit.calibration.probabilities(self.scores)
         resampled = weighted_mean((probabilities - self.truth) ** 2, drawn.counts)
         value = brier_score(probabilities, self.truth)
-        return Found(value, interval_of(resampled, drawn.patients))
+        return Value(value, interval_of(resampled, drawn.patients))
 
-    def right(self, threshold: float, rows: Truth, drawn: "Drawn") -> "Found":
+    def right(self, threshold: float, rows: Truth, drawn: "Drawn") -> "Value":
         """Share of some images that are on the right side of a threshold."""
         share = proportion(self._right(threshold)[rows], drawn.codes[rows])
-        return Found(share.value, share.interval())
+        return Value(share.value, share.interval())
 
-    def accuracy(self, drawn: "Drawn") -> "Found":
+    def accuracy(self, drawn: "Drawn") -> "Value":
         """Share of all images whose higher-scoring prompt is the label."""
         right = self._right(0.0)
         share = proportion(right, drawn.codes)
         resampled = weighted_mean(right, drawn.counts)
-        return Found(share.value, share.interval(), share=(right, drawn.codes, resampled))
+        return Value(share.value, share.interval(), share=(right, drawn.codes, resampled))
 
     def _right(self, threshold: float) -> Floats:
         right: Floats = ((self.scores > threshold) == self.truth).astype(np.float64)
@@ -161,7 +127,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Value:
     """A measure of a finding with its interval, and what its mean over findings is made of.
 
     Of an AUC the ``area``, of a ``share`` whether each row is right, its patient's number, and the
@@ -169,88 +135,94 @@ class Found:
     more room than all else.
     """
 
-    value: float
+    value: float | None
     ends: Interval | None = None
     area: Area | None = None
     share: tuple[Floats, Places, Floats] | None = None
 
 
-Measured = Callable[[Case, Drawn], Found]
-
-
 @dataclass(frozen=True, slots=True)
 class FindingMeasure:
-    """A measure of one finding: a field of :class:`FindingResult`, and how it is computed.
+    """A measure of one finding, how it is computed, and by what ``method`` its interval.
 
-    One with a ``column`` stands in the report's table of findings, and with its ``definition``
-    below.  ``both``: it wants images with and without the finding; ``fitted``: a fit to validation
-    images; ``sides``: scores of two prompts.
+    One with a ``definition`` stands in the report's table of findings, and its definition below.
+    ``both``: it wants images with and without the finding; ``fitted``: a fit to validation
+    images; ``sides``: scores of two prompts; ``mean``: its mean over findings is measured, by
+    which models are compared.
     """
 
-    field: str
-    of: Measured
-    column: str = ""
+    name: str
+    of: Callable[[Case, Drawn], Value]
+    method: str = ""
     definition: str = ""
     both: bool = False
     fitted: bool = False
     sides: bool = False
+    mean: bool = False
 
 
-def _area(scores: Callable[[Case], Floats]) -> Measured:
+def _area(scores: Callable[[Case], Floats]) -> Callable[[Case, Drawn], Value]:
     """The AUC of some scores."""
 
-    def of(case: Case, drawn: Drawn) -> Found:
+    def of(case: Case, drawn: Drawn) -> Value:
         one = area(scores(case), case.truth, drawn.codes, drawn.total)
-        return Found(one.value, one.interval(), one)
+        return Value(one.value, one.interval(), one)
 
     return of
 
 
 MEASURES = (
     FindingMeasure(
-        "auc", _area(lambda case: case.scores), "AUC",
+        "AUC", _area(lambda case: case.scores), AREA,
         "the chance that an image with the finding scores above one without; a tie is one half.",
-        both=True,
+        both=True, mean=True,
     ),
     FindingMeasure(
-        "auc_positive", _area(lambda case: case.positive), "AUC, positive prompt",
+        "AUC, positive prompt", _area(lambda case: case.positive), AREA,
         "the AUC of the score of the prompt that says that the finding is there, alone.",
-        both=True, sides=True,
+        both=True, sides=True, mean=True,
     ),
     FindingMeasure(
-        "auc_negative", _area(lambda case: -case.negative), "AUC, negative prompt",
+        "AUC, negative prompt", _area(lambda case: -case.negative), AREA,
         "the AUC of the score of the prompt that says that it is not, alone, counted for absence: "
         "below 0.5 the prompt ranks images the wrong way round.",
-        both=True, sides=True,
+        both=True, sides=True, mean=True,
     ),
     FindingMeasure(
-        "average_precision", Case.precision, "AP",
+        "AP", Case.precision, LOGIT,
         "average precision: the sum over steps of recall of step times precision, not "
         "interpolated; of a random order it is the share of images with the finding.",
         both=True,
     ),
     FindingMeasure(
-        "accuracy", Case.accuracy, "ACC",
+        "ACC", Case.accuracy, SHARE,
         "the share of images whose higher-scoring prompt is the label.",
+        mean=True,
     ),
-    FindingMeasure("brier", Case.brier),
+    FindingMeasure("Brier", Case.brier, RESAMPLED),
     FindingMeasure(
         "sensitivity", lambda case, drawn: case.right(case.fit.threshold, case.truth, drawn),
-        both=True, fitted=True,
+        SHARE, both=True, fitted=True,
     ),
     FindingMeasure(
         "specificity", lambda case, drawn: case.right(case.fit.threshold, ~case.truth, drawn),
-        both=True, fitted=True,
+        SHARE, both=True, fitted=True,
     ),
-    FindingMeasure("calibration_error_before", lambda case, _: Found(case.error(UNSCALED))),
+    FindingMeasure("ECE before", lambda case, _: Value(case.error(UNSCALED))),
     FindingMeasure(
-        "calibration_error", lambda case, _: Found(case.error(case.fit.calibration)), fitted=True
+        "ECE with T", lambda case, _: Value(case.error(case.fit.calibration)), fitted=True
     ),
-    FindingMeasure(
-        "calibration_error_platt", lambda case, _: Found(case.error(case.fit.platt)), fitted=True
-    ),
+    FindingMeasure("ECE Platt", lambda case, _: Value(case.error(case.fit.platt)), fitted=True),
+    FindingMeasure("threshold", lambda case, _: Value(case.fit.threshold), fitted=True),
+    FindingMeasure("T", lambda case, _: Value(case.fit.calibration.temperature), fitted=True),
 )  # fmt: skip
-"""Every measure of a finding; the report's table and definitions follow from this list."""
+"""Every measure of a finding; the report's table and definitions follow from this list.
+
+The accuracy is at 0; the threshold (Youden) and the temperature T are chosen on validation images,
+the sensitivity and specificity are at that threshold, and the Brier score is at T, else at 1.
+Where the calibration error (ECE) with Platt's scale and shift is far lower than with T, the prompts
+are shifted, which no temperature corrects.
+"""
 
 
 def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
@@ -268,27 +240,27 @@ def fit_validation(scores: Floats, truth: Truth) -> ValidationFit | None:
 
 
 def measure_finding(
-    case: Case, left_out: int, drawn: Drawn
-) -> tuple[FindingResult, dict[str, Found]]:
+    rows: Rows, finding: str, case: Case, left_out: int, drawn: Drawn
+) -> dict[str, Value]:
     """Measure one finding, of the [n] images whose label is known; ``left_out`` counts the others.
 
     Returns:
-        The figures, and by field what each mean over findings is made of.
+        By measure what each mean over findings is made of.
     """
-    truth, fit = case.truth, case.fit
+    truth = case.truth
     positives = int(truth.sum())
     negatives = len(truth) - positives
-    result = FindingResult(positives=positives, negatives=negatives, left_out=left_out)
-    if not len(truth):
-        return result, {}
-    both, fitted = bool(positives and negatives), fit is not UNFITTED
+    both, fitted = bool(positives and negatives), case.fit is not UNFITTED
     sides = bool(case.negative.any())  # a model without prompts has one score
-    known = [
-        one for one in MEASURES if both >= one.both and fitted >= one.fitted and sides >= one.sides
-    ]
-    found = {one.field: one.of(case, drawn) for one in known}
-    values: dict[str, Any] = {name: one.value for name, one in found.items()}
-    if fitted:
-        values |= {"threshold": fit.threshold, "temperature": fit.calibration.temperature}
-    ends = known_intervals({name: one.ends for name, one in found.items()})
-    return replace(result, intervals=ends, **values), found
+    found = {
+        one.name: one.of(case, drawn)
+        for one in MEASURES
+        if len(truth) and both >= one.both and fitted >= one.fitted and sides >= one.sides
+    }
+    for one in MEASURES:
+        value = found.get(one.name, Value(None))
+        known = estimate(value.value, value.ends)
+        rows.add(ZERO_SHOT, finding, one.name, known, len(truth), one.method)
+    for name, count in (("with", positives), ("without", negatives), ("left out", left_out)):
+        rows.add(ZERO_SHOT, finding, name, count)
+    return found

@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cxrtext.datasets.importing.reading import years as whole_years
 from cxrtext.evaluation.classification.zero_shot import FindingScores
+from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.intervals.delong import Area, area, difference
+from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.evaluation.intervals.methods import AREA, PAIRS
 from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.metrics import scores_and_truth
 from cxrtext.evaluation.predictions.columns import Images
+from cxrtext.evaluation.rows import GAP, GROUPS, Rows
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 
 UNKNOWN = "unknown"
@@ -153,14 +156,13 @@ def _gap(areas: Sequence[Area], level: float) -> tuple[float | None, float | Non
 
 def measure_slices(
     images: Images, scores: dict[str, FindingScores], settings: Settings
-) -> tuple[dict[str, Any], list[str]]:
-    """AUC by column and finding, of the images measured.
+) -> tuple[Rows, list[str]]:
+    """AUC by column and group of each finding, of the images measured, and the gap.
 
     Returns:
-        ``column -> finding -> slices, too_small, gap, gap_low, gap_high``, and a line for each
-        column that was asked for and could not be measured.
+        The figures, and a line for each column that was asked for and could not be measured.
     """
-    found: dict[str, Any] = {}
+    rows = Rows()
     lines: list[str] = []
     for column in settings.slices:
         groups = _groups(images, column)
@@ -170,19 +172,28 @@ def measure_slices(
         if problem:
             lines.append(f"slices: {column}: {problem}")
             continue
-        measured = {}
+        part = f"{GROUPS}, {column}"
         for finding, one in scores.items():
             report = _finding(images, groups, one)
             if report is not None:
-                measured[finding] = report
-        if measured:
-            found[column] = measured
-        else:
+                _add(rows, part, finding, report)
+        if part not in rows:
             lines.append(
                 f"slices: {column}: no group has {MINIMUM} images with a finding and {MINIMUM} "
                 "without"
             )
-    return found, lines
+    return rows, lines
+
+
+def _add(rows: Rows, part: str, finding: str, report: SliceReport) -> None:
+    """The groups of a column, and the gap between them."""
+    for name, group in report.slices.items():
+        found, n = Estimate(group.auc, group.low, group.high), group.positives + group.negatives
+        rows.add(part, name, OF_FINDING + finding, found, n, AREA)
+        rows.add(part, name, f"with {finding}", group.positives)
+        rows.add(part, name, f"without {finding}", group.negatives)
+    gap = Estimate(report.gap, report.gap_low, report.gap_high)
+    rows.add(part, GAP, OF_FINDING + finding, gap, method=PAIRS)
 
 
 def _groups(images: Images, column: str) -> list[str]:
@@ -201,7 +212,7 @@ def _problem(groups: Sequence[str]) -> str:
     return ""
 
 
-def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> dict[str, Any] | None:
+def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> SliceReport | None:
     if not len(one.rows):
         return None
     own = [groups[row] for row in one.rows]
@@ -209,4 +220,4 @@ def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> dict[
     report = slice_aucs(one.scores, one.truth, own, patients, minimum=MINIMUM)
     if all(group.auc is None for group in report.slices.values()):
         return None
-    return asdict(report)
+    return report

@@ -5,31 +5,32 @@ above 0 the positive prompt wins, and its logistic is the probability before cal
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.evaluation.classification.classified import Classified, label_codes
 from cxrtext.evaluation.classification.finding import (
+    MEASURES,
     UNFITTED,
     Case,
     Drawn,
-    FindingResult,
-    Found,
     ValidationFit,
+    Value,
     fit_validation,
     measure_finding,
 )
 from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled, draw, known_intervals
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.intervals.comparison import OF_FINDING, Compared, Ranked, rows_digest
 from cxrtext.evaluation.intervals.delong import mean_area
 from cxrtext.evaluation.intervals.proportions import cluster_codes, mean_proportion
 from cxrtext.evaluation.metrics import Floats, Truth, settled
 from cxrtext.evaluation.predictions.columns import images_of
+from cxrtext.evaluation.rows import MEAN, ZERO_SHOT, Rows, estimate
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Settings
 from cxrtext.models import ImageTextModel
 
@@ -50,27 +51,16 @@ class FindingScores:
     fit: ValidationFit | None
 
 
-MEANS = {
-    "AUC": "auc",
-    "AUC, positive prompt": "auc_positive",
-    "AUC, negative prompt": "auc_negative",
-    "ACC": "accuracy",
-}
-"""Measures whose means over findings are compared among models."""
-
-
 @dataclass(frozen=True, slots=True)
 class ZeroShot:
-    """Zero-shot classification of a cohort: results and scores by finding.
+    """Zero-shot classification of a cohort: figures, and the scores by finding.
 
-    ``intervals`` are of the means of :data:`MEANS` ("mean_auc" and the like); ``compared`` has
-    those means by their names, where they are defined, and the AUC of each finding.
+    Models are compared by the means over findings, where they are defined, and by the AUC of each
+    finding.
     """
 
-    findings: dict[str, FindingResult]
-    intervals: dict[str, Interval] = field(default_factory=dict)
-    scores: dict[str, FindingScores] = field(default_factory=dict)
-    compared: dict[str, Compared] = field(default_factory=dict)
+    rows: Rows
+    scores: dict[str, FindingScores]
 
 
 def label_rows(
@@ -109,9 +99,9 @@ def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
     total = len(set(patients))
     counts = draw(patients, settings.resamples, (settings.seed, 0))
     differences = given.scores
-    results: dict[str, FindingResult] = {}
+    rows = Rows()
     scores: dict[str, FindingScores] = {}
-    measured: list[dict[str, Found]] = []
+    measured: list[dict[str, Value]] = []
     compared: dict[str, Compared] = {}
     names = [given.images.names[place] for place in places]
     for number, finding in enumerate(given.findings):
@@ -120,26 +110,33 @@ def measure_zero_shot(given: Classified, settings: Settings) -> ZeroShot:
         own, truth = given.rows(number, settings.uncertain)
         positive, negative = given.positive[number][own], given.negative[number][own]
         case = Case(positive, negative, truth, fit or UNFITTED)
-        rows = np.searchsorted(places, own)
-        scores[finding] = FindingScores(case.scores, truth, rows, fit)
-        drawn = Drawn(codes[rows], total, counts[:, rows])
-        results[finding], found = measure_finding(case, len(places) - len(rows), drawn)
+        at = np.searchsorted(places, own)
+        scores[finding] = FindingScores(case.scores, truth, at, fit)
+        drawn = Drawn(codes[at], total, counts[:, at])
+        found = measure_finding(rows, finding, case, len(places) - len(at), drawn)
         measured.append(found)
-        if (one := found.get("auc")) and one.area is not None:
-            same = rows_digest([(names[row] for row in rows), codes[rows].tolist(), truth.tolist()])
+        if (one := found.get("AUC")) and one.area is not None:
+            same = rows_digest([(names[row] for row in at), codes[at].tolist(), truth.tolist()])
             compared[OF_FINDING + finding] = Ranked(one.area, same)
     labels = given.labels[:, places].ravel().tolist()
     same = rows_digest([names, patients, given.findings, labels, [settings.uncertain]])
-    means = {
-        name: _mean([found[key] for found in measured], same)
-        for name, key in MEANS.items()
-        if measured and all(key in found for found in measured)
-    }
-    ends = {f"mean_{MEANS[name]}": one.interval() for name, one in means.items()}
-    return ZeroShot(results, known_intervals(ends), scores, {**means, **compared})
+    for measure in MEASURES:
+        if not measure.mean:
+            continue
+        each = [found.get(measure.name) for found in measured]
+        some = [value for value in each if value is not None and value.value is not None]
+        if not some or len(some) < len(each):
+            rows.add(ZERO_SHOT, MEAN, measure.name, None)
+            continue
+        mean = rows.compared[measure.name] = _mean(some, same)
+        value = float(np.mean([value.value for value in some]))
+        known = estimate(value, mean.interval())
+        rows.add(ZERO_SHOT, MEAN, measure.name, known, len(places), measure.method)
+    rows.compared |= compared
+    return ZeroShot(rows, scores)
 
 
-def _mean(found: Sequence[Found], rows: tuple[Hashable, ...]) -> Compared:
+def _mean(found: Sequence[Value], rows: tuple[Hashable, ...]) -> Compared:
     """The mean of a measure over findings, as it is compared among models."""
     areas = [one.area for one in found if one.area is not None]
     if areas:

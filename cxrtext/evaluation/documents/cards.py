@@ -10,6 +10,7 @@ from cxrtext.evaluation.documents import provenance
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES, Population, counted
 from cxrtext.evaluation.documents.questions import TEXTS, Questions
+from cxrtext.evaluation.rows import GROUPS
 from cxrtext.page import RESEARCH, Section, Table, markdown_block, markdown_cell
 
 PAPER = "Table "
@@ -37,6 +38,7 @@ def model_card(material: Material, questions: Questions, sections: Sequence[Sect
         ask=questions.ask,
         material=material,
         result=result,
+        groups=result.rows.below(GROUPS),
         model=material.model,
         versions=provenance.versions(),
         made=provenance.now(),

@@ -14,6 +14,15 @@ from cxrtext.evaluation.documents.cards import environment, split_counts
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES
 from cxrtext.evaluation.documents.questions import TEXTS, Questions, all_questions
+from cxrtext.evaluation.grounding.phrases import CNR
+from cxrtext.evaluation.rows import (
+    GROUNDING,
+    GROUPS,
+    MEAN,
+    MEAN_OF_SENTENCES,
+    OPERATING,
+    ZERO_SHOT,
+)
 from cxrtext.page import with_interval
 
 FILLED, PART, OPEN = "filled", "in part", "author"
@@ -89,7 +98,7 @@ def _known(material: Material) -> dict[str, Any]:
     columns = population.images.metadata if population else {}
     model = material.training.get("model", {})
     starts = {"init": "whole model", "image_weights": "image encoder", "text": "text encoder"}
-    grounded = result.grounding.get("mean", {}).get("intervals")
+    rows = result.rows
     return {
         "material": material,
         "result": result,
@@ -101,7 +110,10 @@ def _known(material: Material) -> dict[str, Any]:
         "best": material.training.get("training", {}).get("best"),
         "splits": split_counts(population) if population else "",
         "preparation": material.preparation,
-        "intervals": grounded or any(one.intervals for one in result.classification.values()),
+        "intervals": any(row.ends for row in rows if row.part in (ZERO_SHOT, GROUNDING)),
+        "groups": rows.below(GROUPS),
+        "grounding": GROUNDING in rows,
+        "operating": rows.below(OPERATING),
         "few": [line for line in result.warnings if "detect" in line],
         "notes": len(result.warnings) + len(result.left_out),
         "uncertain": UNCERTAIN_NAMES[str(result.settings["uncertain"])],
@@ -114,13 +126,13 @@ def _headline(material: Material) -> list[str]:
     result, found = material.result, []
     if result.primary.get("value") is not None:
         found.append(f"declared primary measure: {result.primary['measure']}")
-    if result.mean_auc is not None:
-        ends = result.classification_intervals.get("mean_auc")
-        found.append(f"mean AUC {with_interval(result.mean_auc, ends)}")
-    mean = result.grounding.get("mean", {})
-    if mean.get("CNR") is not None:
-        ends = mean.get("intervals", {}).get("CNR")
-        found.append(f"mean CNR {with_interval(mean['CNR'], ends, 2)}")
+    for name, part, group, digits in (
+        ("AUC", ZERO_SHOT, MEAN, 3),
+        (CNR, GROUNDING, MEAN_OF_SENTENCES, 2),
+    ):
+        row = result.rows.find(part, group, name)
+        if row is not None and row.value is not None:
+            found.append(f"mean {name} {with_interval(row.value, row.ends, digits)}")
     return found
 
 

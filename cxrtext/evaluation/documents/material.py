@@ -18,7 +18,18 @@ from cxrtext.evaluation.documents.imported import Imported, read_imported
 from cxrtext.evaluation.documents.population import Counts, Population, population_in, population_of
 from cxrtext.evaluation.documents.table_one import TableOne, table_one
 from cxrtext.evaluation.predictions.file import NAME as PREDICTIONS
-from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.result import ABOUT, RESULTS, Evaluation
+from cxrtext.evaluation.retrieval.sentences import DIRECTIONS
+from cxrtext.evaluation.rows import (
+    ABSENCE,
+    ALL,
+    GROUNDING,
+    MASKS,
+    MEAN_OF_SENTENCES,
+    RETRIEVAL,
+    SIDES,
+    ZERO_SHOT,
+)
 from cxrtext.evaluation.settings import Settings
 from cxrtext.files import sha256
 from cxrtext.files.digests import read_sums
@@ -135,7 +146,10 @@ class Material:
     @property
     def fitted(self) -> bool:
         """Whether validation images chose thresholds."""
-        return any(one.threshold is not None for one in self.result.classification.values())
+        rows = self.result.rows
+        return any(
+            rows.value(ZERO_SHOT, name, "threshold") is not None for name in self.result.findings
+        )
 
     @cached_property
     def checkpoint(self) -> dict[str, Any]:
@@ -227,7 +241,7 @@ class Material:
             "settings": provenance.without_paths(result.settings),
             "outputs": {
                 name: {"sha256": sha256(folder / name)}
-                for name in (*([PREDICTIONS] if result.details else ()), "metrics.json")
+                for name in (*([PREDICTIONS] if result.details else ()), RESULTS, ABOUT)
                 if (folder / name).is_file()
             },
         }
@@ -278,36 +292,44 @@ def _listed(recipe: Mapping[str, Any]) -> Step | None:
 def _tasks(result: Evaluation) -> list[Task]:
     """What else was measured, on how many images and sentences."""
     tasks = []
-    mean = result.grounding.get("mean", {})
-    if mean:
-        lines = [
-            ("images with boxes", mean["images"]),
-            ("images without", result.images - mean["images"]),
-            ("sentences with boxes", mean["sentences"]),
-            ("their boxes", mean["boxes"]),
-        ]
-        tasks.append(Task("Grounding", [*lines, *_left_out(result, "grounding")]))
-    if result.masks:
-        found = result.masks["all"]
-        lines = [("images with masks", found["images"]), ("sentences", found["sentences"])]
-        tasks.append(Task("Masks", lines))
-    if result.absence:
-        found = result.absence["all"]
-        lines = [("phrases with a box", found["with a box"]), ("without", found["without"])]
-        tasks.append(Task("Phrases without a box", lines))
-    if result.sides:
-        found = result.sides["all"]
-        right = found["sentences"] - found["left"]
-        lines = [("images", found["images"]), ("left", found["left"]), ("right", right)]
-        tasks.append(Task("Sentences of one side", lines))
-    if result.retrieval:
-        found = result.retrieval["sentence to image"]
-        lines = [
-            ("distinct sentences", int(found["queries"])),
-            ("images searched", int(found["candidates"])),
-        ]
-        tasks.append(Task("Retrieval of sentences and images", lines))
+    for title, (part, group, names) in COUNTED.items():
+        if part in result.rows:
+            lines = [(told, result.rows.count(part, group, name)) for name, told in names.items()]
+            if part == GROUNDING:
+                lines.insert(1, ("images without", result.images - lines[0][1]))
+                lines += _left_out(result, "grounding")
+            tasks.append(Task(title, lines))
     return tasks
+
+
+COUNTED: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "Grounding": (
+        GROUNDING,
+        MEAN_OF_SENTENCES,
+        {
+            "images": "images with boxes",
+            "sentences": "sentences with boxes",
+            "boxes": "their boxes",
+        },
+    ),
+    "Masks": (MASKS, ALL, {"images": "images with masks", "sentences": "sentences"}),
+    "Phrases without a box": (
+        ABSENCE,
+        ALL,
+        {"with a box": "phrases with a box", "without": "without"},
+    ),
+    "Sentences of one side": (
+        SIDES,
+        ALL,
+        {"images": "images", "left": "left", "right": "right"},
+    ),
+    "Retrieval of sentences and images": (
+        RETRIEVAL,
+        DIRECTIONS[0],
+        {"queries": "distinct sentences", "candidates": "images searched"},
+    ),
+}
+"""By title the part, the group and the counts that a flow of images ends in."""
 
 
 def _left_out(result: Evaluation, part: str) -> list[tuple[str, int]]:

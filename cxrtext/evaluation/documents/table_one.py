@@ -9,7 +9,7 @@ import numpy as np
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS, age_years
 from cxrtext.evaluation.documents.population import LABEL_NAMES, Population
 from cxrtext.evaluation.metrics import Floats, Truth
-from cxrtext.page import EMPTY, Table
+from cxrtext.page import EMPTY, Estimated, Table
 
 COLUMNS = {"sex": "patient", "view": "image", "site": "image", "manufacturer": "image"}
 """Columns of a manifest that are counted, and of what."""
@@ -115,7 +115,7 @@ def _median(values: Floats) -> str:
     if not len(values):
         return EMPTY
     low, middle, high = np.percentile(values, (25, 50, 75))
-    return f"{middle:.4g} [{low:.4g}, {high:.4g}]"
+    return Estimated(*(f"{value:.4g}" for value in (middle, low, high)))
 
 
 def _first(population: Population, mask: Truth, cells: Sequence[str]) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import Phrase, image_finder
 from cxrtext.evaluation.grounding.pairs import score_pairs
 from cxrtext.evaluation.intervals.estimates import area_of, share_of
+from cxrtext.evaluation.intervals.methods import AREA, SHARE
 from cxrtext.evaluation.metrics import Floats, Truth, youden_threshold
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -23,6 +24,7 @@ from cxrtext.evaluation.predictions.columns import (
     texts,
     words,
 )
+from cxrtext.evaluation.rows import ABSENCE, ALL, MEAN_OF_FINDINGS, NO_FINDING, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Absent
@@ -133,49 +135,48 @@ def score_absence(
     )
 
 
-def measure_absence(given: AbsenceScores, settings: Settings) -> dict[str, Any]:
+def measure_absence(given: AbsenceScores, settings: Settings) -> Rows:
     """AUC of having a box, of all sentences and by finding, and false alarms at thresholds.
 
-    "all" and the thresholds are of the findings that have sentences of both kinds, where any has:
-    others would compare sentences that differ anyway.  Thresholds are chosen on validation
-    sentences (Youden's, and that of a given sensitivity); without such of both kinds there are
-    none.  As ``metrics.json`` holds it.
+    Those of all sentences and the thresholds are of the findings that have sentences of both kinds,
+    where any has: others would compare sentences that differ anyway.  Thresholds are chosen on
+    validation sentences (Youden's, and that of a given sensitivity); without such of both kinds
+    there are none.
     """
+    rows = Rows()
     own = np.flatnonzero(given.measured)
     by: dict[str, list[int]] = defaultdict(list)
     for row in own.tolist():
         by[given.findings[row]].append(row)
-    findings = {name: _block(given, np.array(by[name])) for name in sorted(by)}
-    both = {name for name, one in findings.items() if one["with a box"] and one["without"]}
-    counted = np.array([not both or name in both for name in given.findings])
+    for name in sorted(by):
+        _add(rows, name or NO_FINDING, given, np.array(by[name]))
     # In their own order: that of a set, and with it the last digit, is another in each process.
-    each = [one["auc"]["value"] for name, one in findings.items() if name in both]
-    return {
-        "all": _block(given, own[counted[own]]),
-        "by finding": {name or "no finding": one for name, one in findings.items()},
-        "mean of findings": float(np.mean(each)) if each else None,
-        "thresholds": _thresholds(given, counted, settings),
-    }
+    known = {name: rows.value(ABSENCE, name or NO_FINDING, "AUC") for name in sorted(by)}
+    both = {name: value for name, value in known.items() if value is not None}
+    if both:
+        rows.add(ABSENCE, MEAN_OF_FINDINGS, "AUC", float(np.mean(list(both.values()))))
+    counted = np.array([not both or name in both for name in given.findings])
+    _add(rows, ALL, given, own[counted[own]])
+    _add_thresholds(rows, given, counted, settings)
+    return rows
 
 
-def _block(given: AbsenceScores, at: Places) -> dict[str, Any]:
+def _add(rows: Rows, group: str, given: AbsenceScores, at: Places) -> None:
     patients = [given.images.patients[given.rows[row]] for row in at.tolist()]
     present = given.present[at]
-    return {
-        "with a box": int(present.sum()),
-        "without": int((~present).sum()),
-        "auc": asdict(area_of(given.scores[at], present, patients)),
-    }
+    found = area_of(given.scores[at], present, patients)
+    rows.add(ABSENCE, group, "AUC", found, len(at), AREA)
+    rows.add(ABSENCE, group, "with a box", int(present.sum()))
+    rows.add(ABSENCE, group, "without", int((~present).sum()))
 
 
-def _thresholds(given: AbsenceScores, counted: Truth, settings: Settings) -> list[dict[str, Any]]:
+def _add_thresholds(rows: Rows, given: AbsenceScores, counted: Truth, settings: Settings) -> None:
     own, others = np.flatnonzero(counted & given.measured), counted & ~given.measured
     seen, said = given.scores[others], given.present[others]
     if not said.any() or said.all():
-        return []
+        return
     present = given.present[own]
     patients = np.array([given.images.patients[given.rows[row]] for row in own.tolist()])
-    found = []
     for chosen, threshold in (
         ("Youden", youden_threshold(seen, said)),
         (
@@ -183,13 +184,8 @@ def _thresholds(given: AbsenceScores, counted: Truth, settings: Settings) -> lis
             sensitivity_threshold(seen, said, settings.sensitivity),
         ),
     ):
-        above = given.scores[own] > threshold
-        found.append(
-            {
-                "chosen": chosen,
-                "threshold": threshold,
-                "sensitivity": asdict(share_of(above[present], patients[present].tolist())),
-                "false alarms": asdict(share_of(above[~present], patients[~present].tolist())),
-            }
-        )
-    return found
+        part, above = f"{ABSENCE}, thresholds", given.scores[own] > threshold
+        rows.add(part, chosen, "threshold", threshold)
+        for name, some in (("found", present), ("false alarms", ~present)):
+            share = share_of(above[some], patients[some].tolist())
+            rows.add(part, chosen, name, share, int(some.sum()), SHARE)

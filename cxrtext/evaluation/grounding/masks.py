@@ -6,9 +6,9 @@ fit is a ValueError.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from cxrtext.evaluation.grounding.phrases import (
 )
 from cxrtext.evaluation.intervals.delong import placements
 from cxrtext.evaluation.intervals.estimates import Estimate, means_of
+from cxrtext.evaluation.intervals.methods import RESAMPLED
 from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -37,6 +38,7 @@ from cxrtext.evaluation.predictions.columns import (
     texts,
     words,
 )
+from cxrtext.evaluation.rows import ALL, DICE_CURVE, MASKS, NO_FINDING, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.images.placement import Placement
 from cxrtext.models import ImageTextModel
@@ -46,6 +48,7 @@ from cxrtext.records.masks import Runs, mask_of_runs
 if TYPE_CHECKING:
     import pyarrow as pa
 
+VALIDATION = "validation sentences"
 NOT_ONE_SIZE = "masks that are of another image's size"
 
 
@@ -262,20 +265,21 @@ def _measure(heat: ArrayLike, phrase: MaskedPhrase) -> tuple[float, float, Float
     return float(mask.mean()), pixel_auroc(values, mask), dice_by_threshold(values, mask)
 
 
-def measure_masks(given: MaskValues, settings: Settings) -> dict[str, Any]:
-    """Means of sentences, of all and by finding, as ``metrics.json`` holds them.
+def measure_masks(given: MaskValues, settings: Settings) -> Rows:
+    """Means of sentences, of all and by finding, and the mean Dice by threshold.
 
-    "dice" is at the threshold whose mean over validation sentences is the highest; "best dice" at
+    "Dice" is at the threshold whose mean over validation sentences is the highest; "best Dice" at
     the one that is best for the very rows, which flatters.
     """
+    rows = Rows()
     seen = given.dice[~given.measured]
     seen = seen[~np.isnan(seen).any(axis=1)]
     chosen = int(seen.mean(axis=0).argmax()) if len(seen) else None
     own = np.flatnonzero(given.measured)
-    groups: dict[str, Places] = {"": own}
     findings = np.array(given.findings)
+    groups: dict[str, Places] = {ALL: own}
     for name in sorted(set(findings[own].tolist())):
-        groups[name or "no finding"] = own[findings[own] == name]
+        groups[name or NO_FINDING] = own[findings[own] == name]
     columns = np.full((len(own), 2 * len(groups)), np.nan)
     place = np.searchsorted(own, np.arange(len(findings)))
     for number, at in enumerate(groups.values()):
@@ -284,32 +288,30 @@ def measure_masks(given: MaskValues, settings: Settings) -> dict[str, Any]:
             columns[place[at], 2 * number + 1] = given.dice[at, chosen]
     patients = [given.images.patients[given.rows[row]] for row in own.tolist()]
     means = means_of(columns, patients, settings.resamples, (settings.seed, 8))
-    blocks = {
-        name: _block(given, at, *means[2 * number : 2 * number + 2])
-        for number, (name, at) in enumerate(groups.items())
-    }
+    pairs = [means[at : at + 2] for at in range(0, len(means), 2)]
+    found = dict(zip(groups, pairs, strict=True))
+    for name in (*[*groups][1:], ALL):
+        _add(rows, name, given, groups[name], *found[name])
+    rows.add(MASKS, ALL, "threshold", None if chosen is None else PAPER_THRESHOLDS[chosen])
+    rows.add(MASKS, ALL, VALIDATION, len(seen))
     known = own[~np.isnan(given.dice[own]).any(axis=1)]
-    curve = given.dice[known].mean(axis=0).tolist() if len(known) else []
-    return {
-        "threshold": None if chosen is None else PAPER_THRESHOLDS[chosen],
-        "validation sentences": len(seen),
-        "all": blocks.pop(""),
-        "by finding": blocks,
-        "curve": {"thresholds": list(PAPER_THRESHOLDS), "dice": curve},
-    }
+    if len(known):
+        for cut, value in zip(PAPER_THRESHOLDS, given.dice[known].mean(axis=0), strict=True):
+            rows.add(DICE_CURVE, ALL, f"{cut:.2f}", float(value), len(known))
+    return rows
 
 
-def _block(given: MaskValues, at: Places, auroc: Estimate, dice: Estimate) -> dict[str, Any]:
+def _add(
+    rows: Rows, group: str, given: MaskValues, at: Places, auroc: Estimate, dice: Estimate
+) -> None:
     values = given.dice[at]
     known = ~np.isnan(values).any(axis=1)
     best = int(values[known].mean(axis=0).argmax()) if known.any() else None
-    return {
-        "sentences": len(at),
-        "images": len({given.rows[row] for row in at.tolist()}),
-        "undefined": int((~known).sum()),
-        "mask share": float(given.share[at].mean()),
-        "pixel AUROC": asdict(auroc),
-        "dice": asdict(dice),
-        "best dice": None if best is None else float(values[known, best].mean()),
-        "best threshold": None if best is None else PAPER_THRESHOLDS[best],
-    }
+    rows.add(MASKS, group, "Dice", dice, len(at), RESAMPLED)
+    rows.add(MASKS, group, "pixel AUROC", auroc, len(at), RESAMPLED)
+    rows.add(MASKS, group, "best Dice", None if best is None else float(values[known, best].mean()))
+    rows.add(MASKS, group, "at", None if best is None else PAPER_THRESHOLDS[best])
+    rows.add(MASKS, group, "mask's share", float(given.share[at].mean()))
+    rows.add(MASKS, group, "sentences", len(at))
+    rows.add(MASKS, group, "images", len({given.rows[row] for row in at.tolist()}))
+    rows.add(MASKS, group, "undefined", int((~known).sum()))

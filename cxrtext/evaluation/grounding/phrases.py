@@ -7,8 +7,8 @@ union.  A map or box of another form, and a box that covers no pixel, is a Value
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import torch
@@ -17,7 +17,9 @@ from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import Map, Phrase, box_mask, map_and_boxes
-from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled, draw, interval_of
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
+from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
 from cxrtext.evaluation.metrics import Floats, weighted_mean
 from cxrtext.evaluation.predictions.columns import (
@@ -29,6 +31,14 @@ from cxrtext.evaluation.predictions.columns import (
     matrix,
     texts,
     words,
+)
+from cxrtext.evaluation.rows import (
+    GROUNDING,
+    MEAN_OF_FINDINGS,
+    MEAN_OF_SENTENCES,
+    NO_FINDING,
+    Rows,
+    estimate,
 )
 from cxrtext.evaluation.settings import Settings
 from cxrtext.images import Geometry
@@ -255,21 +265,6 @@ class PhraseValues:
         return cls(images, phrases, values, matrix(table, "iou"), peaks)
 
 
-@dataclass(frozen=True, slots=True)
-class Grounded:
-    """Grounding of a cohort's phrases, [n].
-
-    ``summary`` has "mean" (each sentence weighs the same), "mean of findings" and "by finding":
-    measures, counts and intervals.  ``values`` are by measure, [n], NaN where it is not defined;
-    ``resampled`` has "CNR", "mIoU" and "pointing game", means over sentences.
-    """
-
-    summary: dict[str, Any]
-    phrases: list[Phrase]
-    values: dict[str, Floats]
-    resampled: dict[str, Resampled] = field(default_factory=dict)
-
-
 @torch.inference_mode()
 def phrase_grid(cohort: Cohort, phrase: Phrase, vector: Tensor) -> NDArray[np.float32]:
     """Region scores of a sentence in its image, [h, w], in [−1, 1]."""
@@ -333,71 +328,62 @@ def ground_phrases(
     return PhraseValues(images_of(cohort.records), list(phrases), values, overlap, peaks)
 
 
-def measure_grounding(given: PhraseValues, settings: Settings) -> Grounded:
-    """Means and intervals, of all sentences and by finding."""
+def measure_grounding(given: PhraseValues, settings: Settings) -> Rows:
+    """Means and intervals, of all sentences (each weighs the same), of findings and by finding."""
+    rows = Rows()
     phrases = given.phrases
-    values = dict(zip(MEASURES, given.values.T, strict=True))
     own = [given.images.patients[phrase.row] for phrase in phrases]
-    everyone = np.arange(len(phrases))
-    counts = draw(own, settings.resamples, (settings.seed, 1))
-    # By boxes, since sentences may be numbered in place of written out.
-    keys = tuple((given.images.names[phrase.row], phrase.boxes) for phrase in phrases)
-    mean, resampled = _block(phrases, values, everyone, counts, own)
     names: dict[str, list[int]] = {}
     for number, phrase in enumerate(phrases):
-        names.setdefault(phrase.finding or "no finding", []).append(number)
-    findings = {}
+        names.setdefault(phrase.finding or NO_FINDING, []).append(number)
     for name in sorted(names):
         at = np.array(names[name])
         theirs = [own[number] for number in at]
         some = draw(theirs, settings.resamples, (settings.seed, 2))
-        findings[name], _ = _block(phrases, values, at, some, theirs)
-    each = {
-        measure: [one[measure] for one in findings.values() if one[measure] is not None]
-        for measure in MEASURES
-    }
-    macro = {name: float(np.mean(some)) if some else None for name, some in each.items()}
-    return Grounded(
-        {"mean": mean, "mean of findings": macro, "by finding": findings},
-        phrases,
-        values,
-        {
-            name: Resampled(
-                mean[name], resampled[name], keys, mean["intervals"].get(name), len(set(own))
+        _add(rows, name, given, at, some, theirs)
+    for measure in MEASURES:
+        each = [rows.value(GROUNDING, name, measure) for name in sorted(names)]
+        known = [value for value in each if value is not None]
+        mean = float(np.mean(known)) if known else None
+        rows.add(GROUNDING, MEAN_OF_FINDINGS, measure, mean)
+    counts = draw(own, settings.resamples, (settings.seed, 1))
+    resampled = _add(rows, MEAN_OF_SENTENCES, given, np.arange(len(phrases)), counts, own)
+    # By boxes, since sentences may be numbered in place of written out.
+    keys = tuple((given.images.names[phrase.row], phrase.boxes) for phrase in phrases)
+    for name in (CNR, MIOU, POINTING):
+        row = rows.find(GROUNDING, MEAN_OF_SENTENCES, name)
+        if row is not None and row.value is not None:
+            rows.compared[name] = Resampled(
+                row.value, resampled[name], keys, row.ends, len(set(own))
             )
-            for name in (CNR, MIOU, POINTING)
-            if name in resampled
-        },
-    )
+    return rows
 
 
-def _block(
-    phrases: Sequence[Phrase],
-    values: dict[str, Floats],
+def _add(
+    rows: Rows,
+    group: str,
+    given: PhraseValues,
     at: NDArray[np.intp],
-    counts: Any,
+    counts: NDArray[np.uint16],
     patients: Sequence[str],
-) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Means of some sentences, of so many patients, with intervals; the means on every resample."""
-    block: dict[str, Any] = {}
+) -> dict[str, Floats]:
+    """Means of some sentences, of so many patients; returns them on every resample."""
     resampled: dict[str, Floats] = {}
-    intervals: dict[str, Interval] = {}
-    for name in MEASURES:
-        some = values[name][at]
-        known = ~np.isnan(some)
-        block[name] = float(some[known].mean()) if known.any() else None
+    for name, values in zip(MEASURES, given.values[at].T, strict=True):
+        known = ~np.isnan(values)
+        found = Estimate()
         if known.any():
-            resampled[name] = weighted_mean(some[known], counts[:, known])
             own = cluster_codes(patients)[known]
+            resampled[name] = weighted_mean(values[known], counts[:, known])
             ends = interval_of(resampled[name], len(np.unique(own)))
             if name == POINTING:
-                ends = proportion(some[known], own).interval()
-            intervals |= {name: ends} if ends is not None else {}
-    return {
-        **block,
-        "sentences": len(at),
-        "images": len({phrases[number].row for number in at}),
-        "boxes": sum(len(phrases[number].boxes) for number in at),
-        "undefined": int(np.isnan(values[CNR][at]).sum()),
-        "intervals": intervals,
-    }, resampled
+                ends = proportion(values[known], own).interval()
+            found = estimate(float(values[known].mean()), ends)
+        method = SHARE if name == POINTING else RESAMPLED
+        rows.add(GROUNDING, group, name, found, int(known.sum()), method)
+    some = [given.phrases[number] for number in at]
+    rows.add(GROUNDING, group, "sentences", len(some))
+    rows.add(GROUNDING, group, "boxes", sum(len(phrase.boxes) for phrase in some))
+    rows.add(GROUNDING, group, "images", len({phrase.row for phrase in some}))
+    rows.add(GROUNDING, group, "undefined", int(np.isnan(given.values[at, 0]).sum()))
+    return resampled

@@ -5,8 +5,8 @@ affirm a finding and are false when mirrored, as far as words tell (:mod:`cxrtex
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.pairs import score_pairs
 from cxrtext.evaluation.intervals.estimates import area_of, share_of
+from cxrtext.evaluation.intervals.methods import AREA, SHARE
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -24,6 +25,8 @@ from cxrtext.evaluation.predictions.columns import (
     texts,
     words,
 )
+from cxrtext.evaluation.rows import ALL, SIDES, Rows
+from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.text.sides import other_side, side_of
 from cxrtext.text.turning import false_of
@@ -150,30 +153,34 @@ def score_sides(
     )
 
 
-def measure_sides(given: SideScores) -> dict[str, Any]:
-    """AUC of the side, and shares, of all sentences and by finding, as ``metrics.json`` has them.
+def measure_sides(given: SideScores, _: Settings | None = None) -> Rows:
+    """AUC of the side, and shares, of all sentences and by finding.
 
     The AUC is of the score of the form that says left less that of the form that says right, for
-    the side that the sentence names; "preferred" is the share of sentences above their mirror.
+    the side that the sentence names.
     """
+    rows = Rows()
     by: dict[str, list[int]] = {}
     for number, phrase in enumerate(given.phrases):
         by.setdefault(phrase.finding, []).append(number)
-    findings = {name: _sides(given, by[name]) for name in sorted(by) if name}
-    everyone = _sides(given, list(range(len(given.phrases))))
-    return {"source": given.source, "all": everyone, "by finding": findings}
+    for name in sorted(by):
+        if name:
+            _add(rows, name, given, by[name])
+    _add(rows, ALL, given, list(range(len(given.phrases))))
+    return rows
 
 
-def _sides(given: SideScores, at: list[int]) -> dict[str, Any]:
+def _add(rows: Rows, group: str, given: SideScores, at: list[int]) -> None:
     phrases = [given.phrases[number] for number in at]
     patients = [given.images.patients[phrase.row] for phrase in phrases]
     left = np.array([phrase.left for phrase in phrases])
     ahead = given.own[at] - given.mirrored[at]
-    return {
-        "sentences": len(at),
-        "left": int(left.sum()),
-        "images": len({phrase.row for phrase in phrases}),
-        "auc": asdict(area_of(np.where(left, ahead, -ahead), left, patients)),
-        "preferred": asdict(share_of((np.sign(ahead) + 1) / 2, patients)),
-        "peak": asdict(share_of(given.peaks[at], patients)),
-    }
+    area = area_of(np.where(left, ahead, -ahead), left, patients)
+    above = share_of((np.sign(ahead) + 1) / 2, patients)
+    rows.add(SIDES, group, "AUC of the side", area, len(at), AREA)
+    rows.add(SIDES, group, "above its mirror", above, len(at), SHARE)
+    peak = share_of(given.peaks[at], patients)
+    rows.add(SIDES, group, "peak on its side", peak, len(at), SHARE)
+    rows.add(SIDES, group, "left", int(left.sum()))
+    rows.add(SIDES, group, "right", int((~left).sum()))
+    rows.add(SIDES, group, "images", len({phrase.row for phrase in phrases}))

@@ -1,4 +1,4 @@
-"""An evaluation as files that a person reads: ``report.html`` and ``metrics.json``."""
+"""An evaluation as files that a person reads: ``report.html``, ``results.csv`` and the others."""
 
 from cxrtext.evaluation.report.write import ReportOptions, write_report
 

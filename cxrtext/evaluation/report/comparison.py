@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
-from cxrtext.evaluation.intervals.bootstrap import BETTER, SMALLER_IS_BETTER, WORSE
+from cxrtext.evaluation.intervals.bootstrap import BETTER, SMALLER_IS_BETTER, WORSE, Interval
 from cxrtext.evaluation.intervals.comparison import OF_FINDING, Comparison, PairedDifference
 from cxrtext.evaluation.intervals.methods import AREA, RESAMPLED, SHARE
 from cxrtext.evaluation.report.export import TABLES, export_tables
-from cxrtext.evaluation.report.tables import digits_of, ends_of
+from cxrtext.evaluation.report.tables import digits_of
 from cxrtext.files import write_json, write_text
 from cxrtext.page import (
     COLORS,
@@ -61,12 +61,16 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
     for name in sorted(names, key=lambda one: one != comparison.primary):
         cells = []
         for model in comparison.models:
-            one = comparison.measures[model].get(name)
-            ends = None if one is None else ends_of(one["low"], one["high"])
-            value = None if one is None else one["value"]
-            cells.append(with_interval(value, ends, digits_of(name)))
+            one = comparison.measures[model].get(name, {})
+            cells.append(with_interval(one.get("value"), _ends(one), digits_of(name)))
         rows.append([name, *cells])
     return rows
+
+
+def _ends(one: Mapping[str, float | None]) -> Interval | None:
+    """The interval of a measure, where there is one."""
+    low, high = one.get("low"), one.get("high")
+    return None if low is None or high is None else (low, high)
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
@@ -168,7 +172,7 @@ def finding_figures(comparison: Comparison) -> list[Figure]:
         for place, name in enumerate(names):
             one = comparison.measures[model].get(name)
             if one is not None:
-                ends = ends_of(one["low"], one["high"])
+                ends = _ends(one)
                 axes.plot(ends or (), [place + shift] * (2 if ends else 0), color=color)
                 label = model if place == 0 else None
                 axes.plot(one["value"] or 0.0, place + shift, "o", color=color, label=label)

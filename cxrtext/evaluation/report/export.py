@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cxrtext.files import remove_file, write_sums, write_text
 from cxrtext.files.digests import read_sums
-from cxrtext.page import DENSE, EMPTY, Block, Cell, Columns, Section, Table
+from cxrtext.page import DENSE, EMPTY, Block, Cell, Columns, Estimated, Section, Table
 from cxrtext.records.tables import plain
 
 TABLES = "tables"
@@ -23,10 +23,6 @@ LONGEST = 80
 """Characters of a file's name, without its ending."""
 WIDEST = 70
 """Characters of the widest cells of all columns, beyond which intervals stand below figures."""
-_END = r"([+−-]?[\d.,]*\d(?:e[+−-]?\d+)?|[+−-]?∞)"
-_FIGURE = re.compile(rf"(.*\S) \[{_END}, {_END}\]")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+|inf)(e[+-]?\d+)?", re.IGNORECASE)
-_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
     "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
@@ -126,7 +122,7 @@ def to_csv(table: Table) -> str:
     """A table as CSV, numbers with an ASCII minus, and a dash as nothing."""
     header, *rows = [[_text(cell) for cell in row] for row in table.rows]
     wide = [
-        any(_FIGURE.fullmatch(row[place]) for row in rows if place < len(row))
+        any(isinstance(row[place], Estimated) for row in rows if place < len(row))
         for place in range(len(header))
     ]
     text = StringIO()
@@ -137,24 +133,26 @@ def to_csv(table: Table) -> str:
     ]
     writer.writerow([plain(name) for some in names for name in some])
     for row in rows:
-        cells = [_figures(cell) if w else [cell] for cell, w in zip(row, wide, strict=True)]
+        cells = [_numbers(cell) if w else (cell,) for cell, w in zip(row, wide, strict=True)]
         writer.writerow([_value(cell) for some in cells for cell in some])
     return text.getvalue()
 
 
-def _figures(cell: str) -> Sequence[str]:
+def _numbers(cell: str) -> tuple[str, ...]:
     """A figure and the ends of its interval; the ends are empty where it has none."""
-    found = _FIGURE.fullmatch(cell)
-    return found.groups() if found else (cell, "", "")
+    return cell.numbers if isinstance(cell, Estimated) else (cell, "", "")
 
 
 def _value(cell: str) -> str:
-    number = cell.replace("−", "-").replace("∞", "inf")
-    if _THOUSANDS.fullmatch(number):
-        return number.replace(",", "")
-    if _NUMBER.fullmatch(number):
-        return number
-    return "" if cell == EMPTY else str(plain(cell.strip()))
+    found = cell.strip().replace("−", "-").replace("∞", "inf")
+    count = found.replace(",", "")
+    if count.isdecimal() and found == f"{int(count):,}":
+        return count
+    try:
+        float(found)
+    except ValueError:
+        return "" if cell == EMPTY else str(plain(cell.strip()))
+    return found
 
 
 def to_latex(table: Table, label: str) -> str:
@@ -195,12 +193,11 @@ def _latex_rows(
     rows: Sequence[Sequence[str]], strong: Collection[int], *, wide: bool
 ) -> Iterator[str]:
     """The rows below the header; of a wide table each with its intervals below."""
-    for number, row in enumerate(rows, 1):
-        parts = [_FIGURE.fullmatch(cell) if wide else None for cell in row]
-        figures = [one[1] if one else cell for one, cell in zip(parts, row, strict=True)]
-        yield _latex_row(figures, number in strong)
-        if any(parts):
-            ends = [latex_text(f"[{one[2]}, {one[3]}]") if one else "" for one in parts]
+    for place, row in enumerate(rows, 1):
+        parts = [_numbers(cell) if wide else (cell, "", "") for cell in row]
+        yield _latex_row([value for value, _, _ in parts], place in strong)
+        if any(low for _, low, _ in parts):
+            ends = [latex_text(f"[{low}, {high}]") if low else "" for _, low, high in parts]
             yield " & ".join(rf"{{\tiny {end}}}" if end else "" for end in ends) + r" \\"
 
 

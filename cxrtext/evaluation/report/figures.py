@@ -10,13 +10,26 @@ from numpy.typing import NDArray
 
 from cxrtext.evaluation.classification.calibration import reliability_bins
 from cxrtext.evaluation.classification.finding import UNSCALED
+from cxrtext.evaluation.classification.points import YOUDEN
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
+from cxrtext.evaluation.grounding.phrases import CNR, MEASURES, SIGNED, PhraseValues
 from cxrtext.evaluation.metrics import Floats, precision_recall_curve, roc_curve
 from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.sentences import Wording
+from cxrtext.evaluation.rows import (
+    ALL,
+    DICE_CURVE,
+    GROUNDING,
+    MASKS,
+    MEAN_OF_FINDINGS,
+    MEAN_OF_SENTENCES,
+    NET_BENEFIT,
+    ON_ALL,
+    OPERATING,
+    Rows,
+)
 from cxrtext.models import ImageTextModel
 from cxrtext.page import COLORS, Figure, draw_svg
 
@@ -31,9 +44,11 @@ LEVEL_COLORS = ("#c3ccd4", "#7fb2d6", "#2f86bf", "#c9730a", "#a32a00")
 FEWEST = 20
 """Sentences below which a map shows nothing."""
 MOST_PROMPTS = 40
+PANELS = 12
+"""Most findings whose net benefit is drawn."""
 PANEL = 215
 """Sides of a drawing of one finding, of several beside each other, in pixels."""
-Row = tuple[str, float, Sequence[float] | None]
+Line = tuple[str, float, Sequence[float] | None]
 Scores = Mapping[str, FindingScores]
 
 
@@ -43,7 +58,7 @@ def _unit(axes: "Axes", x_label: str, y_label: str, ticks: Sequence[float]) -> N
 
 def classification_figures(result: Evaluation) -> list[Figure]:
     """ROC, precision and reliability of findings with both classes, as many as there are colors."""
-    found = result.measured.zero_shot.scores if result.measured.zero_shot else {}
+    found = result.scores
     both = [name for name, one in found.items() if one.truth.any() and not one.truth.all()]
     scores = {name: found[name] for name in both[: len(COLORS)]}
     if not scores:
@@ -119,17 +134,18 @@ def _reliability(name: str, one: FindingScores) -> bytes:
 def grounding_figures(result: Evaluation) -> list[Figure]:
     """The distribution of CNR, and its means by finding."""
     drawings = []
-    grounded = result.measured.grounded
-    if grounded is not None:
-        signed = grounded.values[SIGNED]
+    grounded = result.predictions and result.predictions.parts.get("grounding")
+    if isinstance(grounded, PhraseValues):
+        signed = grounded.values[:, MEASURES.index(SIGNED)]
         known = signed[~np.isnan(signed)]
         if len(known):
             title = "CNR of all sentences"
             drawings.append((histogram(known, title, "signed CNR"), title))
+    findings = (row for row in result.rows if row.part == GROUNDING and row.measure == CNR)
     rows = [
-        (name, one[CNR], one["intervals"].get(CNR))
-        for name, one in result.grounding["by finding"].items()
-        if one[CNR] is not None
+        (row.group, row.value, row.ends)
+        for row in findings
+        if row.value is not None and row.group not in (MEAN_OF_FINDINGS, MEAN_OF_SENTENCES)
     ]
     if rows:
         drawings.append((forest(rows, "CNR by finding", "CNR"), "CNR by finding"))
@@ -138,6 +154,69 @@ def grounding_figures(result: Evaluation) -> list[Figure]:
         "the paper's CNR does not tell apart. CNR by finding: means with 95 % intervals."
     )
     return [Figure(drawings, caption)] if drawings else []
+
+
+def benefit_figures(rows: Rows) -> list[Figure]:
+    """Net benefit of the first findings."""
+    found = rows.groups(NET_BENEFIT)[:PANELS]
+    if not found:
+        return []
+    caption = (
+        "Net benefit in true positives an image, against the probability from which on one would "
+        "act; false positives are weighed by the odds of that probability. Blue: acting by the "
+        "model, which is of use where it is above both lines, acting on all (orange) and on none "
+        "(gray). Band: 95 %."
+    )
+    drawings = [(_benefit(rows, name), f"Net benefit of {name}") for name in found]
+    return [Figure(drawings, caption)]
+
+
+def _curve(rows: Rows, part: str, group: str) -> tuple[Floats, Floats]:
+    """Thresholds [k], which are the measures' names, and value, low and high at them, [3, k]."""
+    found = [row for row in rows if (row.part, row.group) == (part, group)]
+    cuts = np.array([float(row.measure) for row in found])
+    values = np.array([row[3:6] for row in found], dtype=np.float64)  # None becomes NaN
+    return cuts, values.reshape(-1, 3).T
+
+
+def _benefit(rows: Rows, name: str) -> bytes:
+    cuts, (model, low, high) = _curve(rows, NET_BENEFIT, name)
+    _, (everyone, _, _) = _curve(rows, ON_ALL, name)
+    prevalence = rows.value(f"{OPERATING}, {YOUDEN}", name, "prevalence") or 0.0
+
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot()
+        axes.plot(cuts, model, color=COLORS[0])
+        axes.fill_between(cuts, low, high, color=COLORS[0], alpha=0.18, linewidth=0)
+        axes.plot(cuts, everyone, color=COLORS[1])
+        axes.axhline(0, color="0.45", linewidth=1)
+        top = np.nanmax([prevalence, *high[: len(cuts) // 2]])
+        axes.set(
+            xlim=(0, 1), ylim=(-0.25 * top, 1.1 * top), xticks=(0, 0.5, 1), title=name,
+            xlabel="probability", ylabel="net benefit",
+        )  # fmt: skip
+
+    return draw_svg(PANEL, 190, draw)
+
+
+def mask_figures(rows: Rows) -> list[Figure]:
+    """Mean Dice of all sentences by threshold."""
+    cuts, (dice, _, _) = _curve(rows, DICE_CURVE, ALL)
+    chosen = rows.value(MASKS, ALL, "threshold")
+    if not len(cuts):
+        return []
+
+    def draw(drawing: "Drawing") -> None:
+        axes = drawing.add_subplot(
+            title="Dice by threshold", xlabel="threshold", ylabel="mean Dice"
+        )
+        axes.plot(cuts, dice, color=COLORS[0])
+        if chosen is not None:
+            axes.axvline(chosen, color=COLORS[1], linewidth=1)
+        axes.set(xlim=(-1, 1), ylim=(0, None))
+
+    caption = "Mean Dice of all sentences. Line: the threshold chosen on validation images."
+    return [Figure([(draw_svg(420, 260, draw), "Dice by threshold")], caption)]
 
 
 def histogram(values: Floats, title: str, label: str) -> bytes:
@@ -158,7 +237,7 @@ def histogram(values: Floats, title: str, label: str) -> bytes:
     return draw_svg(420, 260, draw)
 
 
-def forest(rows: Sequence[Row], title: str, label: str) -> bytes:
+def forest(rows: Sequence[Line], title: str, label: str) -> bytes:
     """Values with their intervals, one a line, from 0 on."""
 
     def draw(drawing: "Drawing") -> None:

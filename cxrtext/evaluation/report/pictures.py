@@ -11,7 +11,15 @@ from PIL import Image
 
 from cxrtext.errors import ImageError
 from cxrtext.evaluation.grounding.boxes import BoxRow, Phrase
-from cxrtext.evaluation.grounding.phrases import CNR, MIOU, SIGNED, Grounded, heat_map, phrase_grid
+from cxrtext.evaluation.grounding.phrases import (
+    CNR,
+    MEASURES,
+    MIOU,
+    SIGNED,
+    PhraseValues,
+    heat_map,
+    phrase_grid,
+)
 from cxrtext.evaluation.result import Details
 from cxrtext.evaluation.retrieval.sentences import Ranks, Wording
 from cxrtext.images import Geometry
@@ -58,9 +66,9 @@ def _spread(order: Sequence[int], rows: Sequence[int], most: int) -> list[int]:
     return chosen
 
 
-def grounding_galleries(details: Details, grounded: Grounded, most: int) -> list[Gallery]:
+def grounding_galleries(details: Details, grounded: PhraseValues, most: int) -> list[Gallery]:
     """The sentences with the highest and with the lowest signed CNR, no image twice."""
-    signed = grounded.values[SIGNED]
+    signed = grounded.values[:, MEASURES.index(SIGNED)]
     known = [int(i) for i in np.argsort(-signed, kind="stable") if not np.isnan(signed[i])]
     rows = [phrase.row for phrase in grounded.phrases]
     best = _spread(known, rows, most)
@@ -79,7 +87,7 @@ def grounding_galleries(details: Details, grounded: Grounded, most: int) -> list
 
 
 def _grounded(
-    details: Details, grounded: Grounded, place: int, pixels: dict[Path, Grey]
+    details: Details, grounded: PhraseValues, place: int, pixels: dict[Path, Grey]
 ) -> Picture | None:
     phrase, cohort = grounded.phrases[place], details.cohort
     image = pixels.get(cohort.records[phrase.row].path)
@@ -92,10 +100,10 @@ def _grounded(
     plain = render_overlay(image, np.full_like(image, np.nan), boxes=boxes)
     limits = float(grid.mean()), max(float(grid.max()), float(grid.mean()) + 1e-6)
     shaded = render_overlay(image, heat, limits=limits, boxes=boxes)
-    values = grounded.values
+    values = dict(zip(MEASURES, grounded.values[place].tolist(), strict=True))
     figures = (
-        f"CNR {number(float(values[CNR][place]), 2)}, signed "
-        f"{number(float(values[SIGNED][place]), 2)}, mIoU {number(float(values[MIOU][place]), 2)}"
+        f"CNR {number(values[CNR], 2)}, signed {number(values[SIGNED], 2)}, mIoU "
+        f"{number(values[MIOU], 2)}"
     )
     lines = (phrase.text, phrase.finding if phrase.finding != phrase.text else "", figures)
     pngs = (encode_png(plain), encode_png(shaded))

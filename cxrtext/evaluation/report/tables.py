@@ -1,16 +1,17 @@
-"""An evaluation and a comparison as tables, ours above the paper's where it has the like.
+"""The tables of a report: pivots of the rows of an evaluation, ours above the paper's.
 
-Rows are lists of cells, the first the header.
+A pivot has a row a group and a column a measure.  Rows are lists of cells, the first the header.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from cxrtext.evaluation.classification.finding import MEASURES, FindingResult
+from cxrtext.evaluation.classification.finding import MEASURES
+from cxrtext.evaluation.classification.points import SCORES
 from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
-from cxrtext.evaluation.classification.zero_shot import MEANS
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
+from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.paper import (
     TABLE1,
     TABLE1_COLUMNS,
@@ -22,120 +23,220 @@ from cxrtext.evaluation.paper import (
 )
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.boxes import DIRECTIONS
-from cxrtext.evaluation.retrieval.sentences import CUTOFFS
+from cxrtext.evaluation.rows import (
+    ABSENCE,
+    BOTH,
+    BOX_RETRIEVAL,
+    CALIBRATION,
+    CLASSES,
+    CONFUSION,
+    GAP,
+    GROUNDING,
+    GROUPS,
+    MASKS,
+    MEAN,
+    MEAN_OF_SENTENCES,
+    OPERATING,
+    PROBES,
+    RETRIEVAL,
+    SIDES,
+    ZERO_SHOT,
+    Row,
+    Rows,
+)
 from cxrtext.page import EMPTY, Table, number, with_interval
 
-Rows = list[list[str]]
+Cells = list[list[str]]
 LIMIT = 99.99
 """Temperature from which on it is taken for the limit of its fit, 100."""
+OURS = "this model"
+FIRST = frozenset({1})
 
-BESIDE = (
-    "The rows below ours are the paper's, on MIMIC-CXR and MS-CXR. They stand here for "
-    "orientation: on other data, other figures are to be expected."
+
+def cell(row: Row | None, digits: int = 3) -> str:
+    """A figure with its interval: a dash where it could not be measured, nothing without a row."""
+    return "" if row is None else with_interval(row.value, row.ends, digits)
+
+
+def temperature(row: Row | None, digits: int) -> str:
+    """A temperature; at its limit the fit has no end: the scores rank, but have no zero."""
+    at_limit = row is not None and row.value is not None and row.value >= LIMIT
+    return f"≥ {LIMIT:.0f}" if at_limit else cell(row, digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A measure as a column: how many digits it has after the point, and what it is called."""
+
+    measure: str
+    digits: int = 3
+    title: str = ""
+    show: Callable[[Row | None, int], str] = cell
+
+    @property
+    def head(self) -> str:
+        """What stands above it."""
+        return self.title or self.measure
+
+
+def columns(*names: str, digits: int = 3) -> tuple[Column, ...]:
+    """Several columns of equally many digits."""
+    return tuple(Column(name, digits) for name in names)
+
+
+def pivot(
+    rows: Rows,
+    part: str,
+    shown: Sequence[Column],
+    *,
+    first: str = "finding",
+    groups: Sequence[str] | None = None,
+) -> Cells:
+    """A row a group of a part, with a column a measure; ``first`` is the head of the groups."""
+    found = [[first, *(one.head for one in shown)]]
+    for group in rows.groups(part) if groups is None else groups:
+        cells = (one.show(rows.find(part, group, one.measure), one.digits) for one in shown)
+        found.append([group, *cells])
+    return found
+
+
+CLASSIFICATION = (
+    *columns(*(one.name for one in MEASURES if one.definition)),
+    *columns("with", "without", "left out", digits=0),
+)
+THRESHOLDS = (
+    *columns("threshold", "sensitivity", "specificity", digits=2),
+    Column("T", 2, show=temperature),
+    *columns("ECE before", "ECE with T", "ECE Platt", "Brier"),
+)
+POINTS = (
+    *columns("sensitivity", "specificity", "PPV", "NPV", digits=2),
+    *columns("LR+", "LR−", digits=2),
+)
+COUNTS = (
+    Column("threshold", 2),
+    *columns("TP", "FP", "FN", "TN", digits=0),
+    *columns("F1", "MCC", digits=2),
+)
+PREVALENCES = columns("prevalence", "PPV", "NPV", "other prevalence", "PPV at it", "NPV at it")
+GROUNDED = (
+    *columns(CNR, SIGNED, MIOU, COMMON, POINTING, digits=2),
+    *columns("sentences", "boxes", digits=0),
+)
+MASKED = (
+    *columns("Dice", "pixel AUROC", "best Dice"),
+    Column("at", 2),
+    Column("mask's share"),
+    Column("sentences", 0),
+)
+ABSENT = (Column("AUC"), *columns("with a box", "without", digits=0))
+FOUND = (Column("threshold", 2), *columns("found", "false alarms"))
+SIDED = (
+    *columns("AUC of the side", "above its mirror", "peak on its side"),
+    *columns("left", "right", digits=0),
 )
 
-OURS = "this model"
-STRONG = frozenset({1})
+
+def classification_rows(rows: Rows) -> Cells:
+    """A row a finding, and the mean."""
+    return pivot(rows, ZERO_SHOT, CLASSIFICATION)
 
 
-def classification_rows(result: Evaluation) -> Rows:
-    """Header, one row a finding, and the mean."""
-    columns = [one for one in MEASURES if one.column]
-    rows = [["finding", *(one.column for one in columns), "with", "without", "left out"]]
-    for finding, one in result.classification.items():
-        cells = [_measured(one, column.field) for column in columns]
-        counts = (one.positives, one.negatives, one.left_out)
-        rows.append([finding, *cells, *map(str, counts)])
-    ends = result.classification_intervals
-    means = {name: result.mean_of(name) for name in MEANS.values()}
-    cells = [
-        with_interval(means[one.field], ends.get(f"mean_{one.field}")) if one.field in means else ""
-        for one in columns
-    ]
-    rows.append(["mean", *cells, "", "", ""])
-    return rows
-
-
-def _measured(one: FindingResult, field: str, digits: int = 3) -> str:
-    return with_interval(getattr(one, field), one.intervals.get(field), digits)
-
-
-def threshold_rows(result: Evaluation) -> Rows:
+def threshold_rows(rows: Rows) -> Cells:
     """What validation images chose, and how it does; only the header without them."""
-    header = ["finding", "threshold", "sensitivity", "specificity", "T"]
-    rows = [[*header, "ECE before", "ECE with T", "ECE Platt", "Brier"]]
-    for finding, one in result.classification.items():
-        if one.threshold is None:
-            continue
-        errors = (
-            one.calibration_error_before,
-            one.calibration_error,
-            one.calibration_error_platt,
-        )
-        shares = (_measured(one, name, 2) for name in ("sensitivity", "specificity"))
-        chosen = [number(one.threshold, 2), *shares, _temperature(one.temperature)]
-        rows.append([finding, *chosen, *map(number, errors), _measured(one, "brier")])
-    return rows
+    fitted = [
+        name
+        for name in rows.groups(ZERO_SHOT)
+        if rows.value(ZERO_SHOT, name, "threshold") is not None
+    ]
+    return pivot(rows, ZERO_SHOT, THRESHOLDS, groups=fitted)
 
 
-def _temperature(value: float | None) -> str:
-    # At its limit the fit has no end: the scores rank, but have no zero.
-    return f"≥ {LIMIT:.0f}" if value is not None and value >= LIMIT else number(value, 2)
+def point_rows(rows: Rows, shown: Sequence[Column]) -> Cells:
+    """A row a finding and way in which its threshold was chosen."""
+    chosen = rows.below(OPERATING)
+    tables = {how: pivot(rows, f"{OPERATING}, {how}", shown) for how in chosen}
+    found = [["finding", "threshold by", *(one.head for one in shown)]]
+    for lines in zip(*(table[1:] for table in tables.values()), strict=True):
+        for how, (finding, *cells) in zip(chosen, lines, strict=True):
+            found.append([finding, how, *cells])
+    return found
 
 
-def grounding_rows(result: Evaluation) -> Rows:
-    """Header, one row a finding, and the means."""
-    names = (CNR, SIGNED, MIOU, COMMON, POINTING)
-    rows = [["finding", *names, "sentences", "boxes"]]
-    blocks = {
-        **result.grounding.get("by finding", {}),
-        "mean of findings": result.grounding.get("mean of findings", {}),
-        "mean of sentences": result.grounding.get("mean", {}),
-    }
-    for name, block in blocks.items():
-        ends = block.get("intervals", {})
-        cells = [with_interval(block.get(one), ends.get(one), 2) for one in names]
-        counts = [str(block[one]) if one in block else "" for one in ("sentences", "boxes")]
-        rows.append([name, *cells, *counts])
-    return rows
+def share_rows(rows: Rows) -> Cells:
+    """Shares and likelihood ratios by finding and threshold."""
+    return point_rows(rows, POINTS)
 
 
-def box_retrieval_rows(result: Evaluation) -> Rows:
-    """Header, and both directions, strict and with equal sentences right."""
-    found = result.box_retrieval
-    names = [f"R@{k}" for k in CUTOFFS] + ["MedR", "MRR"]
-    names = [name for name in names if name in found[DIRECTIONS[0]]]
-    rows = [["direction", *names]]
-    other = found["equal sentences right"]
-    for suffix, part in (("", found), (", equal sentences right", other)):
-        for direction in DIRECTIONS:
-            block, ends = part[direction], part[direction]["intervals"]
-            cells = [with_interval(block[name], ends.get(name), digits_of(name)) for name in names]
-            rows.append([direction + suffix, *cells])
-    return rows
+def calibration_rows(rows: Rows) -> Cells:
+    """Slope and intercept by finding."""
+    return pivot(rows, CALIBRATION, columns("slope", "intercept", digits=2))
+
+
+def grounding_rows(rows: Rows) -> Cells:
+    """A row a finding, and the means."""
+    return pivot(rows, GROUNDING, GROUNDED)
+
+
+def mask_rows(rows: Rows) -> Cells:
+    """A row a finding, and all."""
+    return pivot(rows, MASKS, MASKED)
+
+
+def side_rows(rows: Rows) -> Cells:
+    """A row a finding, and all."""
+    return pivot(rows, SIDES, SIDED)
+
+
+def absence_rows(rows: Rows) -> Cells:
+    """A row a finding with sentences of both kinds, their mean, and all."""
+    known = [name for name in rows.groups(ABSENCE) if rows.value(ABSENCE, name, "AUC") is not None]
+    return pivot(rows, ABSENCE, ABSENT, groups=known)
 
 
 def digits_of(name: str) -> int:
     """Digits after the point that a measure is printed with."""
+    if name in ("queries", "candidates"):
+        return 0
     return 1 if name.endswith(SMALLER_IS_BETTER) else 3
 
 
-def retrieval_rows(result: Evaluation) -> Rows:
-    """Header and one row a direction."""
-    names = list(dict.fromkeys(name for m in result.retrieval.values() for name in m))
-    rows = [["direction", *names]]
-    for direction, metrics in result.retrieval.items():
-        ends = result.retrieval_intervals.get(direction, {})
-        cells = [
-            with_interval(
-                metrics.get(name),
-                ends.get(name),
-                0 if name in ("queries", "candidates") else digits_of(name),
-            )
-            for name in names
-        ]
-        rows.append([direction, *cells])
-    return rows
+def _ranked(rows: Rows, part: str, directions: Sequence[str]) -> Cells:
+    names = dict.fromkeys(name for one in directions for name in rows.of(part, one))
+    shown = [Column(name, digits_of(name)) for name in names]
+    return _dashed(pivot(rows, part, shown, first="direction", groups=directions))
+
+
+def _dashed(cells: Cells) -> Cells:
+    """With a dash in empty cells."""
+    return [[text or EMPTY for text in line] for line in cells]
+
+
+def box_retrieval_rows(rows: Rows) -> Cells:
+    """Both directions, strict and with equal sentences right."""
+    directions = [one for one in rows.groups(BOX_RETRIEVAL) if not one.startswith(BOTH)]
+    return _ranked(rows, BOX_RETRIEVAL, directions)
+
+
+def retrieval_rows(rows: Rows) -> Cells:
+    """Both directions."""
+    return _ranked(rows, RETRIEVAL, rows.groups(RETRIEVAL))
+
+
+def class_tables(rows: Rows) -> list[Table]:
+    """Findings as classes: accuracy, precision of the first images, what is taken for what."""
+    own, confusion = (f"{part}, {SCORES[0]}" for part in (CLASSES, CONFUSION))
+    shown = columns(*rows.of(CLASSES, SCORES[0]))
+    precision = (Column("images", 0), *shown[2:])
+    names = columns(*rows.groups(confusion), digits=0)
+    return [
+        Table(pivot(rows, CLASSES, shown, first="score", groups=SCORES)),
+        Table(pivot(rows, own, precision), "Precision of the first images, by the positive prompt"),
+        Table(
+            pivot(rows, confusion, names, first="image has"),
+            "Images by their finding, and the one that scores highest",
+        ),
+    ]
 
 
 def _band_order(name: str) -> tuple[bool, int, str]:
@@ -145,115 +246,120 @@ def _band_order(name: str) -> tuple[bool, int, str]:
     return name == UNKNOWN, first - (1 if name.startswith("under ") else 0), name
 
 
-def slice_rows(result: Evaluation, column: str) -> Rows:
-    """Header, and one row a finding, with a column a group and the gap."""
-    reports = result.slices[column]
-    names = {name for report in reports.values() for name in report["slices"]}
-    groups = sorted(names, key=_band_order)
-    rows = [["finding", *groups, "gap"]]
-    for finding, report in reports.items():
+def slice_rows(rows: Rows, column: str) -> Cells:
+    """A row a finding, with a column a group of the manifest's column, and the gap."""
+    part = f"{GROUPS}, {column}"
+    groups = sorted((name for name in rows.groups(part) if name != GAP), key=_band_order)
+    found = [["finding", *groups, GAP]]
+    for measure in rows.of(part, GAP):
+        finding = measure.removeprefix(OF_FINDING)
         cells = []
         for name in groups:
-            group = report["slices"].get(name)
-            if group is None or group["auc"] is None:
-                cells.append(_too_few(group))
+            row = rows.find(part, name, measure)
+            if row is not None and row.value is not None:
+                cells.append(cell(row, 2))
             else:
-                cells.append(with_interval(group["auc"], ends_of(group["low"], group["high"]), 2))
-        ends = ends_of(report["gap_low"], report["gap_high"])
-        cells.append(with_interval(report["gap"], ends, 2))
-        rows.append([finding, *cells])
-    return rows
+                cells.append(_too_few(rows, part, name, finding))
+        found.append([finding, *cells, cell(rows.find(part, GAP, measure), 2)])
+    return found
 
 
-def _too_few(group: Mapping[str, Any] | None) -> str:
+def _too_few(rows: Rows, part: str, group: str, finding: str) -> str:
     """The numbers of a group that is not measured: of images with the finding, or without it."""
-    sides = "with", "without"
-    counts = (0, 0) if group is None else (group["positives"], group["negatives"])
-    few = [f"{n} {side}" for n, side in zip(counts, sides, strict=True) if n < MINIMUM]
+    counts = {side: rows.count(part, group, f"{side} {finding}") for side in ("with", "without")}
+    few = [f"{count} {side}" for side, count in counts.items() if count < MINIMUM]
     return f"too few ({', '.join(few)})"
 
 
-def ends_of(low: float | None, high: float | None) -> tuple[float, float] | None:
-    """An interval, where there is one."""
-    return None if low is None or high is None else (low, high)
+def probe_rows(rows: Rows) -> Cells:
+    """A row a finding: zero-shot, few labels, and all."""
+    every = dict.fromkeys(n for group in rows.groups(PROBES) for n in rows.of(PROBES, group))
+    few = columns(*(name for name in every if name.endswith(" labels")), digits=2)
+    found = pivot(rows, PROBES, (*few, Column("AUC", title="all"), Column("train", 0)))
+    found[0].insert(1, "zero-shot AUC")
+    for line in found[1:]:
+        line.insert(1, number(rows.value(ZERO_SHOT, line[0], "AUC")))
+    return _dashed(found)
 
 
-def probe_rows(result: Evaluation) -> Rows:
-    """Header and one row a finding: all labels, and few."""
-    shots = list(dict.fromkeys(k for one in result.probe.values() for k in one["few_labels"]))
-    rows = [["finding", "zero-shot AUC", *(f"{k} + {k} labels" for k in shots), "all", "train"]]
-    for finding, one in result.probe.items():
-        few = []
-        for k in shots:
-            areas = one["few_labels"].get(k)
-            some = None if areas is None else (min(areas), max(areas))
-            few.append(with_interval(sum(areas) / len(areas) if areas else None, some, 2))
-        zero = result.classification[finding].auc
-        every = with_interval(one["auc"], one["interval"])
-        rows.append([finding, number(zero), *few, every, str(one["train"])])
-    return rows
-
-
-def _rows(paper: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
-    return [[f"{name} (paper)", *cells] for name, cells in paper.items()]
+SHOWN: Mapping[str, Callable[[Rows], Cells]] = {
+    "zero-shot classification": classification_rows,
+    "operating points": share_rows,
+    "grounding": grounding_rows,
+    "masks": mask_rows,
+    "phrases without a box": absence_rows,
+    "left and right": side_rows,
+    "retrieval of boxes and sentences (ties count against the model)": box_retrieval_rows,
+    "retrieval (ties count against the model; equal sentences are right)": retrieval_rows,
+}
+"""By title the tables that the terminal shows; one with a header alone is not shown."""
 
 
 def primary_line(result: Evaluation) -> str:
     """The primary measure with its interval."""
     one = result.primary
-    text = with_interval(one["value"], ends_of(one["low"], one["high"]), digits_of(one["measure"]))
+    ends = None if one["low"] is None else (one["low"], one["high"])
+    text = with_interval(one["value"], ends, digits_of(one["measure"]))
     return f"Primary measure: {one['measure']} {text}"
 
 
-def headline(result: Evaluation) -> dict[str, str]:
+HEADLINE = {
+    "AUC": (ZERO_SHOT, MEAN, 2),
+    "ACC": (ZERO_SHOT, MEAN, 2),
+    CNR: (GROUNDING, MEAN_OF_SENTENCES, 2),
+    MIOU: (GROUNDING, MEAN_OF_SENTENCES, 2),
+    "Recall": (BOX_RETRIEVAL, BOTH, 2),
+    "MedR": (BOX_RETRIEVAL, BOTH, 0),
+}
+"""Our six figures of table 1: where they stand, and their digits."""
+
+
+def headline(rows: Rows) -> dict[str, str]:
     """Our six figures of table 1, each with its interval."""
-    ends = result.classification_intervals
-    mean, boxes = result.grounding.get("mean", {}), result.box_retrieval
-    found = {
-        "AUC": (result.mean_auc, ends.get("mean_auc")),
-        "ACC": (result.mean_accuracy, ends.get("mean_accuracy")),
-        **{name: (mean.get(name), mean.get("intervals", {}).get(name)) for name in (CNR, MIOU)},
+    return {
+        name: cell(rows.find(part, group, name), digits) or EMPTY
+        for name, (part, group, digits) in HEADLINE.items()
     }
-    for name in ("Recall", "MedR"):
-        found[name] = boxes.get(name), boxes.get("intervals", {}).get(name)
-    return {name: with_interval(*one, 0 if name == "MedR" else 2) for name, one in found.items()}
 
 
-def table1(result: Evaluation) -> Table:
+def _beside(
+    ours: Sequence[str], heads: Sequence[str], paper: Mapping[str, tuple[str, ...]], caption: str
+) -> Table:
+    """Our cells above the paper's."""
+    rows = [["method", *heads], [OURS, *ours]]
+    rows += [[f"{name} (paper)", *cells] for name, cells in paper.items()]
+    return Table(rows, caption, FIRST)
+
+
+def table1(rows: Rows) -> Table:
     """All three tasks."""
-    ours = headline(result)
-    rows = [["method", *TABLE1_COLUMNS], [OURS, *(ours[name] for name in TABLE1_COLUMNS)]]
-    return Table(rows + _rows(TABLE1), "Table 1: all three tasks", STRONG)
+    ours = headline(rows)
+    cells = [ours[name] for name in TABLE1_COLUMNS]
+    return _beside(cells, TABLE1_COLUMNS, TABLE1, "Table 1: all three tasks")
 
 
-def table3(result: Evaluation) -> Table:
+def table3(rows: Rows) -> Table:
     """AUC by finding."""
-    found = [result.classification.get(name) for name in TABLE3_COLUMNS]
-    cells = [EMPTY if one is None else _measured(one, "auc") for one in found]
-    same = set(result.classification) == set(TABLE3_COLUMNS)
-    mean = with_interval(result.mean_auc, result.classification_intervals.get("mean_auc"))
-    rows = [["method", *TABLE3_COLUMNS, "mean"], [OURS, *cells, mean if same else EMPTY]]
-    return Table(rows + _rows(TABLE3), "Table 3: AUC of zero-shot classification", STRONG)
+    same = set(rows.groups(ZERO_SHOT)) - {MEAN} == set(TABLE3_COLUMNS)
+    groups = [*TABLE3_COLUMNS, MEAN if same else ""]
+    cells = [cell(rows.find(ZERO_SHOT, name, "AUC")) or EMPTY for name in groups]
+    caption = "Table 3: AUC of zero-shot classification"
+    return _beside(cells, [*TABLE3_COLUMNS, "mean"], TABLE3, caption)
 
 
-def table4(result: Evaluation) -> Table:
+def table4(rows: Rows) -> Table:
     """Grounding."""
-    mean = result.grounding["mean"]
-    cells = [with_interval(mean[name], mean["intervals"].get(name)) for name in (CNR, MIOU)]
-    rows = [["method", CNR, MIOU], [OURS, *cells]]
-    return Table(rows + _rows(TABLE4), "Table 4: grounding", STRONG)
+    cells = [cell(rows.find(GROUNDING, MEAN_OF_SENTENCES, name)) for name in (CNR, MIOU)]
+    return _beside(cells, (CNR, MIOU), TABLE4, "Table 4: grounding")
 
 
-def table5(result: Evaluation) -> Table:
+def table5(rows: Rows) -> Table:
     """Retrieval between boxes and sentences."""
-    header = ["method"]
-    cells = []
+    heads: list[str] = []
+    cells: list[str] = []
     for direction, arrow in zip(reversed(DIRECTIONS), ("box → text", "text → box"), strict=True):
-        block = result.box_retrieval[direction]
-        header += [f"{arrow} {name}" for name in TABLE5_COLUMNS]
-        cells += [number(block.get(name), 0 if name == "MedR" else 2) for name in TABLE5_COLUMNS]
-    return Table(
-        [header, [OURS, *cells], *_rows(TABLE5)],
-        "Table 5: retrieval between boxes and sentences",
-        STRONG,
-    )
+        for name in TABLE5_COLUMNS:
+            heads.append(f"{arrow} {name}")
+            value = rows.value(BOX_RETRIEVAL, direction, name)
+            cells.append(number(value, 0 if name == "MedR" else 2))
+    return _beside(cells, heads, TABLE5, "Table 5: retrieval between boxes and sentences")

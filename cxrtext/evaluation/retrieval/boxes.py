@@ -1,8 +1,8 @@
 """Retrieval between boxes and the sentences they illustrate, in both directions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -17,14 +17,11 @@ from cxrtext.evaluation.grounding.boxes import (
     region_boxes,
     region_of_interest_align,
 )
-from cxrtext.evaluation.intervals.bootstrap import (
-    Resampled,
-    draw,
-    intervals_of,
-    known_intervals,
-)
+from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
+from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
-from cxrtext.evaluation.metrics import weighted_mean, weighted_median
+from cxrtext.evaluation.metrics import Floats, weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     Images,
     Places,
@@ -44,6 +41,7 @@ from cxrtext.evaluation.retrieval.sentences import (
     rank_metrics,
     recall_intervals,
 )
+from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, Rows, estimate
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 
@@ -53,6 +51,8 @@ if TYPE_CHECKING:
 BINS = 7
 """Bins along each side of a box; their mean is the feature of the box."""
 DIRECTIONS = ("sentence to box", "box to sentence")
+EQUAL_RIGHT = ", equal sentences right"
+"""What follows the name of a direction in the variant in which equal sentences are right."""
 Vectors = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 
@@ -122,18 +122,6 @@ class BoxRanks:
         return cls(images, places, texts(table, "finding"), texts(table, "sentence"), boxes, *sets)
 
 
-@dataclass(frozen=True, slots=True)
-class BoxRetrieval:
-    """Retrieval between boxes and sentences.
-
-    ``summary`` has "Recall", "MedR", each direction, and the variant in which equal sentences are
-    right; with intervals and counts.  ``resampled`` has "Recall" and "MedR".
-    """
-
-    summary: dict[str, Any]
-    resampled: dict[str, Resampled] = field(default_factory=dict)
-
-
 @torch.inference_mode()
 def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, list[int]]:
     """Unit vectors of boxes, [n, D], and the places of the boxes that lie in the crop, [n]."""
@@ -173,37 +161,42 @@ def _ranks(
     }
 
 
-def _summary(
-    ranks: dict[str, Ranks], counts: NDArray[np.uint16], patients: NDArray[np.intp]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Measures of both directions, and "Recall" and "MedR" on every resample.
+def _add(
+    rows: Rows,
+    ranks: dict[str, Ranks],
+    counts: NDArray[np.uint16],
+    patients: NDArray[np.intp],
+    suffix: str = "",
+) -> dict[str, Floats]:
+    """Measures of each direction and of both; returns "Recall" and "MedR" on every resample.
 
     ``patients`` [n] are the numbers of the pairs' patients.
     """
     cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
-    distinct = len(np.unique(patients))
     directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
-    enough = set(PAPER_CUTOFFS) <= set(cutoffs)
-    resampled: dict[str, Any] = {
-        "MedR": np.mean([weighted_median(some, counts) for some in ranks.values()], axis=0)
-    }
-    intervals = intervals_of(resampled, distinct)
-    if enough:
+    n = counts.shape[1]
+    resampled: dict[str, Floats] = {}
+    recall = Estimate()
+    if set(PAPER_CUTOFFS) <= set(cutoffs):
         # Of each pair the share of directions and cutoffs at which it is found.
         found = [some <= k for some in ranks.values() for k in PAPER_CUTOFFS]
         right = np.mean(found, axis=0)
         resampled["Recall"] = weighted_mean(right, counts)
-        intervals |= known_intervals({"Recall": proportion(right, patients).interval()})
-    summary: dict[str, Any] = {
-        "Recall": mean_recall(directions) if enough else None,
-        "MedR": mean_median_rank(directions),
-        "intervals": intervals,
-    }
+        recall = estimate(mean_recall(directions), proportion(right, patients).interval())
+    medians = {name: weighted_median(some, counts) for name, some in ranks.items()}
+    resampled["MedR"] = np.mean(list(medians.values()), axis=0)
+    distinct = len(np.unique(patients))
+    middle = estimate(mean_median_rank(directions), interval_of(resampled["MedR"], distinct))
+    rows.add(BOX_RETRIEVAL, BOTH + suffix, "Recall", recall, n, SHARE)
+    rows.add(BOX_RETRIEVAL, BOTH + suffix, "MedR", middle, n, RESAMPLED)
     for name, some in ranks.items():
         ends = recall_intervals(some, cutoffs, patients)
-        ends |= intervals_of({"MedR": weighted_median(some, counts)}, distinct)
-        summary[name] = {**directions[name], "intervals": ends}
-    return summary, resampled
+        ends["MedR"] = interval_of(medians[name], distinct)
+        for measure, value in directions[name].items():
+            method = RESAMPLED if measure == "MedR" else SHARE
+            known = estimate(value, ends.get(measure))
+            rows.add(BOX_RETRIEVAL, name + suffix, measure, known, n, method)
+    return resampled
 
 
 def rank_boxes(
@@ -238,19 +231,19 @@ def rank_boxes(
     return ranks, len(boxes) - len(kept)
 
 
-def measure_box_retrieval(given: BoxRanks, settings: Settings) -> BoxRetrieval:
-    """Recall, median ranks and their intervals."""
+def measure_box_retrieval(given: BoxRanks, settings: Settings) -> Rows:
+    """Recall, median ranks and their intervals; strict, and with equal sentences right."""
+    rows = Rows()
     patients = [given.images.patients[place] for place in given.places]
     codes = cluster_codes(patients)
     counts = draw(patients, settings.resamples, (settings.seed, 3))
-    summary, resampled = _summary(given.ranks, counts, codes)
-    summary["pairs"] = len(given.places)
-    summary["equal sentences right"], _ = _summary(given.equal, counts, codes)
+    resampled = _add(rows, given.ranks, counts, codes)
+    _add(rows, given.equal, counts, codes, EQUAL_RIGHT)
+    rows.add(BOX_RETRIEVAL, BOTH, "pairs", len(given.places))
     names = [given.images.names[place] for place in given.places]
     keys = tuple(zip(names, given.boxes, strict=True))
-    ends = summary["intervals"]
-    measured = {
-        name: Resampled(summary[name], values, keys, ends.get(name), len(set(patients)))
-        for name, values in resampled.items()
-    }
-    return BoxRetrieval(summary, measured)
+    for name, values in resampled.items():
+        row = rows.find(BOX_RETRIEVAL, BOTH, name)
+        if row is not None and row.value is not None:
+            rows.compared[name] = Resampled(row.value, values, keys, row.ends, len(set(patients)))
+    return rows

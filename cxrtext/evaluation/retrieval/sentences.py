@@ -8,9 +8,9 @@ fit, a score that is NaN and a query without a right answer are a ValueError.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -21,11 +21,11 @@ from cxrtext.evaluation.intervals.bootstrap import (
     Interval,
     Resampled,
     draw,
-    intervals_of,
-    known_intervals,
+    interval_of,
 )
+from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
-from cxrtext.evaluation.metrics import weighted_mean, weighted_median
+from cxrtext.evaluation.metrics import Floats, weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     as_table,
     images_of,
@@ -34,6 +34,7 @@ from cxrtext.evaluation.predictions.columns import (
     whole,
     words,
 )
+from cxrtext.evaluation.rows import RETRIEVAL, Rows, estimate
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Sentence
@@ -327,15 +328,6 @@ class SentenceRanks:
         return cls(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """Metrics and intervals by direction; ``resampled`` has their "R@10", MedR and MRR."""
-
-    metrics: dict[str, dict[str, float]]
-    intervals: dict[str, dict[str, tuple[float, float]]]
-    resampled: dict[str, Resampled] = field(default_factory=dict)
-
-
 @torch.inference_mode()
 def score_matrix(model: ImageTextModel, cohort: Cohort, texts: Sequence[str]) -> Scores:
     """Scores [S, B] in float32; where they are many, in a temporary file mapped into memory."""
@@ -406,44 +398,35 @@ def rank_sentences(
     )
 
 
-def measure_retrieval(given: SentenceRanks, settings: Settings) -> Retrieved:
+def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
     """Metrics of both directions, with intervals."""
-    metrics, intervals = {}, {}
-    resampled: dict[str, Resampled] = {}
+    rows = Rows()
     images = given.queries[DIRECTIONS[1]].names
     for direction, one in given.queries.items():
-        metrics[direction], values, intervals[direction] = _direction(one, settings)
+        resampled = _add(rows, direction, one, settings)
         # The patients of the queries alone, so that no sentence is kept for a comparison.
         keys = (*one.patients, *images)
-        resampled |= {
-            f"{direction} {name}": Resampled(
-                metrics[direction][name],
-                values[name],
-                keys,
-                intervals[direction].get(name),
-                len(set(one.patients)),
-            )
-            for name in ("R@10", "MedR", "MRR")
-            if name in values
-        }
-    return Retrieved(metrics, intervals, resampled)
+        for name in ("R@10", "MedR", "MRR"):
+            row = rows.find(RETRIEVAL, direction, name)
+            if name in resampled and row is not None and row.value is not None:
+                rows.compared[f"{direction} {name}"] = Resampled(
+                    row.value, resampled[name], keys, row.ends, len(set(one.patients))
+                )
+    return rows
 
 
 def recall_intervals(
     ranks: Ranks, cutoffs: Sequence[int], patients: NDArray[np.intp]
-) -> dict[str, Interval]:
+) -> dict[str, Interval | None]:
     """Intervals of the shares of queries [n] found among the first K, by "R@K".
 
     ``patients`` [n] are the numbers of the queries' patients.
     """
-    found = {f"R@{k}": proportion(ranks <= k, patients).interval() for k in cutoffs}
-    return known_intervals(found)
+    return {f"R@{k}": proportion(ranks <= k, patients).interval() for k in cutoffs}
 
 
-def _direction(
-    given: Queries, settings: Settings
-) -> tuple[dict[str, float], dict[str, Any], dict[str, Interval]]:
-    """Figures, the same on every resample, and intervals."""
+def _add(rows: Rows, direction: str, given: Queries, settings: Settings) -> dict[str, Floats]:
+    """The figures of a direction; returns them on every resample."""
     ranks, patients = given.ranks, given.patients
     cutoffs = [k for k in CUTOFFS if k < given.candidates]
     counts = draw(patients, settings.resamples, (settings.seed, 4))
@@ -451,8 +434,10 @@ def _direction(
     values = {f"R@{k}": weighted_mean(ranks <= k, counts) for k in cutoffs}
     values["MedR"] = weighted_median(ranks, counts)
     values["MRR"] = weighted_mean(1 / ranks, counts)
-    metrics = rank_metrics(ranks, cutoffs)
-    rest = {name: values[name] for name in ("MedR", "MRR")}
-    ends |= intervals_of(rest, len(set(patients)))
-    sizes = {"queries": float(len(ranks)), "candidates": float(given.candidates)}
-    return {**metrics, **sizes}, values, ends
+    ends |= {name: interval_of(values[name], len(set(patients))) for name in ("MedR", "MRR")}
+    for name, value in rank_metrics(ranks, cutoffs).items():
+        method = SHARE if name.startswith("R@") else RESAMPLED
+        rows.add(RETRIEVAL, direction, name, estimate(value, ends[name]), len(ranks), method)
+    rows.add(RETRIEVAL, direction, "queries", len(ranks))
+    rows.add(RETRIEVAL, direction, "candidates", given.candidates)
+    return values

@@ -20,6 +20,7 @@ from cxrtext.evaluation.recipes import Recipe, RecipeRun, load_recipe, run_recip
 from cxrtext.evaluation.recipes.lists import digest_of_names, draw_rsna
 from cxrtext.evaluation.recipes.recipe import Expected, KnownList
 from cxrtext.evaluation.report import ReportOptions
+from cxrtext.evaluation.rows import GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
 from tests.conftest import draw
 
 
@@ -92,11 +93,11 @@ def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
     assert record["preprocessing"]["crop"] == 64
     # No image has a hernia, so that there is no mean over all findings.
     assert (record["primary"]["measure"], record["primary"]["value"]) == ("AUC", None)
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert metrics["recipe"] == record
-    effusion = metrics["classification"]["Pleural Effusion"]
-    assert (effusion["positives"], effusion["negatives"]) == (5, 5)
-    assert metrics["grounding"]["mean"]["CNR"] is not None
+    assert json.loads((out / "evaluation.json").read_text())["recipe"] == record
+    rows = run.evaluation.rows
+    effusion = rows.of(ZERO_SHOT, "Pleural Effusion")
+    assert (effusion["with"], effusion["without"]) == (5, 5)
+    assert rows.value(GROUNDING, MEAN_OF_SENTENCES, "CNR") is not None
     page = (out / "report.html").read_text()
     assert "a made-up list, equal by digest" in page
     assert "This is not the benchmark" not in page

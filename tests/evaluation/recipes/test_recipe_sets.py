@@ -10,6 +10,7 @@ from cxrtext.datasets.importing.formats import LAYOUTS
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes import load_recipe, recipe_names
 from cxrtext.evaluation.recipes.lists import draw_rsna, read_list
+from cxrtext.evaluation.rows import GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
 from tests.datasets import public_sets
 from tests.datasets.test_import_public import mimic
 from tests.evaluation.recipes.test_recipe_runs import go, made_up, nih
@@ -110,13 +111,14 @@ def test_a_set_is_measured_and_refused_with_an_image_missing(
     assert run.record["list"]["images"] == len(found.names)
     measured = run.evaluation
     takes = recipe.content.takes
-    assert bool(measured.classification) == ("labels" in takes)
+    assert bool(measured.findings) == ("labels" in takes)
     if "boxes" in takes:
-        assert measured.grounding["mean"]["CNR"] is not None
+        assert measured.rows.value(GROUNDING, MEAN_OF_SENTENCES, "CNR") is not None
     if recipe.content.primary in ("CNR", "multi-class accuracy"):
         assert run.record["primary"]["value"] is not None
-    for result in measured.classification.values():
-        assert result.positives + result.negatives == count
+    for name in measured.findings:
+        known = measured.rows.of(ZERO_SHOT, name)
+        assert (known["with"] or 0) + (known["without"] or 0) == count
     missing = sorted(found.test)[0]
     files = [path for path in root.rglob("*") if path.is_file() and missing in str(path)]
     (image,) = (path for path in files if path.suffix not in (".csv", ".json", ".txt"))

@@ -1,0 +1,147 @@
+"""The one table of what an evaluation measured: a row a figure.
+
+Every measuring part gives such rows, ``results.csv`` holds them, and the report's tables, the
+headline, the paper's tables and the documents are pivots of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cxrtext.evaluation.intervals.bootstrap import Interval
+from cxrtext.evaluation.intervals.comparison import Compared
+from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.records import write_table
+from cxrtext.records.tables import plain
+
+ZERO_SHOT = "zero-shot classification"
+OPERATING, CALIBRATION = "operating points", "calibration"
+NET_BENEFIT, ON_ALL = "net benefit", "net benefit of acting on all"
+CLASSES, CONFUSION = "findings as classes", "confusion"
+GROUPS, PROBES = "groups", "linear probes"
+GROUNDING, MASKS, DICE_CURVE = "grounding", "masks", "Dice by threshold"
+ABSENCE, SIDES = "phrases without a box", "left and right"
+BOX_RETRIEVAL, RETRIEVAL = "retrieval of boxes", "retrieval"
+"""Parts; of some the name goes on after a comma: "operating points, Youden"."""
+MEAN, MEAN_OF_FINDINGS, MEAN_OF_SENTENCES = "mean", "mean of findings", "mean of sentences"
+ALL, ALL_IMAGES, NO_FINDING = "all sentences", "all images", "no finding"
+BOTH, GAP = "both directions", "gap"
+"""Groups beside findings, directions and cells of the manifest."""
+
+
+class Row(NamedTuple):
+    """A figure: of a part of the evaluation, a group in it (a finding, a direction), a measure.
+
+    ``value`` is None where the figure could not be measured, which a report shows as a dash;
+    ``n`` says how many images or sentences it is of, ``method`` how its 95 % interval was made.
+    """
+
+    part: str
+    group: str
+    measure: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    method: str = ""
+
+    @property
+    def ends(self) -> Interval | None:
+        """(low, high), or None where there is no interval."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows in the order in which they were measured, found by part, group and measure.
+
+    ``compared`` has by name the measures that models are compared by, with what pairs them.
+    """
+
+    compared: dict[str, Compared] = field(default_factory=dict)
+    _rows: dict[tuple[str, str, str], Row] = field(default_factory=dict)
+
+    def add(
+        self,
+        part: str,
+        group: str,
+        measure: str,
+        found: Estimate | float | None,
+        n: int | None = None,
+        method: str = "",
+    ) -> None:
+        """Add a figure, with its interval where it has one."""
+        one = found if isinstance(found, Estimate) else Estimate(found)
+        known = "" if one.low is None else method
+        row = Row(part, group, measure, one.value, one.low, one.high, n, known)
+        self._rows[part, group, measure] = row
+
+    def update(self, other: "Rows") -> None:
+        """Add all rows of another table."""
+        self._rows |= other._rows
+        self.compared |= other.compared
+
+    def find(self, part: str, group: str, measure: str) -> Row | None:
+        """A row, or None."""
+        return self._rows.get((part, group, measure))
+
+    def value(self, part: str, group: str, measure: str) -> float | None:
+        """The figure of a row; None where there is none."""
+        row = self.find(part, group, measure)
+        return None if row is None else row.value
+
+    def count(self, part: str, group: str, measure: str) -> int:
+        """A figure that counts something; 0 where there is none."""
+        return int(self.value(part, group, measure) or 0)
+
+    def groups(self, part: str) -> list[str]:
+        """The groups of a part, in order."""
+        return list(dict.fromkeys(group for of, group, _ in self._rows if of == part))
+
+    def of(self, part: str, group: str) -> dict[str, float | None]:
+        """The figures of a group by measure, in order."""
+        own = (row for row in self if (row.part, row.group) == (part, group))
+        return {row.measure: row.value for row in own}
+
+    def below(self, part: str) -> list[str]:
+        """What follows the name of a part and ", " in names of parts: "Youden"."""
+        begin = f"{part}, "
+        names = dict.fromkeys(of for of, _, _ in self._rows if of.startswith(begin))
+        return [name.removeprefix(begin) for name in names]
+
+    def __contains__(self, part: str) -> bool:
+        return any(of == part for of, _, _ in self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and self._rows == other._rows
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """As JSON has them, without what is infinite."""
+        return [
+            {
+                name: None if isinstance(value, float) and not isfinite(value) else value
+                for name, value in row._asdict().items()
+            }
+            for row in self
+        ]
+
+    def write(self, path: Path) -> None:
+        """Write them as CSV, figures with all their digits, an empty cell for None."""
+        write_table(
+            path, Row._fields, [{k: plain(v) for k, v in row._asdict().items()} for row in self]
+        )
+
+
+def estimate(value: float | None, ends: Interval | None) -> Estimate:
+    """A figure and its interval, where it has one."""
+    return Estimate(value, *(ends or (None, None)))
