@@ -169,7 +169,6 @@ class DicomWeb:
         """Send objects (STOW-RS); those that the peer has already are no failure.
 
         Args:
-            objects: Whole DICOM files.
             study: The study that all are of; "" where it is not said.
 
         Returns:

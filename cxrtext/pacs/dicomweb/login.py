@@ -67,11 +67,7 @@ class Login:
 def open_login(
     peer: str, web: Web, tls: ssl.SSLContext, environment: Mapping[str, str] = os.environ
 ) -> Login:
-    """The login of a peer.
-
-    Args:
-        tls: How the certificate of a login service is verified.
-    """
+    """The login of a peer."""
     if web.user is not None and web.password_env is not None:
         password = _secret("password", web.password_env, environment)
         basic = _basic(web.user, password)

@@ -183,9 +183,7 @@ class Associations:
         """Open an association.
 
         Args:
-            contexts: What it is for.
             scp: Whether the peer sends objects on it (C-GET).
-            handlers: Of pynetdicom's events.
         """
         from pynetdicom import build_role, evt
 
@@ -229,7 +227,6 @@ class Associations:
         raise self._why(heard)
 
     def _is_open(self) -> bool:
-        """Whether anything takes connections at the peer's port."""
         try:
             with socket.create_connection((self.where.host, self.where.port), CONNECT_S):
                 return True

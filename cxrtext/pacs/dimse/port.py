@@ -28,10 +28,8 @@ class AssociationPort(ThreadedAssociationServer):
     """Takes connections without waiting for any of them.
 
     Args:
-        tls: With it, connections are encrypted.
         idle_s: How long a peer may be silent.
         refused: Takes the address of a connection that is not taken, and why.
-        handlers: Of pynetdicom's events.
     """
 
     daemon_threads = True

@@ -62,11 +62,8 @@ class Listener:
     """A C-STORE (and C-ECHO) service on a port; a context manager, which it serves inside.
 
     Args:
-        inbox: Where objects are kept.
         allowed: Peers by the application entity title that they call with: the name that each is
             known by.
-        ae_title: The title that peers are to call.
-        host: The address to listen on.
         port: 0 takes a free one.
         tls: With it, connections are encrypted; it may ask for certificates of peers.
         say: Takes a line for the log; it holds nothing of an object.

@@ -136,10 +136,8 @@ class MessageListener:
     """An MLLP service on a port; a context manager, which it serves inside.
 
     Args:
-        inbox: Where messages are kept.
         allowed: The name of each peer by the address that it sends from; empty takes whoever
             reaches the port, which then must be a loopback one.
-        host: The address to listen on.
         port: 0 takes a free one.
         charset: Of messages that name none, as MSH-18 has it, such as "8859/1"; "" for UTF-8.
         tls: With it, connections are encrypted; it may ask for certificates of senders.

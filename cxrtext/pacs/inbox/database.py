@@ -94,11 +94,7 @@ CREATE TABLE listeners (
 
 
 class Database:
-    """An open database of an inbox; threads may share one.
-
-    Args:
-        path: The file, made when missing unless ``read_only``.
-    """
+    """An open database of an inbox; threads may share one."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path

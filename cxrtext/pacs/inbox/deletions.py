@@ -102,7 +102,6 @@ def _read(entry: Entry) -> _Named | None:
 
 
 def _indexed(inbox: Inbox, source: str, said: _Named, ids: Ids) -> list[str]:
-    """The objects of a source in the index that a deletion names."""
     with inbox.database.reading() as database:
         rows = database.execute(
             "SELECT instance FROM objects WHERE source = ? AND (instance = ? OR study = ?)",

@@ -102,13 +102,7 @@ Outcome = Callable[[Finishing], None]
 
 
 class Intake:
-    """Takes objects into an index; what it raises leaves the entries to be taken again.
-
-    Args:
-        inbox: Where they wait.
-        service: The model and the index, of one folder.
-        readers: The processes that decode.
-    """
+    """Takes objects into an index; what it raises leaves the entries to be taken again."""
 
     def __init__(self, inbox: Inbox, service: Service, given: Given, readers: ReaderPool) -> None:
         self._inbox, self._service, self._given = inbox, service, given
@@ -207,7 +201,6 @@ class Intake:
     # --- pixels ---
 
     def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
-        """Those that can be decoded, with their pixels."""
         square = self._service.model.spec.preprocessing
 
         def decode(one: _Found) -> ReadImage | ImageError:
@@ -344,7 +337,6 @@ class Intake:
         return str(found[0])
 
     def _image(self, catalogue: Catalogue, one: _Found, labels: Mapping[str, float]) -> NewImage:
-        """The image for the index, with its file kept."""
         if self._given.ids.hashed:  # the object names the patient
             data, ending = encode_png(Image.fromarray(one.shown)), ".png"
         else:

@@ -82,8 +82,6 @@ class Inbox:
 
     Args:
         folder: Made when missing, for its owner alone: what is received names patients.
-        reserve: Bytes that are left free on its disk.
-        max_waiting: Entries that may wait at a time.
     """
 
     def __init__(
@@ -124,9 +122,6 @@ class Inbox:
         """Keep something that was received; on disk, whatever is killed, when this returns.
 
         Args:
-            source: The name of the peer that sent it.
-            data: Its bytes, or a file of them.
-            what: What it is.
             charset: Of a message that names no character set, as MSH-18 has it; "" for UTF-8.
 
         Returns:
@@ -201,7 +196,6 @@ class Inbox:
             raise
 
     def _note(self) -> None:
-        """Note all tickets that wait."""
         with self._tickets_lock:
             tickets, self._tickets = self._tickets, []
         if not tickets:

@@ -127,7 +127,6 @@ class ReportJoiner:
         return named
 
     def _candidates(self, version: ReportVersion) -> Iterator[FoundImage]:
-        """The images that may be of a report's study."""
         numbers = [value for value in (version.study, version.accession) if value]
         marks = ", ".join("?" * len(numbers))
         catalogue = self._service.index.catalogue
@@ -181,7 +180,6 @@ class ReportJoiner:
             )
 
     def _write(self, studies: Sequence[str]) -> None:
-        """Put what studies say into the index."""
         said: list[Sentence] = []
         silent: list[str] = []
         for study in studies:

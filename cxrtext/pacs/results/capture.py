@@ -63,7 +63,6 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
 
 
 def _lines(texts: list[str], font: ImageFont.FreeTypeFont, width: int) -> list[str]:
-    """Break texts into lines that fit."""
     room = width - font.size
     lines: list[str] = []
     for text in texts:

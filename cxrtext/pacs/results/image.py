@@ -148,7 +148,6 @@ def reference(source: Source) -> "Dataset":
 
 
 def _has_windows(header: "Dataset") -> bool:
-    """Whether every window has a center and a width."""
     try:
         centers, widths = numbers(header, "WindowCenter"), numbers(header, "WindowWidth")
     except ImageError:

@@ -18,9 +18,8 @@ from cxrtext.pacs.results.capture import build_capture
 from cxrtext.pacs.results.finding import Finding, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.image import Source, read_source
-from cxrtext.pacs.results.presentation import build_presentation
+from cxrtext.pacs.results.regions import build_presentation, build_segmentation
 from cxrtext.pacs.results.report import build_report
-from cxrtext.pacs.results.segmentation import build_segmentation
 from cxrtext.service import Service
 from cxrtext.service.limits import check_sentence
 
@@ -52,7 +51,6 @@ def make_results(
     One that was taken back is not made again: it would have the UID that a peer was told to hide.
 
     Args:
-        path: A DICOM radiograph.
         above: Where the probability is less, or there is none and this is above 0, nothing is made.
         ids: How the archive writes ids; as they are by default.
     """

@@ -86,7 +86,6 @@ def _note(
 
 
 def _read(folder: ResultsFolder, kept: Kept) -> "Dataset":
-    """A result without its pixels."""
     from pydicom import dcmread
 
     path = folder.path / kept.file

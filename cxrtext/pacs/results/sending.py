@@ -79,7 +79,6 @@ def _by_web(
 
 
 def _batches(folder: ResultsFolder, results: Sequence[Kept]) -> list[list[Kept]]:
-    """Results in requests of bounded size."""
     batches: list[list[Kept]] = []
     room = 0
     for one in results:
@@ -118,7 +117,6 @@ def _by_dimse(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int
 
 
 def _stored(association: "Association", built: "Dataset", peer: Peer, one: Kept) -> int:
-    """The status that a peer answers a C-STORE with."""
     try:
         answer = association.send_c_store(built)
     except ValueError:  # pynetdicom: no context of its class was accepted

@@ -346,7 +346,6 @@ def follow_peer(
 
     Args:
         folder: The inbox; what is known of the peer is kept in it, too.
-        say: Told of what there is to know, in a line without a name.
     """
     throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"

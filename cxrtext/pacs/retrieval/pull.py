@@ -109,7 +109,6 @@ def pull_archive(
 
     Args:
         show: Told of progress: title, done, total, unit.
-        say: Told of what there is to know meanwhile, in a line.
     """
     if options.first > options.last:
         raise ConfigError(f"--from {options.first} is after --to {options.last}; exchange them")
@@ -160,7 +159,6 @@ def _questions(options: PullOptions) -> Iterator[_Asked]:
 
 
 def _find(run: _Run) -> _Run:
-    """Ask which studies there are, then which instances they have."""
     asked = list(_questions(run.options))
     todo = [a for a in asked if not run.state.answered(a.kind, a.key, a.modality)]
     title, unit = "asking for studies", "questions"

@@ -56,11 +56,7 @@ class Row:
 
 
 class State(StateFile):
-    """The state of a pull; of one thread.
-
-    Args:
-        path: The file, made when missing, for its owner alone; None keeps it in memory.
-    """
+    """The state of a pull; of one thread."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(
