@@ -66,13 +66,18 @@ class Measure:
     """A column of a table; ``smaller`` is whether a smaller figure is better.
 
     Two of the paper's figures must differ by more than ``apart``, about its own deviation over
-    trainings, to be an order.
+    trainings, to be an order.  The paper prints ``paper_digits``, by default as many as we do.
+    ``table`` is the title of a further table that it stands in; one that is not ``compared`` is
+    shown and not subtracted from the baseline's.
     """
 
     name: str
     digits: int = 1
     smaller: bool = False
     apart: float = 0.0
+    paper_digits: int | None = None
+    table: str = ""
+    compared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,7 @@ class Trial:
 
     ``name`` is as ``--rows`` takes it, ``paper`` the paper's figures by measure, ``scales`` those
     at which it is trained unless ``--rows`` says otherwise.  Of table 1, ``needs`` is a file of the
-    data folder without which it cannot be trained, ``paper_auc`` the paper's AUC by finding,
-    ``column`` how it goes on from a common start.
+    data folder without which it cannot be trained, ``column`` how it goes on from a common start.
     """
 
     name: str
@@ -91,7 +95,6 @@ class Trial:
     paper: Mapping[str, float] = field(default_factory=dict)
     scales: tuple[str, ...] = SCALES
     needs: str = ""
-    paper_auc: Mapping[str, float] = field(default_factory=dict)
     column: str = ""
 
 
@@ -126,8 +129,8 @@ class Group:
     """Rows that stand in one table: the same data, the same budget, the same probes.
 
     ``data`` is the set that is trained on, as ``sets`` names it, ``probe`` how features are
-    measured, as ``simclr.probes`` names it.  The first measure is the main one; the others are
-    compared with the ``baseline``.  ``settings`` are what the rows share beyond the scale.
+    measured, as ``simclr.probes`` names it; both "" of table 1.  The first measure is the main one;
+    rows are compared with the ``baseline``.  ``settings`` are what the rows share beyond the scale.
     """
 
     name: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from cxrtext.experiments.experiment import ExperimentListener
+from cxrtext.experiments.experiment import ExperimentListener, Measure
 from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
 from cxrtext.experiments.stages import read_json
 from cxrtext.page import Block, Section
@@ -85,23 +85,18 @@ class Finished:
     metrics: dict[str, Any]
     measures: Measures
 
-    def record(self, names: Iterable[str], images: str, recipe: str) -> dict[str, Any]:
-        """What it took and came to, for ``table.json``.
-
-        Args:
-            names: Of the measures that are kept.
-            images: The key for the number of images seen.
-            recipe: The key under which the metrics hold what it was trained with.
-        """
+    def record(self, measures: Iterable[Measure], recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """What it took and came to by some measures, for ``table.json``."""
         metrics, budget = self.metrics, self.metrics["budget"]
-        known = (name for name in names if name in self.measures)
+        known = (one.name for one in measures if one.name in self.measures)
         return {
             "seed": self.run.seed,
             "steps": budget["steps"],
             "seconds": budget["seconds"],
-            images: budget["images"],
+            "images_seen": budget["images"],
             "measures": {name: self.measures[name].estimate for name in known},
-            **{key: metrics[key] for key in ("machine", "threads", "versions", recipe)},
+            **{key: metrics[key] for key in ("machine", "threads", "versions")},
+            **recipe,
         }
 
 

@@ -9,28 +9,30 @@ from typing import Any
 from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
-from cxrtext.evaluation.intervals.comparison import OF_FINDING, estimate_of
 from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
-from cxrtext.experiments.comparison import Trainings, compare_rows, order_of
+from cxrtext.experiments.comparison import order_of
 from cxrtext.experiments.experiment import (
     ExperimentListener,
     ExperimentOptions,
+    Group,
     Measure,
     Trial,
     choose,
     claims_of,
 )
-from cxrtext.experiments.measures import JOB, METRICS, mean_of_seeds
-from cxrtext.experiments.page import table1_head, table1_sections
+from cxrtext.experiments.measures import JOB, METRICS
+from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.papers.table1 import (
-    ALL_MEASURES,
     BASELINE,
+    BEYOND,
+    BY_FINDING,
     CONFIG,
+    DIFFERENT,
+    LIVE,
+    LOCKED,
     MEASURES,
     SCALES,
-    TABLE1,
     Scale,
-    baseline_of,
     trials_of,
 )
 from cxrtext.experiments.preparation import (
@@ -42,7 +44,9 @@ from cxrtext.experiments.preparation import (
 )
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
+from cxrtext.experiments.table import group_of, trainings_of
 from cxrtext.files import write_sealed
+from cxrtext.page import Block, Bullets, Text
 
 PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text", "init")}
 """Keys that say where something lies, not what is trained."""
@@ -93,16 +97,24 @@ class Table1:
         source = f"{self.scale.studies} drawn studies of {self.scale.size} px"
         if data is not None:
             source = f"the data folder '{data.resolve().name}'"
-        return {"experiment": self.name, "scale": self.options.scale, "source": source}
+        question = "which corrections for false negatives help, with an equal budget?"
+        return {
+            "experiment": self.name,
+            "question": question,
+            "scale": self.options.scale,
+            "source": source,
+            "figures": [],
+            "left_out": [],
+        }
 
     def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
         """See :func:`build_table`."""
         return build_table(self.rows, finished, failed)
 
-    def page(self, table: dict[str, Any], out: Path) -> Page:  # noqa: ARG002
+    def page(self, table: dict[str, Any], out: Path) -> Page:
         """There are no figures."""
         heading = "Table 1: correcting for false negatives"
-        return Page(heading, table1_head(table), table1_sections(table))
+        return Page(heading, head(table), sections(table, out))
 
 
 def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
@@ -205,49 +217,6 @@ def unequal_budget(configurations: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _run(one: Finished) -> dict[str, Any]:
-    record = one.record(ALL_MEASURES, "training_images", "configuration")
-    return {**record, "configuration": recipe_of(record["configuration"])}
-
-
-def _row(
-    row: Trial,
-    finished: Sequence[Finished],
-    trainings: Mapping[str, Trainings],
-    failed: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    mean = mean_of_seeds([one.measures for one in finished]) if finished else {}
-    (base,) = (one for one in TABLE1 if one.name == BASELINE)
-    beside = baseline_of(row)
-    own, other = trainings.get(row.name), trainings.get(beside)
-    return {
-        "name": row.name,
-        "title": row.title,
-        "column": row.column,
-        "measures": {name: estimate_of(mean[name]) for name in ALL_MEASURES if name in mean},
-        "paper": dict(row.paper),
-        "auc_by_finding": {
-            name.removeprefix(OF_FINDING): estimate_of(one)
-            for name, one in mean.items()
-            if name.startswith(OF_FINDING)
-        },
-        "paper_auc_by_finding": dict(row.paper_auc),
-        "difference": (
-            {} if row.name == beside else compare_rows(own, other, ALL_MEASURES.values())
-        ),
-        "paper_difference": {
-            name: round(value - base.paper[name], 3) for name, value in row.paper.items()
-        },
-        "runs": [_run(one) for one in finished],
-        "failed": list(failed),
-    }
-
-
-def _budget(first: Finished) -> dict[str, Any]:
-    training = first.metrics["configuration"]["training"]
-    return {key: training[key] for key in ("steps", "batch", "sentences", "lr")}
-
-
 def _sample(first: Finished) -> dict[str, Any]:
     found = first.metrics["evaluation"]
     values = {(one["part"], one["group"], one["measure"]): one["value"] for one in found["results"]}
@@ -278,7 +247,7 @@ def _sample(first: Finished) -> dict[str, Any]:
 def build_table(
     rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
 ) -> dict[str, Any]:
-    """Lay the table out: ``sample``, ``budget``, ``rows``, ``reading`` and ``order``.
+    """Lay the table out: ``sample``, ``groups`` (its columns), ``reading`` and ``order``.
 
     Raises:
         ConfigError: The rows were not trained alike.
@@ -303,17 +272,72 @@ def build_table(
             f"({'; '.join(first.metrics['evaluation']['left_out'])}); give data with a labels.csv "
             "or a boxes.json"
         )
-    by_row = {row.name: [one for one in finished if one.run.row == row.name] for row in rows}
-    trainings = {
-        name: {one.run.seed: one.measures for one in own} for name, own in by_row.items() if own
-    }
-    order = order_of(claims_of(rows, [Measure("AUC")]), trainings, MEASURES)
+    trainings = trainings_of(finished)
+    columns = dict.fromkeys(row.column for row in rows)
     return {
         "sample": _sample(first),
-        "budget": {name: _budget(some[0]) for name, some in by_column.items()},
-        "rows": [
-            _row(row, by_row[row.name], trainings, failures.get(row.name, ())) for row in rows
+        "groups": [
+            _group(
+                column, [row for row in rows if row.column == column], by_column[column], failures
+            )
+            for column in columns
         ],
         "reading": read_claims(trainings, list(by_column)),
-        "order": order and {"measure": "AUC", **order},
+        "order": order_of(claims_of(rows, [Measure("AUC")]), trainings, MEASURES),
+        "different": list(DIFFERENT),
     }
+
+
+COLUMNS = {
+    "": "Ours beside the paper's",
+    LOCKED: "Both encoders locked: heads, query and γ learn",
+    LIVE: "Live: everything learns",
+}
+START = (
+    "Rows go on from one common start, an InfoNCE run on an image encoder of the words of "
+    "findings. "
+)
+
+
+def _group(
+    column: str, rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
+) -> dict[str, Any]:
+    """The rows of a column, each less LSE+NL of the same column."""
+    measured = {name for one in finished for name in one.measures}
+    further = [one for one in (*BEYOND.values(), *BY_FINDING) if one.name in measured]
+    baseline = f"{LIVE}-{BASELINE}" if column == LIVE else BASELINE
+    measures = (*MEASURES.values(), *further)
+    group = Group(column or "table1", COLUMNS[column], "", "", measures, baseline, tuple(rows))
+    about = "No row of this table was finished."
+    if finished:
+        how = finished[0].metrics["configuration"]["training"]
+        about = (
+            f"{START if column else ''}{how['steps']} steps of {how['batch']} images and "
+            f"{how['sentences']} sentences each, learning rate {how['lr']:g}."
+        )
+    found = group_of(group, rows, finished, failures, _recipe)
+    return {**found, "about": about, "beside_paper": False}
+
+
+def _recipe(one: Finished) -> dict[str, Any]:
+    return {"configuration": recipe_of(one.metrics["configuration"])}
+
+
+def head(table: Mapping[str, Any]) -> list[Block]:
+    """How the table was made."""
+    sample = table["sample"]
+    found: list[Block] = [
+        Text(
+            f"Scale '{table['scale']}', on {table['source']}. Measured on {sample['images']} "
+            f"images of {sample['patients']} patients, split '{sample['split']}'. AUC and ACC: "
+            "means over the CheX5 findings, with the prompts of the paper, one a side. CNR and "
+            f"mIoU: means over {sample['sentences']} sentences with boxes. Recall (mean of R@10, "
+            f"R@50 and R@100) and MedR (better when smaller): {sample['boxes']} boxes and their "
+            f"sentences, means of both directions. {table['seeds']} seed(s). {table['machine']}; "
+            f"{table['versions']}."
+        ),
+        intervals_text(table, f"by {sample['resamples']} bootstrap resamples of patients"),
+    ]
+    if sample["left_out"]:
+        found += [Text("Left out:"), Bullets(sample["left_out"])]
+    return found

@@ -5,11 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cxrtext.errors import ConfigError
-from cxrtext.evaluation.intervals.comparison import estimate_of
-from cxrtext.experiments.comparison import compare_rows, order_of
+from cxrtext.experiments.comparison import order_of
 from cxrtext.experiments.data.images import read_set
 from cxrtext.experiments.data.sets import fingerprint, prepare_sets, require_data
 from cxrtext.experiments.experiment import (
@@ -24,14 +21,15 @@ from cxrtext.experiments.experiment import (
     merged,
 )
 from cxrtext.experiments.figures import draw_figures
-from cxrtext.experiments.measures import JOB, mean_of_seeds
-from cxrtext.experiments.page import views_head, views_sections
+from cxrtext.experiments.measures import JOB
+from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
+from cxrtext.experiments.table import group_of, trainings_of
 from cxrtext.files import write_sealed
+from cxrtext.page import Block, Text
 
 DEFAULTS: Settings = {"log_every": 10, "save_every": 100}
 DRAWN = "drawn radiographs"
-BUDGET = ("steps", "batch", "lr", "optimizer", "encoder", "width", "gamma_sq", "precision")
 
 
 class Views:
@@ -102,8 +100,7 @@ class Views:
         """The page with its figures, which are PNG files."""
         figures, left_out = draw_figures(table, out)
         table |= {"figures": [path.name for path in figures], "left_out": left_out}
-        title, head = self.experiment.title, views_head(table)
-        return Page(title, head, views_sections(table, out), tuple(figures))
+        return Page(self.experiment.title, head(table), sections(table, out), tuple(figures))
 
 
 def choose_trials(
@@ -169,69 +166,26 @@ def plan(
     return runs
 
 
-def _cells(group: Group, own: Sequence[Finished]) -> dict[str, dict[str, Any]]:
-    if not own:
-        return {}
-    mean = mean_of_seeds([one.measures for one in own])
-    cells: dict[str, dict[str, Any]] = {}
-    for name in (measure.name for measure in group.measures if measure.name in mean):
-        several = [one.measures[name].estimate for one in own]
-        deviation = float(np.std(several, ddof=1)) if len(several) > 1 else None
-        cells[name] = {**estimate_of(mean[name]), "deviation": deviation}
-    return cells
-
-
-def _row(
-    group: Group,
-    trial: Trial,
-    by_row: Mapping[str, Sequence[Finished]],
-    failed: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    own = by_row.get(trial.name, ())
-    cells, base = _cells(group, own), trial.name == group.baseline
-    one, other = (
-        {run.run.seed: run.measures for run in by_row.get(name, ())}
-        for name in (trial.name, group.baseline)
-    )
-    names = [measure.name for measure in group.measures]
-    return {
-        "name": trial.name,
-        "title": trial.title,
-        "measures": cells,
-        "paper": dict(trial.paper),
-        "beside_paper": {
-            name: cells[name]["value"] - value
-            for name, value in trial.paper.items()
-            if name in cells
-        },
-        "difference": {} if base else compare_rows(one, other, group.measures),
-        "runs": [run.record(names, "images_seen", "settings") for run in own],
-        "failed": list(failed),
-    }
-
-
 def _group(
-    group: Group,
-    trials: Sequence[Trial],
-    by_row: Mapping[str, Sequence[Finished]],
-    failures: Failures,
+    group: Group, trials: Sequence[Trial], finished: Sequence[Finished], failures: Failures
 ) -> dict[str, Any]:
-    some = [one for trial in trials for one in by_row.get(trial.name, ())]
-    first = some[0].metrics if some else None
-    return {
-        "name": group.name,
-        "title": group.title,
-        "data": group.data,
-        "images": first["images"] if first else None,
-        "measured": first["measured"] if first else None,
-        "budget": {key: first["settings"][key] for key in BUDGET} if first else {},
-        "baseline": group.baseline,
-        "measures": [
-            {"name": one.name, "digits": one.digits, "smaller": one.smaller}
-            for one in group.measures
-        ],
-        "rows": [_row(group, trial, by_row, failures.get(trial.name, ())) for trial in trials],
-    }
+    names = {trial.name for trial in trials}
+    some = [one for one in finished if one.run.row in names]
+    about = "No row of this table was finished."
+    if some:
+        first = some[0].metrics
+        settings = first["settings"]
+        about = (
+            f"{first['images']} training images, measured on {first['measured']}. Every row: "
+            f"{settings['steps']} steps of {settings['batch']} images unless its title says "
+            f"otherwise, {settings['encoder']} of width {settings['width']}, "
+            f"{settings['optimizer']}, learning rate {settings['lr']:g}, "
+            f"γ² = {settings['gamma_sq']:g}, {settings['precision']}."
+        )
+    found = group_of(
+        group, trials, some, failures, lambda one: {"settings": one.metrics["settings"]}
+    )
+    return {**found, "data": group.data, "about": about, "beside_paper": True}
 
 
 def build_table(
@@ -241,16 +195,24 @@ def build_table(
     failures: Failures,
 ) -> dict[str, Any]:
     """Lay the tables of the rows that were asked for out: ``groups`` and ``order``."""
-    by_row = {
-        trial.name: [one for one in finished if one.run.row == trial.name] for _, trial in trials
-    }
     groups = {group.name: group for group, _ in trials}
     measures = {one.name: one for group in experiment.groups for one in group.measures}
-    trainings = {name: {one.run.seed: one.measures for one in own} for name, own in by_row.items()}
     return {
         "groups": [
-            _group(group, [t for g, t in trials if g.name == group.name], by_row, failures)
+            _group(group, [t for g, t in trials if g.name == group.name], finished, failures)
             for group in groups.values()
         ],
-        "order": order_of(experiment.all_claims(), trainings, measures),
+        "order": order_of(experiment.all_claims(), trainings_of(finished), measures),
+        "reading": [],
     }
+
+
+def head(table: Mapping[str, Any]) -> list[Block]:
+    """How the tables were made."""
+    return [
+        Text(
+            f"{table['source']}. Scale '{table['scale']}', on {table['given']}, {table['seeds']} "
+            f"seed(s). {table['machine']}; {table['versions']}."
+        ),
+        intervals_text(table, "by bootstrap of the test images (of drawn radiographs: patients)"),
+    ]

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation.probes.feature_probe import mean_regions, probe_features
-from cxrtext.evaluation.probes.neighbors import neighbor_scores
+from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_scores, probe_features
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models.features import open_features
 from cxrtext.records import read_manifest

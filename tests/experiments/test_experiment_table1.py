@@ -11,30 +11,37 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
 from cxrtext.experiments.experiment import Trial, choose
-from cxrtext.experiments.papers.table1 import ALL_MEASURES, LOCKED, SCALES, trials_of
+from cxrtext.experiments.papers.table1 import ALL_MEASURES, BY_FINDING, LOCKED, SCALES, trials_of
 from cxrtext.files import read_sealed, write_sealed
 
 ROWS = ("lse-nl", "dcl-eta-lm")
 
 
-def again(
-    out: Path, *names: str, parallel: int = 1, listener: ExperimentListener | None = None
-) -> Outcome:
-    options = ExperimentOptions("smoke", out, rows=names or ROWS, parallel=parallel)
+def again(out: Path, *names: str, listener: ExperimentListener | None = None) -> Outcome:
+    options = ExperimentOptions("smoke", out, rows=names or ROWS)
     return run_experiment("table1", options, listener)
 
 
+def rows_of(outcome: Outcome) -> list[dict[str, Any]]:
+    return [row for group in outcome.data["groups"] for row in group["rows"]]
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
-    """A finished experiment of two rows, trained side by side."""
+def whole(
+    tmp_path_factory: pytest.TempPathFactory, run_here: Callable[[list[str]], Any]
+) -> tuple[Path, Outcome]:
+    """A finished experiment of two rows."""
     out = tmp_path_factory.mktemp("experiment") / "table1"
-    return out, again(out, parallel=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cxrtext.experiments.runner.run_all", run_here([]))
+        return out, again(out)
 
 
 @pytest.fixture
@@ -57,8 +64,9 @@ def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> Non
     assert "<h1>Table 1: correcting for false negatives</h1>" in (out / "table.html").read_text()
     assert outcome.page.startswith("# Table 1: correcting for false negatives\n")
     table = json.loads((out / "table.json").read_text())
-    assert [row["name"] for row in table["rows"]] == ["lse-nl", "dcl-eta-lm"]
-    base, proposed = table["rows"]
+    (group,) = table["groups"]
+    assert [row["name"] for row in group["rows"]] == ["lse-nl", "dcl-eta-lm"]
+    base, proposed = group["rows"]
     assert proposed["difference"]["AUC"]["value"] == pytest.approx(
         proposed["measures"]["AUC"]["value"] - base["measures"]["AUC"]["value"]
     )
@@ -69,19 +77,24 @@ def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> Non
     assert re.fullmatch(r"\d+ cores, CPU", run["machine"])
     assert {"phantoms", "language-model", "score-text", "decode"} <= set(table["stages"])
     assert "| DCL-η_LM |" in outcome.page
-    assert list(base["measures"]) == list(base["runs"][0]["measures"]) == list(ALL_MEASURES)
+    measured = [*ALL_MEASURES, *(one.name for one in BY_FINDING)]
+    assert list(base["measures"]) == list(base["runs"][0]["measures"]) == measured
     metrics = json.loads((out / "runs/lse-nl/seed-0/metrics.json").read_text())
     told = {row["group"]: row["value"] for row in metrics["evaluation"]["results"]
             if (row["part"], row["measure"]) == ("zero-shot classification", "AUC")}  # fmt: skip
     assert told["mean"] == pytest.approx(base["measures"]["AUC"]["value"])
-    edema = base["auc_by_finding"]["Edema"]
+    edema = base["measures"]["AUC of Edema"]
     assert edema["value"] == pytest.approx(told["Edema"])
     assert edema["low"] < edema["value"] < edema["high"]
 
 
 def test_what_an_older_version_measured_is_measured_again_and_not_trained(
-    whole: tuple[Path, Outcome], tmp_path: Path
+    whole: tuple[Path, Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_here: Callable[[list[str]], Any],
 ) -> None:
+    monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_here([]))
     out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
     run = out / "runs/lse-nl/seed-0"
     metrics = read_sealed(run / "metrics.json")
@@ -92,9 +105,11 @@ def test_what_an_older_version_measured_is_measured_again_and_not_trained(
     before = (run / "trained.json").stat().st_mtime_ns
     outcome = again(out)
     assert outcome.failed == ()
-    for row, first in zip(outcome.data["rows"], whole[1].data["rows"], strict=True):
+    for row, first in zip(*map(rows_of, (outcome, whole[1])), strict=True):
         for name, cell in row["measures"].items():
-            assert cell == pytest.approx(first["measures"][name], rel=1e-2)
+            expected = [first["measures"][name][key] for key in ("value", "low", "high")]
+            found = [cell[key] for key in ("value", "low", "high")]
+            assert found == pytest.approx(expected, rel=1e-2)
     assert (run / "trained.json").stat().st_mtime_ns == before
 
 
@@ -157,7 +172,7 @@ def test_a_run_trained_with_another_recipe_is_not_mixed_in(
     write_sealed(path, metrics)
     outcome = again(out)
     assert "was trained with training.steps 7, not 8; remove the folder" in outcome.failed[0]
-    assert outcome.data["rows"][1]["difference"] == {}
+    assert rows_of(outcome)[1]["difference"] == {}
 
 
 def start(out: Path) -> "subprocess.Popen[str]":

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,10 @@ from cxrtext.experiments import (
     ExperimentListener,
     ExperimentOptions,
     Outcome,
-    child,
     run_experiment,
 )
 from cxrtext.experiments.data.phantoms import draw_images
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
-from cxrtext.experiments.processes import Run
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +51,9 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def inside(monkeypatch: pytest.MonkeyPatch, drawn: Path) -> list[str]:
+def inside(
+    monkeypatch: pytest.MonkeyPatch, drawn: Path, run_here: Callable[[list[str]], Any]
+) -> list[str]:
     """Runs are trained in this process; their names are noted."""
     trained: list[str] = []
 
@@ -63,18 +63,7 @@ def inside(monkeypatch: pytest.MonkeyPatch, drawn: Path) -> list[str]:
 
     monkeypatch.setattr("cxrtext.experiments.data.sets.draw_images", copy)
 
-    def run_all(
-        runs: Sequence[Run], parallel: int, listener: ExperimentListener
-    ) -> dict[tuple[str, int], str]:
-        failures = {}
-        for run in runs:
-            if not run.is_done():
-                trained.append(run.name)
-                if child.main([str(run.folder)]):
-                    failures[run.key] = "failed"
-        return failures
-
-    monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_all)
+    monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_here(trained))
     return trained
 
 
@@ -165,13 +154,17 @@ def test_labels_are_no_part_of_what_info_nce_learns_from(
     assert one != other
 
 
-def test_real_processes(tmp_path: Path) -> None:
-    outcome = go("weaksup-cclk", tmp_path, {None: None}, "info-nce")
+def test_real_processes_side_by_side(tmp_path: Path) -> None:
+    rows = ("info-nce", "supcon")
+    outcome = run_experiment(
+        "weaksup-cclk", ExperimentOptions("smoke", tmp_path, rows=rows, parallel=2)
+    )
     assert outcome.failed == ()
-    run = tmp_path / "runs/info-nce/seed-0"
-    assert "step 3/3" in (run / "log.txt").read_text()
-    metrics = json.loads((run / "metrics.json").read_text())
-    assert metrics["budget"]["steps"] == 3
+    for row in rows:
+        run = tmp_path / "runs" / row / "seed-0"
+        assert "step 3/3" in (run / "log.txt").read_text()
+        metrics = json.loads((run / "metrics.json").read_text())
+        assert metrics["budget"]["steps"] == 3
     assert not list((tmp_path / "runs").glob("**/*.tmp*"))
 
 

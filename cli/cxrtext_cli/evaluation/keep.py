@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def export_regions(path: Path, result: "Evaluation") -> Path:
     """Write the mean region of each image, in the space of the sentences."""
+    from cxrtext.evaluation.probes.feature_probe import export_vectors
     from cxrtext.evaluation.probes.linear_probe import features_of
-    from cxrtext.evaluation.probes.vector_export import export_vectors
 
     assert result.details is not None  # noqa: S101 - of an evaluation that was just made
     cohort = result.details.cohort

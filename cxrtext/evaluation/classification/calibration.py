@@ -266,31 +266,19 @@ def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
 
 
 def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
-    """The calibration of the checkpoint of a model's fingerprint; None where it has none.
-
-    Raises:
-        CheckpointError: The file is damaged, or of another model.
-    """
+    """The calibration of the checkpoint of a model's fingerprint; None where it has none."""
     return load_kept(folder / CALIBRATION, KeptCalibration, "the calibration", fingerprint)
 
 
 def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:
-    """The calibration kept with a model's checkpoint, if there is one.
-
-    Raises:
-        CheckpointError: It is damaged, or of another model.
-    """
+    """The calibration kept with a model's checkpoint, if there is one."""
     return None if model.folder is None else load_calibration(model.folder, model.fingerprint)
 
 
 def calibrations_of(
     model: ImageTextModel, prompts: Mapping[str, Prompts]
 ) -> dict[str, Calibration]:
-    """The calibration of each finding whose prompts the model's checkpoint calibrated.
-
-    Raises:
-        CheckpointError: As of :func:`calibration_beside`.
-    """
+    """The calibration of each finding whose prompts the model's checkpoint calibrated."""
     kept = calibration_beside(model)
     found = {name: kept.of(name, asked) if kept else None for name, asked in prompts.items()}
     return {name: known for name, known in found.items() if known is not None}

@@ -49,9 +49,6 @@ class Flow:
     """Steps from the first to the images measured; their labels by finding; and tasks.
 
     ``labels[finding]`` counts images by "with", "without", "uncertain" and "missing".
-
-    Raises:
-        ValueError: Figures do not add up.
     """
 
     steps: Sequence[Step]

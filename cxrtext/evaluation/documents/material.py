@@ -64,12 +64,7 @@ class Material:
 
     @cached_property
     def population(self) -> Population | None:
-        """The images: of the data folder where it is at hand, else of the predictions.
-
-        Raises:
-            DataError: The data folder that was given lacks an image that was measured, or labels
-                one otherwise.
-        """
+        """The images: of the data folder where it is at hand, else of the predictions."""
         predictions, part = self.result.predictions, self._classified
         if predictions is None or part is None:
             return None

@@ -52,11 +52,7 @@ class Questions:
 
 
 def read_answers(path: Path) -> dict[str, str]:
-    """Read answers by the names of the questions; empty ones are open.
-
-    Raises:
-        DataError: The file is unreadable, or answers what was not asked.
-    """
+    """Read answers by the names of the questions; empty ones are open."""
     try:
         tree = parse_yaml(path.read_bytes())
     except OSError as error:

@@ -80,10 +80,6 @@ def resample_covering(
         patients: [n], the patient of each row.
         needed: [k, n], boolean: sets of rows; a resample must hold a row of each.  For AUC the
             positives and the negatives.
-
-    Raises:
-        ValueError: The shapes do not fit, a set has no row, or the sets are so rare that 1,000
-            draws for each resample do not do.
     """
     sets = np.atleast_2d(np.asarray(needed, dtype=np.bool_))
     if sets.shape[1] != len(patients):

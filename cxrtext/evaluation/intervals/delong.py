@@ -135,9 +135,6 @@ def area(
             row is its own.
         total: How many patients there are in all, where AUCs of different rows go together.
 
-    Raises:
-        ValueError: A class lacks, a score is not finite, or the lengths differ.
-
     Source: Obuchowski 1997, with the logit of Zou, Hall and Shapiro 1997 and Pepe 2003 (section
         5.2.5).
     """
@@ -196,11 +193,7 @@ def _stacked(present: Floats, absent: Floats, counts: tuple[int, int, int]) -> t
 
 
 def mean_area(areas: Sequence[Area]) -> Area:
-    """The mean of AUCs, whose rows may differ and whose patients are numbered alike.
-
-    Raises:
-        ValueError: There is none, or the numbers of patients in all differ.
-    """
+    """The mean of AUCs, whose rows may differ and whose patients are numbered alike."""
     if not areas:
         raise ValueError("a mean wants at least one AUC")
     if len({one.influence.shape for one in areas}) > 1:

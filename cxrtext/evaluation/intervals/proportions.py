@@ -95,9 +95,6 @@ def proportion(right: ArrayLike, clusters: Clusters | None = None) -> Share:
         right: [n], booleans or values in [0, 1].
         clusters: [n], the patient of each row; without them every row is its own.
 
-    Raises:
-        ValueError: There is no row, a value lies outside [0, 1], or the lengths differ.
-
     Source: Rao and Scott 1992; Korn and Graubard 1998 (effective rows, Student's t with one
         degree fewer than patients); Kish 1965 (the design effect of full correlation).  The
         weight is ours: docs/decisions/07-evaluation.md.

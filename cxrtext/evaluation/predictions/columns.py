@@ -1,4 +1,7 @@
-"""Columns of a part: from lists and arrays to Arrow and back."""
+"""Columns of a part: from lists and arrays to Arrow and back.
+
+What is read and cannot be such a column is a ValueError.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,11 +117,7 @@ def texts(table: "pa.Table", column: str) -> list[str]:
 
 
 def numbered(column: "pa.ChunkedArray") -> tuple[list[str], Places]:
-    """The distinct texts of a column in the order in which they come first, and each row's place.
-
-    Raises:
-        ValueError: A row is empty.
-    """
+    """The distinct texts of a column as they first come, and the place of each row's."""
     import pyarrow as pa
 
     plain = column.cast(pa.string()).combine_chunks()
@@ -137,11 +136,7 @@ def floats(table: "pa.Table", column: str) -> NDArray[np.float64]:
 
 
 def flags(table: "pa.Table", column: str) -> NDArray[np.bool_]:
-    """A column of true and false, or of 1 and 0, [n].
-
-    Raises:
-        ValueError: A row is empty, or holds something else, such as the text "false".
-    """
+    """A column of true and false, or of 1 and 0, [n]."""
     values: NDArray[Any] = table[column].to_numpy()
     if values.dtype != np.bool_ and not all(value in (0, 1) for value in values.tolist()):
         raise ValueError(f"column '{column}' wants true or false in every row")
@@ -149,11 +144,7 @@ def flags(table: "pa.Table", column: str) -> NDArray[np.bool_]:
 
 
 def whole(table: "pa.Table", column: str) -> NDArray[np.int64]:
-    """A column of whole numbers from 1, int64 [n].
-
-    Raises:
-        ValueError: A row is empty, or below 1.
-    """
+    """A column of whole numbers from 1, int64 [n]."""
     if table[column].null_count:
         raise ValueError(f"column '{column}' has empty rows")
     values: NDArray[np.int64] = table[column].to_numpy().astype(np.int64)
@@ -179,11 +170,7 @@ def lists(values: NDArray[Any]) -> "pa.Array":
 
 
 def matrix(table: "pa.Table", column: str) -> NDArray[np.float64]:
-    """A column of lists of equal length, float64 [n, k].
-
-    Raises:
-        ValueError: A list is missing, or longer than another.
-    """
+    """A column of lists of equal length, float64 [n, k]."""
     import pyarrow.compute as pc
 
     rows = table[column].combine_chunks()
@@ -212,11 +199,7 @@ class Pivot:
 
     @classmethod
     def of(cls, table: "pa.Table") -> "Pivot":
-        """By the columns ``finding`` and ``image``.
-
-        Raises:
-            ValueError: An image lacks a finding, or has one twice.
-        """
+        """By the columns ``finding`` and ``image``."""
         images, rows = Images.from_columns(table)
         findings, which = numbered(table["finding"])
         cells = len(findings) * len(images)
@@ -239,11 +222,7 @@ class Pivot:
 
 
 def codes(table: "pa.Table") -> NDArray[np.int8]:
-    """The column ``label``: 1, 0, −1 or, where empty, :data:`UNKNOWN_LABEL`.
-
-    Raises:
-        ValueError: Another number stands there.
-    """
+    """The column ``label``: 1, 0, −1 or, where empty, :data:`UNKNOWN_LABEL`."""
     given = floats(table, "label")
     labels = np.where(np.isnan(given), UNKNOWN_LABEL, given)
     if not np.isin(labels, (1, 0, -1, UNKNOWN_LABEL)).all():

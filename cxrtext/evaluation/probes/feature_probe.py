@@ -4,6 +4,8 @@ An image's features are the mean of its regions.  Training images fit, validatio
 test images are measured; images without features are left out and counted.
 """
 
+import json
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,16 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.classification.zero_shot import Labels, label_rows
 from cxrtext.evaluation.data import find_table, manifest_of
+from cxrtext.evaluation.intervals.delong import area
+from cxrtext.evaluation.intervals.proportions import cluster_codes
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.probes.linear_probe import Features, fit_probes, measure_probes
-from cxrtext.evaluation.probes.neighbors import measure_neighbors
 from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
-from cxrtext.evaluation.probes.vector_export import export_vectors
 from cxrtext.evaluation.settings import Settings
 from cxrtext.files import replacing, write_sealed
 from cxrtext.models.features.folder import FeatureFolder
@@ -47,7 +50,7 @@ class FeatureProbe:
         images: By split, those that have features.
         missing: Images of the manifest without features.
         linear: By finding, as :func:`.linear_probe.measure_probes` gives it.
-        neighbors: By finding, as :func:`.neighbors.measure_neighbors` gives it.
+        neighbors: By finding, as :func:`measure_neighbors` gives it.
         left_out: What was not measured, and why, a line each.
     """
 
@@ -81,12 +84,8 @@ def probe_features(
         labels: A table of labels in place of the folder's.
         out: Folder for ``probe.json`` and ``tsne.svg``.
         export: File for the mean features of all images, see
-            :func:`~cxrtext.evaluation.probes.vector_export.export_vectors`.
+            :func:`export_vectors`.
         progress: Called with (done, total) images whose features are read.
-
-    Raises:
-        DataError: A table is wrong, or no image has features.
-        CheckpointError: The features are damaged.
     """
     settings = settings or Settings()
     manifest = manifest_of(data)
@@ -203,3 +202,128 @@ def draw_neighbors(
         drawing.legend(handles, names, loc="outside lower center", ncols=3)
 
     return draw_svg(40 + 240 * across, 60 + 240 * down, draw)
+
+
+NEIGHBORS = 20
+TEMPERATURE = 0.07
+
+
+def neighbor_scores(
+    train: ArrayLike, labels: ArrayLike, test: ArrayLike, neighbors: int = NEIGHBORS
+) -> Floats:
+    """The weighted share of an image's nearest training images that have a finding.
+
+    Features [n, D] and [m, D] are centered by the training mean and compared by their cosine; each
+    neighbor has the weight exp(cosine / 0.07).
+
+    All count where there are fewer than ``neighbors``.  Labels [n] are 1 or 0; -> [m], in [0, 1].
+
+    Source: Wu et al. 2018, section 3.4.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+
+    known, truth = np.asarray(train, dtype=np.float64), np.asarray(labels)
+    if known.ndim != 2 or truth.shape != known.shape[:1] or not len(known):
+        raise ValueError(f"features must be [n, D] and labels [n], got {known.shape}")
+    if neighbors < 1:
+        raise ValueError(f"neighbors must be at least 1, got {neighbors}")
+    center = known.mean(axis=0)
+    nearest = KNeighborsClassifier(
+        min(neighbors, len(known)),
+        weights=lambda distances: np.exp(-distances / TEMPERATURE),
+        metric="cosine",
+    )
+    nearest.fit(known - center, truth)
+    found: Floats = nearest.predict_proba(np.asarray(test, dtype=np.float64) - center)[:, 1]
+    return found
+
+
+def measure_neighbors(
+    train: Features,
+    test: Features,
+    labels: Labels,
+    findings: Sequence[str],
+    patients: Sequence[str],
+    settings: Settings,
+) -> dict[str, Any]:
+    """Measure the neighbors' findings; ``patients`` are of the test images.
+
+    Returns:
+        By finding ``auc``, ``interval``, ``accuracy`` (a share above 0.5 says that it is there)
+        and ``train``; without those that lack a class in the training or the test images.
+    """
+    found: dict[str, Any] = {}
+    for finding in findings:
+        rows, truth = label_rows(labels, train.studies, finding, settings)
+        asked, wanted = label_rows(labels, test.studies, finding, settings)
+        if len(set(truth.tolist())) < 2 or len(set(wanted.tolist())) < 2:
+            continue
+        scores = neighbor_scores(train.vectors[rows], truth, test.vectors[asked])
+        measured = area(scores, wanted, cluster_codes([patients[row] for row in asked]))
+        found[finding] = {
+            "auc": measured.value,
+            "interval": measured.interval(),
+            "accuracy": float(((scores > 0.5) == wanted).mean()),
+            "train": len(rows),
+        }
+    return found
+
+
+ENDINGS = (".parquet", ".npz")
+_ROWS = 4096  # of a group of a Parquet file
+
+
+def export_vectors(
+    path: Path, records: Sequence[ImageRecord], vectors: NDArray[Any], about: dict[str, Any]
+) -> None:
+    """Write the vectors [n, D] of n images, as float32, whole or not at all.
+
+    A Parquet file has the columns ``image``, ``study_id``, ``patient_id``, ``split`` and
+    ``vector`` (a list of D numbers), and ``about`` in the schema's metadata as "cxrtext"; an
+    ``.npz`` has arrays of these names, and ``about`` as one of JSON.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise DataError(f"{path}: embeddings are written to a file in .parquet or .npz")
+    names = {
+        "image": [record.name for record in records],
+        "study_id": [record.study_id for record in records],
+        "patient_id": [record.patient_id for record in records],
+        "split": [record.split for record in records],
+    }
+    with replacing(path) as temporary:
+        if path.suffix.lower() == ".npz":
+            _write_arrays(temporary, names, vectors, about)
+        else:
+            _write_parquet(temporary, names, vectors, about)
+
+
+def _write_arrays(
+    path: Path, names: dict[str, list[str]], vectors: NDArray[Any], about: dict[str, Any]
+) -> None:
+    arrays = {name: np.array(values, dtype=np.str_) for name, values in names.items()}
+    arrays["vector"] = np.asarray(vectors, dtype=np.float32)
+    arrays["about"] = np.array(json.dumps(about))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            # A fixed time, so that equal vectors make equal files.
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            with archive.open(entry, "w", force_zip64=True) as handle:
+                np.lib.format.write_array(handle, array, allow_pickle=False)
+
+
+def _write_parquet(
+    path: Path, names: dict[str, list[str]], vectors: NDArray[Any], about: dict[str, Any]
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    width = vectors.shape[1]
+    columns = [pa.field(name, pa.string()) for name in names]
+    vector = pa.field("vector", pa.list_(pa.float32(), width))
+    schema = pa.schema([*columns, vector], metadata={"cxrtext": json.dumps(about)})
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, len(vectors), _ROWS):
+            part = np.asarray(vectors[start : start + _ROWS], dtype=np.float32)
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), width)
+            texts = [pa.array(values[start : start + _ROWS]) for values in names.values()]
+            writer.write_table(pa.Table.from_arrays([*texts, lists], schema=schema))

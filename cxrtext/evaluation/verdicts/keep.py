@@ -27,9 +27,6 @@ def verdicts_of(
         evaluation: One that was just made, with its details.
         cache: Where decoded images are kept.
         progress: Called with (done, total) images.
-
-    Raises:
-        DataError: There are no reports, or no validation image that can be read and has one.
     """
     details = evaluation.details
     if details is None:

@@ -132,11 +132,7 @@ def save_verdicts(folder: Path, kept: KeptVerdicts) -> Path:
 
 
 def verdicts_beside(model: ImageTextModel) -> KeptVerdicts | None:
-    """The verdicts kept with a model's checkpoint, if there are some.
-
-    Raises:
-        CheckpointError: The file is damaged, or of another model.
-    """
+    """The verdicts kept with a model's checkpoint, if there are some."""
     if model.folder is None:
         return None
     path = model.folder / VERDICTS

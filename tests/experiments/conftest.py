@@ -1,0 +1,25 @@
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from cxrtext.experiments import ExperimentListener, child
+from cxrtext.experiments.processes import Run
+
+RunAll = Callable[[Sequence[Run], int, ExperimentListener], dict[tuple[str, int], str]]
+
+
+@pytest.fixture(scope="session")
+def run_here() -> Callable[[list[str]], RunAll]:
+    """What trains runs in this process, in place of one each, and notes their names."""
+
+    def noting(trained: list[str]) -> RunAll:
+        def run_all(
+            runs: Sequence[Run], _parallel: int, _listener: ExperimentListener
+        ) -> dict[tuple[str, int], str]:
+            waiting = [run for run in runs if not run.is_done()]
+            trained.extend(run.name for run in waiting)
+            return {run.key: "failed" for run in waiting if child.main([str(run.folder)])}
+
+        return run_all
+
+    return noting
