@@ -202,12 +202,7 @@ def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
-    """Settings from plain values, as they stand in ``job.json``.
-
-    Raises:
-        ConfigError: A key or value of the objective is wrong.
-        ValueError: Another value is.
-    """
+    """Settings from plain values, as they stand in ``job.json``."""
     given = dict(plain)
     augmentation: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value

@@ -99,11 +99,7 @@ class Trial:
 
 
 def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial, ...]:
-    """The rows of some names, in the order of the table; None is all.
-
-    Raises:
-        ConfigError: A name is not one of the table's.
-    """
+    """The rows of some names, in the order of the table; None is all."""
     if names is None:
         return tuple(trials)
     known = [trial.name for trial in trials]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.probes.tsne import embed_neighbors
-from cxrtext.experiments.data.cifar import THINNED
 from cxrtext.experiments.data.images import CIFAR10
+from cxrtext.experiments.data.sets import THINNED
 from cxrtext.experiments.measures import METRICS
 from cxrtext.files import DAMAGED_ARCHIVE, replacing
 

@@ -41,11 +41,7 @@ def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
 
 
 def read_measures(path: Path) -> Measures:
-    """Read what :func:`write_measures` wrote.
-
-    Raises:
-        DataError: The file is damaged.
-    """
+    """Read what :func:`write_measures` wrote."""
     try:
         # Opened here: NumPy leaves a file that is no archive open.
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:

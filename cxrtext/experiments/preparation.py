@@ -28,11 +28,7 @@ SENTENCES = "sentences.csv"
 
 
 def fingerprints(data: Path) -> dict[str, str]:
-    """The digest of each table of a data folder.
-
-    Raises:
-        DataError: The folder is not there or has no manifest.
-    """
+    """The digest of each table of a data folder."""
     manifest_of(data)
     found = (find_table(data, stem) for stem in STEMS)
     return {path.name: sha256(path) for path in found if path is not None}
@@ -45,9 +41,6 @@ def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, i
 
     Returns:
         How many rows each has.
-
-    Raises:
-        DataError: A table is wrong, or no training study has a report.
     """
     path = reports_of(manifest)
     if path is None:
@@ -230,11 +223,7 @@ def _aligned(
 
 
 def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentListener) -> Prepared:
-    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
-
-    Raises:
-        DataError: The data lack what is needed.
-    """
+    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has."""
     notes: dict[str, dict[str, Any]] = {}
     data = given or out / "data"
     if given is None:

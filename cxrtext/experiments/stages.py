@@ -15,11 +15,7 @@ IDENTITY = "experiment.json"
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object that an experiment noted; None where there is none.
-
-    Raises:
-        ConfigError: The file is damaged.
-    """
+    """Read a JSON object that an experiment noted; None where there is none."""
     if not path.is_file():
         return None
     try:
@@ -29,11 +25,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def noted_in(path: Path) -> dict[str, Any]:
-    """Read a JSON object that must be there.
-
-    Raises:
-        ConfigError: It is not, or is damaged.
-    """
+    """Read a JSON object that must be there."""
     noted = read_json(path)
     if noted is None:
         raise ConfigError(f"{path}: is missing; run the same command again")
@@ -41,11 +33,7 @@ def noted_in(path: Path) -> dict[str, Any]:
 
 
 def claim(out: Path, identity: Mapping[str, Any]) -> None:
-    """Note what an experiment is made with in its folder, or check that it is what is noted.
-
-    Raises:
-        ConfigError: The folder holds another experiment, or something else.
-    """
+    """Note what an experiment is made with in its folder, or check that it is what is noted."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; name a folder with --out")
     note = out / IDENTITY

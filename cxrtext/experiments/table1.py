@@ -247,12 +247,7 @@ def _sample(first: Finished) -> dict[str, Any]:
 def build_table(
     rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
 ) -> dict[str, Any]:
-    """Lay the table out: ``sample``, ``groups`` (its columns), ``reading`` and ``order``.
-
-    Raises:
-        ConfigError: The rows were not trained alike.
-        DataError: The data have nothing that a row could be measured by.
-    """
+    """Lay the table out: ``sample``, ``groups`` (its columns), ``reading`` and ``order``."""
     column_of = {row.name: row.column for row in rows}
     by_column: dict[str, list[Finished]] = defaultdict(list)
     for one in finished:

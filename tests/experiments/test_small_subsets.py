@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from cxrtext.experiments.data.cifar import THINNED, cifar10_r
 from cxrtext.experiments.data.images import CIFAR10, SmallImages, first_of_each_class
-from cxrtext.experiments.data.mnist import color_mnist
+from cxrtext.experiments.data.sets import THINNED, cifar10_r, color_mnist
 
 LABELS = np.repeat(np.arange(10), 200)
 

@@ -1,7 +1,6 @@
 """CIFAR-10 as its page has it: Python pickles or binary files, in a folder or a .tar.gz.
 
 A pickle may name any function to be called: only what NumPy arrays are made of is let through.
-And CIFAR10-r, which keeps a fraction of five classes.
 """
 
 import io
@@ -13,12 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
 from cxrtext.experiments.data.images import (
     MOST_BYTES,
-    Classes,
     SmallImages,
     assemble,
     read_bytes,
@@ -30,8 +27,6 @@ TEST = "test_batch"
 RECORD = 1 + 3 * 32 * 32
 """Bytes of an image in a binary file: its class, then its planes."""
 Batch = tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], list[int]]
-THINNED = ("dog", "frog", "horse", "ship", "truck")
-"""The classes of CIFAR10-r of which only a fraction is kept."""
 
 
 class _RefusedError(pickle.UnpicklingError):
@@ -176,31 +171,3 @@ def read_cifar_archive(path: Path) -> SmallImages:
         return _binary(f"{path}: {binary}", members[binary]) if binary in members else None
 
     return _join(path, read)
-
-
-def cifar10_r(
-    labels: Classes, names: tuple[str, ...], fraction: float, generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Rows of CIFAR10-r and each one's true class probability.
-
-    ``fraction`` is r, in (0, 1]: how much of dog, frog, horse, ship and truck is kept.
-
-    Returns:
-        Rows [m] in ascending order, and η [m]: the share of each row's class in the subset,
-        0.2 r / (1 + r) or 0.2 / (1 + r) where all classes are equally large.
-
-    Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
-    """
-    if not 0 < fraction <= 1:
-        raise ValueError(f"fraction must be in (0, 1], not {fraction}")
-    kept = []
-    for code, name in enumerate(names):
-        rows = np.flatnonzero(labels == code)
-        if not len(rows):
-            raise ValueError(f"there is no image of class '{name}'")
-        if name in THINNED:
-            rows = generator.permutation(rows)[: max(1, round(fraction * len(rows)))]
-        kept.append(rows)
-    chosen = np.sort(np.concatenate(kept))
-    share = np.bincount(labels[chosen], minlength=len(names)) / len(chosen)
-    return chosen, share[labels[chosen]].astype(np.float32)

@@ -208,11 +208,7 @@ def _part(held: dict[str, Array], name: str) -> Part:
 
 
 def read_set(path: Path) -> ImageSet:
-    """Read what :func:`write_set` wrote.
-
-    Raises:
-        DataError: The file is damaged.
-    """
+    """Read what :func:`write_set` wrote."""
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
             held: dict[str, Array] = {name: archive[name] for name in archive.files}

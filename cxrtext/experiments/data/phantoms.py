@@ -40,11 +40,7 @@ def draw_images(out: Path, studies: int, listener: ExperimentListener) -> dict[s
 
 
 def read_images(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Pixels:
-    """The images of some studies, [n, 1, side, side]; a side of 32 takes means of four pixels.
-
-    Raises:
-        DataError: An image is not readable.
-    """
+    """The images of some studies, [n, 1, side, side]; a side of 32 takes means of four pixels."""
     pixels = np.empty((len(studies), 1, side, side), dtype=np.uint8)
     for row, study in enumerate(studies):
         path = folder / "images" / f"{study.study_id}.png"

@@ -1,5 +1,7 @@
-"""One way in for every file of small images, detected from what is there."""
+"""One way in for every file of small images, detected from what is there; MNIST as idx files."""
 
+import math
+import struct
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -21,8 +23,8 @@ from cxrtext.experiments.data.images import (
     Pixels,
     SmallImages,
     assemble,
+    read_bytes,
 )
-from cxrtext.experiments.data.mnist import is_idx_folder, read_idx_folder
 from cxrtext.files import DAMAGED_ARCHIVE
 
 ACCEPTED: dict[Kind, str] = {
@@ -36,15 +38,16 @@ NEEDED = ("x_train", "y_train", "x_test", "y_test")
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp")
 ALIASES = {"plane": "airplane", "car": "automobile"}
 """Names that some copies of CIFAR-10 use."""
+PARTS = {"train": "train", "test": "t10k"}
+"""What the files of MNIST begin with."""
+UNSIGNED_BYTES = 0x08
+Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 def read_small_images(path: Path, kind: Kind) -> SmallImages:
     """Read CIFAR-10 or MNIST from whatever standard file there is.
 
     A folder, a ``.tar.gz`` or an ``.npz``; of idx files also one of the four.
-
-    Raises:
-        DataError: There is nothing that can be read; the line says what can.
     """
     if path.is_dir():
         return _read_folder(path, kind)
@@ -74,6 +77,60 @@ def _read_folder(folder: Path, kind: Kind) -> SmallImages:
         if (folder / name).is_dir():
             return _read_folder(folder / name, kind)
     raise DataError(f"{folder}: holds no {kind}; give {ACCEPTED[kind]}")
+
+
+def _parsed(source: Path | str, data: bytes) -> Bytes:
+    """The array in the decompressed bytes of an idx file.
+
+    Source: LeCun, Cortes and Burges, the MNIST page.
+    """
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTES:
+        raise DataError(f"{source}: no idx file of 8-bit numbers; give a file of MNIST")
+    dimensions = data[3]
+    start = 4 + 4 * dimensions
+    if not 1 <= dimensions <= 4 or len(data) < start:
+        raise DataError(f"{source}: the idx header is cut short; get the file again")
+    shape = struct.unpack(f">{dimensions}I", data[4:start])
+    if math.prod(shape) != len(data) - start:
+        raise DataError(
+            f"{source}: {len(data) - start} bytes, not the {math.prod(shape)} of its header; get "
+            "the file again"
+        )
+    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _find(folder: Path, part: str, what: str, dimensions: int) -> Path | None:
+    stem = PARTS[part]
+    for joint in ("-", "."):
+        for ending in ("", ".gz"):
+            path = folder / f"{stem}-{what}{joint}idx{dimensions}-ubyte{ending}"
+            if path.is_file():
+                return path
+    return None
+
+
+def is_idx_folder(folder: Path) -> bool:
+    """Whether a folder holds idx files of MNIST."""
+    return any(_find(folder, part, "images", 3) is not None for part in PARTS)
+
+
+def _read(folder: Path, part: str, what: str, dimensions: int) -> Bytes:
+    path = _find(folder, part, what, dimensions)
+    if path is None:
+        name = f"{PARTS[part]}-{what}-idx{dimensions}-ubyte"
+        raise DataError(f"{folder}: holds no {name} (or {name}.gz); give all four files of MNIST")
+    found = _parsed(path, read_bytes(path))
+    if found.ndim != dimensions:
+        raise DataError(f"{path}: has {found.ndim} dimensions, not {dimensions}")
+    return found
+
+
+def read_idx_folder(folder: Path) -> SmallImages:
+    """Read a folder with the four files of MNIST."""
+    train, test = (
+        (_read(folder, part, "images", 3), _read(folder, part, "labels", 1)) for part in PARTS
+    )
+    return assemble(folder, "mnist", train, test)
 
 
 def _require_small(path: Path) -> None:

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.experiments.data.cifar import cifar10_r
 from cxrtext.experiments.data.images import (
     Array,
+    Classes,
+    Floats,
     ImageSet,
     Part,
+    Pixels,
     SmallImages,
     first_of_each_class,
     write_set,
 )
-from cxrtext.experiments.data.mnist import color_mnist
 from cxrtext.experiments.data.phantoms import draw_images, phantom_set
 from cxrtext.experiments.data.read import ACCEPTED, read_small_images
 from cxrtext.experiments.experiment import Experiment, ExperimentListener, Scale
@@ -28,7 +29,57 @@ from cxrtext.files import sha256
 SEED = 0
 """Draws CIFAR10-r and the colors: the same in all runs, whose own seeds are of the training."""
 PHANTOMS = "phantoms-"
-THINNED = "cifar10-r-"
+CIFAR10_R = "cifar10-r-"
+THINNED = ("dog", "frog", "horse", "ship", "truck")
+"""The classes of CIFAR10-r of which only a fraction is kept."""
+DIGIT = 128
+"""Gray value from which on a pixel of MNIST belongs to the stroke."""
+SIDE = 32
+
+
+def cifar10_r(
+    labels: Classes, names: tuple[str, ...], fraction: float, generator: np.random.Generator
+) -> tuple[NDArray[np.intp], Floats]:
+    """Rows of CIFAR10-r and each one's true class probability.
+
+    ``fraction`` is r, in (0, 1]: how much of dog, frog, horse, ship and truck is kept.
+
+    Returns:
+        Rows [m] in ascending order, and η [m]: the share of each row's class in the subset,
+        0.2 r / (1 + r) or 0.2 / (1 + r) where all classes are equally large.
+
+    Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction must be in (0, 1], not {fraction}")
+    kept = []
+    for code, name in enumerate(names):
+        rows = np.flatnonzero(labels == code)
+        if not len(rows):
+            raise ValueError(f"there is no image of class '{name}'")
+        if name in THINNED:
+            rows = generator.permutation(rows)[: max(1, round(fraction * len(rows)))]
+        kept.append(rows)
+    chosen = np.sort(np.concatenate(kept))
+    share = np.bincount(labels[chosen], minlength=len(names)) / len(chosen)
+    return chosen, share[labels[chosen]].astype(np.float32)
+
+
+def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels, Floats]:
+    """MNIST with a background of random color: 32 × 32, the stroke black.
+
+    White strokes [n, 1, 28, 28] give images [n, 3, 32, 32] and the red, green and blue of each
+    background, [n, 3], 0 to 255, uniform.
+
+    Source: Tsai et al. 2022 (CCL-K), section 4.2 and appendix F.4; the margin of two pixels and
+    the threshold of half the range are ours.
+    """
+    colors = generator.integers(0, 256, (len(digits), 3)).astype(np.uint8)
+    margin = (SIDE - digits.shape[-1]) // 2
+    padding = ((0, 0), (0, 0), (margin, margin), (margin, margin))
+    stroke = np.pad(digits, padding) >= DIGIT
+    images = np.where(stroke, np.uint8(0), colors[:, :, None, None])
+    return images, colors.astype(np.float32)
 
 
 def require_data(experiment: Experiment, names: Iterable[str], data: Path | None) -> None:
@@ -107,8 +158,8 @@ def _make(name: str, given: SmallImages | None, phantoms: Path, scale: Scale) ->
         return phantom_set(phantoms, scale.studies, scale.side, name.removeprefix(PHANTOMS))
     if given is None:
         raise ValueError(f"{name} wants a set that is given")
-    if name.startswith(THINNED):
-        return _cifar10(given, float(name.removeprefix(THINNED)))
+    if name.startswith(CIFAR10_R):
+        return _cifar10(given, float(name.removeprefix(CIFAR10_R)))
     return _cifar10(given, None) if name == "cifar10" else _color_mnist(given)
 
 
@@ -124,9 +175,6 @@ def prepare_sets(
 
     Returns:
         The file of each set, and what was noted of each stage.
-
-    Raises:
-        DataError: The data cannot be read.
     """
     wanted = list(dict.fromkeys(names))
     paths = {name: out / "data" / f"{name}.npz" for name in wanted}

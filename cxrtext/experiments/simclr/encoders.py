@@ -194,11 +194,7 @@ def save_encoder(encoder: ViewEncoder, out: Path) -> Path:
 
 
 def load_encoder(out: Path, *, device: str | torch.device = "cpu") -> ViewEncoder:
-    """Read the encoder of a run's folder, in evaluation mode.
-
-    Raises:
-        CheckpointError: There is none, or it is damaged.
-    """
+    """Read the encoder of a run's folder, in evaluation mode."""
     path = out / FILE
     if not path.is_file():
         raise CheckpointError(f"{path}: not there; train the encoder to its last step first")

@@ -88,9 +88,6 @@ def view_losses(
 
     Of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D]; ``parts`` are those of
     :func:`~cxrtext.training.losses.metadata.kernels_for`.
-
-    Raises:
-        WorkError: Metadata of a batch leave a loss undefined.
     """
     section = settings.objective
     if section.name in BY_ANCHOR:

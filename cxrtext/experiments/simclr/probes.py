@@ -14,8 +14,8 @@ from torch import Tensor
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
 from cxrtext.evaluation.probes.linear_probe import fit_probe
-from cxrtext.experiments.data.cifar import THINNED
 from cxrtext.experiments.data.images import ImageSet, Part
+from cxrtext.experiments.data.sets import THINNED
 from cxrtext.experiments.measures import Measures
 
 Solver = Literal["adam", "lbfgs"]

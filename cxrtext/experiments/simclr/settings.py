@@ -123,11 +123,7 @@ class ViewSettings:
 
 
 def check(data: ViewSet, settings: ViewSettings) -> None:
-    """Refuse what cannot be trained.
-
-    Raises:
-        ConfigError: Naming the setting and what to do.
-    """
+    """Refuse what cannot be trained."""
     _check_numbers(settings)
     _check_choices(settings)
     if settings.batch > len(data):
