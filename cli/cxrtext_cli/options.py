@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,10 @@ import typer
 from cxrtext_cli.given import CHECKPOINT, DEVICE, FOLDER, NEW_FOLDER, PROMPTS
 
 if TYPE_CHECKING:
+    from cxrtext.evaluation import Prompts
+    from cxrtext.images.cache import DecodedCache
     from cxrtext.models.familiar import Unlike
+    from cxrtext.models.features import FeatureFolder
     from cxrtext.training import Listener
 
 Device = Annotated[
@@ -61,8 +65,37 @@ def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """Print a value as JSON on standard output: dataclasses by their fields, paths as text."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+
+
+def cache_in(folder: Path | None) -> "DecodedCache | None":
+    """The decoded images of a folder, where one is named."""
+    from cxrtext.images.cache import DecodedCache
+
+    return DecodedCache(folder, say) if folder else None
+
+
+def features_in(folder: Path | None) -> "FeatureFolder | None":
+    """The features of a folder, where one is named."""
+    from cxrtext.models.features import open_features
+
+    return open_features(folder) if folder else None
+
+
+def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
+    """The prompts of a file, where one is named."""
+    from cxrtext.evaluation import read_prompts
+
+    return read_prompts(path) if path else None
 
 
 def say(text: str) -> None:

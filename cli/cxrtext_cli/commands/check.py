@@ -115,15 +115,7 @@ def check_files(
         say(f"{folder}: {len(changed)} changed file(s) accepted" + _names(changed))
     report = check(folder)
     if as_json:
-        print_json(
-            {
-                "folder": str(report.folder),
-                "checked": report.checked,
-                "unchecked": report.unchecked,
-                "unfinished": report.unfinished,
-                "problems": report.problems,
-            }
-        )
+        print_json(report)
     else:
         _print_files(report)
     if report.problems:

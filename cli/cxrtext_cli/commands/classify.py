@@ -19,6 +19,7 @@ from cxrtext_cli.options import (
     print_json,
     print_rows,
     progress,
+    prompts_in,
     say,
     say_unlike,
     write_rows,
@@ -70,12 +71,12 @@ def classify(
     as_json: AsJson = False,
 ) -> None:
     """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
-    from cxrtext.evaluation import CHEX5_PROMPTS, read_prompts
+    from cxrtext.evaluation import CHEX5_PROMPTS
 
     if index is not None:
         if images:
             raise InputError("give either images or --index DIR")
-        wanted = read_prompts(prompts) if prompts else CHEX5_PROMPTS
+        wanted = prompts_in(prompts) or CHEX5_PROMPTS
         _classify_index(index, model, wanted, pick_device(device), out, keep, as_json)
         return
     if not images or model is None:
@@ -86,9 +87,7 @@ def classify(
 
     from cxrtext.service import load_service
 
-    service = load_service(
-        model, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
-    )
+    service = load_service(model, prompts=prompts_in(prompts), device=pick_device(device))
     found, failed = _classify_files(service, sources)
     if found or as_json:
         _show(found, out, as_json)

@@ -120,12 +120,10 @@ def encode(
 
 
 def _plain(out: Path, encoded: "Encoded") -> dict[str, object]:
-    from dataclasses import asdict
-
     estimate, status, features = encoded.estimate, encoded.status, encoded.features
     return {
         "features": str(out),
-        "estimate": asdict(estimate) if estimate else None,
+        "estimate": estimate,
         "job": status.as_dict() if status else None,
         "finished": features is not None,
         "shape": list(features.shape) if features else None,

@@ -77,9 +77,7 @@ STANDING = ("backup", "publication", "archive job", "model", "elsewhere")
 
 def _show(done: "Forgotten", as_json: bool) -> None:
     if as_json:
-        from dataclasses import asdict
-
-        print_json(asdict(done))
+        print_json(done)
         return
     rows = [("place", "entries", "", "path")]
     for place in done.places:

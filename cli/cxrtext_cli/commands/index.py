@@ -28,9 +28,12 @@ from cxrtext_cli.options import (
     Features,
     MaxRejected,
     Stages,
+    cache_in,
+    features_in,
     pick_device,
     print_json,
     progress,
+    prompts_in,
     say,
 )
 
@@ -117,12 +120,9 @@ def build(
     received (listen, follow) or uploaded.
     """
     model = model or _noted(out)
-    from cxrtext.evaluation import read_prompts
-    from cxrtext.images.cache import DecodedCache
     from cxrtext.index import build_index, make_index
-    from cxrtext.models.features import open_features
 
-    asked = read_prompts(prompts) if prompts else None
+    asked = prompts_in(prompts)
     if manifest is None:
         summary = make_index(
             model, out, prompts=asked, storage=storage.value, device=pick_device(device)
@@ -138,8 +138,8 @@ def build(
             device=pick_device(device),
             allow_outside=allow_outside,
             max_rejected=max_rejected,
-            cache=DecodedCache(cache, say) if cache else None,
-            features=open_features(features) if features else None,
+            cache=cache_in(cache),
+            features=features_in(features),
             replace=replace,
             storage=storage.value,
             prompts=asked,
@@ -270,14 +270,17 @@ def rebuild(
 
         _show(folder, rewrite(folder, model, rebuild=True, wait_s=WAIT_S), as_json)
         return
-    from cxrtext.images.cache import DecodedCache
-
-    kept = DecodedCache(cache, say) if cache else None
     with progress("embedding by the new model", "images") as update:
         summary = reembed(
-            folder, model, device=pick_device(device), cache=kept, max_rejected=max_rejected,
-            say=say, progress=update, wait_s=WAIT_S,
-        )  # fmt: skip
+            folder,
+            model,
+            device=pick_device(device),
+            cache=cache_in(cache),
+            max_rejected=max_rejected,
+            say=say,
+            progress=update,
+            wait_s=WAIT_S,
+        )
     _show(folder, summary, as_json)
 
 

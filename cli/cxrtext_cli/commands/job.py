@@ -31,6 +31,7 @@ from cxrtext_cli.options import (
     pick_device,
     print_json,
     progress,
+    prompts_in,
     say,
 )
 
@@ -101,13 +102,12 @@ def embed(
     'cxrtext job finish' makes an index of the shards.
     """
     chosen = chosen_part(part)
-    from cxrtext.evaluation import read_prompts
     from cxrtext.jobs import EmbedOptions, embed_job
 
     options = EmbedOptions(
         reports=reports,
         storage=storage.value,
-        prompts=read_prompts(prompts) if prompts else None,
+        prompts=prompts_in(prompts),
         allow_outside=allow_outside,
         shard=shard,
         device=pick_device(device),
@@ -298,14 +298,12 @@ def _finish_embed(folder: str, out: Path, as_json: bool, **options: Any) -> None
 
 
 def _finish_score(folder: str, out: Path, as_json: bool, **options: Any) -> None:
-    from dataclasses import asdict
-
     from cxrtext.jobs import finish_score
 
     with progress("collecting", "sentences") as update:
         summary = finish_score(folder, out, progress=update, **options)
     if as_json:
-        print_json(asdict(summary))
+        print_json(summary)
         return
     typer.echo(
         f"{out}: {summary.sentences} sentences ({summary.distinct_sentences} distinct, each scored "

@@ -15,6 +15,8 @@ from cxrtext_cli.options import (
     Features,
     MaxRejected,
     Stages,
+    cache_in,
+    features_in,
     pick_device,
     print_json,
     print_table,
@@ -89,8 +91,6 @@ def benchmark(
 
     from cxrtext.evaluation.recipes import run_recipe
     from cxrtext.evaluation.report import ReportOptions
-    from cxrtext.images.cache import DecodedCache
-    from cxrtext.models.features import open_features
 
     with Stages() as stages:
         run = run_recipe(
@@ -101,8 +101,8 @@ def benchmark(
             subset=subset,
             link=link,
             device=pick_device(device),
-            cache=DecodedCache(cache, say) if cache else None,
-            features=open_features(features) if features else None,
+            cache=cache_in(cache),
+            features=features_in(features),
             report=ReportOptions(pictures=pictures, command=("cxrtext", *sys.argv[1:])),
             max_rejected=max_rejected,
             importing=stages.show,

@@ -31,8 +31,6 @@ def phantom(
     as_json: AsJson = False,
 ) -> None:
     """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
-    from dataclasses import asdict
-
     from cxrtext.phantom.write import write_phantoms
 
     with progress("drawing", "images") as update:
@@ -46,7 +44,7 @@ def phantom(
             progress=update,
         )
     if as_json:
-        print_json(asdict(summary))
+        print_json(summary)
         return
     splits = ", ".join(f"{count} {split}" for split, count in summary.splits.items())
     typer.echo(

@@ -59,8 +59,6 @@ def pretrain_text(
     as_json: AsJson = False,
 ) -> None:
     """Train a compact masked language model and its word pieces, or fine-tune one."""
-    from dataclasses import asdict
-
     from cxrtext.language.pretraining.settings import check_output, choose_shape
 
     choose_shape(size)
@@ -82,7 +80,7 @@ def pretrain_text(
             progress=update,
         )
     if as_json:
-        print_json(asdict(summary))
+        print_json(summary)
         return
     typer.echo(
         f"{out}: {summary.parameters:,} parameters, {summary.vocabulary_size} word pieces; "
@@ -216,10 +214,8 @@ def _refuse_beside_words_only(given: "Mapping[str, object]") -> None:
 
 
 def _plain(summary: "ImagePretrainSummary") -> dict[str, object]:
-    names = summary.__dataclass_fields__
-    values = {name: getattr(summary, name) for name in names if name != "findings"}
-    plain = {name: str(one) if isinstance(one, Path) else one for name, one in values.items()}
-    return plain | {"findings": [one.row() for one in summary.findings]}
+    values = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
+    return values | {"findings": [one.row() for one in summary.findings]}
 
 
 def _print(summary: "ImagePretrainSummary") -> None:

@@ -27,6 +27,7 @@ from cxrtext_cli.options import (
     MaxRejected,
     Model,
     NotedModel,
+    cache_in,
     pick_device,
     print_json,
     print_rows,
@@ -161,7 +162,6 @@ def verify(
             raise InputError("give either IMAGE and REPORT, or --data DIR")
         _check_wording(wording)
 
-        from cxrtext.images.cache import DecodedCache
         from cxrtext.records import Rejects
         from cxrtext.service import load_service
 
@@ -176,7 +176,7 @@ def verify(
             split=split,
             wordings=None if wording is None else (wording,),
             allow_outside=allow_outside,
-            cache=DecodedCache(cache, say) if cache else None,
+            cache=cache_in(cache),
             rejects=rejects,
         )
         if rejects.rows:

@@ -88,16 +88,13 @@ def train(
 
     _check(loaded, resume is not None)
 
-    from dataclasses import asdict
-
     from cxrtext.training import train as run
 
     begun = time.monotonic()
     with training_listener("training") as listener:
         summary = run(loaded, resume=resume is not None, listener=listener)
     if as_json:
-        values = asdict(summary).items()
-        print_json({name: str(v) if isinstance(v, Path) else v for name, v in values})
+        print_json(summary)
         return
     typer.echo(
         f"{summary.checkpoint}: {summary.steps} steps on {summary.images} images in "
