@@ -126,20 +126,30 @@ def served(
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    context = None
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*certificate)
         if clients is not None:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(clients)
+    with http_server(Handler, context) as port:
+        yield f"http{'' if context is None else 's'}://127.0.0.1:{port}/dicom-web"
+
+
+@contextmanager
+def http_server(
+    handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext | None = None
+) -> Iterator[int]:
+    """The port of a server on loopback, which ends with the block."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        scheme = "http" if certificate is None else "https"
-        yield f"{scheme}://127.0.0.1:{server.server_port}/dicom-web"
+        yield server.server_port
     finally:
         server.shutdown()
         thread.join()

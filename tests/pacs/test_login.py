@@ -4,13 +4,11 @@ import base64
 import json
 import logging
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -22,8 +20,9 @@ from cxrtext.pacs.check import check_peer
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.dicomweb.login import Tokens, open_login
 from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, GoneError, LoginError
-from cxrtext.pacs.peers import Peer, Web, read_peer
+from cxrtext.pacs.peers import OAuth, Peer, Web, read_peer
 from cxrtext.pacs.query import Question
+from tests.pacs.odd_peer import http_server
 
 SECRET = "a secret: that/must not be+shown&"
 TODAY = Question(day="20240301")
@@ -52,8 +51,10 @@ class Site:
         return 200, json.dumps({**said, **self.more}).encode()
 
 
-@contextmanager
-def running(site: Site) -> Iterator[Site]:
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             form = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -73,22 +74,9 @@ def running(site: Site) -> Iterator[Site]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    site.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with http_server(Handler) as port:
+        site.url = f"http://127.0.0.1:{port}"
         yield site
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with running(Site()) as found:
-        yield found
 
 
 Open = Callable[..., DicomWeb]
@@ -147,9 +135,8 @@ def test_the_secret_may_go_in_the_body(site: Site, opened: Open) -> None:
 
 def test_a_token_is_renewed_before_its_end(site: Site) -> None:
     now = [1000.0]
-    web = _web(site)
-    assert web.oauth is not None
-    tokens = Tokens("cloud", web.oauth, SECRET, ssl.create_default_context(), lambda: now[0])
+    oauth = OAuth(token_url=f"{site.url}/token", client_id="c", secret_env="A_SECRET")
+    tokens = Tokens("cloud", oauth, SECRET, ssl.create_default_context(), lambda: now[0])
     site.seconds = 100
     assert tokens.headers() == {"Authorization": "Bearer token-0"}
     now[0] += 69
@@ -300,8 +287,3 @@ def test_the_check_of_a_peer_names_the_login_service(
     last = check_peer(peer_of(site, peers))[-1]
     assert (last.layer, last.ok) == ("login", False)
     assert not [word for word in (SECRET, "token-0", "stranger") if word in caplog.text]
-
-
-def _web(site: Site) -> Web:
-    oauth = {"token_url": f"{site.url}/token", "client_id": "c", "secret_env": "A_SECRET"}
-    return Web.model_validate({"url": f"{site.url}/dicom-web", "oauth": oauth})

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,12 @@ def test_a_second_run_fetches_only_what_is_new(
         pull_archive(other, tmp_path / "out", today)
 
 
+@cache
+def in_the_course_of_a_day(n: int) -> bytes:
+    time = f"{n * 341 // 3600 % 24:02d}{n * 341 // 60 % 60:02d}00"
+    return instance(n, size=8, StudyTime=time)
+
+
 @pytest.mark.parametrize(
     ("studies", "peer"),
     [
@@ -145,10 +152,7 @@ def test_a_second_run_fetches_only_what_is_new(
 def test_a_peer_that_cuts_its_answers_off(
     studies: int, peer: dict[str, Any], tmp_path: Path
 ) -> None:
-    objects = [
-        instance(n, size=8, StudyTime=f"{n * 341 // 3600 % 24:02d}{n * 341 // 60 % 60:02d}00")
-        for n in range(studies)
-    ]
+    objects = [in_the_course_of_a_day(n) for n in range(studies)]
     with served(OddPeer(objects, **peer)) as url, closing(DicomWeb(odd(url))) as source:
         found = search(source, Question("20240301", modality="DX"))
     assert len(found.studies) == studies
@@ -156,7 +160,7 @@ def test_a_peer_that_cuts_its_answers_off(
 
 
 def test_a_peer_that_can_give_no_more_is_named(tmp_path: Path) -> None:
-    objects = [instance(n, size=8) for n in range(105)]
+    objects = [in_the_course_of_a_day(n) for n in range(105)]
     with served(OddPeer(objects, cap=100, ignores=("offset", "StudyTime"))) as url:
         options = PullOptions(BEGIN, BEGIN, modalities=("DX",), dry_run=True)
         summary = pull_archive(odd(url), tmp_path / "out", options)
