@@ -62,10 +62,6 @@ def create_app(
 
     The model is loaded in the background once the application starts; until then ``/readyz`` and
     every route under ``/v1`` answer 503.
-
-    Raises:
-        ConfigError: The file of keys cannot be read.
-        WorkError: The audit log cannot be written.
     """
     app = FastAPI(
         title="cxrtext",

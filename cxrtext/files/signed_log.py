@@ -25,12 +25,7 @@ KEY_BYTES = 32
 
 
 def key_of(path: Path) -> bytes:
-    """The key in a file, made where there is none, for its owner alone.
-
-    Raises:
-        ConfigError: Others can read the file, or it holds no key.
-        WorkError: It cannot be read or made.
-    """
+    """The key in a file, made where there is none, for its owner alone."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -59,11 +54,7 @@ def mark_of(key: bytes, *words: str) -> str:
 
 
 def append_signed(path: Path, key: bytes, **fields: Any) -> dict[str, Any]:
-    """Append a line with the time, on disk when this returns; gives it.
-
-    Raises:
-        WorkError: The file cannot be written, or its last line is no line of such a log.
-    """
+    """Append a line with the time, on disk when this returns; gives it."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:

@@ -103,11 +103,7 @@ def is_remote(address: str | Path) -> bool:
 
 
 def open_storage(address: str | Path) -> Storage:
-    """Open a folder, or an address such as ``s3://bucket/prefix``; nothing is made or read yet.
-
-    Raises:
-        ConfigError: The address is none, or what reads it is not installed.
-    """
+    """Open a folder, or an address such as ``s3://bucket/prefix``; nothing is made or read yet."""
     if isinstance(address, str) and is_remote(address):
         return _Remote(address)
     return _Folder(Path(str(address).removeprefix("file://")))

@@ -71,11 +71,6 @@ def back_up(
         model: Whether to copy the checkpoint that the index notes.
         wait_s: How long to wait for a writer, where the index changes faster than it is copied.
         progress: Called with the stage, the bytes done, and those in all.
-
-    Raises:
-        CheckpointError: The folder is no index, it is empty or damaged, or its checkpoint is gone.
-        DataError: ``out`` holds something, or another process writes without end.
-        WorkError: The disk is full or cannot be written.
     """
     check_index_folder(index)
     check_empty(out)
@@ -144,10 +139,6 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
         backup: The folder that :func:`back_up` made.
         out: A new or an empty folder; it gets ``index/``, and ``uploads/``, ``model/`` and
             ``keys.txt`` where the backup has them.
-
-    Raises:
-        DataError: The backup is none or is damaged, or ``out`` holds something.
-        WorkError: The disk is full or cannot be written.
     """
     check_empty(out)
     tell = progress or (lambda _stage, _done, _total: None)

@@ -76,11 +76,6 @@ def build_index(
             quarter of the room, and ranks by coarser regions.
         prompts: Of the zero-shot labels that a new index keeps; CheX5's by default.
         wait_s: How long to queue while another process writes.
-
-    Raises:
-        DataError: A table is wrong, too many images are unreadable, or another process writes.
-        CheckpointError: The index was made by another model, or is damaged.
-        WorkError: The disk is full or cannot be written.
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage}")
@@ -131,12 +126,7 @@ def make_index(
     pool: int = 1,
     device: str = "cpu",
 ) -> IndexSummary:
-    """Make an index without an image, for what is received or uploaded; arguments as above.
-
-    Raises:
-        DataError: There is an index.
-        WorkError: The disk is full or cannot be written.
-    """
+    """Make an index without an image, for what is received or uploaded; arguments as above."""
     if (out / CATALOGUE).exists():
         raise DataError(f"{out}: holds an index; name a new folder")
     model, asked = load_model(checkpoint, device), prompts or CHEX5_PROMPTS

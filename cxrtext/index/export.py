@@ -23,11 +23,6 @@ def export_uploads(folder: Path, out: Path) -> int:
 
     Returns:
         How many images there are.
-
-    Raises:
-        CheckpointError: The folder is no index, or a file is missing or damaged.
-        DataError: Nothing was added over HTTP, or ``out`` holds something.
-        WorkError: The disk is full or cannot be written.
     """
     if out.is_dir() and not is_empty(out):
         raise DataError(f"{out}: is not empty; name a new folder")

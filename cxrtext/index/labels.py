@@ -81,11 +81,7 @@ def unlike_column(
 
 
 def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:
-    """Label every image of an archive, in the order in which they were indexed.
-
-    Raises:
-        CheckpointError: The calibration beside the checkpoint is damaged.
-    """
+    """Label every image of an archive, in the order in which they were indexed."""
     labeler = Labeler(archive.model, prompts, calibrations_of(archive.model, prompts))
     for part in archive.parts:
         for numbers, scores in _batches(part, labeler):
@@ -117,11 +113,6 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: flo
 
     Images added later get these labels, too, by the calibration that the checkpoint has now;
     labels of other prompts are forgotten.
-
-    Raises:
-        CheckpointError: The calibration beside the checkpoint is damaged.
-        DataError: Another process writes.
-        WorkError: An index cannot be written.
     """
     calibrations = calibrations_of(archive.model, prompts)
     labeler = Labeler(archive.model, prompts, calibrations)

@@ -35,9 +35,6 @@ def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
     """Delete studies, all of them or none; what they held is found no more; counts the images.
 
     Their vectors stay in the files, unread, until the index is compacted.
-
-    Raises:
-        DataError: A study is not in the index, or another process writes.
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         count = delete_studies(catalogue, studies)
@@ -50,11 +47,6 @@ def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -
 
     The report of a study goes with its last image.  What a stopped run deleted already is no
     longer in the catalogue; its vectors go, too.
-
-    Raises:
-        CheckpointError: The model that made the index is gone, or regions are damaged: the images
-            are deleted, and their vectors stay in the files, unread.
-        DataError: Another process writes.
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         with catalogue.transaction(write=True) as database:
@@ -96,11 +88,7 @@ def holes(catalogue: Catalogue) -> tuple[int, int]:
 
 
 def move_root(folder: Path, new: Path, old: str | None = None, *, wait_s: float = 0.0) -> None:
-    """Note that a manifest's folder, to which image paths are relative, lies elsewhere now.
-
-    Raises:
-        DataError: There are several such folders and none is named, or the named one is not known.
-    """
+    """Note that a manifest's folder, to which image paths are relative, lies elsewhere now."""
     with writing(folder, wait_s=wait_s) as catalogue, catalogue.transaction(write=True) as database:
         known = [path for (path,) in database.execute("SELECT path FROM roots")]
         if old is None and len(known) == 1:
@@ -129,10 +117,6 @@ def rewrite(
         model: The model that made it, or its checkpoint; by default the noted one.
         rebuild: Whether to derive everything anew from the regions: the sketches and profiles
             for the sentences as they are now, the FAISS structure.  No image is decoded.
-
-    Raises:
-        CheckpointError: Regions are damaged.
-        DataError: Another process writes.
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         model = model_of(folder, catalogue.meta(), model)

@@ -56,11 +56,7 @@ Losses = dict[str, tuple[str, str]]
 
 
 def is_of(folder: Path, checkpoint: Path) -> bool:
-    """Whether an index is a model's, and no run for it is to be finished.
-
-    Raises:
-        CheckpointError: The folder is no index, or the checkpoint is none or damaged.
-    """
+    """Whether an index is a model's, and no run for it is to be finished."""
     with Catalogue(folder / CATALOGUE) as catalogue:
         noted = catalogue.meta().get("model")
     return noted == load_model(checkpoint).fingerprint and not (folder / NEXT).is_dir()
@@ -94,11 +90,6 @@ def reembed(
         wait_s: How long to queue while another process writes.
         say: Told what room it takes.
         progress: Called with the images done, and those in all.
-
-    Raises:
-        CheckpointError: The folder is no index, or a model or the index is damaged.
-        DataError: Images cannot be read, or another process writes.
-        WorkError: The disk is full, or has too little room.
     """
     model = load_model(checkpoint, device)
     listed = folder.with_name(folder.name + ".rejected.csv")

@@ -59,9 +59,6 @@ class HeatScales:
         """The scale of each of S sentences with embeddings [S, D]; None without reference images.
 
         ``side``: Regions along a side of the image that is shown; a score depends on it.
-
-        Raises:
-            CheckpointError: The checkpoint's reference is damaged, or another model's.
         """
         reference = self._references.now()
         if reference is None:

@@ -67,9 +67,6 @@ def least_supported(
 
     Returns:
         The least supported sentences, least first, and how many there were.
-
-    Raises:
-        DataError: There are no reports, no images of that split, or nothing to rank by.
     """
     manifest = manifest_of(data)
     read = sentences_beside(manifest)

@@ -86,10 +86,6 @@ class Service:
 
     Args:
         prompts: Prompts of zero-shot classification; CheX5's by default.
-
-    Raises:
-        CheckpointError: The calibration or the verdicts beside the model, or what is familiar to
-            it, are damaged or another model's.
     """
 
     def __init__(
@@ -230,12 +226,7 @@ class Service:
         return embedded_of(part, found, self.familiar)
 
     def pixels(self, image_id: str) -> Image:
-        """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed.
-
-        Raises:
-            NotFoundError: There is no image of that id, or its file is gone.
-            ImageError: The file is not readable any more; the message does not hold its path.
-        """
+        """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed."""
         return self._of_file(image_id, self._readers.read_bytes)
 
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
@@ -360,10 +351,6 @@ class Service:
             report: The report; sections other than findings, impression and conclusion are
                 passed over (see :func:`.report_sentences`).
             threshold: As of :meth:`ground`.
-
-        Raises:
-            InputError: The report is too long, or has no sentence that describes an image.
-            CheckpointError: The checkpoint's reference is damaged, or another model's.
         """
         return finish(self.verify_pausing(image, report_sentences(report), threshold))
 
@@ -388,11 +375,7 @@ class Service:
         return self._judge.kept
 
     def reference(self) -> ReferenceScores | None:
-        """What support is measured by: the checkpoint's images, else the index's, else None.
-
-        Raises:
-            CheckpointError: The checkpoint's reference is damaged, or another model's.
-        """
+        """What support is measured by: the checkpoint's images, else the index's, else None."""
         return self._references.now()
 
     def make_query(
@@ -421,12 +404,7 @@ class Service:
         )
 
     def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:
-        """Search the index for images.
-
-        Raises:
-            NotFoundError: There is no index.
-            InputError: k is out of range, or a filter is wrong.
-        """
+        """Search the index for images."""
         return finish(self.search_pausing(query, k, **options))
 
     def search_pausing(
@@ -437,7 +415,7 @@ class Service:
         return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
 
     def search_text(self, query: str, k: int = 10) -> list[ImageHit]:
-        """The k indexed images that fit a sentence best; errors are those of :meth:`search`."""
+        """The k indexed images that fit a sentence best."""
         _ = self.archive
         return self.search(self.make_query(query), k).hits
 
@@ -448,13 +426,7 @@ class Service:
     def search_sentences(
         self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
     ) -> list[SentenceHit]:
-        """The k indexed sentences that fit an image best, or are most alike to a sentence.
-
-        Raises:
-            DataError: The filter is wrong.
-            NotFoundError: There is no index, or it was made without reports.
-            InputError: The sentence or k is out of range.
-        """
+        """The k indexed sentences that fit an image best, or are most alike to a sentence."""
         return finish(self.search_sentences_pausing(asked, k, **options))
 
     def search_sentences_pausing(
@@ -487,9 +459,6 @@ def turned(service: Service) -> Service | None:
     That is another model, or of a replica another publication, whose model may be the same.  It has
     the same prompts and the same language model.  Both can be asked for as long as either is
     needed; the old one answers by what it saw before.
-
-    Raises:
-        CheckpointError: The new model is not where the index notes it, or is damaged.
     """
     if not service.has_index or not any(part.turned for part in service.archive.parts):
         return None
@@ -548,10 +517,6 @@ def load_service(
         prompts: Prompts of zero-shot classification; CheX5's by default.
         device: Where to compute.
         wait_s: How long to wait where another process commits a change of the index.
-
-    Raises:
-        CheckpointError: A folder is damaged, or the two do not belong together.
-        DataError: Neither is given.
     """
     folders = [index] if isinstance(index, str | Path) else list(index or ())
     if checkpoint is None and not folders:

@@ -107,12 +107,7 @@ def keys_file_of(environment: Mapping[str, str]) -> Path | None:
 
 
 def read_key_file(path: Path) -> tuple[Key, ...]:
-    """Read a file of keys; there are none where every line is a comment.
-
-    Raises:
-        ConfigError: The file cannot be read, or a line of it, or others can write it; the message
-            holds nothing of a line.
-    """
+    """Read a file of keys; there are none where every line is a comment."""
     keys: list[Key] = []
     for number, line in enumerate(_lines(path), 1):
         said, _, noted = line.partition(_SUM)
@@ -172,11 +167,7 @@ def _key_of(words: Sequence[str], place: str) -> Key:
 def add_key(
     path: Path, name: str, scopes: Sequence[str] = (READ,), last: date | None = None
 ) -> str:
-    """Make a key, which is kept nowhere; its digest goes into a file, made where there is none.
-
-    Raises:
-        ConfigError: The name is taken or no name, a scope is unknown, or the file is wrong.
-    """
+    """Make a key, which is kept nowhere; its digest goes into a file, made where there is none."""
     if not name or not scopes or any(letter.isspace() or letter == "#" for letter in name):
         raise ConfigError("give the key a name without blanks, and at least one scope")
     key = new_key()
@@ -196,11 +187,7 @@ def add_key(
 
 
 def revoke_key(path: Path, name: str) -> None:
-    """Take a key out of a file; a running server follows within a second.
-
-    Raises:
-        ConfigError: There is no such key, or the file is wrong.
-    """
+    """Take a key out of a file; a running server follows within a second."""
     known = {key.key_id: key.digest for key in read_key_file(path)}
     if name not in known:
         raise ConfigError(f"{path}: no key named {name}; see: cxrtext keys list {path}")
@@ -251,9 +238,6 @@ class KeyRing:
     Args:
         path: The file; without one everybody is let in.
         clock: Seconds that only go forward.
-
-    Raises:
-        ConfigError: The file cannot be read, or holds no key, when the server starts.
     """
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:

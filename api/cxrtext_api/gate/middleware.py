@@ -267,12 +267,7 @@ class Body:
         self._patience = PACE_SECONDS
 
     async def receive(self) -> Message:
-        """The next part of the body, or the word that the caller has gone.
-
-        Raises:
-            HTTPException: 413 where it is too large, 408 where it is too slow, 503 where too much
-                is held of all requests.
-        """
+        """The next part of the body, or the word that the caller has gone."""
         if self._whole:
             return await self.raw_receive()
         begun = self._loop.time()

@@ -42,11 +42,7 @@ MAX_ID_CHARACTERS = 256
 
 
 class AuditLog:
-    """Appends lines to a file; without one nothing is written.
-
-    Raises:
-        WorkError: The file cannot be opened.
-    """
+    """Appends lines to a file; without one nothing is written."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

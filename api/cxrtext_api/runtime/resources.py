@@ -75,12 +75,7 @@ def load_from_settings(settings: Settings) -> "Service":
 
 
 def open_uploads(settings: Settings) -> None:
-    """Remove the files of a server that was killed, where images are added.
-
-    Raises:
-        CheckpointError: An index is damaged.
-        WorkError: An index cannot be written.
-    """
+    """Remove the files of a server that was killed, where images are added."""
     if settings.uploads is None:
         return
     for folder in settings.indexes:
@@ -136,11 +131,7 @@ class Resources:
 
     @property
     def service(self) -> "Service":
-        """The loaded service.
-
-        Raises:
-            NotReady: It is not loaded.
-        """
+        """The loaded service."""
         if self._service is None:
             raise NotReady(
                 "The model could not be loaded; see the server's log."
@@ -261,9 +252,6 @@ class Resources:
         However many ask, one of them looks, so that an index that a writer holds takes one thread
         for a while, and neither the model's nor every reader's.  With ``now`` a look of a moment
         ago will not do.
-
-        Raises:
-            HeldError: A writer holds it.
         """
         service, loop = self.service, asyncio.get_running_loop()
         if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
@@ -372,9 +360,6 @@ class Session(RequestScope):
         """Embed sentences together with those of other requests.
 
         The questions that follow find them in the service's memory.
-
-        Raises:
-            InputError: A sentence is empty or too long.
         """
         service, resources = self.service, self._resources
         if service.has_embedded(sentences):
@@ -398,11 +383,7 @@ class Session(RequestScope):
         return self._resources.uploads
 
     def hold_export(self) -> None:
-        """Count an export until its table has been sent.
-
-        Raises:
-            Busy: As many as may be are under way.
-        """
+        """Count an export until its table has been sent."""
         exports = self._resources.exports
         if not exports.take(1):
             raise Busy(EXPORT_WAIT)

@@ -91,12 +91,7 @@ class RequestScope:
             self._limit.reschedule(self._deadline)
 
     async def outcome(self, future: "asyncio.Future[T]") -> T:
-        """What a piece of work gives; it is canceled where it is no longer wanted first.
-
-        Raises:
-            Timeout: The time is up.
-            ClientGone: The caller went away.
-        """
+        """What a piece of work gives; it is canceled where it is no longer wanted first."""
         if self._receive is not None and self._watch is None:
             # Its body was read before it could ask for work, so that no message is missed by this.
             self._watch = self._loop.create_task(self._look(self._receive))

@@ -81,22 +81,14 @@ class Uploads:
         self._batch = self._batch_of = None
 
     async def start(self, scope: RequestScope) -> None:
-        """Start every process, so that no upload waits for its own.
-
-        Raises:
-            WorkError: None can be started.
-        """
+        """Start every process, so that no upload waits for its own."""
         file = BytesIO()
         Image.new("L", (1, 1)).save(file, "PNG")
         smallest = file.getvalue()
         await asyncio.gather(*(self.decode(scope, smallest) for _ in range(self._decoders.workers)))
 
     async def describe(self, scope: RequestScope, data: bytes) -> Described | None:
-        """Read what a DICOM header says of its object; None of other files.
-
-        Raises:
-            ImageError: The header is damaged.
-        """
+        """Read what a DICOM header says of its object; None of other files."""
         if not is_dicom(data):
             return None
         elements = (*NEEDED, *IDS)
@@ -105,12 +97,7 @@ class Uploads:
         )
 
     async def decode(self, scope: RequestScope, data: bytes, side: int | None = None) -> Pixels:
-        """Decode an image as it is shown, its longest side at most so long.
-
-        Raises:
-            ImageError: It cannot be read; the message does not hold its name.
-            Busy: Too many pixels are held already.
-        """
+        """Decode an image as it is shown, its longest side at most so long."""
         pixels = await self._waiters.run(
             scope, lambda: self._decoders.show_bytes(data, UPLOAD, side)
         )
@@ -118,11 +105,7 @@ class Uploads:
         return pixels
 
     async def embed(self, scope: RequestScope, service: "Service", data: bytes) -> EmbeddedImage:
-        """Decode and embed an image, or remember it from its last question.
-
-        Raises:
-            ImageError: As of :meth:`decode`.
-        """
+        """Decode and embed an image, or remember it from its last question."""
         return (await self._embed_once(scope, service, data, whole=False))[0]
 
     async def embed_shown(

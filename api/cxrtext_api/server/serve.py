@@ -28,13 +28,6 @@ def run_server(
     """Serve until SIGINT or SIGTERM; SIGHUP reads the keys anew.
 
     ``on_ready`` is called once with the address, when the server answers with the model loaded.
-
-    Raises:
-        ConfigError: The host can be reached by others and there are no keys, or the file of keys
-            is wrong.
-        WorkError: The port is in use, the host is not an address of this machine, or the audit
-            log cannot be written.
-        CxrTextError: The model or the index cannot be loaded.
     """
     if settings.keys_file is None and not is_loopback(settings.host):
         raise ConfigError(
@@ -61,9 +54,6 @@ def listen(settings: Settings) -> socket.socket:
 
     Nobody can connect to it yet: a connection that waits for a server that is starting could not be
     told from one that waits for its answer, and a proxy would not ask another server.
-
-    Raises:
-        WorkError: It is in use, or the host is not an address of this machine.
     """
     host, port = settings.host.strip("[]"), settings.port
     try:

@@ -39,11 +39,7 @@ def serve_on(
     announce: Callable[[], object],
     load: LoadService | None = None,
 ) -> None:
-    """Serve on a socket that listens already, and announce when the model is loaded.
-
-    Raises:
-        CxrTextError: The model or the index cannot be loaded.
-    """
+    """Serve on a socket that listens already, and announce when the model is loaded."""
     app = create_app(settings, load or load_from_settings, warm=True)
     server = _Server(app, settings)
     resources: Resources = app.state.resources

@@ -129,12 +129,6 @@ def publish(
         scratch: A folder for the copied catalogue; by default the index's.
         wait_s: How long to wait for a writer, where the index changes faster than it is read.
         progress: Called with the stage, the bytes done, and those in all.
-
-    Raises:
-        CheckpointError: The folder is no index, it is empty or damaged, or its checkpoint is gone.
-        DataError: The folder is a replica, another process writes without end, or what was
-            published before is damaged.
-        WorkError: The place cannot be written.
     """
     refuse_replica(index)
     check_index_folder(index)
@@ -272,12 +266,7 @@ class _Sender:
         size: int | None = None,
         digest: str | None = None,
     ) -> File:
-        """Send what is missing of a file's first bytes.
-
-        Raises:
-            CheckpointError: It is ``wrong``, shorter than ``size`` or not of this digest.
-            GoneError: It is not there.
-        """
+        """Send what is missing of a file's first bytes."""
         whole, pieces = hashlib.sha256(), list[str]()
         if size == 0:  # an index without sentences
             return File(0, ())
@@ -344,10 +333,6 @@ def at_one_moment(index: Path, copy: Path, take: Callable[[Moment], T], wait_s: 
         copy: Where the catalogue is copied to.
         take: Takes what belongs to the moment; raises :class:`GoneError` where a file is gone.
         wait_s: How long to wait for a writer, where the index changes faster than it is taken.
-
-    Raises:
-        CheckpointError: The index is empty or damaged.
-        DataError: Another process writes without end.
     """
     for attempt in range(1, ATTEMPTS + 1):
         with ExitStack() as stack:

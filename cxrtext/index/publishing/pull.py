@@ -80,13 +80,6 @@ def pull(storage: Storage, folder: Path, *, progress: StageProgress | None = Non
         storage: Where the index is published.
         folder: The replica; made where there is none.
         progress: Called with the stage, the bytes done, and those in all.
-
-    Raises:
-        CheckpointError: The publication is of a newer version of the program.
-        DataError: Nothing is published there, what is there is damaged, or the folder is no
-            replica's.
-        DiskError: The disk is full; what was fetched is kept.
-        WorkError: The place cannot be read, or another process pulls into the folder.
     """
     tell = progress or (lambda _stage, _done, _total: None)
     newest = _newest(storage)
@@ -184,11 +177,7 @@ class _Fetcher:
         self._fetched = self._done = 0
 
     def fetch(self) -> int:
-        """Fetch what is not here; gives the bytes that came over the line.
-
-        Raises:
-            NotFoundError: A piece is not there any more.
-        """
+        """Fetch what is not here; gives the bytes that came over the line."""
         self._look_around()
         self._folder.mkdir(mode=0o700, exist_ok=True)
         noted = {"publication": self._digest, "content": self._manifest.as_json()}

@@ -107,9 +107,6 @@ class Archive:
         """Some images in the order in which they were indexed, and how many there are in all.
 
         Work that pauses.
-
-        Raises:
-            DataError: The filter is wrong.
         """
         total, found = 0, list[IndexedImage]()
         for part in self.parts:
@@ -154,12 +151,7 @@ class Archive:
         return all(part.is_unlike(regions) for part in self.parts)
 
     def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:
-        """The images that fit a query best, k of them whenever there are as many.
-
-        Raises:
-            DataError: The filter is wrong.
-            ValueError: ``k``, ``offset`` or ``unique`` is out of range.
-        """
+        """The images that fit a query best, k of them whenever there are as many."""
         return finish(self.search_pausing(query, k, **options))
 
     def search_pausing(
@@ -201,11 +193,6 @@ class Archive:
         An image is given by its regions [N, D], and fits by its lift (see :mod:`.sentences`), in
         an archive of few images by the model's own score; a sentence by its embedding [D], and is
         alike by cosine.
-
-        Raises:
-            DataError: The filter is wrong.
-            NotFoundError: No report was indexed.
-            ValueError: ``k`` or ``offset`` is out of range.
         """
         return finish(self.search_sentences_pausing(k, image=image, text=text, **options))
 
@@ -281,9 +268,6 @@ def open_index(
         folders: A folder that 'cxrtext index' wrote, which need not be writable; or several,
             each once.
         model: The model that made it, or its checkpoint; by default the one noted in the index.
-
-    Raises:
-        CheckpointError: One is no index, is damaged, or another model made it.
     """
     given = [folders] if isinstance(folders, str | Path) else list(folders)
     if len({Path(folder).resolve() for folder in given}) < len(given) or not given:

@@ -84,9 +84,6 @@ def page(
         stream: By falling score.
         offset: Hits to skip; those left out by ``unique`` are not counted.
         unique: One hit a patient, a study, or a picture; the best one is kept.
-
-    Raises:
-        ValueError: ``k``, ``offset`` or ``unique`` is out of range.
     """
     if k < 1 or offset < 0:
         raise ValueError(f"k must be 1 at least and offset 0, got {k} and {offset}")

@@ -164,11 +164,7 @@ def open_part(folder: Path, model: ImageTextModel | str | Path | None, wait_s: f
 def model_of(
     folder: Path, meta: dict[str, str], model: ImageTextModel | str | Path | None
 ) -> ImageTextModel:
-    """The model that made an index, from itself, its checkpoint, or for None the one noted.
-
-    Raises:
-        CheckpointError: It is another one, or cannot be loaded.
-    """
+    """The model that made an index, from itself, its checkpoint, or for None the one noted."""
     if "model" not in meta:
         raise empty_index(folder)
     if not isinstance(model, ImageTextModel):

@@ -157,10 +157,6 @@ class Catalogue:
     Args:
         path: The SQLite file; made when missing and ``write`` is set.
         wait_s: How long to wait where another process commits a change.
-
-    Raises:
-        CheckpointError: The file is missing, damaged, or of another version.
-        WorkError: It cannot be written.
     """
 
     def __init__(self, path: Path, *, write: bool = False, wait_s: float = WAIT_S) -> None:

@@ -43,12 +43,7 @@ def is_replica(folder: Path) -> bool:
 
 
 def current_of(folder: Path) -> Publication | None:
-    """The publication that a replica has turned to; None of a folder that is no replica.
-
-    Raises:
-        CheckpointError: The pointer is damaged.
-        DataError: It is the place that publications are pulled from.
-    """
+    """The publication that a replica has turned to; None of a folder that is no replica."""
     try:
         noted = read_sealed(folder / POINTER)
     except (FileNotFoundError, NotADirectoryError):
@@ -109,11 +104,7 @@ class Held:
 
 
 def hold(folder: Path) -> Held | None:
-    """Hold the publication that a replica has turned to; None of a folder that is no replica.
-
-    Raises:
-        CheckpointError: What the pointer names is not there.
-    """
+    """Hold the publication that a replica has turned to; None of a folder that is no replica."""
     for _ in range(ATTEMPTS):
         found = current_of(folder)
         if found is None:

@@ -36,12 +36,7 @@ LONGEST_ROW = 16 * 2**20  # bytes of one image's features, at most
 
 @contextmanager
 def opened(path: Path, *, write: bool = False, mend: str = CACHE) -> Iterator[sqlite3.Connection]:
-    """A SQLite file; where it is written, no journal and no freed page stays.
-
-    Raises:
-        HeldError: Another process has it open, or writes it.
-        WorkError: It is damaged; ``mend`` is what to do then.
-    """
+    """A SQLite file; where it is written, no journal and no freed page stays."""
     with sqlite_errors(path, WorkError, mend, "then run the command again"):
         base = open_database(path, write=write, wait_s=BUSY_SECONDS, journal="DELETE")
         with closing(base):

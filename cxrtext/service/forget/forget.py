@@ -120,11 +120,6 @@ def forget(
             with the ending ``.key``.
         wait_s: How long to wait for another process that writes an index.
         progress: Called with the stage, what is done, and what there is in all.
-
-    Raises:
-        ConfigError: A key cannot be read.
-        DataError: They are named nowhere, or a folder is none.
-        WorkError: A file cannot be written, or is held by another process; run it again.
     """
     if (patient is None) == (study is None) or not (patient or study):
         raise DataError("name either a patient or a study")

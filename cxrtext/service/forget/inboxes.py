@@ -146,12 +146,7 @@ def count_inbox(path: Path, subject: Subject, ids_of: Ids) -> int:
 
 
 def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
-    """Take them out; who receives or works must be stopped, so that no byte stays in a journal.
-
-    Raises:
-        HeldError: Another process has the inbox open.
-        WorkError: It is damaged.
-    """
+    """Take them out; who receives or works must be stopped, so that no byte stays in a journal."""
     keys = {"objects": "instance", "reports": "report", "entries": "entry", "pictures": "image"}
     with _stopped(path) as base:
         about = _of_inbox(path, base, subject, ids_of)
@@ -198,12 +193,7 @@ def count_peer(path: Path, subject: Subject, ids_of: Ids) -> int:
 
 
 def forget_peer(path: Path, subject: Subject, ids_of: Ids) -> None:
-    """Take them out; all else stays known, so that deletions at the peer are found further on.
-
-    Raises:
-        HeldError: Another process has it open.
-        WorkError: It is damaged.
-    """
+    """Take them out; all else stays known, so that deletions at the peer are found further on."""
     with _stopped(path) as base:
         theirs = _of_peer(base, subject, ids_of)
         for table, key, place in (
