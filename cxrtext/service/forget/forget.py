@@ -8,9 +8,10 @@ import getpass
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ from cxrtext.service.forget.subject import STUDY_COLUMNS, Subject
 from cxrtext.text import study_sentences
 
 Kind = Literal["patient", "study"]
+
+OF_ENCODER = "features of a locked encoder"
 
 LOG = "forgotten.jsonl"
 """The log of what was forgotten, in the first of the folders, unless another is named."""
@@ -336,23 +339,10 @@ class _Work:
                 add("studies of another patient", folder, self._under_others(catalogue), OTHERS)
                 if not entries:
                     add("vectors of deleted images", folder, traces(folder, catalogue))
-        for folder in places.decoded:
-            add("decoded images", folder, caches.learn_squares(folder, subject))
-        for path in places.scores:
-            why = "" if self._pieces.bare or not subject.sentences else STATES
-            entries = len(subject.sentences) if why else caches.count_scores(path, self._pieces)
-            add("sentence scores", path, entries, why)
-        for path in places.facts:
-            add("facts of check-data", path, caches.count_facts(path, subject))
-        for path in places.results:
-            add("results", path, caches.count_results(path, subject))
-        for path in places.inboxes:
-            add("inbox", path, inboxes.count_inbox(path, subject, self._ids))
-        for path in places.peers:
-            add("state of a peer", path, inboxes.count_peer(path, subject, self._ids))
-        for path in places.features:
-            entries, why = self._features(path)
-            add("features of a locked encoder", path, entries, why)
+        for what, path, count, _ in self._entries():
+            add(what, path, count())
+        for what, path, entries, why in self._untold():
+            add(what, path, entries, why)
         for path in self._files():
             add("image", path, 1, "" if places.inside(path) else OUTSIDE)
         for path in self._texts():
@@ -364,15 +354,35 @@ class _Work:
             add("other file", path, 1, why)
         return found
 
-    def _features(self, path: Path) -> tuple[int, str]:
-        """Entries in a file of a locked encoder, and why they cannot be told."""
-        is_image = path.name.startswith("regions-")
-        wanted = self._wanted(path)
-        if wanted:
-            return caches.count_features(path, wanted), ""
-        if is_image and self.subject.digests:
-            return 1, FEATURES
-        return (1, STATES) if not is_image and self.subject.sentences else (0, "")
+    def _entries(self) -> Iterator[tuple[str, Path, Callable[[], int], Callable[[], None]]]:
+        """Files of entries: what each is, what counts theirs, and what takes these out."""
+        places, subject = self._places, self.subject
+        about, known, told = (subject,), (subject, self._ids), (self._pieces,)
+        kinds: tuple[tuple[str, list[Path], Callable[..., int], Callable[..., None], Any], ...] = (
+            ("decoded images", places.decoded, caches.learn_squares, caches.forget_squares, about),
+            ("sentence scores", places.scores, caches.count_scores, caches.forget_scores, told),
+            ("facts of check-data", places.facts, caches.count_facts, caches.forget_facts, about),
+            ("results", places.results, caches.count_results, caches.forget_results, about),
+            ("inbox", places.inboxes, inboxes.count_inbox, inboxes.forget_inbox, known),
+            ("state of a peer", places.peers, inboxes.count_peer, inboxes.forget_peer, known),
+        )
+        for what, paths, count, forget_them, given in kinds:
+            for path in paths:
+                yield what, path, partial(count, path, *given), partial(forget_them, path, *given)
+        for path in places.features:
+            own = (path, self._wanted(path))
+            count, forget_them = caches.count_features, caches.forget_features
+            yield OF_ENCODER, path, partial(count, *own), partial(forget_them, *own)
+
+    def _untold(self) -> Iterator[tuple[str, Path, int, str]]:
+        """Caches of which nobody can tell the entries: how many may be theirs, and why."""
+        said = len(self.subject.sentences)
+        for path in self._places.scores if not self._pieces.bare else ():
+            yield "sentence scores", path, said, STATES
+        for path in self._places.features:
+            is_image = path.name.startswith("regions-")
+            if not self._wanted(path) and (self.subject.digests if is_image else said):
+                yield OF_ENCODER, path, 1, FEATURES if is_image else STATES
 
     def _wanted(self, path: Path) -> frozenset[bytes]:
         if path.name.startswith("regions-"):
@@ -427,28 +437,9 @@ class _Work:
     def remove(self) -> None:
         """Remove them everywhere; what says who they are goes last."""
         places, subject = self._places, self.subject
-        for folder in places.decoded:
-            if caches.learn_squares(folder, subject):
-                caches.forget_squares(folder, subject)
-        for path in places.features:
-            wanted = self._wanted(path)
-            if wanted and caches.count_features(path, wanted):
-                caches.forget_features(path, wanted)
-        for path in places.scores:
-            if caches.count_scores(path, self._pieces):
-                caches.forget_scores(path, self._pieces)
-        for path in places.facts:
-            if caches.count_facts(path, subject):
-                caches.forget_facts(path, subject)
-        for path in places.results:
-            if caches.count_results(path, subject):
-                caches.forget_results(path, subject)
-        for path in places.inboxes:
-            if inboxes.count_inbox(path, subject, self._ids):
-                inboxes.forget_inbox(path, subject, self._ids)
-        for path in places.peers:
-            if inboxes.count_peer(path, subject, self._ids):
-                inboxes.forget_peer(path, subject, self._ids)
+        for _, _, count, forget_them in self._entries():
+            if count():
+                forget_them()
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
             self._remove_from_index(folder)
