@@ -11,7 +11,7 @@ import cxrtext
 from cxrtext.errors import ImageError
 from cxrtext.images.source import quiet, shown
 from cxrtext.pacs.identity import MANUFACTURER, NUMBERS, series_description, uid
-from cxrtext.pacs.results.image import Source, reference, repeat
+from cxrtext.pacs.results.image import SourceImage, reference, repeat
 from cxrtext.text.wording import mentions, wording
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ FINDINGS = {
 """SNOMED CT codes of findings, by the words that name them in a sentence."""
 
 
-def result_uid(source: Source, model: str, sentence: str, kind: str) -> str:
+def result_uid(source: SourceImage, model: str, sentence: str, kind: str) -> str:
     """The SOP instance UID of the result of a sentence, of a kind."""
     return uid(FORMAT, source.fingerprint, model, kind, sentence)
 
@@ -50,7 +50,7 @@ def result_uid(source: Source, model: str, sentence: str, kind: str) -> str:
 class Result:
     """A result that is being built: of which image, of what, and when."""
 
-    source: Source
+    source: SourceImage
     finding: "Finding"
     made: datetime
 
@@ -113,7 +113,7 @@ def silent() -> Iterator[None]:
 
 
 @contextmanager
-def building(source: Source, what: str) -> Iterator[None]:
+def building(source: SourceImage, what: str) -> Iterator[None]:
     """Turn what goes wrong with an object into one line that quotes nothing."""
     try:
         with silent():

@@ -46,7 +46,7 @@ _SEX = ("M", "F", "O")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceImage:
     """A DICOM image that results can be made of.
 
     ``header`` has the elements above as the file has them; ``fingerprint`` stands for the file and
@@ -88,7 +88,7 @@ class Source:
         return self.text("StudyInstanceUID")
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> SourceImage:
     """Read the header of an image."""
     name = shown(path)
     try:
@@ -108,7 +108,7 @@ def read_source(path: Path) -> Source:
     except OSError as error:
         raise ImageError(f"{name}: cannot be opened ({error.strerror}); check the path") from None
     digest = hashlib.sha256(f"{sha256(path)}\0{said}".encode("utf-8", "surrogatepass"))
-    return Source(path, header, placement, digest.hexdigest(), ids)
+    return SourceImage(path, header, placement, digest.hexdigest(), ids)
 
 
 def _check(header: "Dataset") -> None:
@@ -126,7 +126,7 @@ def _check(header: "Dataset") -> None:
         raise ImageError("its size is not known; export the file again")
 
 
-def reference(source: Source) -> "Dataset":
+def reference(source: SourceImage) -> "Dataset":
     """The header as highdicom takes it: complete, and without values that it refuses.
 
     What a result repeats of patient and study is put in afterwards, see :func:`repeat`.
@@ -161,7 +161,7 @@ def _is_name(value: object) -> bool:
     return isinstance(value, PersonName)
 
 
-def repeat(source: Source, result: "Dataset") -> None:
+def repeat(source: SourceImage, result: "Dataset") -> None:
     """Put the patient and the study of an image into a result; text is written as UTF-8."""
     result.SpecificCharacterSet = "ISO_IR 192"
     for keyword in dict.fromkeys((*PATIENT, *STUDY)):

@@ -17,7 +17,7 @@ from cxrtext.pacs.results.building import Result, result_uid
 from cxrtext.pacs.results.capture import build_capture
 from cxrtext.pacs.results.finding import Finding, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.image import Source, read_source
+from cxrtext.pacs.results.image import SourceImage, read_source
 from cxrtext.pacs.results.regions import build_presentation, build_segmentation
 from cxrtext.pacs.results.report import build_report
 from cxrtext.service import Service
@@ -98,7 +98,7 @@ def _build(kind: Kind, result: Result, pixels: Floats) -> "Dataset | None":
     return build_segmentation(result) if kind == "seg" else build_presentation(result)
 
 
-def _facts(source: Source, finding: Finding, ids: Ids) -> dict[str, str | float | None]:
+def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str | float | None]:
     return {
         "source": source.instance,
         "study_id": ids.of("study", source.ids.study),

@@ -7,7 +7,7 @@ from typing import Literal
 
 from cxrtext.errors import ConfigError
 from cxrtext.pacs.retrieval.pull_state import State
-from cxrtext.pacs.state_file import StateFile
+from cxrtext.pacs.retrieval.state_file import StateFile
 
 VERSION = 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from cxrtext.errors import ConfigError
-from cxrtext.pacs.state_file import StateFile
+from cxrtext.pacs.retrieval.state_file import StateFile
 
 FILE = "pull.sqlite"
 VERSION = 2
