@@ -39,12 +39,12 @@ def varint(number: int) -> bytes:
 def test_one_text_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], Iterable[object]]
 ) -> None:
-    monkeypatch.setattr(parquet_tables, "TEXT_BYTES", 16 << 20)
-    path, count = tmp_path / "r.parquet", 300
+    monkeypatch.setattr(parquet_tables, "TEXT_BYTES", 4 << 20)
+    path, count = tmp_path / "r.parquet", 75
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), ["a " * 100_000])
     ids = [str(row) for row in range(count)]
     pq.write_table(pa.table({"study_id": ids, "report": texts}), path)
-    with pytest.raises(DataError, match=r"r\.parquet: .* more than 100 times its size plus 16 M"):
+    with pytest.raises(DataError, match=r"r\.parquet: .* more than 100 times its size plus 4 M"):
         list(read(path))
 
 

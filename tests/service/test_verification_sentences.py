@@ -1,5 +1,6 @@
 import csv
 import os
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -123,11 +124,12 @@ _MARKS = {ord(c): None for c in "[<>]"}
 
 @pytest.mark.data
 @pytest.mark.skipif("CXRTEXT_TEST_DATA" not in os.environ, reason="CXRTEXT_TEST_DATA is not set")
-def test_places_are_exact_in_real_reports() -> None:
+@pytest.mark.parametrize("one_in", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_places_are_exact_in_real_reports(one_in: int) -> None:
     folder = Path(os.environ["CXRTEXT_TEST_DATA"])
     checked = 0
     with (folder / "reports/reports.csv").open(newline="", encoding="utf-8") as handle:
-        for row in csv.DictReader(handle):
+        for row in islice(csv.DictReader(handle), 0, None, one_in):
             report = (
                 f"INDICATION: {row['indication']}\r\n\r\nFINDINGS: {row['findings']}\r\n\r\n"
                 f"IMPRESSION:\r\n1. {row['impression']}"
@@ -141,4 +143,4 @@ def test_places_are_exact_in_real_reports() -> None:
                 checked += 1
                 text = _letters(normalize(report[one.start : one.end]))
                 assert text == _letters(one.sentence), row["study_id"]
-    assert checked > 10_000
+    assert checked > 10_000 / one_in

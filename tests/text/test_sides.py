@@ -104,10 +104,12 @@ def test_readers_agree_on_the_sentences_of_phantoms() -> None:
 
 @pytest.mark.data
 @pytest.mark.skipif(not DATA, reason="CXRTEXT_TEST_DATA is not set")
-def test_readers_agree_on_sentences_of_radiologists() -> None:
+@pytest.mark.parametrize("one_in", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_readers_agree_on_sentences_of_radiologists(one_in: int) -> None:
     assert DATA is not None
     with (Path(DATA) / "reports" / "reports.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))[::one_in]
     parts = ("findings", "impression")
     studies = (Study(row["study_id"], "", {name: row[name] for name in parts}) for row in rows)
-    assert _agree(one.sentence for study in studies for one in study_sentences(study)) > 1000
+    said = (one.sentence for study in studies for one in study_sentences(study))
+    assert _agree(said) > 1000 / one_in
