@@ -31,6 +31,8 @@ from cxrtext.training.loop.optimization import TrainingArguments, set_training
 from cxrtext.training.loop.resume import load_newest_state
 from cxrtext.training.losses.objective import Objective, build_objective
 from cxrtext.training.step import backward, build_learner
+from tests.grids import grid
+from tests.training.test_training_step import examples as plain_examples
 
 NAMES = tuple(OBJECTIVES)
 
@@ -66,23 +68,18 @@ def objective_of(name: str, symmetric: bool) -> Objective:
     )
 
 
-def examples(objective: Objective, count: int = 8) -> Examples:
+def examples(objective: Objective) -> Examples:
     """With sentences of different lengths, and all that an objective may ask for."""
-    generator = np.random.default_rng(0)
-    vectors = F.normalize(torch.randn(2 * count, 6, generator=torch.Generator().manual_seed(1)))
-    metadata = np.arange(count, dtype=np.float32)[:, None] % 3
-    return Examples(
-        pixels=generator.integers(0, 255, (count, 72, 72)).astype(np.uint8),
-        rows=np.arange(count),
-        sentences=[np.asarray([2 * i, 2 * i + 1]) for i in range(count)],
-        tokens=[[2, 10 + i % 13, 5 + i, 3][: 3 + i % 2] for i in range(2 * count)],
-        eta=np.full(2 * count, 0.1, dtype=np.float32),
-        pad_id=0,
+    generator, plain = np.random.default_rng(0), plain_examples()
+    count, said = len(plain), len(plain.tokens)
+    vectors = F.normalize(torch.randn(said, 6, generator=torch.Generator().manual_seed(1)))
+    return replace(
+        plain,
         labels=generator.random((count, 5)) < 0.3,
         vectors=vectors.half().numpy(),
-        vector_of=np.arange(2 * count),
+        vector_of=np.arange(said),
         entailed=lambda sentences, rows: generator.random((len(sentences), len(rows))) < 0.3,
-        metadata=metadata,
+        metadata=np.arange(count, dtype=np.float32)[:, None] % 3,
         relate=objective.relate,
     )
 
@@ -104,8 +101,7 @@ def reads_before_backward(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[s
         yield found
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-@pytest.mark.parametrize("name", NAMES)
+@grid(1, name=NAMES, accumulate=[1, 2])
 def test_no_step_waits_for_the_device_before_its_backward_pass(
     options: list[str], name: str, accumulate: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
