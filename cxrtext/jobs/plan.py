@@ -15,7 +15,7 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files import sealed, sha256
-from cxrtext.files.digests import SEAL, seal_of, sums_of
+from cxrtext.files.digests import SEAL, seal_of
 from cxrtext.files.storage import Storage, is_remote
 
 NAME = "job.json"
@@ -153,12 +153,6 @@ def begin(
     return read_plan(storage, kind)
 
 
-def digest_of_folder(folder: Path) -> str:
-    """A digest of what a folder of a model holds."""
-    sums = json.dumps(sums_of(folder), sort_keys=True)
-    return hashlib.sha256(sums.encode()).hexdigest()
-
-
 def digest_of_table(path: Path) -> str:
     """The SHA-256 of a table (DataError where it cannot be read)."""
     try:
@@ -166,8 +160,3 @@ def digest_of_table(path: Path) -> str:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise DataError(f"{path}: cannot be read ({reason}); check the path") from None
-
-
-def slices(rows: int, size: int) -> list[tuple[int, int]]:
-    """Begin and end of each shard of a table of so many rows."""
-    return [(start, min(start + size, rows)) for start in range(0, rows, size)]
