@@ -148,6 +148,13 @@ def test_add_and_replace_and_move(
     cxrtext("index", "move", archive, tmp_path, "--from", folder, code=2)
 
 
+def test_an_index_to_receive_into(cxrtext: Command, checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    done = cxrtext("index", "build", "--model", checkpoint, "--out", out)
+    assert f"{out}: an index without images; 'cxrtext listen INBOX --index {out}'" in done.stdout
+    assert "0 images" in cxrtext("index", "check", out).stdout
+
+
 def test_a_whole_index_is_labelled(cxrtext: Command, archive: Path, tmp_path: Path) -> None:
     prompts, out = tmp_path / "prompts.yaml", tmp_path / "labels.csv"
     prompts.write_text(

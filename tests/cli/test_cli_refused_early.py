@@ -280,6 +280,7 @@ SAYS = {
     "index MANIFEST": "'cxrtext index build MANIFEST --model DIR --out DIR'",
     "index INDEX": "is no command of 'cxrtext index'",
     "index build MANIFEST --out new": "with --model DIR",
+    "index build --out INDEX": "give the manifest of the images, or --model DIR",
     "index delete INDEX": "give a file of them with --from",
     "index check EMPTY": "not an index",
     "index compact EMPTY": "not an index",

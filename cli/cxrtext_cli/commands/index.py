@@ -119,6 +119,10 @@ def build(
     A run that was stopped resumes. Without a manifest an index without images is made: for what is
     received (listen, follow) or uploaded.
     """
+    if manifest is None and model is None:
+        raise InputError(
+            "give the manifest of the images, or --model DIR for an index without images"
+        )
     model = model or _noted(out)
     from cxrtext.index import build_index, make_index
 
@@ -127,7 +131,11 @@ def build(
         summary = make_index(
             model, out, prompts=asked, storage=storage.value, device=pick_device(device)
         )
-        _show(out, summary, as_json)
+        if as_json:
+            print_json(summary.as_dict())
+        else:
+            said = f"'cxrtext listen INBOX --index {out}' fills it"
+            typer.echo(f"{out}: an index without images; {said}")
         return
     with progress("indexing", "images") as update:
         summary = build_index(
