@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
-from cxrtext.experiments.comparison import interval_text
 from cxrtext.experiments.papers.table1 import LIVE
+from cxrtext.experiments.table import interval_text
 from cxrtext.page import EMPTY, Block, Bullets, Figure, Section, Table, Text
 
 Measures = Sequence[Mapping[str, Any]]

@@ -12,7 +12,6 @@ from typing import Any
 
 from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS
-from cxrtext.experiments.comparison import UNKNOWN, Trainings, compare_rows, interval_text
 from cxrtext.experiments.papers.table1 import (
     ALL_MEASURES,
     BASELINE,
@@ -22,6 +21,7 @@ from cxrtext.experiments.papers.table1 import (
     PROPOSED,
     TABLE1,
 )
+from cxrtext.experiments.table import UNKNOWN, Trainings, compare_rows, interval_text
 
 HOLDS, REVERSED, UNSHOWN = "holds", "is reversed", "is not shown"
 _TITLES = {row.name: row.title for row in TABLE1}

@@ -10,7 +10,6 @@ from cxrtext.config import first_difference, load_config, write_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
-from cxrtext.experiments.comparison import order_of
 from cxrtext.experiments.experiment import (
     ExperimentListener,
     ExperimentOptions,
@@ -44,7 +43,7 @@ from cxrtext.experiments.preparation import (
 )
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
-from cxrtext.experiments.table import group_of, trainings_of
+from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import write_sealed
 from cxrtext.page import Block, Bullets, Text
 

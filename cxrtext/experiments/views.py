@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError
-from cxrtext.experiments.comparison import order_of
 from cxrtext.experiments.data.images import read_set
 from cxrtext.experiments.data.sets import fingerprint, prepare_sets, require_data
 from cxrtext.experiments.experiment import (
@@ -24,7 +23,7 @@ from cxrtext.experiments.figures import draw_figures
 from cxrtext.experiments.measures import JOB
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
-from cxrtext.experiments.table import group_of, trainings_of
+from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import write_sealed
 from cxrtext.page import Block, Text
 

@@ -8,11 +8,11 @@ import pytest
 
 from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.intervals.comparison import estimate_of
-from cxrtext.experiments.comparison import Trainings, interval_text, order_of
-from cxrtext.experiments.comparison import compare_rows as compare
 from cxrtext.experiments.experiment import Measure, Trial, claims_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds
 from cxrtext.experiments.papers.table1 import MEASURES
+from cxrtext.experiments.table import Trainings, interval_text, order_of
+from cxrtext.experiments.table import compare_rows as compare
 
 SWING = np.array([0.0, -0.1, 0.1])
 """What all rows have in common from one resample to the next."""

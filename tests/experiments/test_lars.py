@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cxrtext.experiments.simclr.optimizers import Lars
+from cxrtext.experiments.simclr.train import Lars
 
 
 def plain_steps(

@@ -18,7 +18,6 @@ from cxrtext.config import (
 )
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.simclr.encoders import SMALL_ENCODERS
-from cxrtext.experiments.simclr.optimizers import OPTIMIZERS
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training.loop.device import DTYPES
 from cxrtext.training.losses.metadata import Kind
@@ -31,6 +30,7 @@ NAMES = (*BY_ANCHOR, "supervised", "alignment-uniformity", *BY_VIEW, *BY_KERNEL)
 """Names of :class:`~cxrtext.config.ObjectiveSection` that need no text."""
 GROUPED = ("dcl-eta", "dcl-eta-true", "positive-debiased")
 """Objectives that can take several positives into their estimate."""
+OPTIMIZERS = ("adam", "adamw", "lars")
 FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
 
@@ -148,7 +148,7 @@ def _check_numbers(settings: ViewSettings) -> None:
 def _check_choices(settings: ViewSettings) -> None:
     for name, choices in (
         ("aggregate", ("loss", "group")),
-        ("optimizer", tuple(OPTIMIZERS)),
+        ("optimizer", OPTIMIZERS),
         ("schedule", ("constant", "cosine")),
         ("precision", ("float32", *DTYPES)),
         ("encoder", SMALL_ENCODERS),
