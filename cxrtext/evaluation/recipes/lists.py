@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -114,21 +113,16 @@ def _read(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
     return _json(path, one) if path.suffix == ".json" else _table(path, one)
 
 
-def _take(items: Sequence[str], share: float, seed: int) -> tuple[list[str], list[str]]:
-    """What scikit-learn's ``train_test_split`` gives: the rest, and a share drawn at random."""
-    count = ceil(len(items) * share)
-    order = np.random.RandomState(seed).permutation(len(items))  # its own stream, fixed by NumPy
-    return [items[i] for i in order[count:]], [items[i] for i in order[:count]]
-
-
 def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
     """15 % measured and 15 % that choose thresholds, of all images sorted by name.
 
     Source: GLoRIA's ``preprocess_datasets.py`` (and MGCA's), whose ``train_test_split`` has
     ``random_state=0`` twice.
     """
-    _, held = _take(sorted(names), 0.3, 0)
-    test, val = _take(held, 0.5, 0)
+    from sklearn.model_selection import train_test_split
+
+    _, held = train_test_split(sorted(names), test_size=0.3, random_state=0)
+    test, val = train_test_split(held, test_size=0.5, random_state=0)
     return frozenset(test), frozenset(val)
 
 

@@ -21,6 +21,8 @@ from cxrtext.experiments.measures import Measures
 Solver = Literal["adam", "lbfgs"]
 RIDGE = 1e-2
 """Of the probes of yes-or-no findings; the same for every row."""
+RIDGE_OF_NUMBERS = 1e-4
+"""Of regressions: mean squared error + ridge · ‖W‖² over standardized features."""
 SOME_LABELS = (0.01, 0.1)
 
 
@@ -160,34 +162,6 @@ def _by_adam(
     return weights[:-1], weights[-1]
 
 
-def fit_numbers(features: Tensor, targets: Tensor, *, ridge: float = 1e-4) -> LinearMap:
-    """Fit a ridge regression of a few numbers [n, K], in closed form and float64.
-
-    It minimizes mean squared error + ridge · ‖W‖² over standardized features; the map returned
-    takes them as they are.  The bias is not penalized.  A ridge above 0 is wanted where features
-    depend on each other.
-    """
-    if features.ndim != 2 or targets.ndim != 2 or len(features) != len(targets) or not len(targets):
-        raise ValueError(
-            f"features must be [n, D] and targets [n, K], got {tuple(features.shape)} and "
-            f"{tuple(targets.shape)}"
-        )
-    if not (bool(torch.isfinite(features).all()) and bool(torch.isfinite(targets).all())):
-        raise ValueError("features and targets must be finite")
-    if not 0 <= ridge < math.inf:
-        raise ValueError(f"ridge must be at least 0 and finite, not {ridge}")
-    center, scale = _standard(features, torch.float64)
-    design = (features.double() - center) * scale
-    wanted = targets.double().to(design.device)
-    bias = wanted.mean(dim=0)
-    # A feature that is the same everywhere has a column of zeros, and so a weight of 0.
-    gram = design.T @ design / len(design)
-    gram.diagonal().add_(ridge).add_((scale == 0).double())
-    weights = torch.linalg.solve(gram, design.T @ (wanted - bias) / len(design))
-    weights = weights * scale[:, None]
-    return LinearMap(weights, bias - center @ weights)
-
-
 @dataclass(frozen=True, slots=True)
 class Features:
     """Frozen features of a set, [n, D] and [m, D], and the resamples of its test images, [R, m].
@@ -287,10 +261,16 @@ def _labels(f: Features) -> Measures:
 
 
 def _digit_color(f: Features) -> Measures:
+    """Accuracy of the digit, and the error of a ridge regression of its background's color."""
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     found = _class_probe("lbfgs")(f)
     colors = {part: getattr(f.held, part).targets["color"] for part in ("train", "test")}
-    probe = fit_numbers(f.train, _tensor(colors["train"]).to(f.train.device))
-    guess = probe(f.test).cpu().numpy()
+    design, seen = (x.double().cpu().numpy() for x in (f.train, f.test))
+    probe = make_pipeline(StandardScaler(), Ridge(alpha=RIDGE_OF_NUMBERS * len(design)))
+    guess = probe.fit(design, colors["train"]).predict(seen)
     found["color MSE"] = f.share(((guess - colors["test"]) ** 2).mean(axis=1))
     return found
 
