@@ -348,7 +348,7 @@ def test_results_are_sent_once_and_taken_back(
     uids = [o.ReferencedSOPInstanceUID for series in named for o in series.ReferencedSOPSequence]
     assert sorted(uids) == sorted(one.instance for one in made)
     assert note.ContentSequence is not None
-    assert note.ConceptNameCodeSequence[0].CodeMeaning == "LeftOut for Quality Reasons"
+    assert note.ConceptNameCodeSequence[0].CodeMeaning == "Rejected for Quality Reasons"
     assert all(one.revoked for one in folder.all() if one.kind != "reject")
     assert "CANARY" not in caplog.text
 

@@ -42,8 +42,7 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
     assert made.returncode == 0, made.stderr
     assert "2 new, 0 there before" in made.stdout
     assert "archive: 2 sent, 0 there before" in made.stdout
-    again = cxrtext("results", image, picture, "--model", checkpoint, *asked, "--json")
-    assert again.returncode == 1
+    again = cxrtext("results", image, picture, "--model", checkpoint, *asked, "--json", code=1)
     assert json.loads(again.stdout)["new"] == 0
     assert f"{picture}: is no DICOM file; results join the study" in again.stderr
     assert "archive: 0 sent, 2 there before" in (
