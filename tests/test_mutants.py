@@ -487,7 +487,7 @@ MUTANTS = (
     ),
     Mutant(
         "window not about the piece",
-        "language/scoring/masked_copies.py",
+        "language/scoring/network.py",
         "(place - width // 2).clamp(0, length - width)",
         "place.clamp(0, length - width)",
         ("language/test_masked_copies.py",),
