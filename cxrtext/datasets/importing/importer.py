@@ -23,14 +23,14 @@ from cxrtext.datasets.importing.folder import (
 )
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
-from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, Tell, present
-from cxrtext.datasets.importing.looking import look_at
+from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, present
 from cxrtext.datasets.importing.reading import (
     AGE_TOP,
     NO_VIEW,
     FoundImage,
     ImportOptions,
     Reading,
+    Tell,
     columns_kept,
 )
 from cxrtext.datasets.importing.resolving import (
@@ -41,6 +41,7 @@ from cxrtext.datasets.importing.resolving import (
     Seen,
     Waiting,
     find_equal,
+    look_at,
 )
 from cxrtext.datasets.importing.splits import Splits
 from cxrtext.datasets.importing.versions import ReportVersion

@@ -4,7 +4,7 @@ import pickle
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,7 @@ from typing import IO, NamedTuple, cast
 
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOutList
-from cxrtext.datasets.importing.reading import FoundImage, LabelRow
+from cxrtext.datasets.importing.reading import FoundImage, LabelRow, Tell
 from cxrtext.datasets.importing.resolving import Merged
 from cxrtext.datasets.importing.versions import (
     UNDECIDED,
@@ -107,10 +107,6 @@ class Studies:
 
 def _number(issuer: str, accession: str) -> int:
     return digest(f"{issuer}\0{accession}".casefold())
-
-
-Tell = Callable[[str, int, int], None]
-"""Called with a stage of the work, how much of it is done, and how much there is."""
 
 
 OTHER_LABELS = "its study has other labels before, which count"
