@@ -46,7 +46,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _taking_files() -> frozenset[str]:
-    """The addresses that take files."""
     return frozenset(
         route.path
         for routes in ROUTES

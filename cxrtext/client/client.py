@@ -278,8 +278,6 @@ class Client:
         response = self._transport.send("DELETE", "/v1/images", params=params)
         return Deleted.model_validate_json(response.content).deleted
 
-    # --- text ---
-
     # --- inside ---
 
     def _get(self, kind: type[T], path: str, **params: Any) -> T:
@@ -353,7 +351,6 @@ def given(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _address(image_id: str) -> str:
-    """The address of an indexed image on its server."""
     return f"/v1/images/{quote(image_id)}"
 
 

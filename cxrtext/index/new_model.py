@@ -228,7 +228,6 @@ def _embed(
 
 
 def _note_losses(path: Path, lost: Losses) -> None:
-    """List the images that cannot be read; no file where there are none."""
     if not lost:
         path.unlink(missing_ok=True)
         return
@@ -287,7 +286,6 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _lose_missing(database: Connection, new: Catalogue) -> None:
-    """Delete the images that could not be embedded anew."""
     there = set(new.known_images())
     rows = database.execute("SELECT image, number FROM images").fetchall()
     delete_images(database, "image", [name for name, number in rows if str(number) not in there])

@@ -165,7 +165,6 @@ class _Asked:
 
 
 async def _ask(session: Session, form: SearchForm) -> _Asked:
-    """What a search wants to know before it begins."""
     if form.queries or form.without:
         await session.ensure_embedded([*form.queries, *form.without])
     embedded = None if form.image is None else await form.image.embedded()
@@ -251,7 +250,6 @@ async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: An
 async def _warning(
     session: Session, form: SearchForm, asked: _Asked, hits: Sequence[object]
 ) -> str | None:
-    """Why to distrust what was found, and why nothing was."""
     held = None
     if form.where is not None and not hits:
         held = await session.read(session.service.archive.why_nothing, form.where)

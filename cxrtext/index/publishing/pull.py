@@ -311,7 +311,6 @@ def _remove_others(home: Path, digest: str) -> int:
 
 
 def _remove(folder: Path) -> bool:
-    """Remove a publication, unless somebody holds it."""
     try:
         with (folder / IN_USE).open("rb") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

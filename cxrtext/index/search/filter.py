@@ -289,7 +289,6 @@ class _Parser:
                 self.named.setdefault(name, []).extend(values)
 
     def _test(self, column: str, textual: bool) -> Tree:
-        """What is asked of a column."""
         if self.took("is", "not", "null"):
             return Test(column, "IS NOT NULL")
         if self.took("is", "null"):
@@ -327,7 +326,6 @@ class _Parser:
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
     def _column(self, token: Token) -> str:
-        """The column that is meant."""
         known = [*TEXT_COLUMNS, *NUMBER_COLUMNS, *(self.slots or ())]
         name = token.text if token.text in known else _alike(token.text, known)
         if name is None and self.slots is None:

@@ -74,7 +74,6 @@ def exact_order(
 
 
 def _push(best: list[tuple[float, int, Iterator[Scored]]], block: Iterator[Scored]) -> None:
-    """Add the best that is left of a block to a heap."""
     for score, place in block:
         heapq.heappush(best, (-score, place, block))
         return

@@ -103,7 +103,6 @@ def _passing(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausing[Nu
 
 
 def _without(places: Numbers, others: Numbers, snapshot: Snapshot) -> Numbers:
-    """Places less some others."""
     stays = np.ones(len(snapshot.numbers), dtype=bool)
     stays[others] = False
     return places[stays[places]]
@@ -268,7 +267,6 @@ def _compare(sign: str, text: str, values: Sequence[str]) -> bool:
 
 
 def _ask_texts(truth: Truth, sign: str, known: Texts, values: Sequence[str]) -> None:
-    """Note what a test says of texts in rising order."""
     truth[:] = FALSE
     for value in values:
         first, last = bisect_left(known, value), bisect_right(known, value)

@@ -272,7 +272,6 @@ class Catalogue:
         return {number: value for number, value in rows if isinstance(value, float)}
 
     def _each(self, query: str, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query for some numbers."""
         for start in range(0, len(numbers), NUMBERS_AT_ONCE):
             part = list(numbers[start : start + NUMBERS_AT_ONCE])
             where = f" WHERE number IN ({','.join('?' * len(part))})"
@@ -341,7 +340,6 @@ def catalogue_errors(path: Path) -> AbstractContextManager[None]:
 
 
 def _version_of(database: sqlite3.Connection) -> int | None:
-    """The version of a catalogue; None where there is nothing yet."""
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
         return None
     found = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()

@@ -250,7 +250,6 @@ class _Gathered:
 def _gather(
     database: sqlite3.Connection, cells: dict[str, str], places: int
 ) -> Iterator[tuple[str, Column]]:
-    """Columns of a catalogue, by name."""
     rows = database.execute(
         f"SELECT place, {', '.join(cells.values())} FROM images "  # noqa: S608
         "LEFT JOIN attributes USING (number)"
@@ -265,7 +264,6 @@ def _gather(
 
 
 def _written(database: sqlite3.Connection, numbers: Sequence[float]) -> list[str]:
-    """Numbers as SQLite makes texts of them."""
     return [database.execute("SELECT CAST(? AS TEXT)", (n,)).fetchone()[0] for n in numbers]
 
 

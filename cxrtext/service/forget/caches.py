@@ -173,7 +173,6 @@ RESULTS = frozenset({"results", "sent", "answered"})
 
 
 def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str, str]]:
-    """UID, file and source of the results of somebody."""
     rows = base.execute("SELECT instance, file, source, study_id, patient_id, study FROM results")
     return sorted(
         (instance, file, source)

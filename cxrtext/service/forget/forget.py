@@ -257,7 +257,6 @@ class _Work:
         self._pieces = caches.pieces_of(models, sorted(subject.sentences))
 
     def _listed(self) -> set[Path]:
-        """The image files that manifests list."""
         return {
             (path.parent / str(row["image"])).resolve()
             for path in self._places.tables

@@ -131,7 +131,6 @@ def _is_theirs(study: str, instance: str, subject: Subject, ids_of: Ids) -> bool
 
 
 def _bad(path: Path, base: sqlite3.Connection, subject: Subject) -> Iterator[Path]:
-    """Messages that were refused and name them."""
     names = _numbers(base, {*subject.patients, *subject.studies}) | _bare(subject)
     for message in sorted((path.parent / _BAD).glob("*")):
         if message.is_file() and _names(message.read_bytes(), names):
