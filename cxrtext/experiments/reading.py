@@ -25,7 +25,7 @@ from cxrtext.experiments.table import UNKNOWN, Trainings, compare_rows, interval
 
 HOLDS, REVERSED, UNSHOWN = "holds", "is reversed", "is not shown"
 _TITLES = {row.name: row.title for row in TABLE1}
-Found = Mapping[str, Mapping[str, Any]]
+ByMeasure = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ CLAIMS = (
 """What the paper concludes from its table 1 (SSD section 3.2 and 4)."""
 
 
-def verdict_of(found: Mapping[str, Any]) -> str:
+def agreed_verdict(found: Mapping[str, Any]) -> str:
     """A comparison by a measure: "better", "worse", or "not distinguishable".
 
     Better and worse only where every training agrees.
@@ -70,9 +70,9 @@ def verdict_of(found: Mapping[str, Any]) -> str:
     return verdict
 
 
-def judge(claimed: Claimed, found: Found) -> str:
+def judge(claimed: Claimed, found: ByMeasure) -> str:
     """Whether a claim holds by the comparison of its rows."""
-    verdicts = [verdict_of(found[name]) for name in claimed.measures if name in found]
+    verdicts = [agreed_verdict(found[name]) for name in claimed.measures if name in found]
     if not verdicts:
         return UNKNOWN
     if not claimed.better:
@@ -82,7 +82,7 @@ def judge(claimed: Claimed, found: Found) -> str:
     return REVERSED if WORSE in verdicts and BETTER not in verdicts else UNSHOWN
 
 
-def _figures(found: Found, names: tuple[str, ...]) -> str:
+def _figures(found: ByMeasure, names: tuple[str, ...]) -> str:
     parts = [
         f"{name} {interval_text(found[name], ALL_MEASURES[name].digits, '+')}"
         for name in names
@@ -91,11 +91,11 @@ def _figures(found: Found, names: tuple[str, ...]) -> str:
     return ", ".join(parts)
 
 
-def _why(found: Found, ceiling: Found, names: tuple[str, ...]) -> str:
+def _why(found: ByMeasure, ceiling: ByMeasure, names: tuple[str, ...]) -> str:
     """What the removal of the false negatives themselves says of a gain that is not there."""
     if not any(name in ceiling for name in names):
         return ""
-    won = any(verdict_of(ceiling[name]) == BETTER for name in names if name in ceiling)
+    won = any(agreed_verdict(ceiling[name]) == BETTER for name in names if name in ceiling)
     first = "there is something to win" if won else "there is nothing to win"
     text = (
         f"By these measures {first}: with every true false negative removed the difference is "
@@ -111,15 +111,15 @@ def _why(found: Found, ceiling: Found, names: tuple[str, ...]) -> str:
     return text
 
 
-def reached(found: Found, ceiling: Found, name: str = TRUTH) -> float | None:
+def reached(found: ByMeasure, ceiling: ByMeasure, name: str = TRUTH) -> float | None:
     """The share of the ceiling's gain that a row has; None where the ceiling clearly has none."""
-    if name not in found or name not in ceiling or verdict_of(ceiling[name]) != BETTER:
+    if name not in found or name not in ceiling or agreed_verdict(ceiling[name]) != BETTER:
         return None
     return float(found[name]["value"] / ceiling[name]["value"])
 
 
-def _ours(found: Found, ceiling: Found) -> dict[str, Any]:
-    verdicts = {name: verdict_of(one) for name, one in found.items()}
+def _ours(found: ByMeasure, ceiling: ByMeasure) -> dict[str, Any]:
+    verdicts = {name: agreed_verdict(one) for name, one in found.items()}
     wins = tuple(name for name, verdict in verdicts.items() if verdict == BETTER)
     loses = tuple(name for name, verdict in verdicts.items() if verdict == WORSE)
     parts = [f"wins {_figures(found, wins)}" if wins else "wins nothing clearly"]
@@ -150,7 +150,7 @@ def read_claims(
     for column in columns:
         prefix = f"{LIVE}-" if column == LIVE else ""
 
-        def compared(row: str, other: str, prefix: str = prefix) -> Found:
+        def compared(row: str, other: str, prefix: str = prefix) -> ByMeasure:
             given = rows.get(prefix + row), rows.get(prefix + other)
             return compare_rows(*given, ALL_MEASURES.values())
 

@@ -30,7 +30,7 @@ from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.images.source import ImageMemoryError, shown
 
 AHEAD = 4  # images hashed and decoded before they are asked for, for each process
-Found = tuple[ReadImage, int] | ImageError
+Stored = tuple[ReadImage, int] | ImageError
 """A square and the slot where it is kept, or why there is none."""
 
 Attempt = tuple[ReadImage | ImageError, bool]
@@ -196,7 +196,7 @@ class _File:
     stamp: Stamp | None
     digest: bytes | None  # None where it could not be read, or changed meanwhile
     hashing: Future[bytes | None] | None = None
-    found: Found | None = None
+    found: Stored | None = None
     decoding: Future[Attempt] | None = None
 
     def changed(self) -> bool:
@@ -250,7 +250,7 @@ class _Visit:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def images(self, paths: Sequence[Path]) -> Iterator[Found]:
+    def images(self, paths: Sequence[Path]) -> Iterator[Stored]:
         """Give for each path, in order, its square and slot, or why there is none."""
         with disk_errors(self._folder):
             hashed = map(self._hashed, _later(map(self._begin, paths), self._ahead))
@@ -292,7 +292,7 @@ class _Visit:
             file.decoding = self._threads.submit(self._decode, file.path)
         return file
 
-    def _find(self, file: _File) -> Found | None:
+    def _find(self, file: _File) -> Stored | None:
         found = self.store.find(file.digest) if file.digest is not None else None
         return ImageError(f"{shown(file.path)}: {found}") if isinstance(found, str) else found
 
@@ -301,7 +301,7 @@ class _Visit:
         (image,) = self._pool.map([path], square=self._preprocessing)
         return image, isinstance(image, ImageMemoryError) or self._pool.lost.total() > lost
 
-    def _finish(self, file: _File) -> Found:
+    def _finish(self, file: _File) -> Stored:
         # Of an equal file that was decoded meanwhile the result is kept unless it may yet change.
         found = file.found or (None if file.decoding else self._find(file))
         if found is not None:

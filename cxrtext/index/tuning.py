@@ -43,14 +43,14 @@ SMALL = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ExactAnswers:
     """Exact results of queries."""
 
     best: list[set[int]]  # places of the best images of each query
     reranked: float  # mean share of the images that were scored to prove it
 
 
-def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) -> Measured:
+def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) -> ExactAnswers:
     """The ten best images of sentence embeddings [Q, D], by the exact search.
 
     Of a large archive only as many queries are asked as :data:`MEASURE_SECONDS` allow, and
@@ -67,11 +67,11 @@ def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) ->
         order = exact_order(snapshot, model, Query(texts=text[None]), places, effort)
         best.append({place for _, (_, place) in zip(range(RECALL_AT), order, strict=False)})
         scored += effort.scored / max(1, len(places))
-    return Measured(best, scored / max(1, len(best)))
+    return ExactAnswers(best, scored / max(1, len(best)))
 
 
 def recall_of(
-    snapshot: Snapshot, structure: Structure, queries: Tensor, measured: Measured
+    snapshot: Snapshot, structure: Structure, queries: Tensor, measured: ExactAnswers
 ) -> float:
     """Share of the exact best images of queries that are among a structure's candidates."""
     live = snapshot.numbers[: structure.places] >= 0

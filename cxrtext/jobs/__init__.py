@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         decode_job,
         finish_decode,
     )
-    from cxrtext.jobs.driver import Part, Running
+    from cxrtext.jobs.driver import EveryNth, Running
     from cxrtext.jobs.embed import EmbedOptions, FinishedEmbedding, embed_job, finish_embed
     from cxrtext.jobs.encode.begin import EncodeOptions
     from cxrtext.jobs.encode.job import Encoded, encode_images
@@ -28,10 +28,10 @@ __all__ = [
     "EmbedOptions",
     "EncodeOptions",
     "Encoded",
+    "EveryNth",
     "FinishedDecoding",
     "FinishedEmbedding",
     "JobStatus",
-    "Part",
     "Running",
     "ScoreOptions",
     "decode_job",

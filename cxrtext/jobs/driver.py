@@ -2,7 +2,7 @@
 
 Nothing is kept here that is needed later: a driver that is killed is started again and finds on the
 storage what is done.  Two drivers of one job do no harm, as a shard has the same bytes whoever
-makes it; they only do some work twice, which :class:`Part` avoids.
+makes it; they only do some work twice, which :class:`EveryNth` avoids.
 
 A shard whose process is lost is tried again.  Lost again, it counts as failed, and the next run
 tries it once more: images are decoded in processes of their own, which none of them outlives, so
@@ -28,7 +28,7 @@ WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EveryNth:
     """Which shards a driver makes: all, or every ``of``-th from the ``number``-th, from 1."""
 
     number: int = 1
@@ -47,7 +47,7 @@ class Part:
 class Running:
     """How a driver works, and whom it tells."""
 
-    part: Part = Part()
+    part: EveryNth = EveryNth()
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[JobStatus], None] = lambda _: None
 

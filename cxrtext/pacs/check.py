@@ -43,7 +43,7 @@ class _Failed(Exception):  # noqa: N818 - an answer of a check
         self.layer = layer
 
 
-Look = Callable[[], str]
+Inquiry = Callable[[], str]
 
 
 def check_peer(peer: Peer) -> list[Step]:
@@ -76,7 +76,7 @@ def check_peer(peer: Peer) -> list[Step]:
     return [step for name in protocols for step in list(found[name])]
 
 
-def _within(protocol: str, layer: str, look: Look, seconds: float) -> Step:
+def _within(protocol: str, layer: str, look: Inquiry, seconds: float) -> Step:
     """Look at a layer, for a limited time whatever it does."""
     answer: list[Step] = []
 
@@ -101,7 +101,7 @@ def _within(protocol: str, layer: str, look: Look, seconds: float) -> Step:
     return answer[0] if answer else Step(protocol, layer, False, hangs)
 
 
-def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
+def _web_layers(peer: Peer) -> Iterator[tuple[str, Inquiry]]:
     web = web_of(peer)
     host, port = web.address
     yield "name", lambda: _resolved(host)
@@ -114,7 +114,7 @@ def _web_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
     yield "right to search (QIDO)", lambda: _web_search(peer)
 
 
-def _dimse_layers(peer: Peer) -> Iterator[tuple[str, Look]]:
+def _dimse_layers(peer: Peer) -> Iterator[tuple[str, Inquiry]]:
     where = dimse_of(peer)
     yield "name", lambda: _resolved(where.host)
     yield "TCP", lambda: _reached(where.host, where.port)

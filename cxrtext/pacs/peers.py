@@ -48,13 +48,13 @@ Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")
 Kind = Literal["sc", "sr", "seg", "gsps"]
 
 
-class Part(BaseModel):
+class PeerSection(BaseModel):
     """A frozen part of the file that knows no keys but its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class OAuth(Part):
+class OAuth(PeerSection):
     """A login service that gives tokens to a client (RFC 6749, section 4.4)."""
 
     token_url: str
@@ -71,7 +71,7 @@ class OAuth(Part):
         return _checked(url)
 
 
-class Tls(Part):
+class Tls(PeerSection):
     """What encrypts connections with a peer."""
 
     ca: Path | None = None  # certificates that its own is checked by; None for the system's
@@ -124,7 +124,7 @@ class Web(Tls):
         return self
 
 
-class Dimse(Part):
+class Dimse(PeerSection):
     """Where and how a peer is asked over DIMSE, and the titles of both sides."""
 
     host: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
@@ -154,7 +154,7 @@ class Dimse(Part):
         return self
 
 
-class Window(Part):
+class Window(PeerSection):
     """The hours of the day, in local time, in which a peer may be asked."""
 
     begin: time
@@ -178,7 +178,7 @@ class Window(Part):
         return f"{self.begin:%H:%M}-{self.end:%H:%M}"
 
 
-class Limits(Part):
+class Limits(PeerSection):
     """What a peer may be asked at once."""
 
     parallel: Annotated[int, Field(ge=1, le=32)] = 2
@@ -201,7 +201,7 @@ class Limits(Part):
         return {"begin": begin, "end": end}
 
 
-class ResultsRule(Part):
+class ResultsRule(PeerSection):
     """Which results are made of images from a peer and sent back to it."""
 
     sentences: Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
@@ -209,7 +209,7 @@ class ResultsRule(Part):
     above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
 
 
-class Peer(Part):
+class Peer(PeerSection):
     """A hospital system."""
 
     name: Name
@@ -244,7 +244,7 @@ class Peer(Part):
             )
 
 
-class _File(Part):
+class _File(PeerSection):
     peers: Annotated[tuple[Peer, ...], Field(min_length=1, max_length=MAX_PEERS)]
 
     @cached_property

@@ -23,7 +23,7 @@ def is_own_column(name: str) -> bool:
     return name.lower() == RECEIVED or name.lower().startswith((LABEL, OF_MODEL))
 
 
-class Places:
+class ImageFolder:
     """Where the images of a folder lie, links followed; a folder is looked at once."""
 
     KNOWN = 10_000  # folders that are remembered
@@ -87,7 +87,7 @@ def stream_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[Imag
     Arguments and errors are those of :func:`read_manifest`; what rows say together is checked by
     :func:`checked_manifest`.
     """
-    places = Places(path.parent)
+    places = ImageFolder(path.parent)
     for number, row in enumerate(stream_table(path, required=["image", "study_id"]), 1):
         record, wrong = listed_image(number, row, places, allow_outside=allow_outside)
         for one in wrong:
@@ -97,7 +97,7 @@ def stream_manifest(path: Path, *, allow_outside: bool = False) -> Iterator[Imag
 
 
 def listed_image(
-    number: int, cells: dict[str, str], places: Places, *, allow_outside: bool = False
+    number: int, cells: dict[str, str], places: ImageFolder, *, allow_outside: bool = False
 ) -> tuple[ImageRecord | None, list[LeftOut]]:
     """The image of a row, whose cells become its metadata, and what is wrong with the row.
 

@@ -189,24 +189,24 @@ _DESCRIBES = frozenset({"findings", "impression", "conclusion", "findings and im
 _BLANK_LINE = re.compile(r"\n[ \t\xa0]*\n")
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """A part of a report: a section's text, or with None a heading or a printed line."""
 
     section: str | None
     text: str
 
 
-def _bodies(section: str, body: str) -> Iterator[Part]:
+def _bodies(section: str, body: str) -> Iterator[ReportPart]:
     """A section's text; administrative ones end at the first blank line after some text."""
     if section in ADMINISTRATIVE:
         gap = _BLANK_LINE.search(body, len(body) - len(body.lstrip()))
         if gap is not None:
-            yield Part(section, body[: gap.start()])
+            yield ReportPart(section, body[: gap.start()])
             section, body = HEADLESS, body[gap.start() :]
-    yield Part(section, body)
+    yield ReportPart(section, body)
 
 
-def divide_report(report: str) -> Iterator[Part]:
+def divide_report(report: str) -> Iterator[ReportPart]:
     """Divide a report into the texts of its sections and what is dropped between them.
 
     Together the parts are the report with line feeds for line breaks and spaces for control
@@ -219,7 +219,7 @@ def divide_report(report: str) -> Iterator[Part]:
         if (title or view) and section in _DESCRIBES:
             continue
         yield from _bodies(section, text[done:start])
-        yield Part(opened if title else None, text[start:end])
+        yield ReportPart(opened if title else None, text[start:end])
         if opened is not None:
             section = HEADLESS if title else opened
         elif section in ADMINISTRATIVE:

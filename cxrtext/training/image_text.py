@@ -23,7 +23,13 @@ from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.text.finding_words import read_words
-from cxrtext.training.data.loader import Examples, Look, collect, decoded_images, stored_images
+from cxrtext.training.data.loader import (
+    Examples,
+    ReadImages,
+    collect,
+    decoded_images,
+    stored_images,
+)
 from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sentences
 from cxrtext.training.data.sentences import SECTION, short_sentences, study_words, with_turned_forms
 from cxrtext.training.initialization import (
@@ -276,7 +282,7 @@ def look_of(
     model: ImageTextModel,
     features: FeatureFolder | None = None,
     listener: Listener | None = None,
-) -> Look:
+) -> ReadImages:
     """How images are read: from features where such are given, else decoded into the cache."""
     if features is not None:
         return stored_images(features)
@@ -290,7 +296,7 @@ def gather_examples(
     tables: Tables,
     model: ImageTextModel,
     rejects: Rejects,
-    look: Look,
+    look: ReadImages,
 ) -> tuple[Examples, Examples]:
     """Read the images of both splits and join them with their sentences."""
     tokenize = tokenizer(model)

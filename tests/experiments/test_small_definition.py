@@ -8,7 +8,7 @@ import torch
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.child import view_set, view_settings
-from cxrtext.experiments.data.images import ImageSet, Part, write_set
+from cxrtext.experiments.data.images import ImageSet, SplitImages, write_set
 from cxrtext.experiments.experiment import SCALES, Claim, Experiment, merged
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
 from cxrtext.experiments.simclr.settings import check
@@ -30,7 +30,7 @@ def some_set(data: str) -> ImageSet:
         "phantoms-attributes": (("number",) * 4, ("edema", "effusion", "left", "severe")),
     }.get(data, (("category",), ("class",)))
     values = torch.randint(0, 2, (40, len(kinds)), generator=generator).float().numpy()
-    part = Part(images, torch.arange(40).numpy(), {})
+    part = SplitImages(images, torch.arange(40).numpy(), {})
     eta = torch.full((40,), 0.1).numpy()
     return ImageSet(part, part, labels, eta, values, kinds, columns)  # type: ignore[arg-type]
 

@@ -9,15 +9,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from cxrtext.experiments.data.images import CIFAR10, ImageSet, Part
+from cxrtext.experiments.data.images import CIFAR10, ImageSet, SplitImages
 from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
 
 N, M = 600, 300
 
 
-def part(count: int, seed: int) -> Part:
+def part(count: int, seed: int) -> SplitImages:
     generator = np.random.default_rng(seed)
-    return Part(
+    return SplitImages(
         np.zeros((count, 1, 1, 1), np.uint8),
         np.arange(count) // 2,
         {

@@ -14,7 +14,7 @@ import pytest
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.jobs.driver import Part, Running, drive
+from cxrtext.jobs.driver import EveryNth, Running, drive
 from cxrtext.jobs.engines.engine import Engine, Start, Task, Work
 from cxrtext.jobs.engines.local import LocalEngine
 from cxrtext.jobs.plan import Plan, begin
@@ -202,9 +202,9 @@ def test_two_drivers_of_one_job_make_the_same(tmp_path: Path) -> None:
 def test_parts_make_every_shard_once(tmp_path: Path) -> None:
     rows = [str(i) for i in range(40)]
     for number in (1, 2, 3):
-        storage = run(tmp_path / "job", rows, Running(part=Part(number, 3)))
+        storage = run(tmp_path / "job", rows, Running(part=EveryNth(number, 3)))
         made = {file.number for file in committed(storage).values()}
         assert made == {n for n in range(5) if n % 3 < number}
     assert results(storage) == ([2 * i for i in range(40)], {})
     with pytest.raises(ValueError, match="I/N"):
-        Part(4, 3)
+        EveryNth(4, 3)

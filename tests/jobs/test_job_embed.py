@@ -13,7 +13,7 @@ from cxrtext.files.storage import Storage, open_storage
 from cxrtext.index.build import build_index
 from cxrtext.index.parts import part_of
 from cxrtext.jobs import embed
-from cxrtext.jobs.driver import Part, Running
+from cxrtext.jobs.driver import EveryNth, Running
 from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import job_status
@@ -38,7 +38,7 @@ def job(archive_folder: Path, checkpoint: Path, tmp_path_factory: pytest.TempPat
     """A job with all of its shards, made in two parts; read-only by convention."""
     folder = tmp_path_factory.mktemp("job") / "job"
     for number in (2, 1):
-        part = Running(part=Part(number, 2))
+        part = Running(part=EveryNth(number, 2))
         manifest = archive_folder / "manifest.csv"
         status = embed_job(manifest, checkpoint, str(folder), OPTIONS, part, start=start)
     assert status.is_done

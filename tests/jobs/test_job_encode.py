@@ -18,7 +18,7 @@ from cxrtext.errors import ConfigError, DataError, NotFoundError, WorkError
 from cxrtext.files.storage import open_storage
 from cxrtext.images import read_image
 from cxrtext.images.cache import DecodedCache
-from cxrtext.jobs.driver import Part, Running
+from cxrtext.jobs.driver import EveryNth, Running
 from cxrtext.jobs.encode import begin as beginning
 from cxrtext.jobs.encode.begin import EncodeOptions
 from cxrtext.jobs.encode.encoder import BATCH, Encoder
@@ -118,7 +118,7 @@ def test_parts_a_stop_and_a_lost_shard_give_the_same_bytes(
     features: Path, archive_folder: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
     folder, manifest = tmp_path / "features", archive_folder / "manifest.csv"
-    half = Running(part=Part(2, 2))
+    half = Running(part=EveryNth(2, 2))
     encoded = encode_images(manifest, tiny_backbone, folder, OPTIONS, half, start=start)
     assert encoded.features is None
     assert encoded.status is not None

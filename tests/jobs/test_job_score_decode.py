@@ -12,7 +12,7 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.jobs.decode import DecodeOptions, decode_job, finish_decode
-from cxrtext.jobs.driver import Part, Running
+from cxrtext.jobs.driver import EveryNth, Running
 from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.records import read_manifest
@@ -32,7 +32,7 @@ def scored(
             str(folder),
             language_model,
             ScoreOptions(shard=10),
-            Running(part=Part(number, 2)),
+            Running(part=EveryNth(number, 2)),
             start=start,
         )
     assert status.is_done

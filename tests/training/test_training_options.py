@@ -16,7 +16,7 @@ from cxrtext.experiments.papers.table1 import SCALES
 from cxrtext.models import load_model
 from cxrtext.training import Listener, train
 from cxrtext.training.initialization import training_arguments
-from cxrtext.training.loop.job import Progress, check_loss
+from cxrtext.training.loop.job import RunProgress, check_loss
 from cxrtext.training.loop.optimization import TrainingArguments
 from cxrtext.training.loop.resume import deciding
 
@@ -131,7 +131,7 @@ def test_how_often_is_measured_decides_a_run_that_stops_by_it() -> None:
 
 
 def test_a_diverging_run_is_stopped() -> None:
-    progress, recipe = Progress(), TrainingArguments(steps=100, batch=8)
+    progress, recipe = RunProgress(), TrainingArguments(steps=100, batch=8)
     for step, loss in enumerate([2.0, *[9.0] * 19, 2.0, *[9.0] * 19]):
         check_loss(progress, loss, step, recipe)
     with pytest.raises(WorkError, match=r"diverged at step 41: above 5.1 for 20.*training.lr"):

@@ -36,7 +36,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.jobs import JobStatus, Part, Running
+    from cxrtext.jobs import EveryNth, JobStatus, Running
 
 
 job = typer.Typer(
@@ -329,19 +329,19 @@ def _finish_decode(folder: str, out: Path, as_json: bool, **options: Any) -> Non
     typer.echo(f"{out}: {made.planned} images, {made.added} new{rejected}")
 
 
-def chosen_part(text: str) -> "Part":
+def chosen_part(text: str) -> "EveryNth":
     """The part of a job that I/N names (ConfigError)."""
-    from cxrtext.jobs.driver import Part
+    from cxrtext.jobs.driver import EveryNth
 
     number, _, of = text.partition("/")
     try:
-        return Part(int(number), int(of))
+        return EveryNth(int(number), int(of))
     except ValueError:
         raise ConfigError(f"--part '{text}' is not I/N, with I from 1 to N, such as 2/8") from None
 
 
 @contextmanager
-def _running(part: "Part", title: str, unit: str) -> "Iterator[Running]":
+def _running(part: "EveryNth", title: str, unit: str) -> "Iterator[Running]":
     """Show how a job goes, as its shards on the storage say it."""
     from cxrtext.jobs import Running
 

@@ -9,7 +9,7 @@ from sys import intern
 from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.records import LeftOut, TableRows
-from cxrtext.records.manifest import SPLITS, Places, listed_image
+from cxrtext.records.manifest import SPLITS, ImageFolder, listed_image
 from cxrtext.records.parquet_tables import ParquetError
 from cxrtext.records.rows import Row
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -80,7 +80,7 @@ def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = Fa
     rows = Rows(manifest, "image", "study_id")
     listing = Listing(columns=rows.columns)
     metadata = [name for name in rows.columns if name not in _TEXT]
-    places, seen = Places(manifest.parent), dict[str, int]()
+    places, seen = ImageFolder(manifest.parent), dict[str, int]()
     for item in rows:
         listing.rows += 1
         if isinstance(item, LeftOut):

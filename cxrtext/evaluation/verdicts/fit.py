@@ -28,8 +28,8 @@ from cxrtext.evaluation.verdicts.judge import Evidence, judge_assertions
 from cxrtext.evaluation.verdicts.kept import (
     FindingVerdicts,
     KeptVerdicts,
-    Measured,
     Tails,
+    VerdictCounts,
 )
 from cxrtext.models import ImageTextModel
 from cxrtext.text.assertions import Assertion, StudySays, Vocabulary, learn_vocabulary
@@ -272,7 +272,7 @@ def _numbers(vector: Tensor) -> tuple[float, ...]:
     return tuple(round(number, 6) for number in vector.tolist())
 
 
-def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], Measured]:
+def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], VerdictCounts]:
     """Verdicts on own sentences, and on others' that the report contradicts, crossed."""
     counts: dict[str, dict[str, int]] = {"affirmed": defaultdict(int), "negated": defaultdict(int)}
     pool = sorted({said for own in images.own for said in own if said})
@@ -299,7 +299,7 @@ def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], Measured]:
                 tally[f"{truth}_sentences"] += 1
                 if verdict != "weak":
                     tally[f"{truth}_{verdict.replace(' ', '_')}"] += 1
-    return {direction: Measured(**tally) for direction, tally in counts.items()}  # type: ignore[misc]
+    return {direction: VerdictCounts(**tally) for direction, tally in counts.items()}  # type: ignore[misc]
 
 
 def _direction(said: Sequence[Assertion]) -> str:

@@ -71,7 +71,7 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JudgedPart:
     """One thing that a sentence says, and its verdict.
 
     ``auc`` is that of the finding on validation images, None where it was not measured; ``reason``
@@ -133,7 +133,7 @@ class Judgment:
 
     verdict: Verdict
     reason: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[JudgedPart, ...] = ()
 
     @property
     def basis(self) -> Basis | None:
@@ -223,12 +223,12 @@ def _judges_side(kept: FindingVerdicts) -> bool:
     return kept.side is not None and kept.side.reason is None
 
 
-def _part(one: Assertion, evidence: Evidence, kept: FindingVerdicts | None, k: int) -> Part:
+def _part(one: Assertion, evidence: Evidence, kept: FindingVerdicts | None, k: int) -> JudgedPart:
     if kept is None:
-        return Part(one, "not judged", reason=f"{one.finding}: was not calibrated")
+        return JudgedPart(one, "not judged", reason=f"{one.finding}: was not calibrated")
     auc = kept.presence.auc
     if kept.presence.reason is not None:
-        return Part(one, "not judged", auc, reason=f"{one.finding}: {kept.presence.reason}")
+        return JudgedPart(one, "not judged", auc, reason=f"{one.finding}: {kept.presence.reason}")
     value = evidence.presence[one.finding]
     tests = [_test("presence", kept.presence, value, k, there=one.present)]
     if one.side and kept.side is not None and kept.side.reason is None:
@@ -237,9 +237,9 @@ def _part(one: Assertion, evidence: Evidence, kept: FindingVerdicts | None, k: i
         tests.append(_test("side", kept.side, value, k, there=one.present))
     verdict = (_said_there if one.present else _said_absent)(one, tests)
     if verdict != "not judged":
-        return Part(one, verdict, auc, tuple(tests))
+        return JudgedPart(one, verdict, auc, tuple(tests))
     why = "no sentences to tell it by" if kept.side is None else kept.side.reason
-    return Part(one, verdict, auc, tuple(tests), f"the side of {one.finding}: {why}")
+    return JudgedPart(one, verdict, auc, tuple(tests), f"the side of {one.finding}: {why}")
 
 
 def _said_there(one: Assertion, tests: Sequence[Test]) -> Verdict:

@@ -71,7 +71,7 @@ class FindingVerdicts(Kept):
         return Contrast(torch.tensor(self.there), torch.tensor(self.absent), *sides)
 
 
-class Measured(Kept):
+class VerdictCounts(Kept):
     """Verdicts on sentences whose truth the reports tell, thresholds made from other images."""
 
     true_sentences: Count = 0
@@ -104,7 +104,7 @@ class KeptVerdicts(Kept):
     names: str
     regions: Count
     findings: dict[str, FindingVerdicts]
-    measured: dict[Literal["affirmed", "negated"], Measured] = {}
+    measured: dict[Literal["affirmed", "negated"], VerdictCounts] = {}
     forms: dict[str, str]
     modifiers: tuple[str, ...] = ()
     excludes: dict[str, tuple[str, ...]] = {}

@@ -148,7 +148,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SplitImages:
     """The training or the test images, 8-bit [n, C, H, W].
 
     ``units`` [n]: whose images are resampled together, patients or the images themselves.
@@ -168,8 +168,8 @@ class ImageSet:
     with the kind and name of each column.  ``names`` are the classes'.
     """
 
-    train: Part
-    test: Part
+    train: SplitImages
+    test: SplitImages
     labels: NDArray[np.int64] | None = None
     eta: Floats | None = None
     metadata: Floats | None = None
@@ -197,10 +197,10 @@ def write_set(path: Path, held: ImageSet) -> None:
         np.savez(handle, allow_pickle=False, **arrays)
 
 
-def _part(held: dict[str, Array], name: str) -> Part:
+def _part(held: dict[str, Array], name: str) -> SplitImages:
     before = f"{name}.of."
     targets = {key.removeprefix(before): v for key, v in held.items() if key.startswith(before)}
-    return Part(
+    return SplitImages(
         held[f"{name}.images"].astype(np.uint8, copy=False),
         held[f"{name}.units"].astype(np.int64, copy=False),
         targets,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrtext.errors import DataError
-from cxrtext.experiments.data.images import ImageSet, Part
+from cxrtext.experiments.data.images import ImageSet, SplitImages
 from cxrtext.experiments.experiment import ExperimentListener
 from cxrtext.phantom.scanners import site
 from cxrtext.phantom.state import State
@@ -111,9 +111,9 @@ def _metadata(
     return marks, (number,) * len(columns), columns
 
 
-def _part(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Part:
+def _part(folder: Path, studies: Sequence[PhantomStudy], side: int) -> SplitImages:
     states = [study.patient.state for study in studies]
-    return Part(
+    return SplitImages(
         read_images(folder, studies, side),
         np.array([int(study.patient_id[1:]) for study in studies], dtype=np.int64),
         {

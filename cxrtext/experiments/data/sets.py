@@ -14,9 +14,9 @@ from cxrtext.experiments.data.images import (
     Classes,
     Floats,
     ImageSet,
-    Part,
     Pixels,
     SmallImages,
+    SplitImages,
     first_of_each_class,
     write_set,
 )
@@ -107,8 +107,8 @@ def fingerprint(data: Path | None) -> str | None:
     return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 
-def _images(labels: NDArray[np.int64], images: NDArray[np.uint8], target: str) -> Part:
-    return Part(images, np.arange(len(labels)), {target: labels})
+def _images(labels: NDArray[np.int64], images: NDArray[np.uint8], target: str) -> SplitImages:
+    return SplitImages(images, np.arange(len(labels)), {target: labels})
 
 
 def _cifar10(given: SmallImages, fraction: float | None) -> ImageSet:
@@ -138,7 +138,7 @@ def _color_mnist(given: SmallImages) -> ImageSet:
     ):
         colored, colors = color_mnist(images, np.random.default_rng([SEED, 9, key]))
         targets: dict[str, Array] = {"class": labels, "color": colors}
-        parts.append(Part(colored, np.arange(len(labels)), targets))
+        parts.append(SplitImages(colored, np.arange(len(labels)), targets))
     colors = parts[0].targets["color"].astype(np.float32)
     return ImageSet(
         train=parts[0],

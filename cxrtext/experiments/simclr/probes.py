@@ -14,7 +14,7 @@ from torch import Tensor
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
 from cxrtext.evaluation.probes.linear_probe import fit_probe
-from cxrtext.experiments.data.images import ImageSet, Part
+from cxrtext.experiments.data.images import ImageSet, SplitImages
 from cxrtext.experiments.data.sets import THINNED
 from cxrtext.experiments.measures import Measures
 
@@ -183,12 +183,14 @@ class Features:
         return _mean(right, factor, self.counts, self.held.test)
 
 
-def resamples_of(part: Part, resamples: int) -> NDArray[np.uint16]:
+def resamples_of(part: SplitImages, resamples: int) -> NDArray[np.uint16]:
     """Resamples of test images by unit, the same for every row and seed, [R, m]."""
     return draw(part.units.tolist(), resamples, (0, 0))
 
 
-def _mean(values: NDArray[Any], factor: float, counts: NDArray[np.uint16], part: Part) -> Resampled:
+def _mean(
+    values: NDArray[Any], factor: float, counts: NDArray[np.uint16], part: SplitImages
+) -> Resampled:
     numbers = np.asarray(values, dtype=np.float64) * factor
     resampled = weighted_mean(numbers, counts) if len(counts) else np.zeros(0)
     return Resampled(float(numbers.mean()), resampled, tuple(part.units.tolist()))
@@ -252,7 +254,7 @@ def _labels(f: Features) -> Measures:
     ranks, truth = _ranks(f, _fit(f, "adam", "class"), "class")
     found = {"accuracy": f.share(ranks < 1, 100)}
     thinned = np.isin(truth, [f.held.names.index(name) for name in THINNED])
-    part = Part(f.held.test.images, f.held.test.units[thinned], {})
+    part = SplitImages(f.held.test.images, f.held.test.units[thinned], {})
     found["accuracy, thinned classes"] = _mean(ranks[thinned] < 1, 100, f.counts[:, thinned], part)
     for some in SOME_LABELS:
         ranks, _ = _ranks(f, _fit(f, "adam", "class", _some(f, some)), "class")

@@ -68,8 +68,8 @@ class Voice:
         ]
 
 
-Places = tuple[tuple[str, str], ...]
-Said = Iterator[tuple[str, Claim, Places]]
+Sites = tuple[tuple[str, str], ...]
+Said = Iterator[tuple[str, Claim, Sites]]
 """Sentences, what they claim, and the places that they speak of; () for all of the finding."""
 
 
@@ -114,7 +114,7 @@ def effusion(voice: Voice, value: tuple[int, int], full: bool) -> Said:
                 yield _one_effusion(voice, side, grade, full)
 
 
-def _one_effusion(voice: Voice, side: str, grade: int, full: bool) -> tuple[str, Claim, Places]:
+def _one_effusion(voice: Voice, side: str, grade: int, full: bool) -> tuple[str, Claim, Sites]:
     seen = (("Pleural Effusion", side),)
     if not full:
         text = voice.say("findings", "effusion any", side=side)
@@ -144,7 +144,7 @@ def pneumonia(voice: Voice, value: tuple[int, tuple[str, ...]], full: bool) -> S
             yield text, claims.pneumonia((lobe,), grade), (("Pneumonia", lobe),)
 
 
-def _pneumonia_in_brief(voice: Voice, lobes: tuple[str, ...]) -> tuple[str, Claim, Places]:
+def _pneumonia_in_brief(voice: Voice, lobes: tuple[str, ...]) -> tuple[str, Claim, Sites]:
     if len(lobes) == 2:
         return voice.say("findings", "pneumonia multifocal"), claims.multifocal(), ()
     if voice.chance(0.6):

@@ -233,7 +233,7 @@ class Loader:
 
 Looked = tuple[Rows, dict[str, Any]]
 """Which of some images can be read, and the fields of :class:`Examples` of these."""
-Look = Callable[[Sequence[ImageRecord], Rejects], Looked]
+ReadImages = Callable[[Sequence[ImageRecord], Rejects], Looked]
 """Reads images; those that cannot be read are rejected."""
 
 
@@ -243,7 +243,7 @@ def decoded_images(
     *,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Look:
+) -> ReadImages:
     """Decode images into a cache.
 
     ``processes`` decode; None for one a core, 0 for this one.  ``progress`` is called with (done,
@@ -264,7 +264,7 @@ def decoded_images(
     return look
 
 
-def stored_images(folder: FeatureFolder) -> Look:
+def stored_images(folder: FeatureFolder) -> ReadImages:
     """Find images in a folder of features; none is decoded."""
 
     def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
@@ -284,7 +284,7 @@ def stored_images(folder: FeatureFolder) -> Look:
 def collect(
     records: Sequence[ImageRecord],
     sentences: Sequence[Sentence],
-    look: Look,
+    look: ReadImages,
     tokenize: Callable[[list[str]], list[list[int]]],
     pad_id: int,
     rejects: Rejects,

@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
-class Progress:
+class RunProgress:
     """How a run goes; kept in its state."""
 
     step: int = 0
@@ -56,7 +56,7 @@ class Learner:
     scaler: GradScaler
     average: Average | None = None
     processes: Processes = field(default_factory=Processes)
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
 
     @property
     def device(self) -> torch.device:
@@ -70,7 +70,7 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """All that :meth:`load` needs."""
         return {
-            "progress": {name: getattr(self.progress, name) for name in Progress.__slots__},
+            "progress": {name: getattr(self.progress, name) for name in RunProgress.__slots__},
             **{name: part.state_dict() for name, part in self.parts().items()},
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
@@ -90,7 +90,7 @@ class Learner:
         self.scaler.load_state_dict(state["scaler"])
         if self.average:
             self.average.load(state["average"])
-        self.progress = Progress(**state["progress"])
+        self.progress = RunProgress(**state["progress"])
 
     def average_the_rest(self) -> None:
         """Average gradients over processes that the model does not average by itself."""
@@ -213,7 +213,7 @@ def _update(learner: Learner, schedule: Schedule, step: int) -> float:
     return norm
 
 
-def check_loss(progress: Progress, loss: float, step: int, schedule: Schedule) -> None:
+def check_loss(progress: RunProgress, loss: float, step: int, schedule: Schedule) -> None:
     """Stop a run whose loss is no number, or for long far worse than at the first step."""
     if not math.isfinite(loss):
         raise WorkError(f"the loss is not a number at step {step + 1}; {schedule.advice()}")
