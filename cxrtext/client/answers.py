@@ -15,16 +15,23 @@ if TYPE_CHECKING:
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 
+_OF_IMAGE = ("image", "study_id", "patient_id", "split", "width", "height", "metadata")
+
+
+def _fields(image: "IndexedImage") -> dict[str, Any]:
+    return {name: getattr(image, name) for name in _OF_IMAGE}
+
+
 def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> models.ImageDetail:
     """An indexed image and the sentences (section, text) of its study."""
     said = [{"section": section, "sentence": text} for section, text in report]
-    return models.ImageDetail.model_validate({**asdict(image), "report": said})
+    return models.ImageDetail.model_validate({**_fields(image), "report": said})
 
 
 def hit_of(hit: "ImageHit") -> models.ImageHit:
     """A found image."""
     kept = {"score": hit.score, "labels": dict(hit.labels), "unlike": hit.unlike}
-    return models.ImageHit.model_validate({**asdict(hit.image), **kept})
+    return models.ImageHit.model_validate({**_fields(hit.image), **kept})
 
 
 def publications_of(service: "Service") -> list[models.Publication]:
