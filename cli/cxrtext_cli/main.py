@@ -14,8 +14,10 @@ from cxrtext import __version__
 from cxrtext.errors import CxrTextError
 from cxrtext.files import rights_of_sources
 from cxrtext_cli.commands.backup import backup, restore
+from cxrtext_cli.commands.calibrate import calibrate
 from cxrtext_cli.commands.check import check_data, check_files
 from cxrtext_cli.commands.classify import classify
+from cxrtext_cli.commands.compare import compare
 from cxrtext_cli.commands.demo import demo
 from cxrtext_cli.commands.evaluate import evaluate
 from cxrtext_cli.commands.features import encode, probe
@@ -102,6 +104,8 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "probe": (probe, "Measure what a backbone's features hold of findings."),
         "train": (train, "Train an image-text model."),
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
+        "compare": (compare, "Compare evaluations of several models."),
+        "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
         "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },

@@ -146,7 +146,7 @@ class MeasuredFinding(Answer):
 
 
 class EvaluationInfo(Answer):
-    """What ``cxrtext evaluate --calibrate`` measured."""
+    """What ``cxrtext calibrate`` measured."""
 
     model_config = example(
         split="test",

@@ -82,7 +82,7 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
     if details is None:
         raise ValueError("this evaluation was made without details")
     if details.settings.average != "embeddings":
-        raise ConfigError("--calibrate wants --average embeddings, as 'cxrtext serve' has it")
+        raise ConfigError("a calibration wants average 'embeddings', as 'cxrtext serve' has it")
     findings: dict[str, FindingCalibration] = {}
     left_out = []
     rows, scores = evaluation.rows, evaluation.scores

@@ -11,7 +11,7 @@ from cxrtext.files import read_sealed
 
 Kept = TypeVar("Kept", bound=BaseModel)
 
-AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --calibrate'"
+AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR'"
 
 
 def load_kept(path: Path, kind: type[Kept], what: str, fingerprint: str) -> Kept | None:

@@ -80,7 +80,7 @@ class Settings:
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise ConfigError(f"--prevalence: {self.prevalence} is not between 0 and 1")
         if not self.sigma >= 0:
-            raise ConfigError(f"--sigma: {self.sigma} is not 0 or more")
+            raise ConfigError(f"sigma: {self.sigma} is not 0 or more")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""

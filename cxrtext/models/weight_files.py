@@ -111,7 +111,7 @@ def load_bound(
     return notes, tensors
 
 
-KEEP_AGAIN = "make it again with 'cxrtext evaluate CHECKPOINT --data DIR --keep-reference'"
+KEEP_AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR --keep-reference'"
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -85,7 +85,7 @@ def least_supported(
     if service.verdicts is None and service.reference() is None:
         raise DataError(
             "the checkpoint has neither calibrated verdicts nor reference images to rank sentences "
-            "by; make them with 'cxrtext evaluate CHECKPOINT --data DIR --calibrate "
+            "by; make them with 'cxrtext calibrate CHECKPOINT --data DIR "
             "--keep-reference'"
         )
     checked: list[CheckedSentence] = []

@@ -145,10 +145,14 @@ evaluate CHECKPOINT --data DATA --device tpu
 evaluate CHECKPOINT --data DATA --out FILE
 evaluate CHECKPOINT --data DATA --cache FILE
 evaluate CHECKPOINT --data DATA --export new.csv
-evaluate CHECKPOINT CHECKPOINT --data DATA --compare --export new.npz
-evaluate CHECKPOINT --data DATA --compare
 evaluate CHECKPOINT CHECKPOINT --data DATA
-evaluate CHECKPOINT CHECKPOINT --data DATA --compare --calibrate
+compare DATA
+compare DATA GONE
+compare DATA DATA --out FILE
+compare DATA DATA --noninferiority 2
+calibrate CHECKPOINT
+calibrate GONE --data DATA
+calibrate CHECKPOINT --data DATA --prompts GONE
 pull archive
 pull archive --from 2005-01-01 --to 2004-13-01 --out new
 pull archive --from 2005-01-01 --to 2005-12-31 --out FILE

@@ -73,7 +73,7 @@ def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
     done = cxrtext("classify", blank, "--model", old)
     assert "not known" in done.stdout
     assert "unlike those" not in done.stderr
-    done = cxrtext("evaluate", old, "--data", data_folder, "--keep-reference", "--resamples", "0")
+    done = cxrtext("calibrate", old, "--data", data_folder, "--keep-reference")
     assert str(old / FAMILIAR) in done.stdout
     assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr
     spoilt = bytearray((old / FAMILIAR).read_bytes())
@@ -83,5 +83,5 @@ def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
     assert "its digest differs); make it again with" in done.stderr
     done = cxrtext("check-files", old, code=1)
     assert FAMILIAR in done.stdout + done.stderr
-    cxrtext("evaluate", old, "--data", data_folder, "--keep-reference")
+    cxrtext("calibrate", old, "--data", data_folder, "--keep-reference")
     assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr

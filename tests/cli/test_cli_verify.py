@@ -83,7 +83,7 @@ def test_reports_alone_are_enough(
     folder = shutil.copytree(checkpoint, tmp_path / "checkpoint")
     data = shutil.copytree(data_folder, tmp_path / "data")
     (data / "labels.csv").unlink()
-    made = cxrtext("evaluate", folder, "--data", data, "--resamples", "0", "--calibrate")
+    made = cxrtext("calibrate", folder, "--data", data)
     assert (folder / "verdicts.json").exists()
     assert not (folder / "calibration.json").exists()
     assert "left out: " in made.stdout
@@ -104,9 +104,7 @@ def test_without_a_reference_it_says_so(
     (bare / REFERENCE).unlink()
     done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", bare)
     assert "no reference images" in done.stdout
-    made = cxrtext(
-        *("evaluate", bare, "--data", data_folder, "--resamples", "0", "--keep-reference")
-    )
+    made = cxrtext("calibrate", bare, "--data", data_folder, "--keep-reference")
     assert f"{bare / REFERENCE}: 8 validation images" in made.stderr
     assert (bare / REFERENCE).read_bytes() == (checkpoint / REFERENCE).read_bytes()
     done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", bare)
@@ -143,10 +141,7 @@ def test_calibrated_probabilities(
     image = data_folder / "images/s01.png"
     asked = ("classify", image, "--model", folder, "--prompts", prompts, "--json")
     before = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
-    made = cxrtext(
-        *("evaluate", folder, "--data", data_folder, "--prompts", prompts),
-        *("--resamples", "0", "--calibrate"),
-    )
+    made = cxrtext("calibrate", folder, "--data", data_folder, "--prompts", prompts)
     assert str(folder / "calibration.json") in made.stdout
     assert str(folder / "verdicts.json") in made.stdout
     assert "no finding judged by 8 validation images" in made.stderr  # too few
@@ -164,12 +159,3 @@ def test_a_report_without_findings_is_refused(
     line = refused("verify", image, tmp_path / "empty.txt", "--model", checkpoint)
     assert "no sentence of findings" in line
     assert "Cough" not in line
-
-
-def test_calibration_wants_one_checkpoint(
-    refused: Refused, checkpoint: Path, data_folder: Path
-) -> None:
-    line = refused(
-        *("evaluate", checkpoint, checkpoint, "--compare", "--data", data_folder, "--calibrate")
-    )
-    assert "want one checkpoint" in line

@@ -60,6 +60,7 @@ def test_every_stage_has_its_number_of_threads() -> None:
         "pretrain-image": 1,
         "train": 2,
         "evaluate": 2,
+        "calibrate": 2,
         "index": 2,
     }
 

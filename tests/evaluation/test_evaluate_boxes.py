@@ -242,7 +242,7 @@ def test_settings_out_of_range() -> None:
             Settings(**{name: value})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="--resamples"):
         Settings(resamples=-1)
-    with pytest.raises(ConfigError, match="--sigma"):
+    with pytest.raises(ConfigError, match="sigma"):
         Settings(sigma=float("nan"))
 
 

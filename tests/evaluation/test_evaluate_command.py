@@ -13,12 +13,12 @@ from cxrtext.evaluation.report.comparison import model_names
 from cxrtext_cli.main import main
 
 
-def run(*arguments: str | Path) -> tuple[int, str, str]:
+def run(*arguments: str | Path, command: str = "evaluate") -> tuple[int, str, str]:
     """Exit code, standard output and standard error of the command."""
     out, err = StringIO(), StringIO()
     terminate = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["cxrtext", "evaluate", *map(str, arguments)])
+        patch.setattr(sys, "argv", ["cxrtext", command, *map(str, arguments)])
         try:
             main()
             code = 0
@@ -49,8 +49,7 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     for name in ("results.csv", "evaluation.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     for wrong, said in (
-        (("--from", file, "--sigma", "1"), "--from goes without 'sigma'"),
-        (("--from", file, "--from", file), "2 files; give one"),
+        (("--from", file, "--average", "scores"), "--from goes without 'average'"),
         ((), "give a checkpoint and --data, or --from"),
         ((checkpoint,), "give a checkpoint and --data, or --from"),
     ):
@@ -60,56 +59,43 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
 
 
 def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        options = ("--out", tmp_path / name, "--resamples", "20", "--no-pictures")
+        code, _, err = run(checkpoint, "--data", data_folder, *options)
+        assert code == 0, err
+    evaluations = tmp_path / "first", tmp_path / "second/predictions.parquet"
     code, out, err = run(
-        "--compare",
-        checkpoint,
-        checkpoint,
-        "--data",
-        data_folder,
-        "--out",
-        tmp_path / "out",
-        "--resamples",
-        "20",
-        "--no-pictures",
-        "--noninferiority",
-        "0.3",
-        "--primary",
-        "sentence to image MRR",
+        *(*evaluations, "--out", tmp_path / "out", "--noninferiority", "0.3"),
+        *("--primary", "sentence to image MRR"),
+        command="compare",
     )
     assert code == 0, err
     assert "not distinguishable" in out
-    assert "Primary measure sentence to image MRR: 2-" in out
+    assert "Primary measure sentence to image MRR: second less first" in out
     assert "noninferior by a margin of 0.3" in out
-    first, second = model_names([checkpoint, checkpoint])
     found = json.loads((tmp_path / "out/comparison.json").read_text())
-    assert found["models"] == [first, second]
-    assert (tmp_path / "out" / second / "report.html").is_file()
+    assert found["models"] == ["first", "second"]
     assert (tmp_path / "out/tables/differences.tex").is_file()
     text = (tmp_path / "out/comparison.html").read_text()
     assert "<h1>Comparison</h1>" in text
-    assert f'<th scope="col">{first}</th><th scope="col">{second}</th>' in text
+    assert '<th scope="col">first</th><th scope="col">second</th>' in text
     assert "noninferior by 0.3" in text
     assert "Holm p" in text
-    files = [tmp_path / "out" / name / "predictions.parquet" for name in (first, second)]
-    again = tmp_path / "again"
-    code, out, err = run(
-        *("--compare", "--from", files[0], "--from", files[1], "--out", again),
-        *("--noninferiority", "0.3"),
-    )
-    assert code == 0, err
-    # The figures of a comparison need no model.
-    assert json.loads((again / "comparison.json").read_text()) == found
+    for arguments, says in (
+        (evaluations[:1], "at least two evaluations"),
+        ((*evaluations, "--noninferiority", "2"), "between 0 and 1"),
+        ((data_folder, data_folder), "predictions.parquet: no such file"),
+    ):
+        code, _, err = run(*arguments, command="compare")
+        assert code == 2
+        assert says in err
 
 
 def test_wrong_options_are_refused(checkpoint: Path, data_folder: Path) -> None:
     for arguments, says in (
-        ((checkpoint, checkpoint), "several with --compare"),
-        ((checkpoint, "--compare"), "at least two checkpoints"),
         ((checkpoint, "--average", "mean"), "--average: 'mean'"),
         ((checkpoint, "--uncertain", "perhaps"), "--uncertain: 'perhaps'"),
         ((checkpoint, "--boxes", data_folder / "none.json"), "no such file"),
-        ((checkpoint, "--noninferiority", "0.02"), "and --compare"),
-        ((checkpoint, checkpoint, "--compare", "--noninferiority", "2"), "between 0 and 1"),
     ):
         code, _, err = run(*arguments, "--data", data_folder)
         assert code == 2

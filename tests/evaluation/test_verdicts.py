@@ -205,7 +205,7 @@ KEPT = KeptVerdicts(
 
 def test_reasons_why_a_sentence_is_not_judged() -> None:
     nothing = Evidence({}, {})
-    assert "--calibrate" in (Judge(None).judge("Edema.", None).reason or "")
+    assert "cxrtext calibrate" in (Judge(None).judge("Edema.", None).reason or "")
     judge = Judge(KEPT)
     for sentence, why in (
         ("Possible edema.", "wording is uncertain"),
@@ -245,7 +245,7 @@ def test_a_damaged_file_is_refused_in_one_line(
     spoiled = spoil({key: value for key, value in good.items() if key != SEAL})
     path.write_text(json.dumps({**good, **spoiled, SEAL: "0" * 64}))
     for _ in range(2):  # the second time under a seal
-        with pytest.raises(CheckpointError, match="--calibrate") as refused:
+        with pytest.raises(CheckpointError, match="cxrtext calibrate") as refused:
             verdicts_beside(model)
         assert "\n" not in str(refused.value)
         write_sealed(path, spoiled)

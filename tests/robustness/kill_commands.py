@@ -134,11 +134,14 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
         ),
         "evaluate": Command(
             one(
-                *("evaluate", "OUT/checkpoint", "--data", data, "--out", "OUT/report"),
-                *("--calibrate", "--keep-reference", "--resamples", 20),
+                *("evaluate", checkpoint, "--data", data, "--out", "OUT/report"),
+                *("--resamples", 20),
             ),
+            files("report/results.csv"),
+        ),
+        "calibrate": Command(
+            one("calibrate", "OUT/checkpoint", "--data", data, "--keep-reference"),
             files(
-                "report/results.csv",
                 "checkpoint/calibration.json",
                 "checkpoint/verdicts.json",
                 "checkpoint/reference.safetensors",

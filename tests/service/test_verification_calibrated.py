@@ -88,12 +88,12 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         json.dumps(_spoil(good, "auc", 0.9)),
     ):
         path.write_text(text)
-        with pytest.raises(CheckpointError, match="--calibrate"):
+        with pytest.raises(CheckpointError, match="cxrtext calibrate"):
             load_calibration(tmp_path, KEPT.fingerprint)
         if text.startswith("{") and len(text) > 1:  # what is wrong is found under a seal as well
             values = {key: value for key, value in json.loads(text).items() if key != SEAL}
             write_sealed(path, values)
-            with pytest.raises(CheckpointError, match="--calibrate"):
+            with pytest.raises(CheckpointError, match="cxrtext calibrate"):
                 load_calibration(tmp_path, KEPT.fingerprint)
 
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_calibrated(evaluation: Evaluation) -> None:
     with pytest.raises(DataError, match="no finding can be calibrated"):
         calibration_of(without)
     averaged = replace(details, settings=replace(details.settings, average="scores"))
-    with pytest.raises(ConfigError, match="--average embeddings"):
+    with pytest.raises(ConfigError, match="average 'embeddings'"):
         calibration_of(replace(evaluation, details=averaged))
 
 

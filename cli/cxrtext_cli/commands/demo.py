@@ -89,9 +89,16 @@ REST = (
     Stage(
         "4/5 evaluation on held-out patients",
         f"evaluate {{out}}/{MODEL} --data {{out}}/data --out {{out}}/evaluation "
-        "--prompts {out}/prompts.yaml --cache {out}/decoded --calibrate",
+        "--prompts {out}/prompts.yaml --cache {out}/decoded",
         2,
-        ("evaluation/report.html", f"{MODEL}/verdicts.json"),
+        ("evaluation/report.html",),
+    ),
+    Stage(
+        "    calibration",
+        f"calibrate {{out}}/{MODEL} --data {{out}}/data --prompts {{out}}/prompts.yaml "
+        "--cache {out}/decoded",
+        2,
+        (f"{MODEL}/verdicts.json",),
     ),
     Stage(
         "5/5 index",

@@ -1,20 +1,12 @@
 """``cxrtext evaluate``."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.evaluation.compare import compare_files, compare_models
-from cxrtext_cli.evaluation.keep import (
-    export_regions,
-    keep_calibration,
-    keep_familiar,
-    keep_references,
-)
-from cxrtext_cli.evaluation.recompute import given_with_from, recompute
-from cxrtext_cli.evaluation.show import say_written, show, write_out
 from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
@@ -26,6 +18,7 @@ from cxrtext_cli.options import (
     PromptsFile,
     pick_device,
     print_json,
+    print_table,
     progress,
     say,
 )
@@ -37,8 +30,8 @@ if TYPE_CHECKING:
 def evaluate(
     ctx: typer.Context,
     checkpoint: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Checkpoint folder; several with --compare."),
+        Path | None,
+        typer.Argument(help="Checkpoint folder."),
         CHECKPOINT,
     ] = None,
     data: Annotated[
@@ -50,7 +43,7 @@ def evaluate(
         DATA_FOLDER,
     ] = None,
     predictions: Annotated[
-        list[Path] | None,
+        Path | None,
         typer.Option(
             "--from",
             help="File predictions.parquet of an evaluation, in place of a checkpoint: "
@@ -69,9 +62,6 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="train, val, test or all."), SPLIT] = "test",
     prompts: PromptsFile = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compare several checkpoints, with paired tests.")
-    ] = False,
     average: Annotated[
         str, typer.Option(help="Of several prompts a side, average: embeddings or scores.")
     ] = "embeddings",
@@ -83,9 +73,6 @@ def evaluate(
         typer.Option(help="Box file (COCO JSON or CSV), instead of the folder's."),
         FILE,
     ] = None,
-    sigma: Annotated[
-        float, typer.Option(min=0, help="Gaussian over the map, in regions; BioViL has 1.5.")
-    ] = 0.0,
     exclude_same_patient: Annotated[
         bool,
         typer.Option(
@@ -118,28 +105,6 @@ def evaluate(
             "Recall, MedR, …; declare it before you see the figures."
         ),
     ] = "AUC",
-    noninferiority: Annotated[
-        float | None,
-        typer.Option(
-            help="With --compare: by how much the primary measure, and an AUC, may be worse: 0.02."
-        ),
-    ] = None,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrate",
-            help="Keep with the checkpoint what validation images tell: calibrated probabilities "
-            "of these prompts for classify, and thresholds of the verdicts of verify.",
-        ),
-    ] = False,
-    keep_reference: Annotated[
-        bool,
-        typer.Option(
-            "--keep-reference",
-            help="Keep validation images' embeddings with the checkpoint, for verify, and, where "
-            "it does not say yet, what its training images and sentences are like.",
-        ),
-    ] = False,
     export: Annotated[
         Path | None,
         typer.Option(help="File for the mean region of each image measured, .parquet or .npz."),
@@ -173,15 +138,15 @@ def evaluate(
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
     from cxrtext.errors import ConfigError
-    from cxrtext.evaluation import Settings, read_prompts
+    from cxrtext.evaluation import Settings, measure_file, read_prompts
+    from cxrtext.evaluation import evaluate as run
     from cxrtext.evaluation.documents.questions import read_answers
+    from cxrtext.evaluation.report import ReportOptions, write_report
     from cxrtext.evaluation.settings import SLICE_COLUMNS
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import open_features
     from cxrtext.records import Rejects
 
-    if noninferiority is not None and not (compare and 0 < noninferiority < 1):
-        raise ConfigError(
-            "--noninferiority: give a margin between 0 and 1, such as 0.02, and --compare"
-        )
     told = read_answers(answers) if answers else {}
     command = ("cxrtext", *sys.argv[1:])
     if predictions:
@@ -194,23 +159,15 @@ def evaluate(
             "prevalence": prevalence,
             "primary": primary,
         }
-        given = given_with_from(ctx, compare)
+        given = _given_with_from(ctx)
         asked = {name: value for name, value in asked.items() if name in given}
-        if compare:
-            compare_files(predictions, asked, out, noninferiority, as_json)
-        else:
-            report = {"pictures": False, "data": data, "command": command, "answers": told}
-            recompute(predictions, out, report, asked, as_json)
+        options = ReportOptions(pictures=False, data=data, command=command, answers=told)
+        result = measure_file(predictions, **asked)
+        _tell(result, write_report(out, result, options) if out else [], as_json)
         return
-    if not checkpoint or data is None:
+    if checkpoint is None or data is None:
         raise ConfigError(
             "give a checkpoint and --data, or --from with the predictions of an evaluation"
-        )
-    if compare != (len(checkpoint) > 1):
-        raise ConfigError(
-            "--compare wants at least two checkpoints: --compare A B"
-            if compare
-            else f"{len(checkpoint)} checkpoints; give one, or several with --compare"
         )
     settings = Settings(
         average=average,  # type: ignore[arg-type]  # checked there
@@ -218,7 +175,6 @@ def evaluate(
         resamples=resamples,
         seed=seed,
         boxes=boxes,
-        sigma=sigma,
         exclude_same_patient=exclude_same_patient,
         slices=tuple(slices) if slices else SLICE_COLUMNS,
         probe=probe,
@@ -226,54 +182,102 @@ def evaluate(
         prevalence=prevalence,
         primary=primary,
     )
-    if compare and (calibrate or keep_reference):
-        raise ConfigError("--calibrate and --keep-reference want one checkpoint, without --compare")
-    if compare and export:
-        raise ConfigError("--export wants one checkpoint, without --compare")
     known = read_prompts(prompts) if prompts else None
-
-    from cxrtext.evaluation import evaluate as run
-    from cxrtext.evaluation.report import ReportOptions
-    from cxrtext.images.cache import DecodedCache
-    from cxrtext.models.features import open_features
-
-    decoded = DecodedCache(cache, say) if cache else None
     kept = open_features(features) if features else None
-
-    def measure(one: Path, rejects: Rejects) -> "Evaluation":
-        with progress("embedding", "images") as update:
-            return run(
-                one,
-                data,
-                split=split,
-                prompts=known,
-                device=pick_device(device),
-                allow_outside=allow_outside,
-                rejects=rejects,
-                cache=decoded,
-                features=kept,
-                progress=update,
-                settings=settings,
-            )
-
-    options = ReportOptions(examples, pictures, command=command, answers=told)
-    if compare:
-        compare_models(checkpoint, measure, out, options, max_rejected, noninferiority, as_json)
-        return
     rejects = Rejects(max_rejected)
-    result = measure(checkpoint[0], rejects)
-    written = write_out(out, result, options, rejects)
+    with progress("embedding", "images") as update:
+        result = run(
+            checkpoint,
+            data,
+            split=split,
+            prompts=known,
+            device=pick_device(device),
+            allow_outside=allow_outside,
+            rejects=rejects,
+            cache=DecodedCache(cache, say) if cache else None,
+            features=kept,
+            progress=update,
+            settings=settings,
+        )
+    written = []
+    if out is not None:
+        options = ReportOptions(examples, pictures, command=command, answers=told)
+        written = write_report(out, result, options)
+        rejects.write(out / "images")
     if export is not None:
-        written.append(export_regions(export, result))
-    if calibrate:
-        written += keep_calibration(checkpoint[0], result, decoded)
-    if keep_reference:
-        written.append(keep_references(checkpoint[0], data, device, allow_outside, decoded))
-        written.append(keep_familiar(checkpoint[0], data, allow_outside, decoded))
+        _export_regions(export, result)
+        written.append(export)
+    _tell(result, written, as_json, len(rejects.rows))
+
+
+RECOMPUTED = {
+    *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
+    *("sensitivity", "prevalence", "primary"),
+    *("data", "answers"),  # of the documents
+}
+"""Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
+
+
+def _given_with_from(ctx: typer.Context) -> set[str]:
+    """The parameters that the command line has, all of which go with ``--from``."""
+    from cxrtext.errors import ConfigError
+
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
+    for name in sorted(given - RECOMPUTED):
+        raise ConfigError(
+            f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
+        )
+    return given
+
+
+def _export_regions(path: Path, result: "Evaluation") -> None:
+    """Write the mean region of each image, in the space of the sentences."""
+    from cxrtext.evaluation.probes.linear_probe import features_of
+    from cxrtext.evaluation.probes.feature_probe import export_vectors
+
+    assert result.details is not None  # noqa: S101 - of an evaluation that was just made
+    cohort = result.details.cohort
+    about = {"model": result.fingerprint}
+    export_vectors(path, cohort.records, features_of(cohort).vectors, about)
+
+
+def _tell(
+    result: "Evaluation", written: Sequence[Path], as_json: bool, unreadable: int = 0
+) -> None:
+    """Print an evaluation, and the files that were written."""
     if as_json:
         print_json(result.to_dict())
         return
-    show(result)
-    if rejects.rows:
-        typer.echo(f"images that cannot be read: {len(rejects.rows)}")
+    _show(result)
+    if unreadable:
+        typer.echo(f"images that cannot be read: {unreadable}")
     say_written(written)
+
+
+def _show(result: "Evaluation") -> None:
+    """Print every table of an evaluation, its primary measure, and what was left out."""
+    from cxrtext.evaluation.report.tables import SHOWN, primary_line
+    from cxrtext.records import CHEX5
+
+    typer.echo(f"{result.images} images of {result.patients} patients, split '{result.split}'")
+    for title, rows in SHOWN.items():
+        found = rows(result.rows)
+        if len(found) > 1:
+            typer.echo(f"\n{title}")
+            print_table(found)
+    if result.primary:
+        typer.echo(f"\n{primary_line(result)}")
+    for line in result.warnings:
+        typer.echo(f"note: {line}")
+    for line in result.left_out:
+        typer.echo(f"left out: {line}")
+    if result.mean_auc is not None:
+        name = "mean CheX5 AUC" if set(result.findings) == set(CHEX5) else "mean AUC"
+        typer.echo(f"{name} {result.mean_auc:.3f}")
+
+
+def say_written(written: Sequence[Path]) -> None:
+    """Name the files that were written, if any."""
+    if written:
+        typer.echo(f"written: {', '.join(str(path) for path in written)}")

@@ -234,7 +234,7 @@ def _compared(found: "Verification") -> str:
     used = found.reference
     if used.source == "none":
         return (
-            "no reference images, so no support; keep some with 'cxrtext evaluate CHECKPOINT "
+            "no reference images, so no support; keep some with 'cxrtext calibrate CHECKPOINT "
             "--data DIR --keep-reference', or give --index"
         )
     where = "kept with the checkpoint" if used.source == "validation" else "of the index"

@@ -15,8 +15,8 @@ from cxrtext.text.assertions import Vocabulary
 VERDICTS = "verdicts.json"
 """In a checkpoint's folder."""
 MISSING = (
-    "this checkpoint has no calibrated verdicts; make them with 'cxrtext evaluate CHECKPOINT "
-    "--data DIR --calibrate'"
+    "this checkpoint has no calibrated verdicts; make them with 'cxrtext calibrate CHECKPOINT "
+    "--data DIR'"
 )
 
 Share = Annotated[float, Field(ge=0, le=1)]

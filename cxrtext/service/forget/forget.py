@@ -43,7 +43,7 @@ ROUNDS = 5  # of following ids from table to table; two are the rule
 
 MODEL = (
     "a model's weights, reference images and verdicts keep what they learned: train again without "
-    "these images, or run 'cxrtext evaluate --keep-reference --calibrate' for the last two"
+    "these images, or run 'cxrtext calibrate --keep-reference' for the last two"
 )
 BACKUP = "a backup is not changed: remove it, and make a new one"
 PUBLICATION = "is not changed: publish the index again with --keep 1 --grace 0, then pull it"

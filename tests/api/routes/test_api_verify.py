@@ -47,7 +47,7 @@ def test_every_sentence_of_a_report(client: TestClient, service: Service) -> Non
         assert 0 <= one["support"] <= 100
         # A checkpoint without calibrated verdicts marks nothing.
         assert (one["verdict"], one["basis"]) == ("not judged", None)
-        assert "--calibrate" in one["reason"]
+        assert "cxrtext calibrate" in one["reason"]
 
 
 def test_what_verdicts_rest_on(judged_checkpoint: Path, data_folder: Path, serve: Any) -> None:

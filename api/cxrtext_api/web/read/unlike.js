@@ -17,7 +17,7 @@ export function take(unlike) {
 export const unknown = () => " Whether this image is like those of the training is not known: " +
   (session.current.model?.knows_images
     ? "it was indexed before the checkpoint said so."
-    : "the checkpoint does not say. “cxrtext evaluate --keep-reference” with the training data adds it.");
+    : "the checkpoint does not say. “cxrtext calibrate --keep-reference” with the training data adds it.");
 
 export function start() {
   for (const event of ["opened", "closed"]) session.on(event, () => take(null));

@@ -1,0 +1,147 @@
+"""``cxrtext calibrate``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, SPLIT
+from cxrtext_cli.options import (
+    AllowOutside,
+    Cache,
+    Device,
+    Features,
+    MaxRejected,
+    PromptsFile,
+    pick_device,
+    progress,
+    say,
+)
+
+if TYPE_CHECKING:
+    from cxrtext.evaluation import Evaluation
+    from cxrtext.images.cache import DecodedCache
+
+
+def calibrate(
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder."), CHECKPOINT],
+    data: Annotated[
+        Path,
+        typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv."),
+        DATA_FOLDER,
+    ],
+    split: Annotated[
+        str, typer.Option(help="Images that the errors are measured on: train, val, test."), SPLIT
+    ] = "test",
+    prompts: PromptsFile = None,
+    keep_reference: Annotated[
+        bool,
+        typer.Option(
+            "--keep-reference",
+            help="Keep validation images' embeddings too, for verify, and, where the checkpoint "
+            "does not say yet, what its training images and sentences are like.",
+        ),
+    ] = False,
+    device: Device = "auto",
+    allow_outside: AllowOutside = False,
+    max_rejected: MaxRejected = 100,
+    cache: Cache = None,
+    features: Features = None,
+) -> None:
+    """Keep with a checkpoint what validation images tell.
+
+    Calibrated probabilities of the prompts for classify, and thresholds of the verdicts of verify,
+    or one of them where the data lack the other.
+    """
+    from cxrtext.evaluation import Settings, evaluate, read_prompts
+    from cxrtext.images.cache import DecodedCache
+    from cxrtext.models.features import open_features
+    from cxrtext.records import Rejects
+
+    decoded = DecodedCache(cache, say) if cache else None
+    with progress("embedding", "images") as update:
+        result = evaluate(
+            checkpoint,
+            data,
+            split=split,
+            prompts=read_prompts(prompts) if prompts else None,
+            device=pick_device(device),
+            allow_outside=allow_outside,
+            rejects=Rejects(max_rejected),
+            cache=decoded,
+            features=open_features(features) if features else None,
+            progress=update,
+            settings=Settings(resamples=0, slices=()),
+        )
+    written, lacking = _keep_fits(checkpoint, result, decoded)
+    if lacking and not written and not keep_reference:
+        raise lacking[0]
+    if keep_reference:
+        written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
+        written.append(_keep_familiar(checkpoint, data, allow_outside, decoded))
+    for line in (*result.left_out, *lacking):
+        typer.echo(f"left out: {line}")
+    typer.echo(f"written: {', '.join(map(str, written))}")
+
+
+def _keep_fits(
+    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None"
+) -> tuple[list[Path], list[Exception]]:
+    """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
+    from cxrtext.errors import DataError
+    from cxrtext.evaluation.classification.calibration import save_calibration
+    from cxrtext.evaluation.evaluate import calibration_of
+    from cxrtext.evaluation.verdicts.keep import verdicts_of
+    from cxrtext.evaluation.verdicts.kept import save_verdicts
+
+    written: list[Path] = []
+    lacking: list[Exception] = []
+    try:
+        kept, left_out = calibration_of(result)
+        result.left_out.extend(left_out)
+        written.append(save_calibration(checkpoint, kept))
+    except DataError as error:
+        lacking.append(error)
+    try:
+        with progress("embedding validation images", "images") as update:
+            verdicts = verdicts_of(result, cache=cache, progress=update)
+        written.append(save_verdicts(checkpoint, verdicts))
+        say(f"{written[-1]}: {verdicts.summary()}")
+    except DataError as error:
+        lacking.append(error)
+    return written, lacking
+
+
+def _keep_references(
+    checkpoint: Path, data: Path, device: str, allow_outside: bool, cache: "DecodedCache | None"
+) -> Path:
+    """Keep validation images' embeddings, which reports are verified against."""
+    from cxrtext.evaluation.cohort import keep_reference
+
+    with progress("embedding reference images", "images") as update:
+        path, images = keep_reference(
+            checkpoint,
+            data,
+            device=pick_device(device),
+            allow_outside=allow_outside,
+            cache=cache,
+            progress=update,
+        )
+    say(f"{path}: {images} validation images")
+    return path
+
+
+def _keep_familiar(
+    checkpoint: Path, data: Path, allow_outside: bool, cache: "DecodedCache | None"
+) -> Path:
+    """Keep what the training images and sentences are like."""
+    from cxrtext.evaluation.familiar import keep_familiar
+
+    with progress("describing images", "images") as update:
+        path, found = keep_familiar(
+            checkpoint, data, allow_outside=allow_outside, cache=cache, progress=update
+        )
+    for known, what in ((found.images, "images"), (found.words, "sentences")):
+        if known is None:
+            say(f"{path}: too few {what} to say which others are unlike them")
+    return path

@@ -1,0 +1,88 @@
+"""``cxrtext compare``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cxrtext_cli.commands.evaluate import say_written
+from cxrtext_cli.given import FILE_OR_FOLDER, NEW_FOLDER
+from cxrtext_cli.options import AsJson, print_json, print_table
+
+
+def compare(
+    evaluations: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders that 'evaluate --out' wrote, or their predictions.parquet, of several "
+            "models on the same images."
+        ),
+        FILE_OR_FOLDER,
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for comparison.html, comparison.json and tables/."),
+        NEW_FOLDER,
+    ] = None,
+    primary: Annotated[
+        str | None,
+        typer.Option(
+            help="The one measure that decides: AUC (the mean), 'AUC of Edema', ACC, CNR, mIoU, "
+            "Recall, MedR, …; by default that of the evaluations."
+        ),
+    ] = None,
+    noninferiority: Annotated[
+        float | None,
+        typer.Option(
+            help="By how much the primary measure, and an AUC, may be worse: 0.02 for instance."
+        ),
+    ] = None,
+    uncertain: Annotated[
+        str | None, typer.Option(help="Labels of -1: ignore, positive or negative.")
+    ] = None,
+    resamples: Annotated[int | None, typer.Option(min=0, help="Of the patients.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the resamples.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare models that were evaluated on the same images, with paired tests; needs no model."""
+    from cxrtext.errors import ConfigError
+
+    if len(evaluations) < 2:
+        raise ConfigError("name at least two evaluations: cxrtext compare A B")
+    if noninferiority is not None and not 0 < noninferiority < 1:
+        raise ConfigError("--noninferiority: give a margin between 0 and 1, such as 0.02")
+
+    from cxrtext.evaluation import compare as compare_measures
+    from cxrtext.evaluation.measure import measure_files
+    from cxrtext.evaluation.predictions.file import NAME
+    from cxrtext.evaluation.report.comparison import (
+        difference_rows,
+        measure_rows,
+        model_names,
+        primary_lines,
+        write_comparison,
+    )
+    from cxrtext.evaluation.report.write import summary_line
+
+    files = [path / NAME if path.is_dir() else path for path in evaluations]
+    asked = {"primary": primary, "uncertain": uncertain, "resamples": resamples, "seed": seed}
+    given = {name: value for name, value in asked.items() if value is not None}
+    measures, lines, declared = {}, {}, "AUC"
+    for name, result in zip(model_names(files), measure_files(files, **given), strict=True):
+        measures[name] = result.rows.compared
+        lines[name] = summary_line(result)
+        declared = result.settings["primary"]
+    found = compare_measures(measures, primary=declared, margin=noninferiority)
+    written = write_comparison(out, found, lines) if out is not None else []
+    if as_json:
+        print_json(found.to_dict())
+        return
+    print_table(measure_rows(found))
+    typer.echo("")
+    print_table(difference_rows(found), left=3)
+    typer.echo("")
+    for line in primary_lines(found):
+        typer.echo(line)
+    for line in found.left_out:
+        typer.echo(f"left out: {line}")
+    say_written(written)
