@@ -6,11 +6,13 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import manifest_of
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.images import Geometry, Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel, load_model
@@ -21,6 +23,8 @@ from cxrtext.records import ImageRecord, Rejects, read_manifest
 
 IMAGES_AT_ONCE = 256
 """Images scored at the same time; bounds memory."""
+PAIRS_AT_ONCE = 256
+"""Pairs whose images and sentences are scored at the same time; bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,29 @@ class Embedder:
         return Cohort(used, sizes, regions, self.model.spec.preprocessing)
 
 
+@torch.inference_mode()
+def score_pairs(
+    model: ImageTextModel, cohort: Cohort, rows: Sequence[int], texts: Sequence[str]
+) -> Floats:
+    """Image-sentence scores times γ², float64 [n], of the images at some rows and n sentences."""
+    distinct = list(dict.fromkeys(texts))
+    vectors = model.embed_sentences(distinct)
+    number = {text: place for place, text in enumerate(distinct)}
+    found = np.empty(len(rows))
+    order = np.argsort(np.asarray(rows, dtype=np.int64), kind="stable").tolist()
+    for start in range(0, len(order), PAIRS_AT_ONCE):
+        some = order[start : start + PAIRS_AT_ONCE]
+        images = list(dict.fromkeys(rows[pair] for pair in some))
+        said = list(dict.fromkeys(number[texts[pair]] for pair in some))
+        regions = cohort.regions[images].to(model.device).float()
+        scores = (model.gamma_sq * model.scores(regions, vectors[said])).double().cpu().numpy()
+        column = {row: place for place, row in enumerate(images)}
+        line = {row: place for place, row in enumerate(said)}
+        for pair in some:
+            found[pair] = scores[line[number[texts[pair]]], column[rows[pair]]]
+    return found
+
+
 def keep_reference(
     checkpoint: Path,
     data: Path,
@@ -123,10 +150,6 @@ def keep_reference(
 
     Returns:
         The file written, and how many images it holds.
-
-    Raises:
-        DataError: There is no validation image that can be read.
-        CheckpointError: The checkpoint is damaged.
     """
     manifest = manifest_of(data)
     records = [r for r in read_manifest(manifest, allow_outside=allow_outside) if r.split == "val"]

@@ -74,11 +74,7 @@ def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Senten
 
 
 def manifest_of(folder: Path) -> Path:
-    """The manifest of a data folder.
-
-    Raises:
-        DataError: There is no such folder, or no manifest in it.
-    """
+    """The manifest of a data folder."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     manifest = find_table(folder, "manifest")
@@ -120,9 +116,6 @@ def read_data_folder(
     Reports are taken from ``reports.csv`` or from the report columns of the manifest, labels of
     the findings from ``labels.csv``, boxes from ``boxes.json`` (or ``.csv``, ``.parquet``), or
     from the box file that is given.  ``allow_outside``: images may lie outside the folder.
-
-    Raises:
-        DataError: There is no manifest, or a table is wrong.
     """
     manifest = manifest_of(folder)
     good, absent, bad = _boxes(folder, boxes)

@@ -30,10 +30,6 @@ def keep_familiar(
     Training does so by itself, and what it noted stays as it is; this is for checkpoints made
     before it did.  ``data`` is to be the folder that the model was trained on: of another one
     nothing can be said about what the model knows.
-
-    Raises:
-        DataError: There is no training or validation image that can be read.
-        CheckpointError: The checkpoint is damaged.
     """
     model = load_model(checkpoint)
     known = None

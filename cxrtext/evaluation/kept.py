@@ -20,9 +20,6 @@ def load_kept(path: Path, kind: type[Kept], what: str, fingerprint: str) -> Kept
     Args:
         kind: What the file holds; it has the fields ``format``, ``version`` and ``fingerprint``.
         what: What the file is, for messages: "the calibration".
-
-    Raises:
-        CheckpointError: The file is damaged, or of another model.
     """
     if not path.exists():
         return None

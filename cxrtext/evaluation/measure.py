@@ -10,7 +10,8 @@ import numpy as np
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.points import SCORES, measure_classes, measure_operating
+from cxrtext.evaluation.classification.multiclass import SCORES, measure_classes
+from cxrtext.evaluation.classification.operating import measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.grounding.absence import AbsenceScores, measure_absence
@@ -37,10 +38,6 @@ def measure(predictions: Predictions, **settings: Any) -> Evaluation:
         predictions: Of :func:`~cxrtext.evaluation.evaluate`, or read from its file.
         settings: Those of :class:`~cxrtext.evaluation.Settings` that are to be others than the
             predictions were made with.
-
-    Raises:
-        ConfigError: One of them decides about the predictions themselves: how prompts are
-            averaged, σ, the boxes.
     """
     return _computed(_described(predictions, settings))
 
@@ -159,11 +156,7 @@ MADE = ("average", "boxes", "sigma", "exclude_same_patient", "probe", "calibrate
 
 
 def measure_file(path: Path, **settings: Any) -> Evaluation:
-    """:func:`measure` of a file, ``predictions.parquet``.
-
-    Raises:
-        DataError: The file is unreadable, or holds no predictions.
-    """
+    """:func:`measure` of a file, ``predictions.parquet``."""
     return _measure_read(path, _read(path), settings)
 
 
@@ -171,10 +164,6 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
     """:func:`measure_file` of files that are to be compared, one at a time.
 
     Images and findings of each are taken in the order of the first, as their rows may stand in any.
-
-    Raises:
-        ConfigError: They were made with different settings of which one has to be given: by another
-            seed the same resamples would seem to be the same and are not.
     """
     first: Part | None = None
     made: dict[str, Any] = {}
@@ -196,7 +185,8 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
 
 
 AGREEING = ("primary", "uncertain", "resamples", "seed")
-"""Settings of figures that files which are compared must share."""
+"""Settings of figures that files which are compared must share: by another seed the same resamples
+would only seem to be the same."""
 
 
 def _read(path: Path) -> Predictions:

@@ -45,9 +45,6 @@ class Settings:
         prevalence: Of other people, for whom PPV and NPV are computed too; between 0 and 1.
         primary: The one measure that decides, declared before the figures are seen; named as in
             a comparison.
-
-    Raises:
-        ConfigError: A value is out of range.
     """
 
     average: Average = "embeddings"
@@ -88,11 +85,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """From what :meth:`to_dict` gave; what is not said is as by default.
-
-        Raises:
-            TypeError: It has something else.
-        """
+        """From what :meth:`to_dict` gave; what is not said is as by default."""
         boxes = Path(values["boxes"]) if values.get("boxes") else None
         slices = tuple(values.get("slices", SLICE_COLUMNS))
         return cls(**{**values, "boxes": boxes, "slices": slices})

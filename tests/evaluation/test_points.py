@@ -14,8 +14,13 @@ from cxrtext.errors import ConfigError
 from cxrtext.evaluation.classification import zero_shot
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.finding import Drawn
-from cxrtext.evaluation.classification.operating import operating_point, sensitivity_threshold
-from cxrtext.evaluation.classification.points import YOUDEN, measure_classes, measure_operating
+from cxrtext.evaluation.classification.multiclass import measure_classes
+from cxrtext.evaluation.classification.operating import (
+    YOUDEN,
+    measure_operating,
+    operating_point,
+    sensitivity_threshold,
+)
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.measure import measure

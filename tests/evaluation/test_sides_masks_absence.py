@@ -11,6 +11,7 @@ import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
 from cxrtext.evaluation import Evaluation, Settings, evaluate
+from cxrtext.evaluation.cohort import score_pairs
 from cxrtext.evaluation.grounding.absence import AbsenceScores, looked_for, measure_absence
 from cxrtext.evaluation.grounding.boxes import Phrase
 from cxrtext.evaluation.grounding.masks import (
@@ -21,7 +22,6 @@ from cxrtext.evaluation.grounding.masks import (
     pixel_auroc,
     place_masks,
 )
-from cxrtext.evaluation.grounding.pairs import score_pairs
 from cxrtext.evaluation.grounding.phrases import PAPER_THRESHOLDS
 from cxrtext.evaluation.grounding.sides import (
     BOXES,
@@ -111,7 +111,7 @@ def test_one_side_alone_has_no_auc() -> None:
 def test_pairs_are_scored_as_the_whole_matrix(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.evaluation.grounding.pairs.PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr("cxrtext.evaluation.cohort.PAIRS_AT_ONCE", 3)
     model = load_model(checkpoint)
     cohort = cohort_of(["a", "b", "c", "d"])
     D = model.spec.dimension

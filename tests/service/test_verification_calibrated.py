@@ -8,6 +8,7 @@ import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
     FindingCalibration,
@@ -18,7 +19,6 @@ from cxrtext.evaluation.classification.calibration import (
     save_calibration,
 )
 from cxrtext.evaluation.classification.zero_shot import FindingScores
-from cxrtext.evaluation.evaluate import calibration_of
 from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model

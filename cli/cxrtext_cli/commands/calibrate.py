@@ -89,9 +89,8 @@ def _keep_fits(
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
+    from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
     from cxrtext.evaluation.classification.calibration import save_calibration
-    from cxrtext.evaluation.evaluate import calibration_of
-    from cxrtext.evaluation.verdicts.keep import verdicts_of
     from cxrtext.evaluation.verdicts.kept import save_verdicts
 
     written: list[Path] = []

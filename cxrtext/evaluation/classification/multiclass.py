@@ -9,13 +9,19 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
+from cxrtext.evaluation.intervals.methods import SHARE
 from cxrtext.evaluation.metrics import Floats
+from cxrtext.evaluation.rows import ALL_IMAGES, CLASSES, CONFUSION, Rows
+from cxrtext.evaluation.settings import Settings
 
 PRECISION_AT = (5, 10, 100)
 """Those of ConVIRT and GLoRIA."""
 LARGEST = 40
 """Most findings that are taken for classes."""
+SCORES = "positive prompt", "difference"
+"""What classes are told apart by."""
 
 
 def only_class(labels: ArrayLike) -> NDArray[np.int64]:
@@ -102,3 +108,45 @@ def _checked(scores: ArrayLike, classes: ArrayLike) -> tuple[Floats, NDArray[np.
     if truth.min() < 0 or truth.max() >= len(values):
         raise ValueError(f"classes must be 0 to {len(values) - 1}; leave the others out")
     return values, truth
+
+
+def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
+    """Findings as classes of the images that have exactly one.
+
+    Returns:
+        The figures by score, by finding, and what is taken for what; and why they are left out
+        ("" where they are not).
+    """
+    rows = Rows()
+    findings = given.findings
+    if not 2 <= len(findings) <= LARGEST:
+        return rows, f"multi-class accuracy: it is for 2 to {LARGEST} findings"
+    settled = {"ignore": -1, "positive": 1, "negative": 0}[settings.uncertain]
+    labels = np.where(given.labels == -1, settled, given.labels)
+    classes = only_class(labels)
+    own = np.flatnonzero(given.measured & (classes >= 0))
+    counts = np.bincount(classes[own], minlength=len(findings))
+    if (counts > 0).sum() < 2:
+        return rows, "multi-class accuracy: images with exactly one finding are all of one"
+    truth, patients = classes[own], [given.images.patients[row] for row in own]
+    by = dict(zip(SCORES, (given.positive[:, own], given.scores[:, own]), strict=True))
+    shown = counts > 0
+    for name, scores in by.items():
+        matrix = confusion_matrix(scores, truth)
+        accuracy = multiclass_accuracy(scores, truth, patients)
+        rows.add(CLASSES, name, "accuracy", accuracy, len(own), SHARE)
+        rows.add(
+            CLASSES, name, "mean recall", float((np.diag(matrix)[shown] / counts[shown]).mean())
+        )
+        precision = class_precision(scores, truth)
+        for cut, each in precision.items():
+            rows.add(CLASSES, name, cut, float(each[shown].mean()))
+        for number, finding in enumerate(findings):
+            rows.add(f"{CLASSES}, {name}", finding, "images", int(counts[number]))
+            for cut, each in precision.items():
+                rows.add(f"{CLASSES}, {name}", finding, cut, float(each[number]))
+            for other, count in zip(findings, matrix[number].tolist(), strict=True):
+                rows.add(f"{CONFUSION}, {name}", finding, other, count)
+    rows.add(CLASSES, ALL_IMAGES, "images", len(own))
+    rows.add(CLASSES, ALL_IMAGES, "left out", int(given.measured.sum()) - len(own))
+    return rows, ""

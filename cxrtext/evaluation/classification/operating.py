@@ -4,15 +4,25 @@ Scores are [n], labels [n] are 1 or 0, ``clusters`` [n] are patients; above a th
 present.  What does not fit is a ValueError.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cxrtext.evaluation.classification.calibration import Calibration
+from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
+from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.intervals.bootstrap import interval_of
-from cxrtext.evaluation.intervals.estimates import Estimate, Patients, share_of
-from cxrtext.evaluation.metrics import Floats, scores_and_truth
+from cxrtext.evaluation.intervals.estimates import Estimate, Patients, resampled_sums, share_of
+from cxrtext.evaluation.intervals.methods import BAND, RATIO, RESAMPLED, SANDWICH, SHARE
+from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
+from cxrtext.evaluation.rows import CALIBRATION, NET_BENEFIT, ON_ALL, OPERATING, Rows
+from cxrtext.evaluation.settings import Settings
+
+YOUDEN = "Youden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,3 +252,107 @@ def _at(prevalence: float, ratios: tuple[Ends, Ends]) -> dict[str, Estimate | fl
         value, *ends = (of(one, prevalence) for one in ratio)
         found[name] = _finite((value, min(ends), max(ends)))
     return found
+
+
+def measure_operating(
+    given: Classified, scores: Mapping[str, FindingScores], settings: Settings
+) -> Rows:
+    """Operating points by how their threshold was chosen, calibration and net benefit by finding.
+
+    Of the findings with both classes among the images measured and among validation images, which
+    choose the thresholds (Youden's, and that of a given sensitivity) and Platt's scale and shift.
+    ``scores`` are those of :func:`~.zero_shot.measure_zero_shot`.  An infinite likelihood ratio, or
+    end of one, is infinite here too.
+    """
+    rows = Rows()
+    own = np.flatnonzero(given.measured)
+    patients = [given.images.patients[place] for place in own.tolist()]
+    for number, (finding, one) in enumerate(scores.items()):
+        if one.fit is None or not one.truth.any() or one.truth.all():
+            continue
+        seen, said = given.rows(number, settings.uncertain, measured=False)
+        validation = given.scores[number][seen]
+        other = sensitivity_threshold(validation, said, settings.sensitivity)
+        theirs = [patients[row] for row in one.rows.tolist()]
+        for chosen, threshold in (
+            (YOUDEN, one.fit.threshold),
+            (f"sensitivity {settings.sensitivity:g}", other),
+        ):
+            _point(rows, f"{OPERATING}, {chosen}", finding, one, threshold, theirs, settings)
+        _probability(rows, finding, one.scores, one.truth, one.fit.platt, theirs)
+    return rows
+
+
+def _point(
+    rows: Rows,
+    part: str,
+    finding: str,
+    one: FindingScores,
+    threshold: float,
+    patients: Sequence[str],
+    settings: Settings,
+) -> None:
+    """What a threshold does."""
+    sums = resampled_sums(
+        outcomes(one.scores, one.truth, threshold), patients, settings.resamples, (settings.seed, 6)
+    )
+    point = operating_point(
+        one.scores,
+        one.truth,
+        threshold,
+        clusters=patients,
+        prevalence=settings.prevalence,
+        resampled=sums,
+    )
+    counts = point.counts
+    for name, value in (
+        ("threshold", threshold),
+        ("prevalence", point.prevalence),
+        ("TP", counts.true_positives),
+        ("FP", counts.false_positives),
+        ("FN", counts.false_negatives),
+        ("TN", counts.true_negatives),
+    ):
+        rows.add(part, finding, name, value)
+    shares = {
+        "sensitivity": point.sensitivity,
+        "specificity": point.specificity,
+        "PPV": point.ppv,
+        "NPV": point.npv,
+    }
+    ratios = {"LR+": point.ratio_positive, "LR−": point.ratio_negative}
+    for name, share in shares.items():
+        rows.add(part, finding, name, share, method=SHARE)
+    for name, ratio in ratios.items():
+        ends = [inf if end is None else end for end in (ratio.value, ratio.high)]
+        known = Estimate() if ratio.low is None else Estimate(ends[0], ratio.low, ends[1])
+        rows.add(part, finding, name, known, method=RATIO)
+    for name, found in (("F1", point.f1), ("MCC", point.mcc)):
+        rows.add(part, finding, name, found, method=RESAMPLED)
+    if point.at_prevalence:
+        for name, key in (
+            ("other prevalence", "prevalence"), ("PPV at it", "ppv"), ("NPV at it", "npv")
+        ):  # fmt: skip
+            rows.add(part, finding, name, point.at_prevalence[key], method=RATIO)
+
+
+def _probability(
+    rows: Rows,
+    finding: str,
+    scores: Floats,
+    truth: Truth,
+    platt: Calibration,
+    patients: Sequence[str],
+) -> None:
+    """What the probability with Platt's scale and shift is worth."""
+    found = recalibration(platt.scale * scores + platt.shift, truth, patients)
+    rows.add(CALIBRATION, finding, "slope", found.slope, method=SANDWICH)
+    rows.add(CALIBRATION, finding, "intercept", found.intercept, method=SANDWICH)
+    benefit = net_benefit(platt.probabilities(scores), truth, clusters=patients)
+    none = (None,) * len(benefit.thresholds)
+    for cut, *ends in zip(
+        benefit.thresholds, benefit.model, benefit.low or none, benefit.high or none, strict=True
+    ):
+        rows.add(NET_BENEFIT, finding, f"{cut:.2f}", Estimate(*ends), method=BAND)
+    for cut, value in zip(benefit.thresholds, benefit.everyone, strict=True):
+        rows.add(ON_ALL, finding, f"{cut:.2f}", value)

@@ -44,9 +44,6 @@ def read_prompts(path: Path) -> dict[str, Prompts]:
         Pneumonia:
           positive: [Findings suggesting pneumonia, Pneumonia]
           negative: No signs of pneumonia
-
-    Raises:
-        DataError: The file is unreadable or not of that form.
     """
     try:
         tree = parse_yaml(path.read_bytes())

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from cxrtext.evaluation.classification.operating import sensitivity_threshold
-from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.cohort import Cohort, score_pairs
 from cxrtext.evaluation.grounding.boxes import Phrase, image_finder
-from cxrtext.evaluation.grounding.pairs import score_pairs
 from cxrtext.evaluation.intervals.estimates import area_of, share_of
 from cxrtext.evaluation.intervals.methods import AREA, SHARE
 from cxrtext.evaluation.metrics import Floats, Truth, youden_threshold

@@ -34,11 +34,7 @@ NO_PIXEL = "boxes that cover no pixel of their image"
 
 
 def map_and_boxes(heat: ArrayLike, boxes: ArrayLike) -> tuple[Map, NDArray[np.float64]]:
-    """Check a map and its boxes, and give them as arrays, [H, W] and [n, 4].
-
-    Raises:
-        ValueError: The map is not [H, W] of floats, there is no box, or a box has no area.
-    """
+    """Check a map and its boxes, and give them as arrays, [H, W] and [n, 4]."""
     values, rows = np.asarray(heat), np.atleast_2d(np.asarray(boxes, dtype=np.float64))
     if values.ndim != 2 or not values.size or values.dtype.kind != "f":
         raise ValueError(f"a map is [H, W] of floats, not {list(values.shape)} {values.dtype}")
@@ -66,9 +62,6 @@ def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
     """The pixels whose centers lie in any of the boxes.
 
     COCO boxes [n, 4] in pixels, clipped to the image of a shape (H, W) -> [H, W].
-
-    Raises:
-        ValueError: There is no box, a box has no area, or a box covers no pixel of the image.
     """
     _, rows = map_and_boxes(np.zeros((1, 1)), boxes)
     mask: Mask = np.zeros(shape, dtype=np.bool_)
@@ -126,9 +119,6 @@ def region_of_interest_align(
 
     Returns:
         [R, D, size, size], in the type of the features.
-
-    Raises:
-        ValueError: The shapes do not fit, or a box has no area.
 
     Source: He et al. 2017, section 3; ``aligned`` as in Detectron2.
     """

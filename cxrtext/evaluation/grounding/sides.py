@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.grounding.pairs import score_pairs
+from cxrtext.evaluation.cohort import Cohort, score_pairs
 from cxrtext.evaluation.intervals.estimates import area_of, share_of
 from cxrtext.evaluation.intervals.methods import AREA, SHARE
 from cxrtext.evaluation.metrics import Floats

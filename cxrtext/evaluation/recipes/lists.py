@@ -193,11 +193,7 @@ def _found(
 
 
 def read_list(recipe: Recipe, folder: Path) -> FoundList:
-    """The images that the set in a folder lists for a recipe.
-
-    Raises:
-        DataError: No file of the set lists them, or it cannot be read.
-    """
+    """The images that the set in a folder lists for a recipe."""
     images = recipe.content.images
     for one in images.files:
         path = _find(folder, one)

@@ -112,17 +112,9 @@ def prepare(
 ) -> Selection:
     """Import a set, compare it with the official list, and lay out what is measured.
 
-    Args:
-        recipe: What the benchmark is.
-        data: The set as it is given out, or a data folder made of it by ``cxrtext import``.
-        out: Gets ``data`` and ``selected``.
-        subset: Whether a list that is not the official one, or not complete, is used all the same.
-        link: Whether images are hard links and no copies.
-        max_rejected: How many rows and files of the set may be damaged.
-        progress: Of the import.
-
-    Raises:
-        DataError: The list is not the official one, or images of it are missing.
+    ``data`` is the set as it is given out, or a data folder made of it by ``cxrtext import``;
+    ``out`` gets ``data`` and ``selected``.  With ``subset`` a list that is not the official one, or
+    not complete, is used all the same.
     """
     if not data.is_dir():
         raise DataError(f"{data}: no such folder; give that of the set")

@@ -184,12 +184,7 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """Read a recipe by its name, or from a YAML file.
-
-    Raises:
-        ConfigError: There is no such recipe.
-        DataError: The file is no recipe.
-    """
+    """Read a recipe by its name, or from a YAML file."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = FOLDER / f"{name}.yaml"

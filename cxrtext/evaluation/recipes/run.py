@@ -57,8 +57,7 @@ def run_recipe(
     """Measure a checkpoint by a frozen recipe.
 
     Args:
-        recipe: A name of ``cxrtext benchmark --list``, or a recipe's YAML file.
-        checkpoint: A model's folder.
+        recipe: A name of ``cxrtext benchmark``, or a recipe's YAML file.
         data: The public set as it is given out, or a data folder that was imported from it.
         out: Gets ``recipe.json``, what ``cxrtext evaluate --out`` writes, and the images in
             ``data``.  The same call again resumes.
@@ -66,19 +65,7 @@ def run_recipe(
             not the official one; the result is then marked as not the benchmark.
         link: Whether images are hard links, which takes the right to write from the originals;
             copies otherwise.
-        device: Where to compute.
-        cache: Where decoded images are kept.
-        features: Of the model's backbone, in place of images.
-        report: What ``report.html`` shows.
-        max_rejected: How many rows and files of the set may be damaged.
-        rejects: Takes images that cannot be read.
         importing: Progress of the import: stage, done, total.
-        progress: Called with (done, total) images.
-
-    Raises:
-        ConfigError: There is no such recipe.
-        DataError: The list is not the official one, or images of it are missing.
-        CheckpointError: The checkpoint is damaged.
     """
     found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     content, rejects = found.content, rejects or Rejects(max_rejected)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cxrtext.evaluation.classification.calibration import reliability_bins
 from cxrtext.evaluation.classification.finding import UNSCALED
-from cxrtext.evaluation.classification.points import YOUDEN
+from cxrtext.evaluation.classification.operating import YOUDEN
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.grounding.phrases import CNR, MEASURES, SIGNED, PhraseValues

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from cxrtext.evaluation.classification.finding import MEASURES
-from cxrtext.evaluation.classification.points import SCORES
+from cxrtext.evaluation.classification.multiclass import SCORES
 from cxrtext.evaluation.grounding.masks import VALIDATION
 from cxrtext.evaluation.grounding.sides import SideScores
 from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE

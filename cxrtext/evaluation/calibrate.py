@@ -1,0 +1,102 @@
+"""``cxrtext calibrate``: from an evaluation, just made, to what its checkpoint keeps."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
+from cxrtext.evaluation.cohort import Embedder
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.rows import ZERO_SHOT
+from cxrtext.evaluation.verdicts.fit import fit_verdicts
+from cxrtext.evaluation.verdicts.kept import KeptVerdicts
+from cxrtext.images.cache import DecodedCache
+from cxrtext.records import Rejects
+
+
+def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
+    """The calibration that an evaluation, just done, fitted on validation images.
+
+    Returns:
+        It, and a line about each finding that is left out.
+    """
+    details = evaluation.details
+    if details is None:
+        raise ValueError("this evaluation was made without details")
+    if details.settings.average != "embeddings":
+        raise ConfigError("a calibration wants average 'embeddings', as 'cxrtext serve' has it")
+    findings: dict[str, FindingCalibration] = {}
+    left_out = []
+    rows, scores = evaluation.rows, evaluation.scores
+    for name, prompts in details.prompts.items():
+        fit = scores[name].fit if name in scores else None
+        if fit is None:
+            left_out.append(f"calibration: {name}: no validation images with and without it")
+        elif not fit.platt.scale > 0:
+            left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
+        else:
+            auc = rows.find(ZERO_SHOT, name, "AUC")
+            value, ends = (auc.value, auc.ends) if auc else (None, None)
+            findings[name] = FindingCalibration(
+                scale=fit.platt.scale,
+                shift=fit.platt.shift,
+                prompts=prompts_digest(prompts),
+                positives=fit.positives,
+                negatives=fit.negatives,
+                error_before=rows.value(ZERO_SHOT, name, "ECE before"),
+                error_after=rows.value(ZERO_SHOT, name, "ECE Platt"),
+                auc=None if value is None or ends is None else (value, *ends),
+            )
+    if not findings:
+        raise DataError(
+            f"{evaluation.data}: no finding can be calibrated; that wants labels.csv, images of "
+            "split 'val' with and without each finding, and another split to measure"
+        )
+    kept = KeptCalibration(
+        fingerprint=evaluation.fingerprint,
+        data=Path(evaluation.data).name,
+        measured=(evaluation.split, evaluation.images),
+        findings=findings,
+    )
+    return kept, left_out
+
+
+def verdicts_of(
+    evaluation: Evaluation,
+    *,
+    cache: DecodedCache | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> KeptVerdicts:
+    """Calibrate the verdicts of an evaluation's model on the validation images of its data.
+
+    Words of findings are learned from the reports of all splits but "test".
+
+    Args:
+        evaluation: One that was just made, with its details.
+        cache: Where decoded images are kept.
+        progress: Called with (done, total) images.
+    """
+    details = evaluation.details
+    if details is None:
+        raise ValueError("this evaluation was made without details")
+    folder = details.folder
+    if not folder.sentences:
+        raise DataError(f"{folder.path}: no reports, and so no sentences to calibrate verdicts on")
+    reports: dict[str, list[str]] = defaultdict(list)
+    for sentence in folder.sentences:
+        reports[sentence.study_id].append(sentence.sentence)
+    records = [r for r in folder.records if r.split == "val" and r.study_id in reports]
+    rejects = Rejects()
+    embedder = Embedder(details.model, cache, rejects, len(records), progress)
+    cohort = embedder.cohort(records)
+    if not cohort.records:
+        why = f": {rejects.rows[-1][1]}" if rejects.rows else ""
+        raise DataError(f"{folder.path}: no image of split 'val' with a report can be read{why}")
+    tested = {record.study_id for record in folder.records if record.split == "test"}
+    corpus = {study: said for study, said in reports.items() if study not in tested}
+    return fit_verdicts(details.model, cohort, reports, corpus, Path(evaluation.data).name)
