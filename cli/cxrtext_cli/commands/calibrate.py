@@ -13,8 +13,11 @@ from cxrtext_cli.options import (
     Features,
     MaxRejected,
     PromptsFile,
+    cache_in,
+    features_in,
     pick_device,
     progress,
+    prompts_in,
     say,
 )
 
@@ -53,23 +56,21 @@ def calibrate(
     Calibrated probabilities of the prompts for classify, and thresholds of the verdicts of verify,
     or one of them where the data lack the other.
     """
-    from cxrtext.evaluation import Settings, evaluate, read_prompts
-    from cxrtext.images.cache import DecodedCache
-    from cxrtext.models.features import open_features
+    from cxrtext.evaluation import Settings, evaluate
     from cxrtext.records import Rejects
 
-    decoded = DecodedCache(cache, say) if cache else None
+    decoded = cache_in(cache)
     with progress("embedding", "images") as update:
         result = evaluate(
             checkpoint,
             data,
             split=split,
-            prompts=read_prompts(prompts) if prompts else None,
+            prompts=prompts_in(prompts),
             device=pick_device(device),
             allow_outside=allow_outside,
             rejects=Rejects(max_rejected),
             cache=decoded,
-            features=open_features(features) if features else None,
+            features=features_in(features),
             progress=update,
             settings=Settings(resamples=0, slices=()),
         )

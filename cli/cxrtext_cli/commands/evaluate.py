@@ -233,8 +233,8 @@ def _given_with_from(ctx: typer.Context) -> set[str]:
 
 def _export_regions(path: Path, result: "Evaluation") -> None:
     """Write the mean region of each image, in the space of the sentences."""
-    from cxrtext.evaluation.probes.linear_probe import features_of
     from cxrtext.evaluation.probes.feature_probe import export_vectors
+    from cxrtext.evaluation.probes.linear_probe import features_of
 
     assert result.details is not None  # noqa: S101 - of an evaluation that was just made
     cohort = result.details.cohort
