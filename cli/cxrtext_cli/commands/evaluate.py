@@ -16,11 +16,13 @@ from cxrtext_cli.options import (
     Features,
     MaxRejected,
     PromptsFile,
+    cache_in,
+    features_in,
     pick_device,
     print_json,
     print_table,
     progress,
-    say,
+    prompts_in,
 )
 
 if TYPE_CHECKING:
@@ -138,13 +140,9 @@ def evaluate(
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
     from cxrtext.errors import ConfigError
-    from cxrtext.evaluation import Settings, measure_file, read_prompts
-    from cxrtext.evaluation import evaluate as run
+    from cxrtext.evaluation import Settings
     from cxrtext.evaluation.documents.questions import read_answers
-    from cxrtext.evaluation.report import ReportOptions, write_report
     from cxrtext.evaluation.settings import SLICE_COLUMNS
-    from cxrtext.images.cache import DecodedCache
-    from cxrtext.models.features import open_features
     from cxrtext.records import Rejects
 
     told = read_answers(answers) if answers else {}
@@ -161,6 +159,10 @@ def evaluate(
         }
         given = _given_with_from(ctx)
         asked = {name: value for name, value in asked.items() if name in given}
+
+        from cxrtext.evaluation import measure_file
+        from cxrtext.evaluation.report import ReportOptions, write_report
+
         options = ReportOptions(pictures=False, data=data, command=command, answers=told)
         result = measure_file(predictions, **asked)
         _tell(result, write_report(out, result, options) if out else [], as_json)
@@ -182,8 +184,11 @@ def evaluate(
         prevalence=prevalence,
         primary=primary,
     )
-    known = read_prompts(prompts) if prompts else None
-    kept = open_features(features) if features else None
+    known = prompts_in(prompts)
+
+    from cxrtext.evaluation import evaluate as run
+    from cxrtext.evaluation.report import ReportOptions, write_report
+
     rejects = Rejects(max_rejected)
     with progress("embedding", "images") as update:
         result = run(
@@ -194,8 +199,8 @@ def evaluate(
             device=pick_device(device),
             allow_outside=allow_outside,
             rejects=rejects,
-            cache=DecodedCache(cache, say) if cache else None,
-            features=kept,
+            cache=cache_in(cache),
+            features=features_in(features),
             progress=update,
             settings=settings,
         )
