@@ -20,7 +20,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
 from cxrtext.index.features.language import Language, language_for
-from cxrtext.index.features.scoring import packed_rows, pooled
+from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json, unlike_column
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.search.index import check_model
@@ -54,7 +54,6 @@ def build_index(
     features: FeatureFolder | None = None,
     replace: bool = False,
     storage: str = "float16",
-    pool: int = 1,
     prompts: Mapping[str, Prompts] | None = None,
     wait_s: float = 0.0,
     progress: Progress | None = None,
@@ -72,8 +71,6 @@ def build_index(
         features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         replace: Whether images already in the index are embedded again.
         storage: How a new index keeps regions: "float16" or "int8".
-        pool: Side of the block of regions that a new index keeps as one: 2 takes about a
-            quarter of the room, and ranks by coarser regions.
         prompts: Of the zero-shot labels that a new index keeps; CheX5's by default.
         wait_s: How long to queue while another process writes.
     """
@@ -89,7 +86,7 @@ def build_index(
             check_model(out, noted, model)
         texts = _embed_new(catalogue, model, said, {})
         vectors = list(texts.values())
-        start_index(catalogue, model, checkpoint, vectors, prompts or CHEX5_PROMPTS, storage, pool)
+        start_index(catalogue, model, checkpoint, vectors, prompts or CHEX5_PROMPTS, storage)
         (out / SUMMARY).unlink(missing_ok=True)  # until the run is whole
         known = catalogue.known_images()
         todo = [record for record in records if replace or record.name not in known]
@@ -123,7 +120,6 @@ def make_index(
     *,
     prompts: Mapping[str, Prompts] | None = None,
     storage: str = "float16",
-    pool: int = 1,
     device: str = "cpu",
 ) -> IndexSummary:
     """Make an index without an image, for what is received or uploaded; arguments as above."""
@@ -132,7 +128,7 @@ def make_index(
     model, asked = load_model(checkpoint, device), prompts or CHEX5_PROMPTS
     phrases = [phrase for side in asked.values() for phrase in side.positive]
     with writing(out, create=True) as catalogue:
-        start_index(catalogue, model, checkpoint, [], asked, storage, pool)
+        start_index(catalogue, model, checkpoint, [], asked, storage)
         for file in vector_files(out, catalogue.meta()).values():
             write_private(file.path, b"")
         refresh_structure(out, catalogue, model, phrases)
@@ -147,7 +143,6 @@ def start_index(
     sentences: Sequence[Tensor],
     prompts: Mapping[str, Prompts],
     storage: str,
-    pool: int = 1,
 ) -> None:
     """Note what a new index is made by and of; of an old one, where its model lies now.
 
@@ -156,7 +151,7 @@ def start_index(
     """
     notes = {}
     if "model" not in catalogue.meta():
-        notes = index_notes(model, sentences, prompts, storage, pool)
+        notes = index_notes(model, sentences, prompts, storage)
     note_start(catalogue, checkpoint, notes)
 
 
@@ -171,13 +166,12 @@ def index_notes(
     sentences: Sequence[Tensor],
     prompts: Mapping[str, Prompts],
     storage: str,
-    pool: int = 1,
 ) -> dict[str, str]:
     """What a catalogue notes of a new index as a whole; arguments as of :func:`start_index`."""
     preprocessing = model.spec.preprocessing
     with torch.inference_mode():
         blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
-        N = pooled(model.embed_images(blank).flatten(1, 2), pool).shape[1]
+        N = model.embed_images(blank).flatten(1, 2).shape[1]
     phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
     texts = torch.stack([*sentences]) if sentences else torch.empty(0, model.spec.dimension)
     language = language_for(model, texts, phrases)
@@ -189,7 +183,6 @@ def index_notes(
         "regions": str(N),
         "dimension": str(model.spec.dimension),
         "storage": storage,
-        "pool": str(pool),
         **language.as_meta(),
         **labels_as_meta(prompts, calibrations_of(model, prompts)),
         "generation": "1",
@@ -314,16 +307,14 @@ class Packer:
     def __init__(self, model: ImageTextModel, notes: Mapping[str, str]) -> None:
         self._model, self._familiar = model, familiar_beside(model)
         self._language, self._labeler = Language.of_meta(notes), labeler_of(model, notes)
-        self._storage, self._pool = notes["storage"], int(notes["pool"])
+        self._storage = notes["storage"]
 
     def __call__(self, part: EmbeddedBatch) -> EmbeddedImages:
         """What is kept of a batch."""
         if not part.rows:
             return EmbeddedImages([], [], {}, {}, part.failed)
         model = self._model
-        vectors, regions = packed_rows(
-            model, part.regions, self._language, self._storage, self._pool
-        )
+        vectors, regions = packed_rows(model, part.regions, self._language, self._storage)
         labels = self._labeler.columns(regions) | unlike_column(self._familiar, model, part)
         return EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
 

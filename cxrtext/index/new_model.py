@@ -33,7 +33,7 @@ from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.store.catalogue import CATALOGUE, UNLIKE, Catalogue, empty_index, set_meta
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
 from cxrtext.index.store.writer import NEXT, IndexSummary, sweep, write_summary, writing
-from cxrtext.index.tuning import TARGET_RECALL, refresh_structure
+from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import embed_records
 from cxrtext.pausing import Progress
@@ -44,7 +44,7 @@ from cxrtext.records.tables import write_table
 CANDIDATE_BYTES = 128  # of the FAISS structure, an image
 
 OF_MODEL = (
-    "checkpoint", "model", "preprocessing", "regions", "dimension", "storage", "pool", "sketch",
+    "checkpoint", "model", "preprocessing", "regions", "dimension", "storage", "sketch",
     "basis", "landmarks", "landmark_vectors", "prompts", "calibration", "places",
     "sentence_places", "usual_likeness",
 )  # fmt: skip
@@ -69,8 +69,6 @@ def reembed(
     device: str = "cpu",
     cache: DecodedCache | None = None,
     max_rejected: int = 0,
-    kind: str = "auto",
-    target: float = TARGET_RECALL,
     wait_s: float = 0.0,
     say: Say = lambda _: None,
     progress: Progress | None = None,
@@ -85,8 +83,6 @@ def reembed(
         checkpoint: The new model.
         cache: Where decoded images are kept; without it they are decoded each time.
         max_rejected: Images that may be unreadable by now, and are then no longer in the index.
-        kind: As of :func:`cxrtext.index.build.build_index`.
-        target: As there.
         wait_s: How long to queue while another process writes.
         say: Told what room it takes.
         progress: Called with the images done, and those in all.
@@ -108,12 +104,10 @@ def reembed(
                 _note_losses(listed, lost)
                 if len(lost) > max_rejected:
                     raise _too_many(folder, listed, len(lost))
-                refresh_structure(
-                    folder / NEXT, new, model, _phrases(new), kind=kind, target=target
-                )
+                refresh_structure(folder / NEXT, new, model, _phrases(new))
                 _turn(folder, old, new)
         else:  # a run was stopped when the index had turned already
-            refresh_structure(folder, old, model, _phrases(old), kind=kind, target=target)
+            refresh_structure(folder, old, model, _phrases(old))
         sweep(folder, old)
         noted = write_summary(folder, old)
     shutil.rmtree(folder / NEXT, ignore_errors=True)
@@ -150,8 +144,8 @@ def _start(new: Catalogue, old: Catalogue, model: ImageTextModel, checkpoint: Pa
     rows = model.embed_sentences(texts).cpu() if texts else torch.empty(0)
     if "model" not in new.meta():
         meta = old.meta()
-        prompts, pool = prompts_of_json(meta["prompts"]), int(meta["pool"])
-        start_index(new, model, checkpoint, list(rows), prompts, meta["storage"], pool)
+        prompts = prompts_of_json(meta["prompts"])
+        start_index(new, model, checkpoint, list(rows), prompts, meta["storage"])
     said = old.database.execute(
         "SELECT study_id, section, position, sentences.sentence FROM said "
         "JOIN sentences ON sentences.number = said.sentence"

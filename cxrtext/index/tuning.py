@@ -15,7 +15,6 @@ from cxrtext.files import sha256
 from cxrtext.index.features.candidates import (
     Tuning,
     build_structure,
-    choose_kind,
     is_deep,
     nearest_places,
 )
@@ -28,7 +27,7 @@ from cxrtext.index.store.vectors import vector_files
 from cxrtext.index.store.writer import sweep
 from cxrtext.models import ImageTextModel
 
-TARGET_RECALL = 0.99
+TARGET_RECALL = 0.99  # recall@10 of the fast search that is tuned for
 RECALL_AT = 10
 QUERIES = 50
 MIN_QUERIES = 5
@@ -87,7 +86,7 @@ def recall_of(
 
 
 def tune(
-    snapshot: Snapshot, model: ImageTextModel, structure: Structure, queries: Tensor, target: float
+    snapshot: Snapshot, model: ImageTextModel, structure: Structure, queries: Tensor
 ) -> Tuning:
     """The least depth and effort at which candidates hold a share of the exact ten best."""
     measured = measure_exact(snapshot, model, queries)
@@ -95,7 +94,7 @@ def tune(
     tuning = replace(structure.tuning, depth=FIRST_DEPTH, effort=FIRST_EFFORT, novelty=novelty)
     while True:
         recall = recall_of(snapshot, replace(structure, tuning=tuning), queries, measured)
-        if recall >= target or is_deep(tuning.depth, structure.index.ntotal):
+        if recall >= TARGET_RECALL or is_deep(tuning.depth, structure.index.ntotal):
             return replace(
                 tuning, recall_at_10=recall, reranked=measured.reranked, queries=len(measured.best)
             )
@@ -136,16 +135,12 @@ def refresh_structure(
     model: ImageTextModel,
     phrases: list[str],
     *,
-    kind: str = "auto",
-    target: float = TARGET_RECALL,
     force: bool = False,
 ) -> None:
     """Derive and tune the FAISS structure anew, where it knows too few of the images.
 
     Args:
         phrases: What is measured with where the archive has no sentences.
-        kind: One of :data:`cxrtext.index.features.candidates.KINDS`, or "auto" by size.
-        target: Recall@10 of the fast search that is tuned for, in (0, 1].
         force: Whether to derive it in any case.
     """
     meta = catalogue.meta()
@@ -159,10 +154,9 @@ def refresh_structure(
         if whole and (not unknown or (places > SMALL and unknown <= STALE * places)):
             return
     vectors = vector_files(folder, meta)["profiles"].open(places)
-    kind = choose_kind(len(vectors), kind)
     serial = int(meta.get("structures", 0)) + 1
     name = f"profiles.{int(meta['generation']):06d}.{serial:06d}.faiss"
-    digest, rotation = build_structure(vectors, folder / name, kind)
+    kind, digest, rotation = build_structure(vectors, folder / name)
 
     def note(tuning: Tuning, **more: float) -> None:
         detail = json.dumps({**asdict(tuning), "turn": rotation.as_dict()})
@@ -177,6 +171,6 @@ def refresh_structure(
     snapshot = take_snapshot(folder, catalogue)
     assert snapshot.structure is not None  # noqa: S101 - noted above
     queries = _sample_queries(snapshot, model, phrases)
-    tuning = tune(snapshot, model, snapshot.structure, queries, target)
+    tuning = tune(snapshot, model, snapshot.structure, queries)
     note(tuning, usual_likeness=usual_likeness(snapshot.arrays["means"], snapshot.live))
     sweep(folder, catalogue)

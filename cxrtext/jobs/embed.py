@@ -71,7 +71,7 @@ KIND = "embed"
 INDEX_PART = 1_000_000
 """Images of one index: of more, ``finish`` makes several."""
 
-CONSTANT = ("model", "basis", "landmark_vectors", "storage", "pool", "prompts")
+CONSTANT = ("model", "basis", "landmark_vectors", "storage", "prompts")
 """What a catalogue notes of an index and never changes while it is filled."""
 
 BESIDE = ("calibration.json", "familiar.safetensors")
@@ -84,7 +84,6 @@ class EmbedOptions(ImageWorkers):
 
     reports: Path | None = None  # a table of reports; by default as ``index build`` finds it
     storage: str = "float16"  # how regions are kept, or "int8"
-    pool: int = 1  # side of the block of regions that is kept as one
     prompts: Mapping[str, Prompts] | None = None  # of the labels; CheX5's by default
 
     def __post_init__(self) -> None:
@@ -184,7 +183,6 @@ class _Embed(ImageKind):
             **_inputs(self.manifest, options.reports, self._checkpoint),
             "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
             "--storage": options.storage,
-            "--pool": options.pool,
             "--shard": self.images_a_shard,
             "threads": options.threads,
             "version of the image reader": READER_VERSION,
@@ -207,7 +205,7 @@ class _Embed(ImageKind):
         name = f"sentences.{digest[:DIGITS]}.safetensors"
         self.storage.commit(name, data)
         shared = {
-            "notes": index_notes(model, vectors, self._prompts, options.storage, options.pool),
+            "notes": index_notes(model, vectors, self._prompts, options.storage),
             "sentences": name,
             "sentences_digest": digest,
             "source": str(self.manifest.resolve()),

@@ -11,7 +11,7 @@ from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing
 from cxrtext.service.answers import on_scale
 from cxrtext.service.cache import Remembered
-from cxrtext.service.verify.reference import References, ReferenceScores, at_side
+from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 COLD, HOT = 75.0, 99.0
@@ -33,7 +33,7 @@ class HeatScales:
     def __init__(self, references: References, size: int = 4096) -> None:
         self._references = references
         self._size = size
-        self._made: tuple[ReferenceScores | None, Remembered[tuple[int, str], Scale]]
+        self._made: tuple[ReferenceScores | None, Remembered[str, Scale]]
         self._made = None, Remembered(size)
 
     def put(
@@ -47,7 +47,7 @@ class HeatScales:
         for start in range(0, len(found.sentences), SENTENCES_AT_ONCE):
             some = found.sentences[start : start + SENTENCES_AT_ONCE]
             own = texts[start : start + SENTENCES_AT_ONCE]
-            scales = self.of([one.sentence for one in some], own, len(some[0].grounding.grid))
+            scales = self.of([one.sentence for one in some], own)
             shown += [
                 replace(one, grounding=on_scale(one.grounding, scale, threshold=threshold))
                 for one, scale in zip(some, scales, strict=True)
@@ -55,40 +55,34 @@ class HeatScales:
             yield
         return replace(found, sentences=tuple(shown))
 
-    def of(self, sentences: Sequence[str], texts: Tensor, side: int) -> list[Scale | None]:
-        """The scale of each of S sentences with embeddings [S, D]; None without reference images.
-
-        ``side``: Regions along a side of the image that is shown; a score depends on it.
-        """
+    def of(self, sentences: Sequence[str], texts: Tensor) -> list[Scale | None]:
+        """The scale of each of S sentences, embeddings [S, D]; None without reference images."""
         reference = self._references.now()
         if reference is None:
             return [None] * len(sentences)
         if self._made[0] is not reference:  # the archive that it is of has changed
             self._made = reference, Remembered(self._size)
         known = self._made[1]
-        keys = [(side, sentence) for sentence in sentences]
-        found = known.use(keys)
-        missing = {key: i for i, key in enumerate(keys) if key not in found}
+        found = known.use(sentences)
+        missing = {sentence: i for i, sentence in enumerate(sentences) if sentence not in found}
         if missing:
-            peaks = _peaks(reference, texts[list(missing.values())].float().cpu(), side)
+            peaks = _peaks(reference, texts[list(missing.values())].float().cpu())
             cold, hot = np.percentile(peaks, (COLD, HOT), axis=1).tolist()
             scales = [(c, min(max(h, c + LEAST_SPAN), 1.0)) for c, h in zip(cold, hot, strict=True)]
             made = dict(zip(missing, scales, strict=True))
             found |= made
             known.keep(made)
-        return [found[key] for key in keys]
+        return [found[sentence] for sentence in sentences]
 
 
 @torch.inference_mode()
 def _peaks(
-    reference: ReferenceScores, texts: Tensor, side: int
+    reference: ReferenceScores, texts: Tensor
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """Best region scores of sentences [S, D] in every reference image, [S, n]."""
     kept = reference.reference
     parts = [
-        region_scores(at_side(kept.regions(start, start + SCORED_AT_ONCE), side), texts).amax(
-            dim=-1
-        )
+        region_scores(kept.regions(start, start + SCORED_AT_ONCE), texts).amax(dim=-1)
         for start in range(0, len(kept), SCORED_AT_ONCE)
     ]
     return torch.cat(parts, dim=1).numpy()

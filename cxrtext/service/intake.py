@@ -52,7 +52,6 @@ class RowMaker:
             torch.stack([image.regions for image in images]).float(),
             snapshot.language,
             meta["storage"],
-            int(meta.get("pool", 1)),
         )
         wanted = tuple(map(meta.get, ("prompts", "calibration")))
         if (known := self._labeler) is None or known[0] != wanted:

@@ -338,7 +338,7 @@ class Service:
             score = float(self.model.scores(regions, text)[0, 0])
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
-        (scale,) = self._scales.of([sentence], text, side)
+        (scale,) = self._scales.of([sentence], text)
         found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
         return on_scale(found, scale, threshold=threshold)
 

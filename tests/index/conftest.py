@@ -58,7 +58,6 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
         *,
         seed: int = 0,
         storage: str = "float16",
-        kind: str = "auto",
         start: int = 0,
         prefix: str = "i",
         batch: int = 64,
@@ -78,7 +77,7 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
             if not known:
                 said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
                 add_reports(folder, catalogue, NewReports(sentences, vectors.numpy(), said))
-            refresh_structure(folder, catalogue, model, sentences, kind=kind)
+            refresh_structure(folder, catalogue, model, sentences)
         return folder
 
     return make

@@ -16,6 +16,7 @@ from cxrtext.files.table_sums import prepare
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import Archive, ImageHit, Query, build_index, open_index
 from cxrtext.index.features.scoring import mean_region
+from cxrtext.index.store.catalogue import set_meta
 from cxrtext.index.store.writer import writing
 from cxrtext.jobs.embed import embed_job
 from cxrtext.models import ImageTextModel, load_model
@@ -294,13 +295,13 @@ def test_unreadable_images_are_set_aside(
         build_index(folder / "manifest.csv", checkpoint, tmp_path / "empty")
 
 
-def test_pooled_in_8_bits_takes_less_room(
+def test_8_bits_take_less_room_and_pooled_regions_are_refused(
     data_folder: Path, checkpoint: Path, index_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "small"
-    build_index(data_folder / "manifest.csv", checkpoint, out, storage="int8", pool=2)
+    build_index(data_folder / "manifest.csv", checkpoint, out, storage="int8")
     build_index(data_folder / "manifest.csv", checkpoint, out)  # what it keeps is noted
-    assert (out / VECTORS[0]).stat().st_size == 48 * 4 * (16 + 2)
+    assert (out / VECTORS[0]).stat().st_size == 48 * 16 * (16 + 2)
     assert (index_folder / VECTORS[0]).stat().st_size == 48 * 16 * 16 * 2
     with open_index(out) as small, open_index(index_folder) as whole:
         text = whole.parts[0].snapshot.texts[0]
@@ -309,6 +310,10 @@ def test_pooled_in_8_bits_takes_less_room(
             len(best & {hit.image.image for hit in small.search(Query(texts=text[None]), 20).hits})
             >= 8
         )
+    with writing(out) as catalogue, catalogue.transaction(write=True) as database:
+        set_meta(database, {"pool": 2})
+    with pytest.raises(CheckpointError, match="keeps regions pooled"):
+        open_index(out)
 
 
 def test_reports_of_other_studies_are_refused(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features.bounds import Bounds, residual, sentence_basis, sketch
-from cxrtext.index.features.scoring import exact_scores, mean_region, pooled
+from cxrtext.index.features.scoring import exact_scores, mean_region
 from cxrtext.index.search import ranking
 from cxrtext.index.search.hits import FirstOf
 from cxrtext.index.search.ranking import highest
@@ -126,21 +126,19 @@ def test_a_filter_that_leaves_little_gives_all_of_it(
         assert {hit.image.image for hit in hits} == {f"i{i * 97}.png" for i in range(count)}
 
 
-@pytest.mark.parametrize("kind", ["hnsw", "ivfpq"])
 def test_the_fast_search_finds_as_many_as_there_are(
     make_archive: Callable[..., Path],
     model: ImageTextModel,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    kind: str,
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.features.candidates.MIN_TRAINED", 100)
+    monkeypatch.setattr("cxrtext.index.features.candidates.FLAT_VECTORS", 100)
     monkeypatch.setattr("cxrtext.index.features.candidates.SAMPLE", 60)
-    folder = make_archive(tmp_path / kind, 500, kind=kind)
+    folder = make_archive(tmp_path / "cells", 500)
     query = Query(texts=text_like(model, 3, 0.1)[:1])
     with open_index(folder, model) as index:
         tuned = index.parts[0].snapshot.candidates
-        assert tuned["kind"] == kind
+        assert tuned["kind"] == "ivfpq"
         assert tuned["recall_at_10"] >= 0.99
         scores = scan(index, query)
         best = sorted(scores, key=lambda name: -scores[name])[:10]
@@ -348,16 +346,6 @@ def test_eight_bits_cost_little() -> None:
     assert pack(regions, "int8").nbytes == 5 * 9 * 130
     assert (kept - regions).norm(dim=-1).max() < 0.02
     assert torch.equal(unpack(pack(regions, "float16")), regions.half().float())
-
-
-def test_pooled_regions_are_means_of_blocks() -> None:
-    regions = F.normalize(torch.randn(2, 25, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
-    kept = pooled(regions, 2)
-    assert kept.shape == (2, 9, 8)
-    first = F.normalize(regions[:, [0, 1, 5, 6]].mean(1), dim=-1)
-    assert torch.allclose(kept[:, 0], first, atol=1e-6)
-    assert torch.allclose(kept[:, 8], regions[:, 24], atol=1e-6)  # a block of its own
-    assert pooled(regions, 1) is regions
 
 
 def test_an_index_in_8_bits_ranks_by_what_it_keeps(

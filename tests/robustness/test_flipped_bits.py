@@ -726,7 +726,7 @@ def test_jobs_and_features(tmp_path: Path, try_flips: Flip) -> None:
     from tests.models.feature_folders import drawn_regions, write_feature_folder
 
     storage = open_storage(tmp_path / "job")
-    plan = begin(storage, "embed", {"table": "ab" * 32}, rows=20, shards=1, shared={"pool": 2})
+    plan = begin(storage, "embed", {"table": "ab" * 32}, rows=20, shards=1, shared={"a": 2})
     arrays = {"regions": np.arange(400, dtype=np.float32).reshape(20, 20)}
     commit_shard(storage, plan.digest, Shard(0, list(range(20)), {}, {}, arrays))
 

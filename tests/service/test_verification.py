@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from cxrtext.errors import CheckpointError, DataError, InputError
-from cxrtext.evaluation.verdicts.judge import ORDER, POOLED, UNLIKE
-from cxrtext.index.features.scoring import pooled
+from cxrtext.evaluation.verdicts.judge import ORDER, UNLIKE
 from cxrtext.models.familiar import Unlike
 from cxrtext.models.reference import REFERENCE, load_reference, save_reference
 from cxrtext.pausing import finish
@@ -18,7 +17,7 @@ from cxrtext.service import EmbeddedImage, Service, load_service
 from cxrtext.service.limits import UNLIKE_IMAGE
 from cxrtext.service.quality import least_supported
 from cxrtext.service.verify.page import verification_page
-from cxrtext.service.verify.reference import ReferenceScores, at_side, index_reference, percentile
+from cxrtext.service.verify.reference import ReferenceScores, index_reference, percentile
 from cxrtext.text.wording import Wording
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
@@ -112,21 +111,12 @@ def test_reference_scores_are_remembered(service: Service, effusion: EmbeddedIma
     assert service.reference() is known
     small = ReferenceScores(service.model, known.reference, size=2)
     texts = service.model.embed_sentences(["a", "b", "c"])
-    first = finish(small.of(["a", "b", "c"], texts, 4))
-    again = finish(small.of(["c", "a", "c"], texts[[2, 0, 2]], 4))
+    first = finish(small.of(["a", "b", "c"], texts))
+    again = finish(small.of(["c", "a", "c"], texts[[2, 0, 2]]))
     np.testing.assert_allclose(again[0], first[2], atol=1e-6)
     np.testing.assert_allclose(again[1], first[0], atol=1e-6)
     np.testing.assert_allclose(again[2], first[2], atol=1e-6)
     assert all((np.diff(scores) >= 0).all() for scores in first)
-
-
-def test_a_pooled_image_meets_a_pooled_reference(service: Service, effusion: EmbeddedImage) -> None:
-    small = EmbeddedImage(pooled(effusion.regions[None], 2)[0], 80, 80)
-    (one,) = service.verify(small, "Left pleural effusion.").sentences
-    assert one.grounding.grid.shape == (2, 2)
-    assert one.support is not None
-    assert at_side(effusion.regions[None], 2).shape == (1, 4, 16)
-    assert at_side(effusion.regions[None], 4) is not None
 
 
 def test_without_a_reference_there_is_no_support(bare: Path, effusion: EmbeddedImage) -> None:
@@ -263,15 +253,10 @@ def test_what_a_verdict_rests_on_and_why_there_is_none(judging: Service, data_fo
     assert f"AUC {basis.auc:.2f}" in page
 
 
-def test_nothing_is_judged_of_an_image_that_is_unlike_or_pooled(
-    judging: Service, data_folder: Path
-) -> None:
+def test_nothing_is_judged_of_an_image_that_is_unlike(judging: Service, data_folder: Path) -> None:
     image = judging.embed_file(data_folder / "images/s01.png")
     (one,) = judging.verify(replace(image, unlike=Unlike(2.0, 1.0)), "Effusion.").sentences
     assert (one.verdict, one.judgment.reason) == ("not judged", UNLIKE)
-    small = replace(image, regions=pooled(image.regions[None], 2)[0])
-    (one,) = judging.verify(small, "Effusion.").sentences
-    assert (one.verdict, one.judgment.reason) == ("not judged", POOLED)
 
 
 def test_the_unsupported_come_first(judging: Service, data_folder: Path) -> None:
@@ -280,25 +265,3 @@ def test_the_unsupported_come_first(judging: Service, data_folder: Path) -> None
     order = [ORDER.index(one.found.verdict) for one in found]
     assert order == sorted(order)
     assert found[0].rank <= found[-1].rank
-
-
-def test_a_score_of_the_reference_is_remembered_for_its_grid_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A sentence scores otherwise with coarser regions."""
-    monkeypatch.setattr(
-        "cxrtext.service.verify.reference.exact_scores",
-        lambda _, regions, texts: torch.full((len(texts), len(regions)), regions.shape[1]),
-    )
-
-    class Four:
-        def __len__(self) -> int:
-            return 4
-
-        def regions(self, start: int, stop: int) -> torch.Tensor:
-            return torch.zeros(min(stop, 4) - start, 16, 2)
-
-    scores = ReferenceScores(None, Four())  # type: ignore[arg-type]
-    for side in (4, 2, 4):
-        (found,) = finish(scores.of(["Clear."], torch.zeros(1, 2), side))
-        assert found.tolist() == [side**2] * 4

@@ -27,7 +27,6 @@ _STRONGEST: tuple[Verdict, ...] = ("unsupported", "not judged", "weak", "support
 NO_FINDING = "it names no finding that the verdicts were calibrated for"
 HEDGED = "its wording is uncertain"
 UNLIKE = "the image is unlike those that the model was trained on"
-POOLED = "the image has fewer regions than those that the verdicts were calibrated on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +163,19 @@ class Judge:
     def evidence(self, model: ImageTextModel, regions: Tensor) -> Evidence | None:
         """The evidence of an image, regions [1, N, D].
 
-        None where there is nothing to judge by, or N is not what the calibration's images have.
+        None where there is nothing to judge by.
         """
-        if self.kept is None or regions.shape[1] != self.kept.regions:
+        if self.kept is None:
             return None
         found = evidence_of(model, regions, self._contrasts)
         presence, left = ({name: float(one[0]) for name, one in some.items()} for some in found)
         return Evidence(presence, left)
 
-    def judge(self, sentence: str, evidence: Evidence | None, *, without: str = POOLED) -> Judgment:
+    def judge(self, sentence: str, evidence: Evidence | None) -> Judgment:
         """The verdict on a sentence.
 
         Args:
-            evidence: That of the image; None where it cannot be judged by.
-            without: Why it cannot.
+            evidence: That of the image; None where the image is unlike those trained on.
         """
         if self.kept is None:
             return Judgment("not judged", MISSING)
@@ -188,7 +186,7 @@ class Judge:
         if not said:
             return Judgment("not judged", NO_FINDING)
         if evidence is None:
-            return Judgment("not judged", without)
+            return Judgment("not judged", UNLIKE)
         return judge_assertions(said, evidence, self.kept.findings)
 
 

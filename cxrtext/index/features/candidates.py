@@ -2,8 +2,8 @@
 
 The product of an image's profile with a sentence's weights is nearly its score (see
 :mod:`cxrtext.index.features.language`).  Profiles are taken about their mean and rotated to few
-directions; for FAISS's graphs and cells they get one number more, which makes the nearest vector
-the one of the highest product.
+directions; for FAISS's cells they get one number more, which makes the nearest vector the one of
+the highest product.
 """
 
 import math
@@ -18,13 +18,8 @@ from cxrtext.errors import CheckpointError
 from cxrtext.files import replacing, sha256
 from cxrtext.index.features.language import decoded, encoded
 
-KINDS = ("flat", "hnsw", "ivfpq")
-FLAT_VECTORS = 4_000_000
-MIN_TRAINED = 10_000
-"""Vectors below which there is nothing to train a quantizer on: they are kept flat."""
+FLAT_VECTORS = 4_000_000  # of more, the structure is IVF-PQ
 
-LINKS = 32
-BUILD_EFFORT = 80
 SAMPLE = 64  # vectors a cell that the cells are trained on
 
 CHUNK = 16_384
@@ -49,7 +44,7 @@ class Rotation:
     """How profiles become vectors of a FAISS structure.
 
     With ‖(v, √(ρ² − ‖v‖²)) − (w, 0)‖² = ρ² + ‖w‖² − 2 ⟨v, w⟩ the highest product is the least
-    distance, which a graph or cells can follow; for products themselves they are made badly.
+    distance, which cells can follow; for products themselves they are made badly.
     """
 
     mean: Floats  # [n]
@@ -110,32 +105,22 @@ def chosen_rows(profiles: NDArray[Any], most: int) -> Floats:
 class Tuning:
     """How a structure is searched."""
 
-    kind: str  # one of :data:`KINDS`
+    kind: str  # "flat" or "ivfpq"
     depth: int  # images asked for
-    effort: int  # ``efSearch`` or ``nprobe``; 0 where there is none
+    effort: int  # ``nprobe``, which a flat structure has not
     recall_at_10: float | None = None  # as measured at that depth and effort
     reranked: float | None = None  # mean share of the images that the exact search scores
     novelty: float = 1.0  # highest novelty of a sentence that was measured with
     queries: int = 0  # how many were
 
 
-def choose_kind(vectors: int, kind: str = "auto") -> str:
-    """The kind of structure for a number of vectors, unless one is asked for."""
-    if kind not in (*KINDS, "auto"):
-        raise ValueError(f"no structure '{kind}'; there are auto, {', '.join(KINDS)}")
-    if vectors < MIN_TRAINED and kind == "ivfpq":
-        return "flat"
-    if kind != "auto":
-        return kind
-    return "flat" if vectors <= FLAT_VECTORS else "ivfpq"
-
-
-def build_structure(profiles: NDArray[Any], path: Path, kind: str) -> tuple[str, Rotation]:
-    """Write the FAISS structure of profiles [places, n]; gives its file's digest.
+def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, str, Rotation]:
+    """Write the FAISS structure of profiles [places, n]; gives its kind and its file's digest.
 
     The id of a vector is its image's place.
     """
     faiss = _faiss()
+    kind = "flat" if len(profiles) <= FLAT_VECTORS else "ivfpq"
     rotation = Rotation.of(profiles, fill=kind != "flat")
     index = _empty(kind, len(profiles), rotation.dimension)
     if not index.is_trained:
@@ -144,7 +129,7 @@ def build_structure(profiles: NDArray[Any], path: Path, kind: str) -> tuple[str,
         index.add(rotation.vectors(profiles[start : start + CHUNK]))
     with replacing(path) as temporary:
         faiss.write_index(index, str(temporary))
-        return sha256(temporary), rotation
+        return kind, sha256(temporary), rotation
 
 
 def _faiss() -> Any:
@@ -158,10 +143,6 @@ def _empty(kind: str, count: int, D: int) -> Any:
     faiss = _faiss()
     if kind == "flat":
         return faiss.IndexFlatIP(D)
-    if kind == "hnsw":
-        index = faiss.IndexHNSWSQ(D, faiss.ScalarQuantizer.QT_fp16, LINKS)
-        index.hnsw.efConstruction = BUILD_EFFORT
-        return index
     cells = max(16, min(round(4 * math.sqrt(count)), count // SAMPLE))
     parts = next(parts for parts in range(max(1, D // 2), 0, -1) if D % parts == 0)
     return faiss.IndexIVFPQ(faiss.IndexFlatL2(D), D, cells, parts, 8)
@@ -206,9 +187,7 @@ def nearest_places(
         bits = np.packbits(allowed, bitorder="little")
         selector = faiss.IDSelectorBitmap(index.ntotal, faiss.swig_ptr(bits))
     depth = min(tuning.depth, index.ntotal)
-    if tuning.kind == "hnsw":
-        parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=max(tuning.effort, depth))
-    elif tuning.kind == "ivfpq":
+    if tuning.kind == "ivfpq":
         parameters = faiss.SearchParametersIVF(sel=selector, nprobe=max(1, tuning.effort))
     else:
         parameters = faiss.SearchParameters(sel=selector)

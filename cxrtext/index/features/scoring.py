@@ -74,20 +74,6 @@ def mean_region(regions: Tensor) -> Tensor:
     return F.normalize(regions.mean(dim=1), dim=-1)
 
 
-def pooled(regions: Tensor, pool: int) -> Tensor:
-    """Regions [B, N, D] of a square grid, each block of ``pool`` × ``pool`` as one unit vector.
-
-    The last row and column of blocks are smaller where the side is no multiple of ``pool``.
-    """
-    if pool == 1:
-        return regions
-    B, N, D = regions.shape
-    side = math.isqrt(N)
-    grid = regions.reshape(B, side, side, D).permute(0, 3, 1, 2)
-    means = F.avg_pool2d(grid, pool, ceil_mode=True)
-    return F.normalize(means.flatten(2).mT, dim=-1)
-
-
 def image_rows(
     model: ImageTextModel, packed: NDArray[Any], language: Language
 ) -> tuple[dict[str, NDArray[Any]], Tensor]:
@@ -134,7 +120,7 @@ def _image_rows(
 
 
 def packed_rows(
-    model: ImageTextModel, regions: Tensor, language: Language, storage: str, pool: int = 1
+    model: ImageTextModel, regions: Tensor, language: Language, storage: str
 ) -> tuple[dict[str, NDArray[Any]], Tensor]:
     """:func:`image_rows` of regions [B, N, D] fresh from the model."""
-    return image_rows(model, pack(pooled(regions, pool), storage), language)
+    return image_rows(model, pack(regions, storage), language)

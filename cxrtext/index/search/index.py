@@ -175,6 +175,10 @@ def model_of(
 
 def check_model(folder: Path, meta: dict[str, Any], model: ImageTextModel) -> None:
     """Refuse a model that did not make an index (CheckpointError, which names both)."""
+    if meta.get("pool", "1") != "1":
+        raise CheckpointError(
+            f"{folder}: keeps regions pooled, which is no longer read; index anew into a new folder"
+        )
     preprocessing = model.spec.preprocessing
     given = {"resize": preprocessing.resize, "crop": preprocessing.crop}
     if meta["model"] == model.fingerprint:

@@ -161,6 +161,11 @@ def _open(
         noted = json.loads(detail)
         rotation = Rotation.of_dict(noted.pop("turn"))
         tuning = Tuning(**noted)
+        if tuning.kind not in ("flat", "ivfpq"):
+            raise CheckpointError(
+                f"{folder / file}: a structure of kind '{tuning.kind}', which is no longer read; "
+                f"run 'cxrtext index rebuild {folder}' to derive it anew"
+            )
         if before is not None and before.structure and before.structure.digest == digest:
             structure = replace(before.structure, tuning=tuning)
         else:

@@ -1,7 +1,6 @@
 """How well an image supports sentences: the percentile of a score among reference images."""
 
 import hashlib
-import math
 import threading
 from collections.abc import Sequence
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.index import Archive
-from cxrtext.index.features.scoring import exact_scores, pooled
+from cxrtext.index.features.scoring import exact_scores
 from cxrtext.index.store.snapshot import Snapshot
 from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel
@@ -40,28 +39,26 @@ class ReferenceScores:
         self._model = model
         self._known: Remembered[bytes, Scores] = Remembered(size)
 
-    def of(self, sentences: Sequence[str], texts: Tensor, side: int) -> Pausing[list[Scores]]:
+    def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scores]]:
         """Scores of each of S sentences with every reference image, in rising order; with pauses.
 
         Args:
             texts: [S, D], embeddings of the sentences.
-            side: Regions along a side of the image that is asked about.  Where the reference
-                has more, they are pooled to as many, for a score depends on it.
         """
-        keys = [_key(sentence, side) for sentence in sentences]
+        keys = [_key(sentence) for sentence in sentences]
         found = self._known.use(keys)
         missing = {key: i for i, key in enumerate(keys) if key not in found}
         if missing:
-            scored = yield from self._score(texts[list(missing.values())], side)
+            scored = yield from self._score(texts[list(missing.values())])
             made = dict(zip(missing, scored, strict=True))
             found |= made
             self._known.keep(made)
         return [found[key] for key in keys]
 
-    def _score(self, texts: Tensor, side: int) -> Pausing[Scores]:
+    def _score(self, texts: Tensor) -> Pausing[Scores]:
         parts = []
         for start in range(0, len(self.reference), SCORED_AT_ONCE):
-            regions = at_side(self.reference.regions(start, start + SCORED_AT_ONCE), side)
+            regions = self.reference.regions(start, start + SCORED_AT_ONCE)
             parts.append(exact_scores(self._model, regions, texts))
             yield
         scores: Scores = np.sort(torch.cat(parts, dim=1).numpy(), axis=1)
@@ -99,14 +96,8 @@ class References:
         return None if reference is None else ReferenceScores(model, reference), snapshots
 
 
-def _key(sentence: str, side: int) -> bytes:
-    return hashlib.blake2b(f"{side}:{sentence}".encode(), digest_size=16).digest()
-
-
-def at_side(regions: Tensor, side: int) -> Tensor:
-    """Regions [B, N, D] of a grid with at most ``side`` regions along a side, pooled if need be."""
-    own = math.isqrt(regions.shape[1])
-    return regions if own <= side else pooled(regions, math.ceil(own / side))
+def _key(sentence: str) -> bytes:
+    return hashlib.blake2b(sentence.encode(), digest_size=16).digest()
 
 
 def percentile(score: float, others: Scores) -> float:
@@ -137,9 +128,7 @@ def index_reference(snapshots: Sequence[Snapshot], count: int = MAX_IMAGES) -> R
         places = sorted(place for _, index, place in chosen if index == which)
         if places:
             parts.append(unpack(rows_of(snapshot.arrays["regions"], np.array(places))))
-    side = min(math.isqrt(part.shape[1]) for part in parts)
-    rows = [pack(at_side(part, side), "int8") for part in parts]
-    return Reference(np.concatenate(rows), "index")
+    return Reference(np.concatenate([pack(part, "int8") for part in parts]), "index")
 
 
 def _keys(numbers: NDArray[np.int64], which: int) -> NDArray[np.uint64]:

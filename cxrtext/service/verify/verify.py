@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cxrtext.evaluation.verdicts.judge import POOLED, UNLIKE, Judge, Judgment, Verdict
+from cxrtext.evaluation.verdicts.judge import Judge, Judgment, Verdict
 from cxrtext.images import Geometry
 from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
@@ -89,9 +89,8 @@ def verify_sentences(
     if reference is not None:
         kept = reference.reference
         used = ReferenceUsed("validation" if kept.source == "validation" else "index", len(kept))
-        others = yield from reference.of([s.sentence for s in sentences], texts, side)
+        others = yield from reference.of([s.sentence for s in sentences], texts)
     evidence = None if image.is_unlike else judge.evidence(model, regions)
-    without = UNLIKE if image.is_unlike else POOLED
     yield
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
     found = []
@@ -103,7 +102,7 @@ def verify_sentences(
                 **asdict(one),
                 wording=wording(one.sentence),
                 support=support,
-                judgment=judge.judge(one.sentence, evidence, without=without),
+                judgment=judge.judge(one.sentence, evidence),
                 grounding=grounding,
             )
         )
