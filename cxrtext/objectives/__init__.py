@@ -14,7 +14,6 @@ from cxrtext.objectives.cclk import (
     cclk_hard_negative,
     cclk_weakly_supervised,
 )
-from cxrtext.objectives.clustering import Clusters, kmeans
 from cxrtext.objectives.conditional import (
     alignment_uniformity,
     conditional_alignment,
@@ -41,7 +40,6 @@ from cxrtext.objectives.positive_debiasing import positive_debiased
 from cxrtext.objectives.scores import without_negatives
 
 __all__ = [
-    "Clusters",
     "alignment_uniformity",
     "cclk_fair",
     "cclk_hard_negative",
@@ -54,7 +52,6 @@ __all__ = [
     "hard_negative",
     "info_nce",
     "kernels",
-    "kmeans",
     "positive_debiased",
     "remove_by_text",
     "remove_negatives",

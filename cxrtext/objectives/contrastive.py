@@ -241,7 +241,7 @@ def same_cluster(scores: Tensor, clusters: Tensor, column: Tensor) -> Tensor:
             f"clusters must be [{scores.shape[1]}], one a candidate, got {tuple(clusters.shape)}"
         )
     if clusters.is_floating_point():
-        raise ValueError(f"clusters must be integers, got {clusters.dtype}; see kmeans")
+        raise ValueError(f"clusters must be integers, got {clusters.dtype}")
     return clusters[column][:, None] == clusters
 
 

@@ -42,8 +42,6 @@ def test_the_public_surface() -> None:
         "kernels",
     }
     beside = {
-        "Clusters",
-        "kmeans",
         "remove_by_text",
         "same_labels",
         "without_negatives",

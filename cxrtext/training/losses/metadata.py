@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from cxrtext.config import HardnegCclk, ObjectiveSection, WithKernel
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.objectives import kernels, kmeans
+from cxrtext.objectives import kernels
 from cxrtext.records import ImageRecord
 
 Kind = Literal["number", "category"]
@@ -152,19 +151,23 @@ def cluster(
             f"objective.clusters: {clusters} clusters of {int(fit.sum())} training images; give "
             "fewer"
         )
-    z = torch.cat(
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    z = np.concatenate(
         [
-            value[:, None]
-            if kind == "number"
-            else (value[:, None] == value.unique()).to(value.dtype)
-            for kind, value in zip(columns.kinds, torch.from_numpy(columns.values).T, strict=True)
+            (value if kind == "number" else value == np.unique(value)).astype(np.float64)
+            for kind, value in zip(columns.kinds, columns.values.T[..., None], strict=True)
         ],
-        dim=1,
+        axis=1,
     )
-    generator = torch.Generator().manual_seed(seed)
-    centers = kmeans(z[torch.from_numpy(fit)], clusters, generator).centers
-    nearest = torch.cdist(z, centers.to(z.dtype)).argmin(dim=1, keepdim=True)
-    return nearest.to(torch.float32).numpy()
+    # Fewer distinct rows than clusters leave clusters empty, and several threads add up in any
+    # order: each process of a run, and a resumed one, is to find the same.
+    distinct = len(np.unique(z[fit], axis=0))
+    with threadpool_limits(1):
+        found = KMeans(min(clusters, distinct), n_init=1, random_state=seed).fit(z[fit])
+        nearest = found.predict(z)
+    return np.asarray(nearest[:, None], dtype=np.float32)
 
 
 def distinct_values(manifest: Path, columns: Columns, names: Sequence[str]) -> Values:
