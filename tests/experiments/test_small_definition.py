@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 import torch
 
+from cxrtext.config import Conditional, Contrast, DclEtaTrue, Supervised, WithKernel
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.child import view_set, view_settings
 from cxrtext.experiments.data.images import ImageSet, SplitImages, write_set
 from cxrtext.experiments.experiment import SCALES, Claim, Experiment, merged
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
-from cxrtext.experiments.simclr.settings import check
+from cxrtext.experiments.simclr.encoders import build_small_encoder
+from cxrtext.experiments.simclr.losses import BY_ANCHOR, BY_KERNEL, BY_VIEW
+from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.train import OPTIMIZERS
 from cxrtext.experiments.views import choose_trials, plan, settings_of
+from cxrtext.training.loop.device import DTYPES
 
 EVERY = pytest.mark.parametrize("experiment", SMALL_EXPERIMENTS.values(), ids=lambda one: one.name)
 
@@ -35,6 +40,31 @@ def some_set(data: str) -> ImageSet:
     return ImageSet(part, part, labels, eta, values, kinds, columns)  # type: ignore[arg-type]
 
 
+def require_trainable(data: ViewSet, settings: ViewSettings) -> None:
+    """Settings fit each other, and the data have what the objective reads."""
+    section, name = settings.objective, settings.objective.name
+    assert name in {*BY_ANCHOR, *BY_VIEW, *BY_KERNEL, "supervised", "alignment-uniformity"}
+    assert settings.positives == 1 or name in BY_ANCHOR
+    if settings.positives > 1 and settings.aggregate == "group":
+        assert name in ("dcl-eta", "dcl-eta-true", "positive-debiased")
+    assert not settings.without_same_class or name in BY_ANCHOR
+    assert not any(
+        getattr(section, key, None) for key in ("labels", "findings", "true_probability")
+    )
+    assert not (isinstance(section, Contrast) and section.symmetric)
+    if isinstance(section, Supervised) or settings.without_same_class:
+        assert data.labels is not None
+    assert not isinstance(section, DclEtaTrue) or data.eta is not None
+    assert not isinstance(section, Conditional) or data.metadata is not None
+    assert not isinstance(section, WithKernel) or len(data.kinds) == len(section.condition)
+    assert settings.optimizer in OPTIMIZERS
+    assert settings.aggregate in ("loss", "group")
+    assert settings.schedule in ("constant", "cosine")
+    assert settings.precision in ("float32", *DTYPES)
+    assert min(settings.batch - 1, settings.save_every, settings.log_every, settings.lr) > 0
+    build_small_encoder(settings.encoder, channels=data.images.shape[1], width=2)
+
+
 @EVERY
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_trainer_takes_every_row(experiment: Experiment, scale: str, tmp_path: Path) -> None:
@@ -50,7 +80,7 @@ def test_the_trainer_takes_every_row(experiment: Experiment, scale: str, tmp_pat
     for run in runs:
         settings = view_settings(run.settings)
         held = some_set(groups[run.group].data)
-        check(view_set(held, settings), settings)
+        require_trainable(view_set(held, settings), settings)
         assert settings.batch <= 40
         assert settings.steps == run.steps > 0
 

@@ -54,17 +54,11 @@ def test_every_weight_learns(name: str) -> None:
     assert all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
 
 
-def test_resnet_of_other_sizes_and_lenet_of_one() -> None:
+def test_resnet_of_other_sizes() -> None:
     assert build_small_encoder("resnet18", channels=1, width=2)(torch.rand(2, 1, 48, 40)).ndim == 2
-    with pytest.raises(ValueError, match="32×32 pixels, not 28×28; pad"):
-        build_small_encoder("lenet5", channels=1)(torch.rand(2, 1, 28, 28))
 
 
-def test_wrong_names_and_numbers() -> None:
-    with pytest.raises(ValueError, match="no small encoder 'vgg'; there are resnet18, resnet50"):
-        build_small_encoder("vgg", channels=3)
-    with pytest.raises(ValueError, match="at least 1, not 0 and 64"):
-        build_small_encoder("resnet18", channels=0)
+def test_a_head_wants_a_size() -> None:
     with pytest.raises(ValueError, match="one size or more"):
         ProjectionHead(4, ())
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cxrtext.config import read_objective
-from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
+from cxrtext.errors import CheckpointError, CxrTextError, WorkError
 from cxrtext.experiments.simclr.encoders import (
     ViewEncoder,
     channel_statistics,
@@ -199,49 +199,6 @@ def test_other_data_cannot_go_on(tmp_path: Path) -> None:
         train_views(replace(data, images=changed), settings, tmp_path, device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"batch": 64}, "batch: 64 images of 48"),
-        ({"objective": read_objective({"name": "dcl-eta-lm"})}, "knows no views of images alone"),
-        (
-            {"objective": read_objective({"name": "y-aware", "condition": ("age",)})},
-            "1 column.s. are named, and the images have 2",
-        ),
-        (
-            {"objective": read_objective({"name": "supervised"}), "positives": 2},
-            "supervised knows no several positives",
-        ),
-        ({"aggregate": "group", "positives": 2}, "info-nce knows no grouped positives"),
-        ({"optimizer": "sgd"}, "optimizer: 'sgd'; take adam"),
-        ({"encoder": "vgg"}, "encoder: 'vgg'; take resnet18"),
-        ({"lr": 0.0}, "lr: 0.0 is not above 0"),
-        ({"steps": 0}, "steps: 0 is below 1; give that or more"),
-        (
-            {"objective": read_objective({"name": "info-nce", "symmetric": True})},
-            "objective.symmetric: views are contrasted both ways already",
-        ),
-        (
-            {"objective": read_objective({"name": "supervised", "labels": "l.csv"})},
-            "objective.labels: is of tables of studies",
-        ),
-    ],
-)
-def test_what_cannot_be_trained_is_refused(
-    tmp_path: Path, change: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(ConfigError, match=says):
-        train_views(images(), replace(SETTINGS, **change), tmp_path, device="cpu")
-
-
-def test_what_an_objective_needs_is_asked_for(tmp_path: Path) -> None:
-    bare = ViewSet(images().images)
-    for name, what in (("supervised", "labels"), ("dcl-eta-true", "eta")):
-        settings = replace(SETTINGS, objective=read_objective({"name": name}))
-        with pytest.raises(ConfigError, match=f"{name} needs the images' {what}"):
-            train_views(bare, settings, tmp_path, device="cpu")
-
-
 def test_a_diverging_run_says_so_and_keeps_its_last_state(tmp_path: Path) -> None:
     settings = replace(SETTINGS, lr=1e30, save_every=1)
     with pytest.raises(WorkError, match=r"is not a number at step.*lower lr.*last good state"):
@@ -260,14 +217,3 @@ def test_a_missing_or_damaged_encoder_is_said(tmp_path: Path) -> None:
     (tmp_path / "encoder.safetensors").write_bytes(b"nonsense")
     with pytest.raises(CxrTextError, match="not an encoder as it was written"):
         load_encoder(tmp_path)
-
-
-def test_wrong_shapes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"labels must be \[3\] of torch.int64"):
-        ViewSet(torch.zeros(3, 1, 4, 4, dtype=torch.uint8), labels=torch.zeros(2).long())
-    with pytest.raises(ValueError, match=r"metadata must be \[3, 1\]"):
-        ViewSet(
-            torch.zeros(3, 1, 4, 4, dtype=torch.uint8),
-            metadata=torch.zeros(3, 2),
-            kinds=("number",),
-        )

@@ -13,14 +13,12 @@ from cxrtext.errors import CheckpointError
 from cxrtext.models.weight_files import load_sealed, save_sealed
 
 FILE = "encoder.safetensors"
-SMALL_ENCODERS = ("resnet18", "resnet50", "lenet5")
-"""What :func:`build_small_encoder` builds."""
 _SHAPES = {"resnet18": ((2, 2, 2, 2), (3, 3)), "resnet50": ((3, 4, 6, 3), (1, 3, 1))}
 """Blocks a stage, and the sizes of a block's convolutions."""
 
 
 def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet | LeNet5":
-    """Build an encoder of small images, with random weights from torch's own generator.
+    """Build "resnet18", "resnet50" or "lenet5", with random weights from torch's own generator.
 
     The ResNets have a 3×3 stem of stride 1 and no pooling before the last, global one.
 
@@ -33,10 +31,6 @@ def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet
     Source: He et al. 2016, as Chen et al. 2020 (SimCLR), section B.9, for CIFAR-10; LeCun et al.
         1998 (LeNet-5) with ReLU and maximum pooling.
     """
-    if name not in SMALL_ENCODERS:
-        raise ValueError(f"no small encoder '{name}'; there are {', '.join(SMALL_ENCODERS)}")
-    if channels < 1 or width < 1:
-        raise ValueError(f"channels and width must be at least 1, not {channels} and {width}")
     return LeNet5(channels) if name == "lenet5" else ResNet(name, channels, width)
 
 
@@ -143,9 +137,6 @@ class LeNet5(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Embed images, [B, C, 32, 32] -> [B, 84]."""
-        if images.shape[-2:] != (32, 32):
-            size = "×".join(map(str, images.shape[-2:]))
-            raise ValueError(f"lenet5 takes images of 32×32 pixels, not {size}; pad or resize them")
         return torch.as_tensor(self.dense(self.grid(images).flatten(1)))
 
 

@@ -49,7 +49,7 @@ from cxrtext.config import (
     PositiveDebiased,
     Supervised,
 )
-from cxrtext.experiments.simclr.settings import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSettings
+from cxrtext.experiments.simclr.settings import ViewSettings
 from cxrtext.objectives.contrastive import positives_of_views
 from cxrtext.objectives.debiasing import debiased_terms, mean_positive
 from cxrtext.objectives.positive_debiasing import positive_debiased_terms
@@ -65,6 +65,11 @@ from cxrtext.training.losses.directions import (
     needed,
 )
 from cxrtext.training.losses.metadata import Kernel, gram
+
+BY_ANCHOR = ("info-nce", "dcl-eta", "dcl-eta-true", "hard-negative", "positive-debiased")
+"""Objectives of single positives, which know several of them and the removal of negatives."""
+BY_VIEW = ("weaksup-info-nce", "fair-info-nce", "y-aware", "conditional-alignment-uniformity")
+BY_KERNEL = ("weaksup-cclk", "fair-cclk", "hardneg-cclk")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ And LARS, the momentum with a rate of each layer's own.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ from cxrtext.experiments.simclr.losses import (
     Known,
     view_losses,
 )
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings, check
+from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.objectives.contrastive import score_views, view_accuracy
@@ -64,29 +64,14 @@ class Lars(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         trust: float = 0.001,
     ) -> None:
-        if not (lr >= 0 and 0 <= momentum < 1 and weight_decay >= 0 and trust > 0):
-            raise ValueError(
-                "LARS needs lr and weight_decay of at least 0, momentum in [0, 1) and trust above "
-                f"0, not {lr}, {weight_decay}, {momentum} and {trust}"
-            )
         super().__init__(
             params,
             {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust},
         )
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self) -> None:  # type: ignore[override]
         """Take a step; what has no gradient stays."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         for group in self.param_groups:
             moved = [p for p in group["params"] if p.grad is not None]
             layers = [p for p in moved if p.ndim > 1]
@@ -95,7 +80,6 @@ class Lars(torch.optim.Optimizer):
             plain = [p for p in moved if p.ndim <= 1]
             if plain:
                 self._move(plain, [p.grad for p in plain], group)
-        return loss
 
     def _move(self, weights: list[Tensor], updates: list[Tensor], group: dict[str, Any]) -> None:
         """``v ← m v + lr u``, ``w ← w − v``."""
@@ -194,7 +178,7 @@ def _rows_of(data: ViewSet, name: str, rows: Tensor) -> Tensor | None:
 def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) -> ViewJob:
     """A new encoder and head with random weights, and all that trains them.
 
-    The data are moved to the device whole; the settings are checked before.
+    The data are moved to the device whole.
 
     Raises:
         ConfigError: A kernel does not fit what a column of metadata holds.
@@ -254,12 +238,11 @@ def train_views(
         "cuda:N").
 
     Raises:
-        ConfigError: Settings do not fit each other, the data or this machine.
+        ConfigError: This machine has no such device.
         CheckpointError: The folder holds a run of other settings or data, or a damaged one.
         WorkError: The loss is no longer a number or has diverged, the disk is full, or another
             process trains into the folder.
     """
-    check(data, settings)
     heard = listener or Listener()
     place = choose_device(device)
     with only_one(out / "run"):
