@@ -7,6 +7,7 @@ from typing import Any
 
 from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
 from cxrtext.experiments.papers.table1 import LIVE
+from cxrtext.experiments.processes import Failures
 from cxrtext.experiments.table import interval_text
 from cxrtext.page import EMPTY, Block, Bullets, Figure, Section, Table, Text
 
@@ -152,19 +153,13 @@ def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[st
     return lines
 
 
-def failed_lines(rows: Sequence[Mapping[str, Any]], title: str) -> list[str]:
-    """A line for each row and seed that failed; rows are named by their ``title``."""
+def failed_lines(failed: Failures) -> list[str]:
+    """A line for each row and seed that failed."""
     return [
-        row[title] + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
-        for row in rows
-        for one in row["failed"]
+        name + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
+        for name, found in failed.items()
+        for one in found
     ]
-
-
-def _failed(rows: Sequence[Mapping[str, Any]], title: str) -> list[Section]:
-    """A section for what failed, if anything did."""
-    lines = failed_lines(rows, title)
-    return [Section("Failed", [Bullets(lines)])] if lines else []
 
 
 def _reading(read: Sequence[Mapping[str, Any]]) -> list[Block]:
@@ -207,13 +202,13 @@ def sections(table: Mapping[str, Any], out: Path) -> list[Section]:
     ]
     if table["left_out"]:
         figures += [Text("Left out:"), Bullets(table["left_out"])]
-    rows = [row for group in groups for row in group["rows"]]
+    failed = failed_lines({row["name"]: row["failed"] for group in groups for row in group["rows"]})
     return [
         Section("Does the paper's order appear?", [*order, *claims]),
         *map(_group, groups),
         *([Section("Figures", figures)] if figures else []),
         Section("What is different from the paper", [Bullets(table["different"])]),
         Section("Runs", [Table(run_rows(group)) for group in groups]),
-        *_failed(rows, "name"),
+        *([Section("Failed", [Bullets(failed)])] if failed else []),
         *([Section("Reading", _reading(table["reading"]))] if table["reading"] else []),
     ]

@@ -7,7 +7,7 @@ measured in processes of their own, and the tables are drawn from what they left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
@@ -15,46 +15,17 @@ from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions
 from cxrtext.experiments.measures import METRICS, RESAMPLED, paired, read_measures, versions
 from cxrtext.experiments.page import failed_lines
 from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
-from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run, run_all
+from cxrtext.experiments.processes import Failures, Finished, Run, run_all
 from cxrtext.experiments.stages import claim, read_json
 from cxrtext.files import only_one, write_json, write_text
 from cxrtext.page import html_page, markdown
 
+if TYPE_CHECKING:
+    from cxrtext.experiments.table1 import Table1
+    from cxrtext.experiments.views import Views
 
-class Kind(Protocol):
-    """What table 1 and the experiments on small images do each in their own way."""
 
-    @property
-    def name(self) -> str:
-        """As the command takes it."""
-
-    @property
-    def seeds(self) -> int:
-        """Trainings a row."""
-
-    def identity(self) -> dict[str, Any]:
-        """What must stay the same in a folder; rows and seeds may be added.
-
-        Refuses wrong options before any work.
-        """
-
-    def plan(self, out: Path, listener: ExperimentListener) -> Plan:
-        """Make what all rows share, and lay out a folder for each row and seed.
-
-        Seeds come in turn, so that every row has one early.
-        """
-
-    def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
-        """What a run was trained with, where it was measured, and what it is to be trained with."""
-
-    def source(self) -> dict[str, Any]:
-        """What stands before the figures in ``table.json``."""
-
-    def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
-        """The figures, as they stand there."""
-
-    def page(self, table: dict[str, Any], out: Path) -> Page:
-        """Draw figures, and note them in the table; the page of both."""
+Kind: TypeAlias = "Table1 | Views"
 
 
 def run_experiment(
@@ -123,11 +94,7 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
     write_text(written[0], html_page(page.heading, page.sections, head=page.head))
     write_json(written[1], table)
     text = markdown(page.heading, page.sections, page.head)
-    return Outcome(text, table, (*written, *page.drawn), tuple(_lines(failed)))
-
-
-def _lines(failed: Failures) -> list[str]:
-    return failed_lines([{"name": name, "failed": found} for name, found in failed.items()], "name")
+    return Outcome(text, table, (*written, *page.drawn), tuple(failed_lines(failed)))
 
 
 def check_run(kind: Kind, run: Run) -> str | None:

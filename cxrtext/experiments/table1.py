@@ -54,8 +54,6 @@ PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text", "init")}
 class Table1:
     """Table 1 as the runner wants it."""
 
-    name = "table1"
-
     def __init__(self, options: ExperimentOptions) -> None:
         if options.scale not in SCALES:
             raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(SCALES)}")
@@ -77,7 +75,7 @@ class Table1:
                 f"--scale {self.options.scale}: wants real data; give a data folder with --data"
             )
         data = None if given is None else fingerprints(given)
-        return {"experiment": self.name, "scale": asdict(self.scale), "data": data}
+        return {"experiment": "table1", "scale": asdict(self.scale), "data": data}
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Prepare the data, and write each run's configuration."""
@@ -98,7 +96,7 @@ class Table1:
             source = f"the data folder '{data.resolve().name}'"
         question = "which corrections for false negatives help, with an equal budget?"
         return {
-            "experiment": self.name,
+            "experiment": "table1",
             "question": question,
             "scale": self.options.scale,
             "source": source,

@@ -43,11 +43,6 @@ class Views:
         self.trials = choose_trials(experiment, options.scale, options.rows)
 
     @property
-    def name(self) -> str:
-        """As the command takes it."""
-        return self.experiment.name
-
-    @property
     def seeds(self) -> int:
         """Trainings a row."""
         return self.options.seeds or 1
@@ -59,7 +54,7 @@ class Views:
         scale = asdict(self.scale)
         kept = {key: scale[key] for key in ("train", "test", "studies", "side", "resamples")}
         data = fingerprint(given) if self.experiment.given else None
-        return {"experiment": self.name, "scale": kept, "data": data}
+        return {"experiment": self.experiment.name, "scale": kept, "data": data}
 
     def _sets(self) -> list[str]:
         return [group.data for group, _ in self.trials]
