@@ -155,10 +155,15 @@ class PixelFile:
     def write(self, slot: int, pixels: Pixels) -> None:
         """Write a square, [1, size, size]."""
         view = np.ascontiguousarray(pixels, dtype=np.uint8).data.cast("B")
-        place = slot * self._size**2
-        while view:
-            count = os.pwrite(self._handle, view, place)
-            view, place = view[count:], place + count
+        write_at(self._handle, slot * self._size**2, view)
+
+
+def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
+    """Write all of some bytes at a place of an open file, in as many pieces as the system takes."""
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(handle, view, place)
+        view, place = view[count:], place + count
 
 
 class Store(NamedTuple):

@@ -75,9 +75,17 @@ def render_overlay(
     draw = ImageDraw.Draw(picture)
     line = max(2, round(max(gray.shape) / 400))
     for box in boxes:
-        _draw_box(draw, box, line)
+        x, y, width, height = box
+        corners = (x, y, x + max(width, 1) - 1, y + max(height, 1) - 1)
+        draw.rectangle(corners, outline=_SHADOW, width=line + 2)
+        draw.rectangle(corners, outline=_BOX_COLOR, width=line)
     if peak is not None:
-        _draw_ring(draw, peak, line)
+        for color, radius, width in (
+            (_SHADOW, 5 * line + 1, line + 2),
+            (_BOX_COLOR, 5 * line, line),
+        ):
+            ring = peak[0] - radius, peak[1] - radius, peak[0] + radius, peak[1] + radius
+            draw.ellipse(ring, outline=color, width=width)
     return picture
 
 
@@ -104,16 +112,3 @@ def _blend(gray: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.ND
     # gray and share once a pixel, color three times
     mixed = gray[..., np.newaxis] * (1 - alpha) + colors.astype(np.float32)[index] * alpha
     return np.rint(mixed).astype(np.uint8)
-
-
-def _draw_box(draw: ImageDraw.ImageDraw, box: Box, line: int) -> None:
-    x, y, width, height = box
-    corners = (x, y, x + max(width, 1) - 1, y + max(height, 1) - 1)
-    draw.rectangle(corners, outline=_SHADOW, width=line + 2)
-    draw.rectangle(corners, outline=_BOX_COLOR, width=line)
-
-
-def _draw_ring(draw: ImageDraw.ImageDraw, peak: tuple[float, float], line: int) -> None:
-    x, y = peak
-    for color, radius, width in ((_SHADOW, 5 * line + 1, line + 2), (_BOX_COLOR, 5 * line, line)):
-        draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=color, width=width)

@@ -161,12 +161,7 @@ def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
 
 
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:
-    """What a checkpoint's ``config.json`` says, its fields not yet checked.
-
-    Raises:
-        CheckpointError: There is no such folder, it is no checkpoint of this version, or it has no
-            weights.
-    """
+    """What a checkpoint's ``config.json`` says, its fields not yet checked."""
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
     path = folder / CONFIG

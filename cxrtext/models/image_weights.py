@@ -44,9 +44,6 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
 
     Returns:
         One line: what was loaded, and the names of what was not.
-
-    Raises:
-        CheckpointError: The file cannot be read, or holds no ResNet, several, or another one.
     """
     state = read_tensors(path)
     prefix = _prefix(path, state)

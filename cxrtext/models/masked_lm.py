@@ -95,11 +95,6 @@ def load_masked_language_model(
             the local cache is looked at first.
         device: Where to put the network.
         offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
-
-    Raises:
-        CheckpointError: The folder is incomplete or damaged, or its parts do not fit each other.
-        HubError: The model is not here, and the hub cannot be reached, does not have it or may
-            not be asked.
     """
     folder, name = found_folder(name_or_path, offline=offline)
     found = read_text_folder(folder, ("bert",))

@@ -182,13 +182,10 @@ def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
 def read_squares(
     preprocessing: Preprocessing,
     paths: Sequence[Path],
-    *,
-    batch: int = 32,
-    processes: int | None = None,
-    cache: DecodedCache | None = None,
+    cache: DecodedCache | None,
 ) -> Iterator[Square | str]:
     """The square of each image file, in order, or why there is none; see :func:`embed_files`."""
-    with closing(_squares(preprocessing, paths, batch, processes, cache)) as read:
+    with closing(_squares(preprocessing, paths, EMBED_BATCH, None, cache)) as read:
         for image in read:
             yield str(image) if isinstance(image, ImageError) else image.pixels
 

@@ -92,18 +92,12 @@ def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
     most_images = max(1, most_sentences // max(1, len(texts)))
     # Splits, not slices: the gradient of a split is joined once, not added up in full size.
     groups = list(zip(*(x.split(most_images) for x in images), strict=True))
+    tile = partial(checkpoint, score, use_reentrant=False) if keeps else score
     rows = [
-        torch.cat([_score_tile(score, keeps, *group, part) for group in groups], dim=1)
+        torch.cat([tile(*group, part) for group in groups], dim=1)
         for part in texts.split(most_sentences)
     ]
     return rows[0] if len(rows) == 1 else torch.cat(rows)
-
-
-def _score_tile(score: Score, keeps: bool, *inputs: Tensor) -> Tensor:
-    if not keeps:
-        return score(*inputs)
-    scores: Tensor = checkpoint(score, *inputs, use_reentrant=False)
-    return scores
 
 
 QueryName = Literal["linear", "mlp", "none"]
@@ -272,7 +266,9 @@ def similarity(
     """
     match name:
         case "global":
-            return _global(regions, texts)
+            with without_autocast(regions):
+                mean = F.normalize(full_precision(regions).mean(dim=1), dim=-1)
+                return full_precision(texts) @ mean.T
         case "max":
             return in_tiles(_max, [regions], texts)
         case "lse":
@@ -283,11 +279,6 @@ def similarity(
         case "lse+nl":
             return lse_nl(regions, texts, lam, query)
     raise ValueError(f"no similarity '{name}'; there are {', '.join(SIMILARITIES)}")
-
-
-def _global(regions: Tensor, texts: Tensor) -> Tensor:
-    with without_autocast(regions):
-        return full_precision(texts) @ F.normalize(full_precision(regions).mean(dim=1), dim=-1).T
 
 
 def _max(regions: Tensor, texts: Tensor) -> Tensor:

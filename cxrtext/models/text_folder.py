@@ -77,12 +77,6 @@ def load_text_encoder(name_or_path: str | Path, *, offline: bool = False) -> Pre
             layout; or a hub id, with or without ``@revision``, for which the local cache is looked
             at first.
         offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
-
-    Raises:
-        CheckpointError: The folder is incomplete or damaged, its parts do not fit each other, or
-            it is of no family that is known.
-        HubError: The model is not here, and the hub cannot be reached, does not have it or may
-            not be asked.
     """
     folder, name = found_folder(name_or_path, offline=offline)
     found = read_text_folder(folder)

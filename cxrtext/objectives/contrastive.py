@@ -182,9 +182,6 @@ def supervised(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> 
     Args:
         scores: [A, C]; −inf (an anchor's own view) is no candidate.
         same: [A, C], boolean, where the label is the anchor's.
-
-    Raises:
-        ValueError: The shapes do not fit, or an anchor has no positive at all.
     """
     column = positive_columns(scores, positive)
     scores = full_precision(scores, "scores")
@@ -257,12 +254,8 @@ def score_views(embedded: Tensor, gamma_sq: Tensor) -> Tensor:
     Unit vectors [V, B, D] -> float32 [VB, VB]; the rows of a view follow each other.
     """
     flat = embedded.flatten(0, 1)
-    scores = gamma_sq * (flat @ flat.T)
-    return scores.masked_fill(_itself(len(flat), flat.device), -torch.inf)
-
-
-def _itself(count: int, device: torch.device) -> Tensor:
-    return torch.eye(count, dtype=torch.bool, device=device)
+    itself = torch.eye(len(flat), dtype=torch.bool, device=flat.device)
+    return (gamma_sq * (flat @ flat.T)).masked_fill(itself, -torch.inf)
 
 
 def view_accuracy(scores: Tensor, views: int) -> Tensor:

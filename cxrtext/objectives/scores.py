@@ -27,11 +27,7 @@ def first_row(mask: Tensor) -> int:
 
 
 def positive_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
-    """The column of each row's positive, [A]; by default the diagonal.
-
-    Raises:
-        ValueError: The shapes do not fit, or a column does not exist.
-    """
+    """The column of each row's positive, [A]; by default the diagonal."""
     if scores.ndim != 2:
         raise ValueError(f"scores must be [anchors, candidates], got shape {tuple(scores.shape)}")
     anchors, candidates = scores.shape
@@ -82,11 +78,7 @@ def split_rows(scores: Tensor, positive: Tensor | None) -> Rows:
 
 
 def candidate_columns(scores: Tensor, positive: Tensor | None) -> Tensor:
-    """:func:`positive_columns`, of positives that are candidates.
-
-    Raises:
-        ValueError: The shapes do not fit, or a positive is −inf.
-    """
+    """:func:`positive_columns`, of positives that are candidates."""
     column = positive_columns(scores, positive)
     missing = torch.isneginf(full_precision(scores, "scores").gather(1, column[:, None]))
     if bool(missing.any()):

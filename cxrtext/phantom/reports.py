@@ -235,7 +235,6 @@ class _Writer:
         return said
 
     def heart(self) -> list[Statement]:
-        """Heart, aorta and mediastinum."""
         voice, state = self.voice, self.state
         if denial("heart mediastinum").holds(state) and voice.chance(0.42):
             return [deny(voice, "heart mediastinum")]
@@ -251,7 +250,6 @@ class _Writer:
         return said + self.named("hernia")
 
     def bones(self) -> list[Statement]:
-        """Spine and ribs."""
         voice, state = self.voice, self.state
         said = self.named("fracture")
         if state.spine != "straight" and voice.chance(0.85):
@@ -290,7 +288,7 @@ class _Writer:
             repeated = [axis for axis in repeated if axis not in ("tube", "line")]
         for axis in repeated:
             said += self._compared(axis, voice.chance(0.75 if alone else 0.35))
-        if state.is_normal() and voice.chance(0.35):
+        if state == State() and voice.chance(0.35):
             said.append(deny(voice, "normal"))
         elif denial("acute").holds(state) and voice.chance(0.75 if said else 1.0):
             said.insert(0 if voice.chance(0.4) else len(said), deny(voice, "acute"))

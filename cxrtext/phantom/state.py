@@ -331,7 +331,3 @@ class State:
         """The CheX5 labels, 1 or 0, by finding."""
         there = {AXES[axis].finding for axis in FIVE if self.present(axis)}
         return {name: int(name in there) for name in CHEX5}
-
-    def is_normal(self) -> bool:
-        """Whether every axis has its normal value."""
-        return self == State()

@@ -39,10 +39,6 @@ def _splits(generator: np.random.Generator, patients: int) -> list[str]:
     return [names[index] for index in generator.permutation(patients)]
 
 
-def _same_findings(first: State, second: State) -> bool:
-    return all(getattr(first, axis) == getattr(second, axis) for axis in CHANGING)
-
-
 def _view(generator: np.random.Generator, state: State) -> str:
     """Sicker people are more often imaged lying or sitting, from the front."""
     burden = state.cardiomegaly + 2 * state.edema[0] + sum(state.effusion) + state.pneumonia[0]
@@ -52,7 +48,6 @@ def _view(generator: np.random.Generator, state: State) -> str:
 
 
 def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStudy]:
-    """All studies of one patient."""
     generator = np.random.default_rng([seed, 1, number])
     count = 1 + int(generator.choice(len(STUDY_COUNT), p=STUDY_COUNT))
     group = int(generator.choice(len(GROUPS), p=GROUP_SHARE))
@@ -67,7 +62,9 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
         if before and generator.random() < KEEP:
             state = replace(before, volume=state.volume)
         state = replace(state, **frame)
-        unchanged = before is not None and _same_findings(before, state)
+        unchanged = before is not None and all(
+            getattr(before, axis) == getattr(state, axis) for axis in CHANGING
+        )
         view = _view(generator, state)
         report = write_report(
             np.random.default_rng([seed, 2, index]),

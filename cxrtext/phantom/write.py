@@ -20,7 +20,6 @@ from PIL import Image
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SEAL, SUMS, replacing, seal_of, sealed, sha256, write_json, write_sums
 from cxrtext.images.sandbox_worker import end_with
-from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.render import PlacedBox, paint, placed_boxes
 from cxrtext.phantom.scanners import SCANNERS, site
 from cxrtext.phantom.shapes import Map
@@ -149,18 +148,13 @@ def mask_name(study_id: str, finding: str, part: str) -> str:
     return f"masks/{study_id}_{words}.png"
 
 
-def _write_masks(job: Job, study: PhantomStudy, effects: list[Effect]) -> None:
-    for effect in effects:
-        mask = Image.fromarray(effect.mask().astype(np.uint8) * np.uint8(255))
-        with replacing(job.out / mask_name(study.study_id, effect.finding, effect.part)) as file:
-            mask.save(file, format="PNG")
-
-
 def write_image(job: Job, study: PhantomStudy) -> list[PlacedBox]:
     """Draw and write one study's image, after its masks where they are wanted; gives the boxes."""
     picture, effects = paint(replace(study.patient, difficulty=job.difficulty), job.size)
-    if job.masks:
-        _write_masks(job, study, effects)
+    for effect in effects if job.masks else ():
+        mask = Image.fromarray(effect.mask().astype(np.uint8) * np.uint8(255))
+        with replacing(job.out / mask_name(study.study_id, effect.finding, effect.part)) as file:
+            mask.save(file, format="PNG")
     with replacing(job.out / image_name(study, job.image_format)) as temporary:
         if job.image_format == "png":
             gray = Image.fromarray(np.round(picture * 255.0).astype(np.uint8))
@@ -194,12 +188,7 @@ def _check(job: Job, studies: int, workers: int | None) -> None:
     hard = f"from 0 to {MAX_DIFFICULTY:g}, where 0 makes findings stand out"
     for name, value, fits, wanted in (
         ("studies", studies, studies >= 1, "1 or more"),
-        (
-            "difficulty",
-            job.difficulty,
-            0.0 <= job.difficulty <= MAX_DIFFICULTY,
-            hard,
-        ),
+        ("difficulty", job.difficulty, 0.0 <= job.difficulty <= MAX_DIFFICULTY, hard),
         ("size", job.size, 64 <= job.size <= 1024, "from 64 to 1024 pixels"),
         ("seed", job.seed, job.seed >= 0, "0 or more"),
         ("image format", f"'{job.image_format}'", job.image_format in SUFFIXES, "png or dicom"),
@@ -364,18 +353,10 @@ def write_phantoms(
     Raises:
         DataError: A parameter is out of its range, or the folder holds something else.
     """
-    job = Job(out, size, seed, image_format, difficulty, masks)
+    job = Job(out, size, seed, image_format, float(difficulty), masks)
     _check(job, studies, workers)
-    parameters = {
-        "version": VERSION,
-        "studies": studies,
-        "size": size,
-        "seed": seed,
-        "image_format": image_format,
-        "difficulty": float(difficulty),
-        "masks": masks,
-    }
-    _claim_folder(out, parameters)
+    drawn = {name: value for name, value in asdict(job).items() if name != "out"}
+    _claim_folder(out, {"version": VERSION, "studies": studies, **drawn})
     planned = draw_studies(studies, seed)
     for folder in ("images", "masks") if masks else ("images",):
         (out / folder).mkdir(exist_ok=True)

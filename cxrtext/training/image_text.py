@@ -87,12 +87,6 @@ def train(
     ``curves.png``, ``cache/`` (decoded images, unless ``data.cache`` names another folder),
     ``state/`` (for resuming), ``checkpoint/`` (the model) and ``checkpoint-best/``.  A run that is
     interrupted (``KeyboardInterrupt``) saves its state first.
-
-    Raises:
-        ConfigError: The folder holds another run, the device is not there, or sizes do not fit.
-        DataError: The tables do not fit together, or too many images are bad.
-        CheckpointError: The state to resume from is damaged or another run's.
-        WorkError: The loss is no longer a number or has diverged, or the disk is full.
     """
     device = choose_device(local_device(config.training.device))
     if device.type == "cuda" and device.index is not None:
@@ -311,7 +305,10 @@ def gather_examples(
             rejects,
         )
 
-    _check_enough(config, tables)  # before hours of decoding
+    studies = {sentence.study_id for sentence in tables.sentences}
+    count = sum(r.split == "train" and r.study_id in studies for r in tables.records)
+    if count >= 2:  # before hours of decoding; else it is said below which tables do not meet
+        _require_batch(count, config)
     train = of("train")
     if len(train) < 2:
         raise DataError(
@@ -336,13 +333,6 @@ def tokenizer(model: ImageTextModel) -> Callable[[list[str]], list[list[int]]]:
         return ids
 
     return tokenize
-
-
-def _check_enough(config: Config, tables: Tables) -> None:
-    studies = {sentence.study_id for sentence in tables.sentences}
-    count = sum(r.split == "train" and r.study_id in studies for r in tables.records)
-    if count >= 2:  # else gather_examples says which tables do not meet
-        _require_batch(count, config)
 
 
 def _require_batch(count: int, config: Config) -> None:

@@ -225,22 +225,12 @@ def _digest(network: Network, prepared: Prepared) -> str:
 _DIGITS = 12
 
 
-def find_backbone(
-    note: Mapping[str, Any],
-    checkpoint: Path | None,
-    *,
-    device: str | torch.device = "cpu",
-    precision: Precision = "float32",
-) -> Backbone:
+def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
     """Load the backbone that was noted (:meth:`Backbone.note`), wherever it lies now.
 
     Looked for in ``backbone`` of the checkpoint, in the folder where it was, and in the folders
     that CXRTEXT_BACKBONES lists and those in them.  A folder is the right one if its digest is,
     whatever its name; weights are read only where all else agrees.
-
-    Raises:
-        CheckpointError: It is in none of them, or the note is damaged.
-        ConfigError: As of :func:`load_backbone`.
     """
     name, digest, size = (note.get(key) for key in ("name", "digest", "size"))
     if not (isinstance(name, str) and isinstance(digest, str) and isinstance(size, int)):
@@ -259,7 +249,7 @@ def find_backbone(
             continue
         fault = _unlike(folder, note, size)
         if not fault:
-            backbone = load_backbone(folder, size=size, device=device, precision=precision)
+            backbone = load_backbone(folder, size=size)
             if backbone.digest == digest:
                 return backbone
             fault = f"its digest is {backbone.digest[:_DIGITS]}…: other weights or configuration"

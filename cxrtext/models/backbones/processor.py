@@ -78,12 +78,8 @@ class Prepared:
         if size is None or size == own.crop:
             return self
         resize = max(size, math.floor(own.resize * size / own.crop + 0.5))
-        made = Preprocessing(resize, size, 0.0, 1.0, own.resample, _exact(own.fit == "stretch"))
+        made = Preprocessing(resize, size, 0.0, 1.0, own.resample, own.fit)
         return replace(self, preprocessing=made)
-
-
-def _exact(stretch: bool) -> Any:
-    return "stretch" if stretch else "center"
 
 
 def read_processor(folder: Path, default: str, channels: int) -> Prepared:
@@ -177,7 +173,7 @@ def _squares(values: Mapping[str, Any], rules: _Processor, *, ratio_rule: bool) 
         )
     if crop > resize:
         raise ValueError(f"crop_size {crop} is larger than size {resize}, which would be padded")
-    return Preprocessing(resize, crop, 0.0, 1.0, chosen, _exact(stretch))
+    return Preprocessing(resize, crop, 0.0, 1.0, chosen, "stretch" if stretch else "center")
 
 
 def _size(size: Any, rules: _Processor) -> tuple[int, bool]:
@@ -214,7 +210,6 @@ def _levels(
     values: Mapping[str, Any], rules: _Processor, channels: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and std of each channel, for gray values in [0, 1]."""
-    top = 1.0
     if values.get("do_rescale", True):
         top = 255 * _numbers("rescale_factor", [values.get("rescale_factor", 1 / 255)])[0]
     else:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one
-from cxrtext.images.cache_store import disk_errors
+from cxrtext.images.cache_store import disk_errors, write_at
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.image_encoder import STRIDES, ImageEncoder
@@ -267,11 +267,11 @@ class _Store:
             for digest, value in zip(digests, values, strict=True):
                 at = damaged.get(digest, place)
                 place += at == place
-                _write_at(data, at * self.row_bytes, value.tobytes())
+                write_at(data, at * self.row_bytes, value.tobytes())
                 places[digest] = at
             for digest, value in zip(digests, values, strict=True):
                 entry = np.array([(digest, zlib.crc32(value.tobytes()))], dtype=ENTRY)
-                _write_at(keys, places[digest] * ENTRY.itemsize, entry.tobytes())
+                write_at(keys, places[digest] * ENTRY.itemsize, entry.tobytes())
         return places
 
     def map(self, places: int) -> Half:
@@ -300,10 +300,3 @@ def _opened(path: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
-
-
-def _write_at(handle: int, place: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        count = os.pwrite(handle, view, place)
-        view, place = view[count:], place + count

@@ -144,13 +144,6 @@ def pretrain_image(
         allow_outside: Whether images may lie outside the manifest's folder.
         max_rejected: How many images may be unreadable.
         device: "auto", "cpu", "cuda" or "cuda:N".
-
-    Raises:
-        ConfigError: Settings do not fit each other or this machine, or the folder holds a run.
-        DataError: A table or a file of words is wrong, or there are too few images.
-        CheckpointError: The state to resume from is damaged or another run's.
-        WorkError: The loss is no longer a number or has diverged, the disk is full, or another
-            process trains into the folder.
     """
     started = time.monotonic()
     heard = listener or Listener()

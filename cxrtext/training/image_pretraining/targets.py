@@ -13,7 +13,6 @@ from cxrtext.records import ImageRecord, read_labels, require_match
 from cxrtext.records.labels import finding_columns
 from cxrtext.text.finding_words import (
     FindingWord,
-    StudyWords,
     corpus_words,
     find_words,
     read_words,
@@ -76,12 +75,8 @@ def targets_of_words(
             f"{source}: no word of a finding is affirmed often enough in {len(training)} training "
             "reports; name the words in a file (--words), or give a table of labels (--labels)"
         )
-    return Targets("words", found, _rows(found, said), len(training), source)
-
-
-def _rows(found: Sequence[FindingWord], said: dict[str, StudyWords]) -> dict[str, Row]:
-    table = word_targets(found, list(said.values()))
-    return dict(zip(said, table, strict=True))
+    rows = dict(zip(said, word_targets(found, list(said.values())), strict=True))
+    return Targets("words", found, rows, len(training), source)
 
 
 def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]) -> Targets:
@@ -96,7 +91,11 @@ def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]
     require_match(path, "labels", set(labels), set(studies), "study_id", manifest)
     known = [study for study in studies if study in labels]
     table = np.asarray(
-        [[_target(labels[study][name]) for name in names] for study in known], dtype=np.int8
+        [
+            [label if (label := labels[study][name]) in (0, 1) else -1 for name in names]
+            for study in known
+        ],
+        dtype=np.int8,
     ).reshape(len(known), len(names))
     training = table[[studies[study] == "train" for study in known]]
     present, absent = (training == 1).sum(axis=0), (training == 0).sum(axis=0)
@@ -114,7 +113,3 @@ def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]
         len(training),
         path,
     )
-
-
-def _target(label: int | None) -> int:
-    return -1 if label is None or label < 0 else label

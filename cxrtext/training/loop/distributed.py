@@ -132,9 +132,6 @@ def connected(device: torch.device) -> Iterator[Processes]:
 
     The first process that fails says why; the others end without a word.  It is gloo where the
     device is the CPU, NCCL on CUDA.
-
-    Raises:
-        WorkError: The connection to another process was lost.
     """
     if not started_by_torchrun():
         yield Processes()

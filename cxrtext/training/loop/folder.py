@@ -41,9 +41,6 @@ def own_folder(out: Path, option: str = OUT) -> Iterator[None]:
     """Hold a run's folder, and clear away what a killed process left there half written.
 
     ``option`` names another folder.
-
-    Raises:
-        WorkError: Another process holds it.
     """
     with ExitStack() as stack:
         try:

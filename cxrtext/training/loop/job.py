@@ -168,11 +168,7 @@ class Job(Protocol[Made]):
 
 
 def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
-    """Train from where the learner stands to the end, one report a step.
-
-    Raises:
-        WorkError: The loss or a gradient is no longer a number, or the loss has diverged.
-    """
+    """Train from where the learner stands to the end, one report a step."""
     learner, schedule = job.learner, job.schedule
     begun = time.perf_counter()
     for step, made, waited in prefetched(job.make, range(learner.progress.step, schedule.steps)):

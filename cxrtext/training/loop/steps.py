@@ -136,7 +136,8 @@ def take_steps(
                 step, last = report.step, report.step == total
                 listener.step(report, total)
                 if log and (step % log_every == 0 or last):
-                    log.write("train", step, _numbers(report, epoch))
+                    numbers = {key: getattr(report, key) for key in LOGGED}
+                    log.write("train", step, {**numbers, "epoch": step / epoch})
                 callbacks.after_step(report, log)
                 stopping = learner.processes.any(stop.requested, learner.device)
                 done = learner.progress.done
@@ -148,8 +149,3 @@ def take_steps(
                     break
         except WorkError as error:
             raise WorkError(f"{error}; {last_good(out / 'state')}") from None
-
-
-def _numbers(report: StepReport, epoch: int) -> dict[str, float]:
-    numbers = {key: getattr(report, key) for key in LOGGED}
-    return {**numbers, "epoch": report.step / epoch}

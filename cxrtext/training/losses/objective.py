@@ -63,12 +63,7 @@ class Objective:
     kernels: Sequence[Kernel] = ()  # those of its metadata or embeddings
 
     def relate(self, pairs: Pairs) -> Pairs:
-        """Work out what the objective reads of a batch beside its scores, on the CPU.
-
-        Raises:
-            ValueError: ``pairs`` lacks what the objective needs.
-            WorkError: The metadata that met in the batch leave the loss undefined.
-        """
+        """Work out what the objective reads of a batch beside its scores, on the CPU."""
         section, name, images = self.section, self.section.name, pairs.image_of
         if isinstance(section, Labelled):
             labels = needed(pairs.labels, name, "labels of the images' studies")
@@ -160,10 +155,6 @@ def build_objective(section: ObjectiveSection, kinds: Sequence[Kind] = ()) -> Ob
     """Make the objective that a configuration names.
 
     ``kinds`` says what the columns of metadata hold: ``gather_extras(…).kinds``.
-
-    Raises:
-        ConfigError: A kernel does not fit what a column holds.
-        ValueError: The objective is conditional and ``kinds`` has not one kind a column.
     """
     if isinstance(section, WithKernel) and len(kinds) != len(section.condition):
         raise ValueError(
