@@ -119,14 +119,9 @@ class Rows:
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
-    """The form with what a DICOM header says where it is silent.
+    """The form with what a DICOM header says where it is silent (Refusal).
 
-    Args:
-        said: The header; None where a PNG or a JPEG was sent, which say nothing.
-        ids: Gives the ids of headers as they are, or their hashes.
-
-    Raises:
-        Refusal: The object is none that enters an archive; the detail says why.
+    A PNG or a JPEG has no header.
     """
     if said is None:
         return form
@@ -177,15 +172,9 @@ def existing(
 ) -> str | None:
     """The id under which the index holds what was sent, so that sending it twice changes nothing.
 
-    A DICOM object whose header was corrected comes with the same SOPInstanceUID and the same
-    pixels: it is no refusal, and takes the place of the one before.  Of others' images only a
-    caller that may read learns.
-
-    Returns:
-        The id; None where there is no such image, or one that is to be replaced.
-
-    Raises:
-        Refusal: The id, or the pixels, belong to something else.
+    None where there is no such image, or one that is to be replaced: a DICOM object whose header
+    was corrected comes with the same SOPInstanceUID and the same pixels, is no refusal, and takes
+    the place of the one before.  Of others' images only a caller that may read learns.
     """
     shape = picture.pixels.shape
     parts = [part.catalogue for part in service.archive.parts]
@@ -255,17 +244,9 @@ def add_image(
 ) -> "IndexedImage | None":
     """Keep an image and note it in the index, under an id that was checked.
 
-    Nothing of it is there before all of it is, whatever is killed.  Its file is named by its
-    content.  What it takes the place of keeps its own file until the index names the new one.
-
-    Returns:
-        The image that it took the place of.
-
-    Raises:
-        Refusal: The id is taken, others brought in what would be changed, what is said contradicts
-            the index, there is no room for its columns, or another process writes; nothing was
-            written.
-        WorkError: The disk is full or cannot be written.
+    Nothing of it is there before all of it is, whatever is killed, and nothing of what is refused.
+    Its file is named by its content.  What it takes the place of, which is given, keeps its own
+    file until the index names the new one.
     """
     index = _index_for(service, name)
     with ExitStack() as stack:
@@ -306,7 +287,6 @@ def _held() -> "Iterator[None]":
 
 
 def _index_for(service: "Service", name: str) -> "Index":
-    """The index that holds an id, else the one that is added to."""
     try:
         return service.archive.find(name)[0]
     except NotFoundError:
@@ -320,9 +300,6 @@ def _said(
 
     A caller that may not read learns nothing of what others added: neither what the index has
     where the form is silent, nor whether the two agree.
-
-    Raises:
-        Refusal: The index has it otherwise.
     """
 
     def of_others(wanted: str, column: str, value: str) -> str | None:
@@ -342,7 +319,6 @@ def _said(
 
 
 def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
-    """Refuse columns for which there is no room, before anything is written."""
     if len(set(metadata) - set(catalogue.columns())) > NEW_COLUMNS:
         raise Refusal(422, MANY_COLUMNS)
     try:
@@ -355,18 +331,11 @@ def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
 def delete_images(
     service: "Service", images: Sequence[str], studies: Sequence[str], caller: Caller
 ) -> list[Subject]:
-    """Delete images and studies; a study whose last image goes, goes with its report.
+    """Delete images and studies, and give them; one that is missing keeps all the others, too.
 
-    The files of images that were added over HTTP are removed, except those that another image
-    shares; files that were indexed where they lay stay there.
-
-    Returns:
-        The images deleted.
-
-    Raises:
-        NotFoundError: One of them is not in the index; nothing was deleted.
-        Refusal: Others brought one of them in, or another process writes.
-        WorkError: The index cannot be written.
+    A study whose last image goes, goes with its report.  The files of images that were added over
+    HTTP are removed, except those that another image shares; files that were indexed where they lay
+    stay there.
     """
     with ExitStack() as stack:
         with _held():

@@ -197,7 +197,6 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _methods(request: Request) -> set[str]:
-    """The methods that an address takes, by all routes of its pattern."""
     routes: Sequence[Route] = request.app.state.routes
     meant = [route for route in routes if route.path_regex.match(request.scope["path"])]
     same = (route for route in meant if route.path == meant[0].path)

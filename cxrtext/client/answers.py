@@ -72,7 +72,6 @@ def _stored(place: "Placement | None", found: "Grounding") -> dict[str, Any] | N
 
 
 def _where(found: "Grounding") -> dict[str, Any]:
-    """Where a sentence fits."""
     return {
         "score": found.score,
         "grid": found.grid.tolist(),

@@ -143,12 +143,9 @@ class Client:
     def search(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> Found:
-        """Images that fit sentences, are like an image, or both.
+        """Images that fit sentences, whose mean counts, are like an image, or both.
 
-        Args:
-            query: A sentence, or several of which the mean counts.
-            image: What they are to be like.
-            options: As of :func:`.search_form`, such as ``k``, ``where`` and ``unique``.
+        The options are those of :func:`.search_form`, such as ``k``, ``where`` and ``unique``.
         """
         return self._ask(Found, "/v1/search", image, search_form(query, **options))
 
@@ -355,7 +352,6 @@ def _address(image_id: str) -> str:
 
 
 def _content(picture: Picture | None, form: Mapping[str, Any]) -> dict[str, Any]:
-    """A form and an image as ``data`` and ``files``, as httpx2 takes them."""
     fields = given(form)
     if picture is None:
         return {"data": fields}
@@ -365,11 +361,7 @@ def _content(picture: Picture | None, form: Mapping[str, Any]) -> dict[str, Any]
 
 
 def bytes_of(picture: Path | bytes) -> bytes:
-    """The bytes of an image file.
-
-    Raises:
-        ImageError: The file cannot be read.
-    """
+    """The bytes of an image file (ImageError)."""
     if isinstance(picture, bytes):
         return picture
     try:

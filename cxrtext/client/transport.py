@@ -79,11 +79,7 @@ class Transport:
     ) -> "httpx2.Response":
         """Send a request; once more, after the time it asks for, where the server is busy.
 
-        Returns:
-            The answer, of a status below 300.
-
-        Raises:
-            ApiError: The answer is an error, or there is none.
+        Gives the answer, of a status below 300; all else is an :class:`ApiError`.
         """
         for _ in range(self._retries):
             try:
@@ -135,7 +131,6 @@ def _client(timeout: float) -> "httpx2.Client":
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """Turn what httpx2 raises into an error of ours."""
     import httpx2
 
     try:

@@ -95,14 +95,7 @@ def file_problems(folder: Path) -> list[str]:
 def check_folder(
     folder: Path, names: Iterable[str], wrong: type[CxrTextError], fix: str
 ) -> dict[str, str]:
-    """Refuse a folder whose files are not those that were written.
-
-    Returns:
-        Digests by name.
-
-    Raises:
-        CxrTextError: Of type ``wrong``: a file is missing, damaged, or not listed.
-    """
+    """Digests by name of a folder's files (``wrong`` where one is missing, damaged, not listed)."""
     try:
         listed = read_sums(folder)
     except (ValueError, OSError) as error:
@@ -142,23 +135,14 @@ def seal_of(value: Any) -> str:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Read a JSON file that :func:`cxrtext.files.write_sealed` wrote.
-
-    Returns:
-        What was written.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged or not sealed; says how, without quoting it.
-    """
+    """Read a JSON file that :func:`cxrtext.files.write_sealed` wrote (OSError, else ValueError)."""
     return unsealed(path.read_bytes())
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
     """A JSON object without its seal, as :func:`sealed` made it.
 
-    Raises:
-        ValueError: It is damaged or not sealed; says how, without quoting it.
+    A ValueError says how it is damaged, without quoting it.
     """
     try:
         value = json.loads(data.decode("utf-8"))

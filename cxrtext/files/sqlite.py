@@ -24,16 +24,14 @@ def open_database(
     """Open a file; to be written, it is made when missing, for its owner alone.
 
     What is deleted is overwritten, texts are UTF-8, and triggers of :mod:`table_sums` run.  Each
-    statement is a transaction unless :func:`transaction` begins one.
+    statement is a transaction unless :func:`transaction` begins one.  What goes wrong is met by
+    :func:`sqlite_errors`.
 
     Args:
         path: The file; None for a temporary one, which is gone when it is closed.
         threads: Whether other threads than this one may use the connection.
         journal: SQLite's ``journal_mode``; None leaves the file's own.
         sync: SQLite's ``synchronous``: with "FULL" what is committed survives a power cut.
-
-    Raises:
-        sqlite3.Error: It cannot be opened; to be met by :func:`sqlite_errors`.
     """
     where, mode = "", ""
     if path is not None:
@@ -132,17 +130,12 @@ def sqlite_errors(
     mend: str,
     again: str = "then run the same command again: what was there is kept",
 ) -> Iterator[None]:
-    """Say in one line what SQLite complains of.
+    """Say in one line what SQLite complains of (HeldError, DiskError, WorkError).
 
     Args:
         where: The file, or what it is called.
         wrong: What is raised of a damaged file, with ``mend``, what to do then.
         again: What to do after a disk was full, or another process held the file.
-
-    Raises:
-        HeldError: Another process holds the file.
-        DiskError: The disk is full or cannot be written.
-        WorkError: Something else keeps it from being used.
     """
     try:
         yield

@@ -59,10 +59,8 @@ class Storage(ABC):
     def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> str:
         """Write a file, or put another in its place, in one step; gives its SHA-256.
 
-        Args:
-            name: Its name.
-            data: The bytes, or a file that holds them.
-            new: Whether to refuse (FileExistsError) where the name is taken.
+        ``data`` are the bytes, or a file that holds them; ``new`` refuses (FileExistsError) a name
+        that is taken.
         """
 
     @abstractmethod
@@ -117,8 +115,6 @@ def _checked(name: str) -> str:
 
 
 class _Folder(Storage):
-    """A folder, local or shared among machines."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
         self.location = str(folder.absolute())
@@ -228,8 +224,6 @@ def _unless_missing(error: OSError) -> None:
 
 
 class _Remote(Storage):
-    """An address of an object store, by fsspec."""
-
     def __init__(self, address: str) -> None:
         protocol, _, rest = address.partition("://")
         if "@" in rest.partition("/")[0]:

@@ -16,7 +16,6 @@ _MASK = 2**48 - 1
 
 
 def _digest(text: str | None) -> int:
-    """Digest of a row as text; 0 for none."""
     if text is None:
         return 0
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6)
@@ -24,11 +23,7 @@ def _digest(text: str | None) -> int:
 
 
 def strict_text(data: bytes) -> str:
-    """A text of SQLite; for ``text_factory``, as its own error would quote a text that is damaged.
-
-    Raises:
-        sqlite3.DatabaseError: It is not UTF-8.
-    """
+    """A text of SQLite, for ``text_factory``: its own error would quote a text that is damaged."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -94,11 +89,9 @@ def keep_sums(database: sqlite3.Connection, tables: Sequence[str]) -> None:
 def guard(database: sqlite3.Connection, *, keep: bool = True) -> None:
     """Compare the tables of a file with their sums; ``keep`` makes those of a file without any.
 
-    For files whose tables stay as they are made: their definitions are compared, too.  The
-    connection is prepared, and in no transaction: others may write while rows are compared.
-
-    Raises:
-        sqlite3.DatabaseError: The file is not what was written.
+    For files whose tables stay as they are made: their definitions are compared, too
+    (sqlite3.DatabaseError).  The connection is prepared, and in no transaction: others may write
+    while rows are compared.
     """
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     for begin in ("BEGIN", "BEGIN IMMEDIATE")[: 1 + keep]:
@@ -137,9 +130,6 @@ def damaged_tables(database: sqlite3.Connection, tables: Sequence[str]) -> list[
     """Tables whose rows are not those that were written; reads every row of them.
 
     The connection is prepared, and in a transaction if another process may write.
-
-    Raises:
-        sqlite3.DatabaseError: The file itself is damaged.
     """
     kept = dict(database.execute(f"SELECT name, sum FROM {SUMS_TABLE}").fetchall())  # noqa: S608
     return [table for table in tables if kept.get(table) != _sum_of(database, table)]

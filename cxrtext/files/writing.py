@@ -72,7 +72,6 @@ def _name_beside(path: Path, kind: str) -> Path:
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """Whether an open file is still the one at a path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -147,7 +146,6 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
 
 
 def _prepare(folder: Path) -> None:
-    """Make a folder, and sweep it when this process first writes there."""
     folder.mkdir(_allowed(0o777), parents=True, exist_ok=True)
     key = os.getpid(), folder.absolute()
     if key not in _swept:
@@ -199,12 +197,10 @@ def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
 
 
 def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], object]) -> Path:
-    """Write a file that carries the beginning of its own SHA-256 in its name.
+    """Write ``<stem>-<digits><suffix>`` in a folder, named by the beginning of its own SHA-256.
 
-    The folder is made when missing; ``write`` is given a path.
-
-    Returns:
-        ``<folder>/<stem>-<digits><suffix>``, put in place whole by one rename.
+    The folder is made when missing; ``write`` is given a path, which is put in place whole by one
+    rename.
     """
     with _temporary(folder / f"{stem}{suffix}") as temporary:
         write(temporary)
@@ -219,12 +215,8 @@ def write_named(folder: Path, stem: str, suffix: str, write: Callable[[Path], ob
 def replacing(path: Path, *, new: bool = False) -> Iterator[Path]:
     """Give a temporary path; on success sync it and rename it to ``path``, else remove it.
 
-    Args:
-        path: The file.
-        new: Whether to refuse (FileExistsError) where there is one.
-
-    Yields:
-        An empty file beside it with the same ending, to be written inside the block.
+    It is an empty file beside it with the same ending.  ``new`` refuses (FileExistsError) a path
+    that is there.
     """
     with _temporary(path) as temporary:
         yield temporary
@@ -271,15 +263,11 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) -> Iterator[Path]:
-    """Give a temporary folder; on success exchange it with ``path`` in one step, else remove it.
+    """Give an empty folder; on success exchange it with ``path`` in one step, else remove it.
 
     Args:
-        path: The folder.
         sums: Whether it gets a list of the SHA-256 digests of its files, ``SHA256SUMS``.
         private: Whether only its owner may read it.
-
-    Yields:
-        An empty folder beside it.
     """
     path = path.resolve() if path.is_symlink() else path
     with _temporary(path, folder=True) as temporary:
@@ -305,12 +293,9 @@ def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) ->
 
 @contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold a lock on work towards a file, across processes; a killed process gives it up.
+    """Hold a lock on work towards a file, across processes (WorkError where another holds it).
 
-    The lock is ``<path>.lock`` beside the file, removed at the end.
-
-    Raises:
-        WorkError: Another process holds it.
+    A killed process gives it up.  The lock is ``<path>.lock`` beside the file, removed at the end.
     """
     lock = path.with_name(path.name + ".lock")
     lock.parent.mkdir(parents=True, exist_ok=True)

@@ -174,7 +174,6 @@ def check_empty(folder: Path) -> None:
 
 
 def _lay(backup: Path, manifest: Manifest, folder: Path, tell: StageProgress) -> None:
-    """Put the files of a publication together of their pieces."""
     storage, done = open_storage(backup), 0
     for name, file in manifest.files.items():
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +185,6 @@ def _lay(backup: Path, manifest: Manifest, folder: Path, tell: StageProgress) ->
 
 
 def _tell_where(index: Path, home: Path, *, model: bool) -> None:
-    """Note in a restored index where its uploads and its checkpoint will lie."""
     with Catalogue(index / CATALOGUE, write=True) as catalogue:
         with catalogue.transaction(write=True) as database:
             known = dict(database.execute("SELECT path, root FROM roots"))

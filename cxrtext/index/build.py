@@ -234,7 +234,6 @@ def check_columns(manifest: Path, records: Sequence[ImageRecord]) -> None:
 
 
 def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> None:
-    """Take over what a manifest says otherwise of images that are known."""
     with catalogue.transaction(write=True) as database:
         for record in records:
             metadata = _metadata(record)
@@ -335,7 +334,6 @@ def _add_images(
     embedded: Iterable[EmbeddedBatch],
     progress: Progress,
 ) -> int:
-    """Add images as they are embedded; gives how many."""
     done = added = 0
     for part in packed_images(model, catalogue.meta(), embedded):
         for row, reason in part.failed:

@@ -76,7 +76,6 @@ def _give_up_empty(database: Connection) -> int:
 
 
 def _slots(database: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Slots of columns, made where they are missing."""
     names = list(names)
     make_room(database, names)
     known = dict(database.execute("SELECT name, slot FROM columns"))
@@ -123,13 +122,10 @@ def add_images(
     """Add images with their vectors; when this returns they are kept, whatever is killed.
 
     Args:
-        images: The images; one whose name is known replaces it.  Where that was the last one of
-            its study, the study's report goes with it.
+        images: One whose name is known replaces it.  Where that was the last one of its study, the
+            study's report goes with it.
         arrays: One row an image for each of the vector files of images.
         reports: What their studies say, kept with them or not at all.
-
-    Raises:
-        DataError: They have more columns than the index keeps.
     """
     meta = catalogue.meta()
     place, number = int(meta["places"]), int(meta["next_number"])
@@ -220,11 +216,7 @@ def _delete_rows(database: Connection, column: str, values: Iterable[str]) -> tu
 
 
 def delete_studies(catalogue: Catalogue, studies: Sequence[str]) -> int:
-    """Delete studies with their images and sentences, all of them or none; counts the images.
-
-    Raises:
-        DataError: One of them is not in the index.
-    """
+    """Delete studies with their images and sentences, all of them or none; counts the images."""
     with catalogue.transaction(write=True) as database:
         for study in studies:
             if not database.execute("SELECT 1 FROM images WHERE study_id = ?", (study,)).fetchone():
@@ -239,7 +231,6 @@ def _forget_reports(database: Connection, studies: Iterable[str]) -> None:
 
 
 def _forget_emptied(database: Connection, studies: Iterable[str]) -> None:
-    """Forget the reports of those studies that have no image any more."""
     for study in studies:
         if not database.execute("SELECT 1 FROM images WHERE study_id = ?", (study,)).fetchone():
             _forget_reports(database, [study])

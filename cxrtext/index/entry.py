@@ -25,10 +25,7 @@ from cxrtext.index.store.writer import keep_file, write_summary, writing
 def entering(folder: Path, generation: str, wait_s: float) -> Iterator[Catalogue]:
     """Open an index for images whose vectors fit a generation of it.
 
-    Raises:
-        HeldError: It was written anew meanwhile.
-        DataError: Another process writes.
-        WorkError: It cannot be written.
+    It is a HeldError where it was written anew meanwhile, else as of :func:`.writing`.
     """
     with writing(folder, wait_s=wait_s) as catalogue:
         if catalogue.meta()["generation"] != generation:
@@ -40,9 +37,7 @@ def entering(folder: Path, generation: str, wait_s: float) -> Iterator[Catalogue
 def keep_image(catalogue: Catalogue, root: Path, data: bytes, ending: str, **said: Any) -> NewImage:
     """Keep the file of an image, named by its content; gives what `add_images` takes.
 
-    Args:
-        root: Folder of the file.
-        said: The other fields of `NewImage`.
+    ``said`` are the other fields of `NewImage`.
     """
     root = root.resolve()
     file = keep_file(catalogue, root, data, hashlib.sha256(data).hexdigest(), ending)

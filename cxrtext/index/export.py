@@ -16,13 +16,10 @@ COLUMNS = ("image", "study_id", "patient_id", "split")
 
 
 def export_uploads(folder: Path, out: Path) -> int:
-    """Write the uploads of an index into a new folder, which only its owner can read.
+    """Write the uploads of an index into a new folder, which only its owner can read; counts them.
 
     It gets the images, under their ids and the ending of their kind; ``manifest.csv``, with their
     metadata; ``reports.csv``, with what their studies' reports say, if any; and ``SHA256SUMS``.
-
-    Returns:
-        How many images there are.
     """
     if out.is_dir() and not is_empty(out):
         raise DataError(f"{out}: is not empty; name a new folder")
@@ -53,7 +50,6 @@ def export_uploads(folder: Path, out: Path) -> int:
 
 
 def _copied(made: Path, row: tuple[Any, ...]) -> dict[str, Any]:
-    """Copy an image; gives its row of the manifest."""
     image, study, patient, split, metadata, root, file = row
     source = Path(root) / file
     if not source.is_file() or sha256(source) != source.stem:
@@ -76,7 +72,6 @@ def _copied(made: Path, row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _report(study: str, lines: list[tuple[str, str]]) -> dict[str, str]:
-    """A row of reports: sentences of each section, in order."""
     row: dict[str, str] = {"study_id": study}
     for section, sentence in lines:
         column = section if section in SECTION_COLUMNS else "report"

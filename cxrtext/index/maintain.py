@@ -149,7 +149,6 @@ def rewrite(
 
 
 def _check_regions(folder: Path, catalogue: Catalogue) -> None:
-    """Refuse to derive anything from a damaged catalogue, damaged regions or sentences."""
     kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
     damaged = [w for w in check_index(folder, catalogue) if w.startswith(kept)]
     if damaged:
@@ -191,7 +190,6 @@ def _name_new_files(
     language: Language,
     segments: Segments,
 ) -> None:
-    """Let the catalogue name the new files, and the new places of everything."""
     live = snapshot.numbers[snapshot.numbers >= 0].tolist()
     with catalogue.transaction(write=True) as database:
         # In rising order no place is taken twice: the new one is never above the old.

@@ -104,9 +104,7 @@ def tune(
 def usual_likeness(means: NDArray[Any], live: NDArray[np.int64]) -> float:
     """Cosine that all but one in a hundred images have with the image most like them.
 
-    Args:
-        means: [places, D], mean regions.
-        live: Places of images that are there.
+    ``means`` are mean regions [places, D]; the images that are there have the places ``live``.
     """
     if len(live) < MIN_LIKENESS:
         return -1.0

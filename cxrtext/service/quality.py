@@ -53,20 +53,14 @@ def least_supported(
     rejects: Rejects | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[CheckedSentence], int]:
-    """Verify every report of a data folder.
+    """Verify every report of a data folder; gives the least supported sentences, and of how many.
 
     Args:
         service: What is loaded; it needs calibrated verdicts or reference images.
         split: "train", "val", "test" or "all".
-        count: Most sentences to give.
         wordings: Only sentences of these wordings; None for all.
-        allow_outside: Whether images may lie outside the folder.
-        cache: Where decoded images are kept; without it they are decoded each time.
         rejects: Takes images that cannot be read.
         progress: Called with (done, total) images.
-
-    Returns:
-        The least supported sentences, least first, and how many there were.
     """
     manifest = manifest_of(data)
     read = sentences_beside(manifest)

@@ -142,8 +142,7 @@ class Service:
     def describe(self, *, look: bool = True) -> dict[str, Any]:
         """What is loaded, as JSON takes it.
 
-        Args:
-            look: Whether to look into the index anew, which may have to wait for a writer.
+        To ``look`` into the index anew may have to wait for a writer.
         """
         spec = self.model.spec
         parts = self.archive.parts if self.has_index else []
@@ -234,7 +233,6 @@ class Service:
         return self._of_file(image_id, partial(self._readers.show_bytes, side=side))
 
     def _of_file(self, image_id: str, read: Callable[[bytes, str], T]) -> T:
-        """What is read of the file of an indexed image."""
         path = ""
         # One that is replaced has another file; the old one may go before it is opened.
         while path != (path := (found := self.find_image(image_id)).path):
@@ -301,10 +299,8 @@ class Service:
         """Zero-shot probabilities, one a finding, in the order of the prompts (InputError).
 
         They are calibrated where the checkpoint keeps a calibration of just these prompts, and the
-        image is not unlike those that it was fitted to.
-
-        Args:
-            prompts: Other prompts than the service's.
+        image is not unlike those that it was fitted to.  Other prompts may take the place of the
+        service's.
         """
         if prompts is not None:
             check_prompts(prompts)
@@ -345,12 +341,10 @@ class Service:
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
     ) -> Verification:
-        """Say of every sentence of a report how well an image supports it.
+        """Say of every sentence of a report how well an image supports it; threshold as above.
 
-        Args:
-            report: The report; sections other than findings, impression and conclusion are
-                passed over (see :func:`.report_sentences`).
-            threshold: As of :meth:`ground`.
+        Sections other than findings, impression and conclusion are passed over (see
+        :func:`.report_sentences`).
         """
         return finish(self.verify_pausing(image, report_sentences(report), threshold))
 

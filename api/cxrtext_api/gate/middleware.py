@@ -184,7 +184,6 @@ class Gate:
             scope.update({**asked, "method": "HEAD"})  # what is noted in it is kept
 
     async def _refuse(self, scope: Scope) -> Denial | None:
-        """Why a request is not let in, or has to wait outside."""
         if self._keys.is_due:
             await asyncio.to_thread(self._keys.refresh)
         denial = self._admission.refuse_question(scope)
@@ -311,7 +310,6 @@ class _Served(Body):
         return await (self.raw_receive() if self.status else super().receive())
 
     def note(self, message: Message) -> None:
-        """Remember how an answer begins."""
         self.status = message["status"]
         if self.status == 201:
             self.location = Headers(raw=message["headers"]).get("location", "")

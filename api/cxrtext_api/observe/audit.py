@@ -60,8 +60,7 @@ class AuditLog:
     def write(self, **fields: Any) -> bool:
         """Append a line of the time and some fields.
 
-        Returns:
-            Whether it was written whole; where it was not, :attr:`failed` says so until it is.
+        Gives whether it was written whole; where it was not, :attr:`failed` says so until it is.
         """
         if self._path is None:
             return True
@@ -127,7 +126,6 @@ async def note_subjects(request: Request) -> None:
 
 
 def _texts(request: Request, field: str) -> tuple[list[str], list[str]]:
-    """What a request says in a field: in its address, and in its form."""
     form = getattr(request, "_form", None)
     values: list[Any] = list(request.query_params.getlist(field))
     values += [request.path_params[field]] if field in request.path_params else []

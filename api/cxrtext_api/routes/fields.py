@@ -75,12 +75,7 @@ _QUOTED = re.compile(r"(?:, found|: no column) '.*'(?=$|; there are )", re.DOTAL
 
 
 def check_where(service: "Service", where: str | None) -> None:
-    """Refuse a filter over the index's columns that is wrong; None is none.
-
-    Raises:
-        InputError: It is; what was sent is not quoted.
-        NotFoundError: There is no index.
-    """
+    """Refuse a filter over the index's columns that is wrong, without quoting it; None is none."""
     parts = service.archive.parts
     if where is None:
         return

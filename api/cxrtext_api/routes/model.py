@@ -92,7 +92,6 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
 
 
 def _is_exact(service: "Service") -> bool:
-    """Whether a search over all images is exact where no mode is asked for."""
     if not service.has_index:
         return True
     snapshots = service.archive.snapshots()

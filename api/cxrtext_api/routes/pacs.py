@@ -98,7 +98,6 @@ async def worklist(
 async def _in_order(
     session: "Session", service: "Service", listed: "Listed", prompt: str
 ) -> "tuple[Listed, str | None]":
-    """The list in order; as it is, with a reason, where that fails."""
     try:
         await session.ensure_embedded([prompt])
         return await session.work(ordered(service, listed, prompt)), None

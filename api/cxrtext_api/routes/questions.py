@@ -80,12 +80,7 @@ async def render(session: SessionDep, image: ImageDep, size: Side = DEFAULT_SIDE
 
 
 def parse_prompts(text: str) -> dict[str, ServicePrompts]:
-    """Read prompts from JSON.
-
-    Raises:
-        InputError: They are not of the form that the message shows, or are too many or too long;
-            what was sent is not quoted.
-    """
+    """Read prompts from JSON (InputError, without quoting what was sent)."""
     try:
         entries = TypeAdapter(dict[FindingName, Prompts]).validate_json(text)
     except ValidationError:
@@ -130,7 +125,6 @@ async def classify(
 def _evaluated(
     service: "Service", finding: str, asked: "dict[str, ServicePrompts] | None"
 ) -> "FindingCalibration | None":
-    """What was measured of a finding with the prompts that were asked."""
     kept = getattr(service, "calibration", None)
     return None if kept is None else kept.measured_of(finding, (asked or service.prompts)[finding])
 

@@ -156,8 +156,6 @@ SearchFormDep = Annotated[SearchForm, Depends(_search_form)]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The image of a search, what to warn of, and whose images to leave out."""
-
     image: "EmbeddedImage | None"
     warning: str | None
     patients: list[str]
@@ -185,7 +183,6 @@ def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") 
 
 
 def _doubts(service: "Service", form: SearchForm, image: "EmbeddedImage") -> list[str]:
-    """Why to distrust what a search by an image finds."""
     said = [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
     if form.image_id is None and service.archive.is_unlike(image.regions):
         said.append(UNLIKE)
@@ -231,7 +228,6 @@ async def search(
 
 
 async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: Any) -> Found:
-    """What was found, with what to say of the question."""
     hits = found.get("images") or found.get("sentences") or ()
     return Found.model_validate(
         {
@@ -342,7 +338,6 @@ def _cohort(service: "Service", form: SearchForm, asked: _Asked) -> "Cohort":
 
 
 async def _table(request: Request, session: Session, cohort: "Cohort") -> AsyncIterator[str]:
-    """The lines of a cohort, a page at a time."""
     request.scope[EXPORTED] = 0
     columns = list(dict.fromkeys([*HIT_COLUMNS, *cohort.columns]))
     yield csv_table([], columns)

@@ -241,11 +241,7 @@ async def _delete(session: Session, request: Request, images: list[str], studies
 
 
 def check_image_id(image_id: str) -> None:
-    """Refuse an id that could name a file outside of its folder, or another address.
-
-    Raises:
-        InputError: It does; it is not quoted.
-    """
+    """Refuse an id that could name a file outside of its folder, or another address."""
     if not IMAGE_ID.fullmatch(image_id) or ".." in image_id:
         raise InputError(
             "image_id: write it with A-Z a-z 0-9 . _ - and / between parts, each part beginning "
@@ -258,8 +254,7 @@ def check_image_id(image_id: str) -> None:
 def parse_metadata(text: str) -> dict[str, str]:
     """Read metadata from JSON, as text; entries that are null or empty are left out.
 
-    Raises:
-        InputError: It is of another form; what was sent is not quoted.
+    What is wrong is said (InputError) without quoting what was sent.
     """
     try:
         value = json.loads(text)
@@ -300,11 +295,7 @@ def _cell(given: Any, number: int) -> str:
 
 
 def sentences_of(report: str) -> list[entry.Said]:
-    """The sentences of a report that describe the image.
-
-    Raises:
-        InputError: There are too many.
-    """
+    """The sentences of a report that describe the image (InputError of too many)."""
     said = study_sentences(Study("", report=report))
     if len(said) > MAX_REPORT_SENTENCES:
         raise InputError(f"the report has more than {MAX_REPORT_SENTENCES} sentences")

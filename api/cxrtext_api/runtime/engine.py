@@ -52,8 +52,6 @@ class Batch(Generic[Item, Result]):
 
 
 class _Job:
-    """An item that waits for its batch, or work for its next turn."""
-
     __slots__ = ("batch", "future", "has_time", "item", "loop", "seconds")
 
     def __init__(
@@ -135,7 +133,6 @@ class Engine:
         return len(self._jobs) + len(self._leisurely)
 
     def _forget(self, job: _Job, future: "asyncio.Future[Any]") -> None:
-        """Take out what is no longer wanted, and what it holds in memory."""
         if not future.cancelled():
             return
         with self._ready:
@@ -178,7 +175,6 @@ class Engine:
             self._ready.wait(rest if self._leisurely else None)
 
     def _take(self) -> list[_Job]:
-        """The job that has waited longest, and others of its kind."""
         first = self._jobs.popleft()
         taken, weight = [first], first.batch.weigh(first.item)
         others: list[_Job] = []
@@ -219,7 +215,6 @@ class Engine:
         self._settle(jobs, outcomes, time.perf_counter() - begun)
 
     def _settle(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
-        """Give everybody who asked the outcome."""
         batch = jobs[0].batch
         if not jobs[0].has_time:
             self._estimate.note(seconds / len(jobs))
@@ -260,7 +255,6 @@ def _set_results(results: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
 
 
 def _do_together(batch: Batch[Any, Any], items: Sequence[Any]) -> list[Outcome]:
-    """Do some items at once, and one by one where that fails."""
     try:
         results = list(batch.work(items))
         if len(results) != len(items):

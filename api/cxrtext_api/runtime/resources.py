@@ -163,7 +163,6 @@ class Resources:
             self.settled.set()
 
     def _take(self, service: "Service") -> None:
-        """Answer by a service from now on."""
         for part in service.archive.parts if service.has_index else []:
             part.outlives = True  # until the model that the index turned to is loaded
         self._service, self._sentences = service, None
@@ -292,7 +291,6 @@ class Resources:
 
 
 def _named(service: "Service") -> str:
-    """What a service answers by, in a few words."""
     named = [f"publication {one.digest[:12]}" for one in service.publications]
     return ", ".join([f"the model {service.model.fingerprint[:12]}", *named])
 

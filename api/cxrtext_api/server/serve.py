@@ -85,6 +85,5 @@ def _why_not(error: OSError, place: str, port: int) -> str:
 
 
 def _shown(host: str) -> str:
-    """A host as an address has it."""
     bare = host.strip("[]")
     return f"[{bare}]" if ":" in bare else bare

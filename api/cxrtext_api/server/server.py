@@ -80,7 +80,6 @@ class _Server(uvicorn.Server):
             loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, at once where it was asked to before."""
         self.stopping = True
         draining = self._app.state.draining
         self._app.state.draining = True

@@ -77,16 +77,10 @@ def mean_region(regions: Tensor) -> Tensor:
 def image_rows(
     model: ImageTextModel, packed: NDArray[Any], language: Language
 ) -> tuple[dict[str, NDArray[Any]], Tensor]:
-    """Rows of every vector file of images, from regions as they are kept.
+    """Rows of every vector file of images, and the kept regions [B, N, D], from these as packed.
 
     Everything is derived from the kept regions, not from the computed ones, so that it is the
     same whenever it is derived again, and bounds hold for what is scored.
-
-    Args:
-        packed: Rows of regions, at least one, from :func:`cxrtext.models.regions.pack`.
-
-    Returns:
-        The rows by file, and the kept regions, [B, N, D].
     """
     step = images_a_piece(packed.shape[1], model.spec.dimension)
     parts = [

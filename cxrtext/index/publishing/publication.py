@@ -119,13 +119,7 @@ def write_manifest(storage: Storage, manifest: Manifest, taken: datetime) -> Non
 
 
 def read_manifest(storage: Storage, digest: str) -> tuple[Manifest, datetime]:
-    """What a publication holds, and when it was taken.
-
-    Raises:
-        DataError: It is damaged, or of a newer version.
-        NotFoundError: It is missing.
-        WorkError: The place cannot be read.
-    """
+    """What a publication holds, and when it was taken (DataError, NotFoundError)."""
     name = manifest_name(digest)
     noted = _read(storage, name)
     if noted is None:
@@ -137,11 +131,7 @@ def read_manifest(storage: Storage, digest: str) -> tuple[Manifest, datetime]:
 
 
 def parse_manifest(noted: dict[str, Any], digest: str) -> Manifest:
-    """A manifest as it was written.
-
-    Raises:
-        KeyError, TypeError, ValueError: It is another's, or of another form.
-    """
+    """A manifest as it was written (KeyError, TypeError or ValueError of another's form)."""
     content = noted["content"]
     if content["format"] != FORMAT or content["version"] > VERSION:
         raise ValueError("written by a newer version of cxrtext; update cxrtext")
@@ -167,12 +157,7 @@ def write_pointer(storage: Storage, digest: str, taken: datetime) -> None:
 
 
 def read_pointer(storage: Storage) -> Publication | None:
-    """The newest publication; None where nothing was published yet.
-
-    Raises:
-        DataError: The pointer is damaged, or of something else.
-        WorkError: The place cannot be read.
-    """
+    """The newest publication; None where nothing was published yet (DataError of a damaged one)."""
     noted = _read(storage, POINTER)
     if noted is None:
         return None
@@ -217,7 +202,6 @@ def _is_gone(mark: Any) -> bool:
 
 
 def _read(storage: Storage, name: str) -> dict[str, Any] | None:
-    """A sealed JSON object; None where there is none."""
     try:
         data = storage.read(name)
     except NotFoundError:
@@ -229,13 +213,7 @@ def _read(storage: Storage, name: str) -> dict[str, Any] | None:
 
 
 def read_piece(storage: Storage, digest: str) -> bytes:
-    """A piece, compared with its digest.
-
-    Raises:
-        DataError: It is damaged.
-        NotFoundError: It is missing.
-        WorkError: The place cannot be read.
-    """
+    """A piece, compared with its digest (DataError, NotFoundError)."""
     name = object_name(digest)
     data = storage.read(name)
     if digest_of(data) != digest:
@@ -265,18 +243,13 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> tuple[int,
     """Remove publications neither among the newest nor replaced a moment ago, and pieces of none.
 
     Nothing is removed while another publisher is at work, who may rely on pieces that no
-    publication names yet.
+    publication names yet, or where a publication is damaged (DataError).  Gives how many went, and
+    whether all did that are to.
 
     Args:
         keep: How many publications stay, that which is pulled among them.
         grace_s: How long one stays after it was replaced, for those who are pulling it.
         own: Name of the note that this publisher is at work.
-
-    Returns:
-        How many publications were removed, and whether all was that is to be.
-
-    Raises:
-        DataError: A publication is damaged; then nothing is removed.
     """
     if _others_work(storage, own):
         return 0, False

@@ -207,8 +207,6 @@ def _announced(storage: Storage) -> Iterator[str]:
 
 
 class _Sender:
-    """Sends the pieces that are not there yet."""
-
     def __init__(self, storage: Storage, tell: StageProgress, *, with_model: bool) -> None:
         self._storage, self._tell, self._with_model = storage, tell, with_model
         self._there = set(storage.names(f"{OBJECTS}/"))
@@ -329,10 +327,8 @@ def _bytes_of(moment: Moment, model: Sequence[Path]) -> int:
 def at_one_moment(index: Path, copy: Path, take: Callable[[Moment], T], wait_s: float) -> T:
     """Call a function with an index at one moment, again where its files went meanwhile.
 
-    Args:
-        copy: Where the catalogue is copied to.
-        take: Takes what belongs to the moment; raises :class:`GoneError` where a file is gone.
-        wait_s: How long to wait for a writer, where the index changes faster than it is taken.
+    The catalogue is copied to ``copy``; ``take`` raises :class:`GoneError` where a file is gone.  A
+    writer is waited for where the index changes faster than it is taken.
     """
     for attempt in range(1, ATTEMPTS + 1):
         with ExitStack() as stack:
@@ -383,7 +379,6 @@ def _copy_catalogue(index: Path, copy: Path) -> Moment:
 
 
 def _checkpoint_of(moment: Moment) -> Path:
-    """The checkpoint that an index notes, compared with its digests (CheckpointError)."""
     noted = moment.index / moment.meta.get("checkpoint", "")
     if not (noted / "config.json").is_file():
         raise CheckpointError(
@@ -397,7 +392,6 @@ def _checkpoint_of(moment: Moment) -> Path:
 
 
 def _require_model_of(moment: Moment, checkpoint: Path) -> None:
-    """Refuse a checkpoint that is not the index's any more (CheckpointError)."""
     if checkpoint_fingerprint(checkpoint, read_sums(checkpoint)) != moment.meta["model"]:
         raise CheckpointError(
             f"{checkpoint}: holds another model than the one that made {moment.index}, which "

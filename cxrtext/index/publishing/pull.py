@@ -74,13 +74,7 @@ class Pulled:
 
 
 def pull(storage: Storage, folder: Path, *, progress: StageProgress | None = None) -> Pulled:
-    """Pull the newest publication into a replica, and let the replica turn to it.
-
-    Args:
-        storage: Where the index is published.
-        folder: The replica; made where there is none.
-        progress: Called with the stage, the bytes done, and those in all.
-    """
+    """Pull the newest publication into a replica, made where there is none, and turn it to that."""
     tell = progress or (lambda _stage, _done, _total: None)
     newest = _newest(storage)
     _check_folder(folder)
@@ -133,7 +127,6 @@ def _newest(storage: Storage) -> Publication:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something else (DataError); make one that is not there."""
     if (folder / CATALOGUE).exists():
         raise DataError(f"{folder}: is an index of its own; name another folder for the replica")
     if current_of(folder) is not None or (folder / PUBLICATIONS).is_dir():
@@ -226,7 +219,6 @@ class _Fetcher:
             )
 
     def _lay(self, name: str, file: File) -> None:
-        """Lay a file, as far as it is not there already."""
         target = self._folder / name
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._link(name, file, target):
@@ -266,7 +258,6 @@ class _Fetcher:
         return False
 
     def _piece(self, digest: str, size: int) -> bytes:
-        """A piece, from another publication here or over the line."""
         path, offset, _ = self._local.get(digest, (None, 0, 0))
         if path is not None:
             with suppress(FileNotFoundError), path.open("rb") as handle:
@@ -289,7 +280,6 @@ def _is_whole(path: Path, file: File) -> bool:
 
 
 def _noted(path: Path) -> Manifest | None:
-    """What a pulled publication holds; None where that cannot be read."""
     try:
         noted = read_sealed(path)
         return parse_manifest(noted, noted["publication"])

@@ -229,7 +229,6 @@ class Archive:
 
 
 def _ranked(view: View, which: int, query: Query, mode: Mode, effort: Effort) -> Iterator[Ranked]:
-    """Hits of a view by falling score, one at a time, as many as there are."""
     order = fast_order if _is_fast(view, query, mode) else exact_order
     for score, place in order(view.snapshot, view.part.model, query, view.places, effort):
         yield score, which, place

@@ -85,7 +85,6 @@ def _column(cells: ColumnCells) -> Column:
 
 
 def _columns(part: Index, snapshot: Snapshot) -> list[ColumnCells]:
-    """What is in the columns of an index, in one view of its catalogue."""
     catalogue, columns = part.catalogue, snapshot.columns
     with catalogue_errors(catalogue.path), catalogue.transaction() as database:
         cells = catalogue.cells()
@@ -108,7 +107,6 @@ def _columns(part: Index, snapshot: Snapshot) -> list[ColumnCells]:
 
 
 def _of_rows(database: sqlite3.Connection, name: str, cell: str, where: str = "") -> ColumnCells:
-    """What is in a column, by SQLite's rows."""
     table = cell.partition(".")[0]
     number = f"typeof({cell}) IN ('integer', 'real')"
     row = database.execute(

@@ -66,7 +66,6 @@ class Token:
 
 
 def _tokens(condition: str) -> list[Token]:
-    """The words of a filter, and an end."""
     if len(condition) > MAX_CHARACTERS:
         raise DataError(
             f"the filter has {len(condition)} characters; at most {MAX_CHARACTERS} are read"
@@ -158,13 +157,9 @@ def as_cell(text: str) -> Cell:
 
 
 def parse(condition: str, slots: Mapping[str, int]) -> Condition:
-    """Parse a filter (DataError).
+    """Parse a filter into SQL over ``images`` and ``attributes`` (DataError).
 
-    Args:
-        slots: Columns that exist beside those of the images, and their slots.
-
-    Returns:
-        SQL over ``images`` and ``attributes``.
+    ``slots`` are of the columns that exist beside those of the images.
     """
     parser = _Parser(_tokens(condition), slots)
     if not condition.strip():
@@ -194,11 +189,8 @@ def tests_of(tree: Tree) -> Iterator[Test]:
 def named_ids(condition: str) -> dict[str, list[str]]:
     """The images, studies and patients that a filter names, whatever it asks of them.
 
-    Args:
-        condition: The filter; one that is wrong is read as far as it can be.
-
-    Returns:
-        Values by column, each once: "image", "study_id", "patient_id".
+    One that is wrong is read as far as it can be.  Gives values, each once, by column: "image",
+    "study_id", "patient_id".
     """
     try:
         parser = _Parser(_tokens(condition), None)
@@ -229,7 +221,6 @@ class _Parser:
         return token
 
     def took(self, *keywords: str) -> bool:
-        """Take some keywords or signs if they come next."""
         coming = self.tokens[self.place : self.place + len(keywords)]
         said = [t.keyword or (t.text if t.kind == "sign" else "") for t in coming]
         if said != list(keywords):

@@ -107,7 +107,6 @@ def page(
 
 
 def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage | None]:
-    """The images of hits; None for one that was deleted."""
     images: list[IndexedImage | None] = [None] * len(found)
     for which, view in enumerate(views):
         at = [i for i, hit in enumerate(found) if hit[1] == which]
@@ -118,7 +117,6 @@ def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage
 
 
 def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
-    """Hits with what their indexes keep of them."""
     numbers = [
         [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]

@@ -41,11 +41,7 @@ class Index:
 
     An index that is turned to another model meanwhile ('cxrtext index rebuild --model') is refused
     from then on, unless :attr:`outlives` it: then what was seen before the turn is gone on with.
-    One of a replica answers by the publication that it was opened with.
-
-    Args:
-        folder: Of the index itself.
-        held: The publication, where it is a replica's.
+    One of a replica answers by the publication that it was opened with, which it holds.
     """
 
     outlives = False

@@ -42,11 +42,7 @@ class Query:
             raise ValueError(f"image_weight must be in [0, 1], got {self.image_weight}")
 
     def upper(self, model: ImageTextModel, basis: Tensor) -> Upper:
-        """What gives upper bounds of the scores of images.
-
-        Args:
-            basis: Of the sketches, [D, m].
-        """
+        """What gives upper bounds of the scores of images, by the sketches' basis [D, m]."""
         aggregator, lam = model.spec.aggregator, model.spec.lam
 
         def bounds(texts: Tensor | None, sign: int) -> Upper | None:

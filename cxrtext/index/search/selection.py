@@ -92,7 +92,6 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
 
 
 def _passing(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausing[Numbers]:
-    """Places of the images that pass a filter, in rising order."""
     recent = _recent(catalogue, snapshot, where)
     if recent is not None:
         places = yield from _by_columns(recent, snapshot)

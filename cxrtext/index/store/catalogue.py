@@ -347,7 +347,6 @@ def _version_of(database: sqlite3.Connection) -> int | None:
 
 
 def _make_tables(database: sqlite3.Connection, statements: str) -> None:
-    """Make the tables that a catalogue of this version has, in the caller's transaction."""
     for statement in statements.split(";"):
         database.execute(statement)
     for trigger in _TRIGGERS:

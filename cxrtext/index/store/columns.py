@@ -125,11 +125,7 @@ class Column:
 class Columns:
     """An open file of columns; each is read when it is first asked for, and kept.
 
-    Args:
-        places: Rows that it has.
-
-    Raises:
-        CheckpointError: It is not the file that the catalogue names.
+    ``places`` are its rows (CheckpointError where it is not the file that the catalogue names).
     """
 
     def __init__(self, path: Path, digest: str, places: int) -> None:
@@ -217,8 +213,6 @@ def _tensors(key: str, column: Column) -> dict[str, NDArray[Any]]:
 
 
 class _Gathered:
-    """A column while its cells come in."""
-
     def __init__(self, places: int) -> None:
         self._seen: dict[Any, int] = {None: 0}  # in the order in which they come
         self._firsts = np.zeros(places, dtype=np.uint32)

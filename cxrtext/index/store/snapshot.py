@@ -63,7 +63,6 @@ class Snapshot:
 
     @cached_property
     def _by_number(self) -> tuple[Numbers, Numbers]:
-        """Their numbers in rising order, and the place of each."""
         numbers = self.numbers[self.live]
         # They rise with the places, unless a rebuild for a new model could not read one at first.
         if (np.diff(numbers) > 0).all():
@@ -126,7 +125,6 @@ def _missing(folder: Path, meta: dict[str, str]) -> Path | None:
 
 
 def _has_only_grown(before: Snapshot | None, meta: dict[str, str]) -> TypeGuard[Snapshot]:
-    """Whether every image of an older view is still at its place."""
     same = ("generation", "deletions")
     return before is not None and all(before.meta[key] == meta[key] for key in same)
 

@@ -41,11 +41,7 @@ class VectorFile:
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
     def append(self, start: int, values: NDArray[Any]) -> int:
-        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk.
-
-        Raises:
-            CheckpointError: The file has fewer than ``start`` rows.
-        """
+        """Write rows [n, *shape] behind the first ``start`` and wait until they are on disk."""
         if values.shape[1:] != self.shape:
             raise ValueError(f"rows must be {self.shape}, got {values.shape[1:]}")
         data = np.ascontiguousarray(values, dtype=self.dtype).tobytes()
@@ -60,15 +56,10 @@ class VectorFile:
         return zlib.crc32(data)
 
     def open(self, rows: int, *, scattered: bool = False) -> NDArray[Any]:
-        """Map the first ``rows`` rows, read-only, [rows, *shape].
+        """Map the first ``rows`` rows, read-only, [rows, *shape] (CheckpointError of fewer).
 
-        Args:
-            scattered: Whether the system is to read nothing beside what is touched, instead of
-                up to megabytes around it; whoever reads much says so by :func:`fetch`.
-
-        Raises:
-            CheckpointError: There are fewer.
-            FileNotFoundError: There is no such file.
+        ``scattered`` keeps the system from reading up to megabytes around what is touched; whoever
+        reads much says so by :func:`fetch`.
         """
         if rows == 0:
             return np.empty((0, *self.shape), self.dtype)

@@ -45,14 +45,12 @@ Segments = list[tuple[str, int, int, int]]
 def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Iterator[Catalogue]:
     """Open an index for changes, and remove what a killed writer left.
 
+    It is a CheckpointError where the folder holds no index of this version, and a DataError where
+    another process writes, or the folder is a replica.
+
     Args:
         wait_s: How long to queue while another process writes; 0 refuses at once.
         create: Whether a new index may be made.
-
-    Raises:
-        CheckpointError: The folder holds no index, or one of another version.
-        DataError: Another process writes, or the folder is a replica.
-        WorkError: The folder cannot be written, or the disk is full.
     """
     path = folder / CATALOGUE
     refuse_replica(folder)
@@ -123,14 +121,7 @@ def note_segments(database: Connection, segments: Segments) -> None:
 def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending: str) -> str:
     """Keep a file, on disk when this returns, until the lock is given up; longer for an image.
 
-    Args:
-        root: The folder, made where there is none.
-
-    Returns:
-        Its name below the folder, for :class:`~cxrtext.index.changes.NewImage`.
-
-    Raises:
-        OSError: The disk is full or cannot be written.
+    Gives its name below the folder, which is made where there is none.
     """
     file = f"{digest}{ending}"
     with catalogue.transaction(write=True) as database:
@@ -177,7 +168,6 @@ def remove_leftovers(catalogue: Catalogue) -> None:
 
 
 def _is_named(database: Connection, folder: Path, file: str) -> bool:
-    """Whether an image has a file, by whatever path its folder is known."""
     rows = database.execute(
         "SELECT DISTINCT path FROM images JOIN roots USING (root) WHERE file = ?", (file,)
     )

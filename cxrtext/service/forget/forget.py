@@ -183,7 +183,6 @@ def _after(before: list[Place], now: list[Place]) -> list[Place]:
 
 
 def _sign(log: Path, secret: bytes, kind: Kind, name: str, result: Forgotten) -> None:
-    """Write the line: by whom, when, from where, and a mark in place of the id."""
     removed: dict[str, int] = {}
     for place in result.places:
         if place.done:
@@ -202,8 +201,6 @@ def _sign(log: Path, secret: bytes, kind: Kind, name: str, result: Forgotten) ->
 
 
 class _Work:
-    """One subject, and the places where something of them may be."""
-
     def __init__(
         self, places: KnownFiles, ids: Ids, tell: StageProgress, wait_s: float, own: set[Path]
     ) -> None:
@@ -284,7 +281,6 @@ class _Work:
                 subject.sentences.update(text for _, text in catalogue.report(study))
 
     def _indexed(self, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
-        """Name, study and file of their images in an index."""
         subject = self.subject
         column = "patient_id" if subject.patients else "study_id"
         for value in sorted(subject.patients or subject.studies):
@@ -310,7 +306,6 @@ class _Work:
         )
 
     def _noted_models(self) -> list[Path]:
-        """The checkpoints that indexes note, where they still lie there."""
         found = []
         for folder in self._places.indexes:
             with Catalogue(folder / CATALOGUE) as catalogue:
@@ -323,7 +318,6 @@ class _Work:
     # --- where they are ---
 
     def look(self) -> list[Place]:
-        """Every place that holds something of them now."""
         places, subject = self._places, self.subject
         found: list[Place] = []
 
@@ -465,13 +459,11 @@ class _Work:
 
 
 def _lists_studies(path: Path) -> bool:
-    """Whether a table says which images or patients studies have."""
     row = next(tables.rows_of(path), {}) if path.suffix != ".json" else {}
     return "study_id" in row and bool({"image", "patient_id"} & set(row))
 
 
 def _said(row: dict[str, Any]) -> Iterable[str]:
-    """Sentences of a row of a table of sentences or of reports."""
     if row.get("sentence"):
         return [str(row["sentence"])]
     sections = {name: str(row[name]) for name in ("findings", "impression") if row.get(name)}
@@ -481,7 +473,6 @@ def _said(row: dict[str, Any]) -> Iterable[str]:
 
 
 def _header_ids(path: Path) -> tuple[str, str] | None:
-    """Patient and study of a DICOM file's header; None where it is none."""
     if path.suffix.lower() not in (".dcm", ""):
         return None
     try:

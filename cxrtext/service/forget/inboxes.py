@@ -30,7 +30,6 @@ _MARKS = re.compile(r"[|^~&\\\r\n\x0b\x1c]")
 def _of_inbox(
     path: Path, base: sqlite3.Connection, subject: Subject, ids_of: Ids
 ) -> dict[str, list[tuple[object]]]:
-    """Keys of the rows about them, by table."""
     ids = {*subject.patients, *subject.studies}
     numbers = _numbers(base, ids)
 
@@ -83,7 +82,6 @@ def _waiting(
 
 
 def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> bool:
-    """Whether a message is about them."""
     bare = _bare(subject)
     try:
         said = read_message(data, "", charset)
@@ -96,7 +94,6 @@ def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> boo
 
 
 def _bare(subject: Subject) -> set[str]:
-    """Their numbers without the issuer."""
     return {patient.partition(":")[2] for patient in subject.patients} - {""}
 
 
@@ -113,7 +110,6 @@ def _names(data: bytes, names: set[str]) -> bool:
 
 
 def _deletes(data: bytes, subject: Subject, ids_of: Ids) -> bool:
-    """Whether a deletion names one of their studies or images."""
     try:
         said = json.loads(data)
         study, instance = str(said.get("study", "")), str(said.get("instance", ""))

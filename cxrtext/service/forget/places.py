@@ -68,12 +68,7 @@ def sweep_below(folders: list[Path]) -> None:
 
 
 def find_places(folders: list[Path], progress: Callable[[int], None]) -> KnownFiles:
-    """Walk folders; links to folders are not followed.
-
-    Args:
-        folders: Any that may hold something: data folders, runs, caches, indexes, uploads.
-        progress: Called with the number of files seen.
-    """
+    """Walk folders; links to folders are not followed.  ``progress`` is told the files seen."""
     found = KnownFiles([folder.resolve() for folder in folders])
     seen: set[str] = set()
     for root in found.roots:
@@ -114,7 +109,6 @@ def _is_published(folder: Path, names: list[str], subfolders: list[str]) -> bool
 
 
 def _is_job(path: Path) -> bool:
-    """Whether a plan is that of an archive job, which may have no shard yet."""
     with open_regular(path) as handle:
         return JOB_FORMAT in handle.read(JOB_HEAD)
 

@@ -260,13 +260,10 @@ _WRITERS: dict[str, Callable[[Path, Path, Subject], None]] = {
 
 
 def relist(folder: Path, digests: Mapping[Path, str | None], *, only_if: str | None = None) -> None:
-    """Note other digests of files where a folder lists them.
+    """Note other digests of files, None of one that goes, where a folder or one above lists them.
 
-    Args:
-        folder: The folder; of those above it the one that has a list.
-        digests: The digest of each file from now on, None of one that goes.
-        only_if: The digest that must stand there; of a file that was damaged before nothing is
-            vouched for.
+    ``only_if`` is the digest that must stand there: of a file that was damaged before nothing is
+    vouched for.
     """
     for home in (folder, *folder.parents):
         if (home / SUMS).is_file():

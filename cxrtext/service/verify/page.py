@@ -62,14 +62,12 @@ def _marked(found: Verification, report: str) -> Markup:
 
 
 def _why(one: SupportedSentence) -> str:
-    """The verdict on a sentence and what it rests on, in a line."""
     judged = one.judgment
     said = [one.verdict, one.wording, judged.reason, judged.basis and str(judged.basis)]
     return " · ".join(part for part in said if part)
 
 
 def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
-    """The map of a sentence over the image, with its support, verdict and wording."""
     heat = one.grounding.map(pixels.shape[1:])
     x, y = one.grounding.peak
     overlay = render_overlay(

@@ -87,7 +87,6 @@ class References:
             return self._made[0]
 
     def _make(self, snapshots: list[Snapshot]) -> tuple[ReferenceScores | None, list[Snapshot]]:
-        """It, and the snapshots that it was made from."""
         model = self._model
         own = load_reference(model.folder, model) if model.folder is not None else None
         if own is not None:

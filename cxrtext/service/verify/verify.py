@@ -68,15 +68,11 @@ def verify_sentences(
     judge: Judge,
     threshold: float | None = None,
 ) -> Pausing[Verification]:
-    """Say of the sentences of a report, at least one, how well an image supports each.
-
-    Work that pauses.
+    """Say of S sentences of a report, at least one, how well an image supports each; with pauses.
 
     Args:
         texts: [S, D], embeddings of the sentences.
         reference: Other images, which support is measured by.
-        sentences: S of them.
-        judge: Gives the verdicts.
         threshold: From which score on a region counts for the boxes; by default halfway between
             the mean and the maximum of each sentence's map.
     """
