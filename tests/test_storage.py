@@ -40,8 +40,6 @@ def test_what_is_committed_is_read(storage: Storage, tmp_path: Path) -> None:
     assert (entry.size, storage.size("shards/1.bin")) == (3000, 3000)
     assert abs(entry.modified - time.time()) < 60
     assert storage.read("shards/2.bin") == b"two"
-    storage.download("shards/1.bin", tmp_path / "down" / "copy")
-    assert (tmp_path / "down" / "copy").read_bytes() == b"one" * 1000
     storage.commit("shards/2.bin", b"another")
     assert storage.read("shards/2.bin") == b"another"
     for _ in range(2):
@@ -63,11 +61,9 @@ def test_what_is_missing_is_said(storage: Storage, tmp_path: Path) -> None:
     for ask in (
         lambda: storage.read("a/c"),
         lambda: storage.size("a/c"),
-        lambda: storage.download("a/c", tmp_path / "c"),
     ):
         with pytest.raises(NotFoundError, match=r"job: holds no file a/c"):
             ask()
-    assert not (tmp_path / "c").exists()
     for name in ("../out", ".hidden", "/root", "a//b", ""):
         with pytest.raises(ValueError, match="is no name"):
             storage.commit(name, b"")

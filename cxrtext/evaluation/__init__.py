@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from cxrtext.evaluation.intervals.bootstrap import (
         interval,
         paired_difference,
-        resample_covering,
         resample_patients,
     )
     from cxrtext.evaluation.intervals.comparison import Comparison, compare
@@ -65,16 +64,14 @@ if TYPE_CHECKING:
         accuracy,
         area_under_curve,
         average_precision,
-        known_labels,
         precision_recall_curve,
         roc_curve,
-        sensitivity_and_specificity,
         weighted_mean,
         weighted_median,
         youden_threshold,
     )
     from cxrtext.evaluation.predictions.file import Predictions, write_predictions
-    from cxrtext.evaluation.probes.linear_probe import few_label_aucs, fit_probe, linear_probe
+    from cxrtext.evaluation.probes.linear_probe import fit_probe, linear_probe
     from cxrtext.evaluation.result import Evaluation
     from cxrtext.evaluation.retrieval.boxes import mean_median_rank, mean_recall
     from cxrtext.evaluation.retrieval.sentences import (
@@ -112,14 +109,12 @@ __all__ = [
     "evaluate",
     "expected_calibration_error",
     "f1_score",
-    "few_label_aucs",
     "fit_platt",
     "fit_probe",
     "fit_temperature",
     "heat_map",
     "holm",
     "interval",
-    "known_labels",
     "likelihood_ratios",
     "linear_probe",
     "log_loss",
@@ -154,12 +149,10 @@ __all__ = [
     "region_boxes",
     "region_of_interest_align",
     "reliability_bins",
-    "resample_covering",
     "resample_patients",
     "retrieval_metrics",
     "roc_curve",
     "score_differences",
-    "sensitivity_and_specificity",
     "sensitivity_threshold",
     "slice_aucs",
     "smooth_grid",

@@ -7,7 +7,7 @@ resample that lacks a class.  Rows are sorted once for all resamples, and resamp
 blocks, so that memory stays bounded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args, overload
 
@@ -23,13 +23,11 @@ WEIGHTS_AT_ONCE = 1 << 21
 """Weights looked at at the same time; bounds memory."""
 
 
-def known_labels(
-    labels: Sequence[int | None], uncertain: Uncertain = "ignore"
-) -> tuple[Truth, Truth]:
+def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Truth]:
     """Which labels are known, and what they say, once the uncertain ones are settled.
 
     Args:
-        labels: [n], 1, 0, −1 (uncertain) or None (unknown); unknown ones are always left out.
+        labels: [n], 1, 0, −1 (uncertain) or :data:`UNKNOWN_LABEL`, which is always left out.
         uncertain: What −1 counts as: "ignore" leaves it out.
 
     Returns:
@@ -37,15 +35,6 @@ def known_labels(
 
     Source: Irvin et al. 2019 (U-Ignore, U-Ones, U-Zeros).
     """
-    for row, label in enumerate(labels):
-        if label not in (1, 0, -1, None):
-            raise ValueError(f"label {row} is {label!r}; a label is 1, 0, -1 or None")
-    codes = [UNKNOWN_LABEL if label is None else label for label in labels]
-    return settled(np.array(codes, dtype=np.int8), uncertain)
-
-
-def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Truth]:
-    """:func:`known_labels` of codes [n], where unknown is :data:`UNKNOWN_LABEL`."""
     if uncertain not in get_args(Uncertain):
         raise ValueError(f"uncertain must be one of {get_args(Uncertain)}, not {uncertain!r}")
     known = (labels == 1) | (labels == 0)
@@ -289,20 +278,6 @@ def precision_recall_curve(scores: ArrayLike, labels: ArrayLike) -> PrecisionRec
     """The points of precision and recall; equal scores make one.  Source: Davis, Goadrich 2006."""
     thresholds, true, false = _counts(scores, labels)
     return PrecisionRecallCurve(thresholds, true / (true + false), true / true[-1])
-
-
-def sensitivity_and_specificity(
-    scores: ArrayLike, labels: ArrayLike, threshold: float
-) -> tuple[float, float]:
-    """Share of positives above a threshold, and of negatives not above it.
-
-    The threshold is chosen on other rows (:func:`youden_threshold`), or the figures flatter.
-
-    Source: Yerushalmy 1947.
-    """
-    values, truth = scores_and_truth(scores, labels)
-    above = values > threshold
-    return float(above[truth].mean()), float((~above)[~truth].mean())
 
 
 def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:

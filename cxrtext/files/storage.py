@@ -72,10 +72,6 @@ class Storage(ABC):
         """Remove a file, if it is there."""
 
     @abstractmethod
-    def download(self, name: str, path: Path) -> None:
-        """Copy a file to a local path, whole or not at all; its folder is made when missing."""
-
-    @abstractmethod
     def size(self, name: str) -> int:
         """Bytes of a file."""
 
@@ -208,14 +204,6 @@ class _Folder(Storage):
         with self._errors(name):
             remove_file(self._path(name))
 
-    def download(self, name: str, path: Path) -> None:
-        with self._errors(name):
-            source = self._path(name)
-            if not source.is_file():
-                raise FileNotFoundError
-        with replacing(path) as temporary:
-            shutil.copyfile(source, temporary)
-
 
 def _unless_missing(error: OSError) -> None:
     """Raise what keeps a folder from being listed: a part of a list would pass for the whole."""
@@ -317,11 +305,6 @@ class _Remote(Storage):
         path = self._path(name)
         with suppress(NotFoundError):
             self._ask(name, lambda: self._files.rm_file(path))
-
-    def download(self, name: str, path: Path) -> None:
-        source = self._path(name)
-        with replacing(path) as temporary:
-            self._ask(name, lambda: self._files.get_file(source, str(temporary)))
 
 
 def _moment(info: dict[str, Any]) -> float:

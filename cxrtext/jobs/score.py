@@ -102,7 +102,6 @@ def _settings(plan: Plan) -> ScoreSettings:
     return ScoreSettings(
         sections=shared["sections"],
         precision=shared["precision"],
-        variant=shared["variant"],
         batch_tokens=shared["batch_tokens"],
     )
 
@@ -111,7 +110,7 @@ def _scorer(
     model: str | Path, settings: ScoreSettings, device: str, *, offline: bool = False
 ) -> Scorer:
     language = open_model(model, device, offline=offline)
-    return Scorer(language, settings.precision, settings.variant, settings.batch_tokens)
+    return Scorer(language, settings.precision, settings.batch_tokens)
 
 
 @contextmanager
@@ -176,7 +175,6 @@ class _Score(Kind):
             "model": self._model,
             "sections": settings.sections and list(settings.sections),
             "precision": settings.precision,
-            "variant": settings.variant,
             "batch_tokens": self._scorer.batch_tokens,
         }
         return Contents(distinct, sum(1 for _ in self._shards()), shared)

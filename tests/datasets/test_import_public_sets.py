@@ -70,7 +70,7 @@ def test_each_set_is_recognized_imported_again_to_the_same_bytes_and_passes_the_
     before = {path.name: path.read_bytes() for path in out.glob("*.*")}
     assert load(root)[0] == summary
     assert {path.name: path.read_bytes() for path in out.glob("*.*")} == before
-    found = {row["code"]: row["severity"] for row in check_data(out).problem_table().rows}
+    found = {one.kind.code: str(one.kind.severity) for one in check_data(out).problems}
     assert "not-admitted" not in found
     assert "error" not in found.values(), found
     # The ids of a set can be hashed, its names with them.
@@ -144,7 +144,7 @@ def test_one_rule_decides_about_a_set_and_about_a_hospital(tmp_path: Path) -> No
         import_folder(root, tmp_path / "tree", ImportOptions(layout="dicom"))
     assert SECONDARY in (tmp_path / "tree/import.rejected.csv").read_text()
     (tmp_path / "out/import.json").unlink()  # then nothing says that it is of a set
-    kinds = {row["code"] for row in check_data(tmp_path / "out").problem_table().rows}
+    kinds = {one.kind.code for one in check_data(tmp_path / "out").problems}
     assert "not-admitted" in kinds
 
 

@@ -12,7 +12,6 @@ from cxrtext.evaluation import (
     average_precision,
     interval,
     paired_difference,
-    resample_covering,
     resample_patients,
     weighted_mean,
     weighted_median,
@@ -93,30 +92,6 @@ def test_weights_agree_with_scikit_learn(many: Callable[..., Floats], name: str)
     np.testing.assert_allclose(many(scores, labels, weights), expected, atol=1e-12)
 
 
-def test_resamples_without_both_classes_are_drawn_again_and_counted() -> None:
-    labels = np.array([1, 0, 0, 0, 0])
-    needed = [labels == 1, labels == 0]
-    drawn_ = resample_covering(list("abcde"), needed, 400, np.random.default_rng(0))
-    assert (drawn_.counts[:, 0] > 0).all()
-    assert not np.isnan(area_under_curve([5.0, 1, 2, 3, 4], labels, drawn_.counts)).any()
-    # A draw lacks "a" with a chance of 0.8 to the fifth, and holds nothing else hardly ever.
-    chance = 0.8**5 + 0.2**5
-    assert drawn_.redrawn == pytest.approx(400 * chance / (1 - chance), rel=0.25)
-    none = resample_covering(list("ab"), [[True, True]], 10, np.random.default_rng(0))
-    assert none.redrawn == 0
-
-
-def test_resamples_that_cannot_be() -> None:
-    generator = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="no row at all"):
-        resample_covering(["a", "b"], [[True, True], [False, False]], 5, generator)
-    with pytest.raises(ValueError, match=r"needed must be \[k, 2\]"):
-        resample_covering(["a", "b"], [[True]], 5, generator)
-    every = np.eye(40, dtype=bool)  # each of 40 patients in each resample
-    with pytest.raises(ValueError, match="so few patients"):
-        resample_covering([str(n) for n in range(40)], every, 1, generator)
-
-
 def test_interval_by_hand() -> None:
     assert interval(np.arange(101), 0.9) == pytest.approx((5, 95))
     with pytest.raises(ValueError, match="NaN"):
@@ -188,7 +163,7 @@ def test_equal_models_are_rarely_told_apart() -> None:
         labels = generator.integers(0, 2, 80)
         one, other = generator.normal(labels, size=(2, 80))
         patients = list(range(80))
-        counts = resample_covering(patients, [labels == 1, labels == 0], 200, generator).counts
+        counts = resample_patients(patients, 200, generator)
         first, second = (area_under_curve(scores, labels, counts) for scores in (one, other))
         estimate = area_under_curve(one, labels) - area_under_curve(other, labels)
         found += paired_difference(first, second, estimate).p_value < 0.05
@@ -200,7 +175,7 @@ def test_a_thousand_resamples_are_quick() -> None:
     labels = generator.integers(0, 2, 1000)
     scores, patients = generator.normal(labels), list(range(1000))
     start = time.process_time()
-    counts = resample_covering(patients, [labels == 1, labels == 0], 1000, generator).counts
+    counts = resample_patients(patients, 1000, generator)
     assert area_under_curve(scores, labels, counts).shape == (1000,)
     assert time.process_time() - start < 5  # measured: well under a second
 

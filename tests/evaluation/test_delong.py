@@ -11,7 +11,6 @@ from cxrtext.evaluation.intervals.delong import (
     Area,
     area,
     covariance,
-    covariances,
     difference,
     hanley_mcneil_variance,
     mean_area,
@@ -22,6 +21,11 @@ from cxrtext.evaluation.metrics import area_under_curve
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+
+
+def covariances(areas: list[Area]) -> Floats:
+    found = np.array([[covariance(one, other) for other in areas] for one in areas])
+    return found + np.diag([one.apart for one in areas])
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from sklearn.linear_model import LogisticRegression
 
 from cxrtext.evaluation import (
     area_under_curve,
-    few_label_aucs,
     fit_probe,
     linear_probe,
 )
-from cxrtext.evaluation.probes.linear_probe import few_label_rows
+from cxrtext.evaluation.probes.linear_probe import few_label_logits, few_label_rows
 
 Floats = NDArray[np.float64]
 
@@ -87,10 +86,16 @@ def test_rows_with_few_labels() -> None:
 
 def test_more_labels_help() -> None:
     sets = [drawn(seed, n) for seed, n in ((4, 300), (5, 100), (6, 400))]
-    found = few_label_aucs(*sets, shots=(1, 10, 100, 1000), seeds=range(3))
+    train, validation, (test, truth) = sets
+
+    def aucs(*shots: int) -> dict[int, list[float]]:
+        found = few_label_logits(train, validation, test, shots=shots, seeds=range(3))
+        return {n: [area_under_curve(one, truth) for one in some] for n, some in found.items()}
+
+    found = aucs(1, 10, 100, 1000)
     assert [len(found[shots]) for shots in (1, 10, 100, 1000)] == [3, 3, 3, 0]
     assert np.mean(found[1]) < np.mean(found[100])
-    assert found[1] == few_label_aucs(*sets, shots=(1,), seeds=range(3))[1]
+    assert found[1] == aucs(1)[1]
 
 
 def test_wrong_arguments() -> None:

@@ -91,9 +91,6 @@ class Killed(Storage):
     def remove(self, name: str) -> None:
         self._once().remove(name)
 
-    def download(self, name: str, path: Path) -> None:
-        self._once().download(name, path)
-
     def size(self, name: str) -> int:
         return self._once().size(name)
 

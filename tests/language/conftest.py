@@ -66,22 +66,15 @@ def special() -> SpecialIds:
     return SPECIAL
 
 
-def copies_by_loops(
-    sentence: Sequence[int], window: int, continues: Sequence[bool] | None = None
-) -> list[PlainCopy]:
+def copies_by_loops(sentence: Sequence[int], window: int) -> list[PlainCopy]:
     """The masked copies of one sentence, one word piece after the other."""
     copies = []
     for place, target in enumerate(sentence):
-        hidden = {place}
-        after = place + 1
-        while continues is not None and after < len(sentence) and continues[after]:
-            hidden.add(after)
-            after += 1
         start = 0
         if len(sentence) > window:
             start = min(max(place - window // 2, 0), len(sentence) - window)
         columns = range(start, min(start + window, len(sentence)))
-        pieces = [SPECIAL.mask if column in hidden else sentence[column] for column in columns]
+        pieces = [SPECIAL.mask if column == place else sentence[column] for column in columns]
         copies.append(([SPECIAL.begin, *pieces, SPECIAL.end], place - start + 1, target))
     return copies
 
@@ -95,15 +88,10 @@ def plain_copies() -> Callable[..., list[PlainCopy]]:
 def plain_scores() -> Callable[..., NDArray[np.float64]]:
     """Every masked copy through the whole of transformers' network, in float64."""
 
-    def scores(
-        model: BertForMaskedLM,
-        sentence: Sequence[int],
-        window: int,
-        continues: Sequence[bool] | None = None,
-    ) -> NDArray[np.float64]:
+    def scores(model: BertForMaskedLM, sentence: Sequence[int], window: int) -> NDArray[np.float64]:
         exact = copy.deepcopy(model).double()
         values = []
-        for ids, position, target in copies_by_loops(sentence, window, continues):
+        for ids, position, target in copies_by_loops(sentence, window):
             with torch.no_grad():
                 logits = exact(input_ids=torch.tensor([ids])).logits[0, position]
             values.append(float(torch.log_softmax(logits, -1)[target]))

@@ -12,7 +12,6 @@ from cxrtext.language.scoring.network import MaskedCopies, SpecialIds, masked_co
 
 Plain = Callable[..., list[tuple[list[int], int, int]]]
 
-HERE = ["no", "pneumo", "##thor", "##ax", "."]
 NO, PNEUMO, THOR, AX, STOP = IDS = [10, 11, 12, 13, 14]
 
 
@@ -33,42 +32,16 @@ def test_worked_example_original(special: SpecialIds) -> None:
     ]
 
 
-def test_worked_example_within_word(special: SpecialIds) -> None:
-    flags = torch.tensor([piece.startswith("##") for piece in HERE])[None]
-    copies = masked_copies(torch.tensor([IDS]), range(5), 8, special, flags)
-    assert written_out(copies, special) == [
-        ([1, 3, PNEUMO, THOR, AX, STOP, 2], 1, NO),
-        ([1, NO, 3, 3, 3, STOP, 2], 2, PNEUMO),
-        ([1, NO, PNEUMO, 3, 3, STOP, 2], 3, THOR),
-        ([1, NO, PNEUMO, THOR, 3, STOP, 2], 4, AX),
-        ([1, NO, PNEUMO, THOR, AX, 3, 2], 5, STOP),
-    ]
-
-
-def test_worked_example_where_the_window_cuts_a_word(special: SpecialIds) -> None:
-    flags = torch.tensor([piece.startswith("##") for piece in HERE])[None]
-    copies = masked_copies(torch.tensor([IDS]), range(5), 3, special, flags)
-    assert written_out(copies, special) == [
-        ([1, 3, PNEUMO, THOR, 2], 1, NO),
-        ([1, NO, 3, 3, 2], 2, PNEUMO),  # ##ax lies outside; [SEP] stays
-        ([1, PNEUMO, 3, 3, 2], 2, THOR),
-        ([1, THOR, 3, STOP, 2], 2, AX),
-        ([1, THOR, AX, 3, 2], 3, STOP),
-    ]
-
-
 @st.composite
 def cases(draw: st.DrawFn) -> dict[str, Any]:
-    """Sentences of one length, a window, and flags of continuation or none."""
+    """Sentences of one length, and a window."""
     length = draw(st.integers(1, 12))
     count = draw(st.integers(1, 4))
     row = st.lists(st.integers(5, 50), min_size=length, max_size=length)
-    flags = st.lists(st.booleans(), min_size=length, max_size=length)
     total = count * length
     start = draw(st.integers(0, total - 1))
     return {
         "ids": draw(st.lists(row, min_size=count, max_size=count)),
-        "continues": draw(st.none() | st.lists(flags, min_size=count, max_size=count)),
         "window": draw(st.integers(1, 15)),
         "rows": range(start, draw(st.integers(start + 1, total))),
     }
@@ -79,14 +52,9 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 def test_it_equals_plain_loops(
     case: dict[str, Any], special: SpecialIds, plain_copies: Plain
 ) -> None:
-    ids, continues, window, rows = case["ids"], case["continues"], case["window"], case["rows"]
-    flags = None if continues is None else torch.tensor(continues)
-    found = masked_copies(torch.tensor(ids), rows, window, special, flags)
-    expected = [
-        copy
-        for number, sentence in enumerate(ids)
-        for copy in plain_copies(sentence, window, None if continues is None else continues[number])
-    ]
+    ids, window, rows = case["ids"], case["window"], case["rows"]
+    found = masked_copies(torch.tensor(ids), rows, window, special)
+    expected = [copy for sentence in ids for copy in plain_copies(sentence, window)]
     assert written_out(found, special) == expected[rows.start : rows.stop]
 
 
@@ -96,10 +64,9 @@ def test_pieces_of_the_work_make_the_whole(
     case: dict[str, Any], size: int, special: SpecialIds
 ) -> None:
     ids = torch.tensor(case["ids"])
-    flags = None if case["continues"] is None else torch.tensor(case["continues"])
 
     def some(rows: range) -> list[tuple[list[int], int, int]]:
-        return written_out(masked_copies(ids, rows, case["window"], special, flags), special)
+        return written_out(masked_copies(ids, rows, case["window"], special), special)
 
     total = ids.numel()
     parts = [range(start, min(start + size, total)) for start in range(0, total, size)]
@@ -112,12 +79,10 @@ def test_special_tokens_stay_and_the_piece_asked_for_is_hidden(
     case: dict[str, Any], special: SpecialIds
 ) -> None:
     ids = torch.tensor(case["ids"])
-    flags = None if case["continues"] is None else torch.tensor(case["continues"])
-    copies = masked_copies(ids, range(ids.numel()), case["window"], special, flags)
+    copies = masked_copies(ids, range(ids.numel()), case["window"], special)
     assert not copies.masked[:, [0, -1]].any()
     assert copies.masked.gather(1, copies.position[:, None]).all()
-    if flags is None:
-        assert copies.masked.sum(1).eq(1).all()
+    assert copies.masked.sum(1).eq(1).all()
 
 
 def test_only_the_sentences_of_the_rows_are_taken(special: SpecialIds) -> None:

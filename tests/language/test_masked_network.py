@@ -32,23 +32,16 @@ def some_ids(count: int, length: int, vocabulary: int = 60) -> torch.Tensor:
     return torch.randint(5, vocabulary, (count, length), generator=generator)
 
 
-def scores(
-    network: MaskedNetwork,
-    ids: torch.Tensor,
-    special: SpecialIds,
-    continues: torch.Tensor | None = None,
-) -> NDArray[np.float32]:
-    copies = masked_copies(ids, range(ids.numel()), WINDOW, special, continues)
+def scores(network: MaskedNetwork, ids: torch.Tensor, special: SpecialIds) -> NDArray[np.float32]:
+    copies = masked_copies(ids, range(ids.numel()), WINDOW, special)
     values: NDArray[np.float32] = network.log_probabilities(copies, special.mask).numpy()
     return values.reshape(ids.shape)
 
 
 @pytest.mark.parametrize("length", [1, 7, 19])
-@pytest.mark.parametrize("within_word", [False, True])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_it_equals_the_plain_network(
     layers: int,
-    within_word: bool,
     length: int,
     random_model: Models,
     plain_scores: PlainScores,
@@ -56,10 +49,9 @@ def test_it_equals_the_plain_network(
 ) -> None:
     model = random_model(layers=layers)
     ids = some_ids(3, length)
-    flags = ids % 3 == 0
-    found = scores(make_network(model, torch.float32), ids, special, flags if within_word else None)
-    for values, sentence, flag in zip(found, ids.tolist(), flags.tolist(), strict=True):
-        expected = plain_scores(model, sentence, WINDOW, flag if within_word else None)
+    found = scores(make_network(model, torch.float32), ids, special)
+    for values, sentence in zip(found, ids.tolist(), strict=True):
+        expected = plain_scores(model, sentence, WINDOW)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
 
 
@@ -83,16 +75,6 @@ def test_any_number_of_heads(
     found = scores(make_network(model, torch.float32), ids, special)
     expected = plain_scores(model, ids[0].tolist(), WINDOW)
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-5)
-
-
-def test_two_pieces_masked_in_a_word_change_the_score(
-    random_model: Models, special: SpecialIds
-) -> None:
-    network = make_network(random_model(), torch.float32)
-    ids = some_ids(1, 6)
-    flags = torch.tensor([[False, False, True, False, False, False]])
-    differs = np.abs(scores(network, ids, special, flags) - scores(network, ids, special)) > 1e-3
-    assert differs.tolist() == [[False, True, False, False, False, False]]
 
 
 @pytest.mark.parametrize("length", [6, 17])

@@ -18,7 +18,6 @@ from cxrtext.language.scoring import quantized
 from cxrtext.language.scoring.network import SpecialIds, masked_copies
 from cxrtext.language.scoring.quantized import can_quantize
 from cxrtext.language.scoring.score import Scorer, build_network
-from cxrtext.language.scoring.settings import VARIANTS
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.warm import Warm
 
@@ -114,10 +113,10 @@ def test_int8_works_without_bfloat16_too(
     assert np.abs(scores(model, "int8", special) - exact).mean() < 0.1
 
 
-def test_a_scorer_is_known_by_model_precision_and_variant(tiny: MaskedLanguageModel) -> None:
+def test_a_scorer_is_known_by_model_and_precision(tiny: MaskedLanguageModel) -> None:
     kinds: list[Any] = ["float32", "bfloat16", *(["int8"] if can_quantize() else [])]
-    found = {Scorer(tiny, kind, variant).identity for kind in kinds for variant in VARIANTS}
-    assert len(found) == len(kinds) * 2
+    found = {Scorer(tiny, kind).identity for kind in kinds}
+    assert len(found) == len(kinds)
     assert all(tiny.fingerprint in identity for identity in found)
     assert Scorer(tiny, batch_tokens=50).identity == Scorer(tiny, batch_tokens=500).identity
 
@@ -125,7 +124,6 @@ def test_a_scorer_is_known_by_model_precision_and_variant(tiny: MaskedLanguageMo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"variant": "l2r"}, "variant 'l2r' is not one of original, within-word-l2r"),
         ({"batch_tokens": 0}, "batch_tokens is 0; it must be at least 1"),
         ({"precision": "half"}, "precision 'half' is not one of float32"),
     ],

@@ -5,7 +5,6 @@ import torch
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
 from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
-from cxrtext.language.scoring.settings import VARIANTS, Variant
 from cxrtext.models.masked_lm import MaskedLanguageModel
 
 TEXTS = [
@@ -77,12 +76,11 @@ def test_equal_sentences_are_scored_once(
     assert sum(rows for rows, _ in passes) == 3 + 5
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
 def test_no_pass_exceeds_the_budget(
-    variant: Variant, tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
+    tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
 ) -> None:
     long = " ".join(["no"] * 500 + ["lungs"] * 500)
-    scores = score_sentences_detailed([*TEXTS, long], tiny, batch_tokens=200, variant=variant)
+    scores = score_sentences_detailed([*TEXTS, long], tiny, batch_tokens=200)
     assert scores.n_tokens[-1] == 1000
     assert sum(rows for rows, _ in passes) == scores.n_tokens.sum()
     assert 180 < max(tokens for _, tokens in passes) <= 200
@@ -160,11 +158,8 @@ def test_bfloat16_is_near_float32(tiny: MaskedLanguageModel) -> None:
     assert not np.array_equal(fast, exact)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_word_pieces_and_their_values_make_the_sentence(
-    variant: Variant, tiny: MaskedLanguageModel
-) -> None:
-    scores = score_sentences_detailed(TEXTS, tiny, variant=variant)
+def test_word_pieces_and_their_values_make_the_sentence(tiny: MaskedLanguageModel) -> None:
+    scores = score_sentences_detailed(TEXTS, tiny)
     for number, text in enumerate(TEXTS):
         values = scores.token_log_likelihood[number]
         assert scores.tokens[number] == tiny.tokenizer.tokenize(text)
@@ -173,15 +168,3 @@ def test_word_pieces_and_their_values_make_the_sentence(
         assert (values <= 0).all()
         assert scores.log_likelihood[number] == values.sum(dtype=np.float64)
         assert scores.log_likelihood_per_token[number] == pytest.approx(values.mean(), rel=1e-6)
-
-
-def test_within_word_hides_the_rest_of_a_word_only(tiny: MaskedLanguageModel) -> None:
-    texts = ["The lungs are clear.", "no zygomatic"]
-    one, other = (score_sentences_detailed(texts, tiny, variant=variant) for variant in VARIANTS)
-    assert one.log_likelihood[0] == pytest.approx(other.log_likelihood[0], rel=1e-6)
-    pieces = one.tokens[1]
-    assert pieces[:2] == ["no", "z"]
-    assert all(piece.startswith("##") for piece in pieces[2:])
-    changed = np.abs(one.token_log_likelihood[1] - other.token_log_likelihood[1]) > 1e-4
-    # Before the word, and at its last piece, both see the same.
-    assert changed.tolist() == [False, *[True] * (len(pieces) - 2), False]

@@ -1,6 +1,5 @@
 """What was scored once is not scored again, by whatever run, and nothing is mixed up."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,7 +94,7 @@ def test_what_is_known_asks_the_network_nothing_and_gives_the_same_bytes(
     assert (out.read_bytes(), tokens.read_bytes()) == written
 
 
-def test_other_models_precisions_and_variants_have_scores_of_their_own(
+def test_other_models_and_precisions_have_scores_of_their_own(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
     other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
@@ -109,11 +108,8 @@ def test_other_models_precisions_and_variants_have_scores_of_their_own(
     assert run(tiny) == (4, 0)
     assert run(other) == (4, 0)
     assert run(tiny, precision="bfloat16") == (4, 0)
-    assert run(tiny, variant="within-word-l2r") == (4, 0)
-    assert run(tiny, variant="within-word-l2r") == (0, 4)
     assert run(tiny, precision="bfloat16") == (0, 4)
     assert run(tiny) == (0, 4)
-    assert json.loads((tmp_path / "out.csv.meta.json").read_text())["variant"] == "original"
 
 
 def test_without_a_cache_no_file_is_made(

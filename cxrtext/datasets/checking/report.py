@@ -6,17 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cxrtext.datasets.checking.facts import ImageFacts
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problem, Severity
 from cxrtext.page import Gallery
-from cxrtext.records.tables import Table
-
-_LISTED = ("row", "name", "study", "patient", "split", "view")
-_FACTS = (
-    *("fault", "format", "encoding", "modality", "width", "height", "mean", "constant"),
-    *("refused", "burned_in", "movement", "looks", "sure", "pixel_digest"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +42,6 @@ class CheckReport:
     # pictures; None where they were left out on request.
     galleries: list[Gallery] | None = None
     images: Sequence[ListedImage] = ()  # what the manifest lists, with what was seen
-
-    def problem_table(self) -> Table:
-        """The problems as a table: code, severity, count, title, advice, examples."""
-        columns = ("code", "severity", "count", "title", "advice", "examples")
-        rows = [
-            {
-                "code": one.kind.code,
-                "severity": str(one.kind.severity),
-                "count": str(one.count),
-                "title": one.kind.title,
-                "advice": one.kind.advice,
-                "examples": "; ".join(one.examples),
-            }
-            for one in self.problems
-        ]
-        return Table(columns, rows)
-
-    def image_table(self) -> Table:
-        """A row for each image: what the manifest says of it, and what its file holds."""
-        columns = (*_LISTED, *_FACTS)
-        rows = []
-        for one in self.images:
-            facts = one.facts or ImageFacts(fault="missing")
-            row = {name: str(getattr(one, name)) for name in _LISTED}
-            rows.append(row | {name: str(getattr(facts, name)) for name in _FACTS})
-        return Table(columns, rows)
 
     def add_histograms(self, measured: Mapping[str, Sequence[float]]) -> None:
         """Add the distribution of what was measured, by its title; none of no values."""

@@ -55,13 +55,6 @@ class TableOne:
             before = row.name
         return Table(lines, caption, ends=QUARTILES)
 
-    @property
-    def images_of_a_patient(self) -> str:
-        """The median and quartiles, of all images where they have a column."""
-        (row,) = (one for one in self.rows if one.name == PER_PATIENT)
-        of = next((place for place, name in enumerate(self.columns) if name.startswith("all")), 0)
-        return row.cells[of]
-
     def data_table(self) -> Table:
         """As a table for other programs: name, level and unit stand in each row."""
         lines = [["characteristic", "level", "unit", *self.columns]]

@@ -5,7 +5,7 @@ Images of one patient are alike, so patients are drawn, not images.  A resample 
 :mod:`cxrtext.evaluation.metrics` take all resamples together.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
 
@@ -57,54 +57,6 @@ def draw(patients: Sequence[Hashable], resamples: int, seed: Sequence[int]) -> N
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class Resamples:
-    """Resamples [R, n] each of which can be measured, and how many were drawn again for that."""
-
-    counts: Counts
-    redrawn: int
-
-
-def resample_covering(
-    patients: Sequence[Hashable],
-    needed: ArrayLike,
-    resamples: int,
-    generator: np.random.Generator,
-) -> Resamples:
-    """Draw patients, and draw again whatever lacks a row of a set that is needed.
-
-    Where many are drawn again, the interval is that of resamples that happen to hold both
-    classes, and too narrow.
-
-    Args:
-        patients: [n], the patient of each row.
-        needed: [k, n], boolean: sets of rows; a resample must hold a row of each.  For AUC the
-            positives and the negatives.
-    """
-    sets = np.atleast_2d(np.asarray(needed, dtype=np.bool_))
-    if sets.shape[1] != len(patients):
-        raise ValueError(f"needed must be [k, {len(patients)}], got {list(sets.shape)}")
-    if not sets.any(axis=1).all():
-        raise ValueError("a class has no row at all, so no resample can hold it")
-    counts = resample_patients(patients, resamples, generator)
-    redrawn = 0
-    lacking = _lacking(counts, sets)
-    while lacking.size:
-        redrawn += lacking.size
-        if redrawn > 1000 * resamples:
-            raise ValueError("a class is in so few patients that resamples hardly ever hold it")
-        counts[lacking] = resample_patients(patients, lacking.size, generator)
-        lacking = lacking[_lacking(counts[lacking], sets)]
-    return Resamples(counts, redrawn)
-
-
-def _lacking(counts: Counts, sets: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Resamples that lack a set: [R, n], [k, n] -> places in R."""
-    # Products of float32 are fast, and no sum of counts is taken for 0 by rounding.
-    held = counts.astype(np.float32) @ sets.T.astype(np.float32)
-    return np.flatnonzero((held == 0).any(axis=1))
-
-
 def interval(values: ArrayLike, level: float = 0.95, patients: int | None = None) -> Interval:
     """Percentile interval of a measure's values over resamples, [R] without NaN -> (low, high).
 
@@ -115,7 +67,7 @@ def interval(values: ArrayLike, level: float = 0.95, patients: int | None = None
     """
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size or np.isnan(numbers).any():
-        raise ValueError("values must be [R] without NaN; draw with resample_covering")
+        raise ValueError("values must be [R] without NaN")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, not {level}")
     tail = (1 - level) / 2
@@ -138,18 +90,6 @@ def interval_of(values: Floats, patients: int | None = None) -> Interval | None:
     if not len(values) or len(known) < 0.9 * len(values) or (patients or 2) < 2:
         return None
     return interval(known, patients=patients)
-
-
-def intervals_of(
-    measures: Mapping[str, Floats], patients: int | None = None
-) -> dict[str, Interval]:
-    """The intervals of measures, as far as they have one."""
-    return known_intervals({k: interval_of(values, patients) for k, values in measures.items()})
-
-
-def known_intervals(found: Mapping[str, Interval | None]) -> dict[str, Interval]:
-    """Without those that are None."""
-    return {name: ends for name, ends in found.items() if ends is not None}
 
 
 def logit_interval(

@@ -18,7 +18,7 @@ from math import exp, log, sqrt
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cxrtext.evaluation.intervals.bootstrap import Difference, Interval
 from cxrtext.evaluation.intervals.quantiles import quantile, two_sided
@@ -218,12 +218,6 @@ def covariance(one: Area, other: Area) -> float:
     if one.influence.shape != other.influence.shape:
         raise ValueError("the AUCs must be of the same patients: give 'total' to each")
     return float(np.vdot(one.influence, other.influence))
-
-
-def covariances(areas: Sequence[Area]) -> NDArray[np.float64]:
-    """The covariance matrix of k AUCs, [k, k]."""
-    found = np.array([[covariance(one, other) for other in areas] for one in areas])
-    return found + np.diag([one.apart for one in areas])
 
 
 def difference(one: Area, other: Area, level: float = 0.95) -> Difference:

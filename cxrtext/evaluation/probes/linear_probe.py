@@ -148,30 +148,6 @@ def few_label_rows(
     return np.sort(np.concatenate(rows)).astype(np.int64)
 
 
-def few_label_aucs(
-    train: tuple[ArrayLike, ArrayLike],
-    validation: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
-    *,
-    shots: Sequence[int] = SHOTS,
-    seeds: Sequence[int] = SEEDS,
-) -> dict[int, list[float]]:
-    """AUC on test images of probes fitted with a few labels.
-
-    Features and labels to draw from, that choose the ridge, and that are measured.  All training
-    features standardize; the same seed draws the same rows for every model.
-
-    Returns:
-        By number of positives, one AUC a seed; a number that the training images cannot fill is
-        an empty list.
-    """
-    logits = few_label_logits(train, validation, test[0], shots=shots, seeds=seeds)
-    return {
-        positives: [area_under_curve(one, test[1]) for one in some]
-        for positives, some in logits.items()
-    }
-
-
 def few_label_logits(
     train: tuple[ArrayLike, ArrayLike],
     validation: tuple[ArrayLike, ArrayLike],
@@ -180,7 +156,15 @@ def few_label_logits(
     shots: Sequence[int] = SHOTS,
     seeds: Sequence[int] = SEEDS,
 ) -> dict[int, list[Floats]]:
-    """Logits of test images, [n] a seed, by number of positives; see :func:`few_label_aucs`."""
+    """Logits of test images, of probes fitted with a few labels.
+
+    Features and labels to draw from, that choose the ridge, and features that are measured.  All
+    training features standardize; the same seed draws the same rows for every model.
+
+    Returns:
+        By number of positives, [n] a seed; a number that the training images cannot fill is an
+        empty list.
+    """
     features, labels = np.asarray(train[0], dtype=np.float64), np.asarray(train[1])
     fewest = min(int((labels == 1).sum()), int((labels == 0).sum()))
     found: dict[int, list[Floats]] = {}

@@ -182,7 +182,6 @@ def pretrain_text(
     seed: int = 0,
     sections: Sequence[str] | None = None,
     device: str | torch.device | None = None,
-    offline: bool = False,
     progress: Progress | None = None,
 ) -> PretrainSummary:
     """Train a masked language model on a table of reports, or fine-tune one.
@@ -205,7 +204,6 @@ def pretrain_text(
         patience: Stop after so many epochs without a lower held-out loss.  0, the default, never
             stops: the learning rate falls to nothing over all epochs, and most is gained late.
         sections: Sections to train on; by default those that describe the image.
-        offline: Never ask the hub for ``base``.
         progress: Called with steps done and in all; may raise to stop the run.
 
     Raises:
@@ -228,7 +226,7 @@ def pretrain_text(
     with only_one(out):
         corpus = read_corpus(reports, sections)
         split = hold_out(reports, corpus, seed)
-        model = None if base is None else load_masked_language_model(base, offline=offline)
+        model = None if base is None else load_masked_language_model(base)
         settings = choose_settings(
             shape,
             None if model is None else model.fingerprint,

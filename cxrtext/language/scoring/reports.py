@@ -194,8 +194,8 @@ def score_reports(
 ) -> ScoreSummary:
     """Score every sentence of some reports, and write them with their class probability.
 
-    The cache outlives the run: a sentence is scored once for a model, precision and variant,
-    whatever corpus it stands in.
+    The cache outlives the run: a sentence is scored once for a model and precision, whatever
+    corpus it stands in.
 
     Args:
         reports: What ``open_source`` reads: a table of reports or sentences, a folder of text
@@ -229,7 +229,7 @@ def score_reports(
             if made is not None:
                 closing.enter_context(only_one(made))
         language = open_model(model, device)
-        scorer = Scorer(language, settings.precision, settings.variant, settings.batch_tokens)
+        scorer = Scorer(language, settings.precision, settings.batch_tokens)
         known, partial = _open_caches(source, scorer, path, settings, closing)
         caches = [each for each in (partial, known) if each is not None]
         work = closing.enter_context(open_store())
@@ -259,7 +259,6 @@ def score_reports(
             k=report.k,
             fitted=settings.fit,
             precision=settings.precision,
-            variant=settings.variant,
             reports=studies,
             with_text=with_text,
             without_text=studies - with_text,

@@ -18,11 +18,11 @@ from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, make_network, masked_copies
 from cxrtext.language.scoring.quantized import make_quantized_network
-from cxrtext.language.scoring.settings import Precision, Variant, check_precision, check_variant
+from cxrtext.language.scoring.settings import Precision, check_precision
 from cxrtext.models.folders import DEFAULT_MODEL
 from cxrtext.models.masked_lm import MaskedLanguageModel, load_masked_language_model
 from cxrtext.pausing import Progress
-from cxrtext.text.tokenizer import continues_word, vocabulary_of
+from cxrtext.text.tokenizer import vocabulary_of
 
 SPECIAL = 2  # special tokens around a sentence: [CLS] and [SEP]
 MAX_GROUP = 512  # most sentences in a group
@@ -132,20 +132,18 @@ def open_model(
 
 
 class Scorer:
-    """A language model ready to score (ConfigError for a variant or precision not to be had)."""
+    """A language model ready to score (ConfigError for a precision not to be had)."""
 
     def __init__(
         self,
         language: MaskedLanguageModel,
         precision: Precision = "float32",
-        variant: Variant = "original",
         batch_tokens: int | None = None,
     ) -> None:
-        check_variant(variant)
         if batch_tokens is not None and batch_tokens < 1:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
         self.language = language
-        self.precision, self.variant = precision, variant
+        self.precision = precision
         on_gpu = language.model.device.type == "cuda"
         self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)
         tokenizer = language.tokenizer
@@ -153,12 +151,11 @@ class Scorer:
             tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         )
         self._network = build_network(language.model, self._special, precision)
-        self._continues = torch.tensor(continues_word(tokenizer)).to(language.model.device)
 
     @property
     def identity(self) -> str:
         """What a score depends on beside the sentence."""
-        return f"{self.language.fingerprint} {self.precision} {self.variant} engine {ENGINE}"
+        return f"{self.language.fingerprint} {self.precision} original engine {ENGINE}"
 
     def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """Score sentences of one positive length, given as word pieces without special tokens.
@@ -166,17 +163,14 @@ class Scorer:
         Returns:
             ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].
 
-        Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
+        Source: Salazar et al. 2020, eq. 2.
         """
         ids = torch.tensor(group, dtype=torch.long, device=self.language.model.device)
         window = self.language.window
         width = min(ids.shape[1], window) + SPECIAL
-        continues = self._continues[ids] if self.variant == "within-word-l2r" else None
         parts, mask = [], self._special.mask
         for rows in ranges(ids.numel(), max(1, self.batch_tokens // width)):
-            copies = masked_copies(
-                ids, range(rows.start, rows.stop), window, self._special, continues
-            )
+            copies = masked_copies(ids, range(rows.start, rows.stop), window, self._special)
             parts.append(self._network.log_probabilities(copies, mask))
         values = torch.cat(parts).clamp(max=0.0).reshape(ids.shape).cpu()
         if not bool(values.isfinite().all()):
@@ -258,7 +252,6 @@ def score_sentences_detailed(
     device: str | torch.device | None = None,
     batch_tokens: int | None = None,
     precision: Precision = "float32",
-    variant: Variant = "original",
     progress: Progress | None = None,
 ) -> SentenceScores:
     """Score sentences and their word pieces by their pseudo-log-likelihood.
@@ -269,19 +262,17 @@ def score_sentences_detailed(
         batch_tokens: Tokens in one forward pass, which bounds the memory; default by device.
         precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
             (CPU).
-        variant: "original" masks one word piece at a time (Salazar et al. 2020);
-            "within-word-l2r" masks the rest of its word with it (Kauf and Ivanova 2023).
 
     Returns:
         Log-likelihoods in nats of sentences and word pieces, in the order given.
 
     Raises:
         DataError: A sentence has no word piece in it.
-        ConfigError: The precision or variant is unknown, or not to be had on the device.
+        ConfigError: The precision is unknown, or not to be had on the device.
         CheckpointError: The model cannot be loaded, or is damaged.
         HubError: The model is not here, and the hub cannot be reached.
 
-    Source: Salazar et al. 2020, eq. 2; Kauf and Ivanova 2023.
+    Source: Salazar et al. 2020, eq. 2.
     """
     language = open_model(model, device)
     tokenizer = language.tokenizer
@@ -289,7 +280,7 @@ def score_sentences_detailed(
     for number, sentence in enumerate(pieces):
         if not sentence:
             raise DataError(f"sentence {number} (counted from 0) is empty; leave it out")
-    scorer = Scorer(language, precision, variant, batch_tokens)
+    scorer = Scorer(language, precision, batch_tokens)
     known = _scored(scorer, list(dict.fromkeys(pieces)), progress)
     values = [known[sentence] for sentence in pieces]
     names, counter = vocabulary_of(tokenizer), WordCounter(tokenizer)
@@ -314,7 +305,6 @@ def score_sentences(
     device: str | torch.device | None = None,
     batch_tokens: int | None = None,
     precision: Precision = "float32",
-    variant: Variant = "original",
     progress: Progress | None = None,
 ) -> NDArray[np.float64]:
     """Score sentences by their pseudo-log-likelihood, in nats, at most 0, [S].
@@ -327,6 +317,5 @@ def score_sentences(
         device=device,
         batch_tokens=batch_tokens,
         precision=precision,
-        variant=variant,
         progress=progress,
     ).log_likelihood

@@ -18,13 +18,6 @@ faster; int8 (CPU only) faster still where the processor has no bfloat16 units."
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-Variant = Literal["original", "within-word-l2r"]
-"""What is masked beside the word piece that is asked for: nothing (Salazar et al. 2020), or the
-pieces after it in the same word (Kauf and Ivanova 2023), so that a rare word of several pieces is
-not given away by its own tail."""
-
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSettings:
@@ -35,7 +28,6 @@ class ScoreSettings:
     fit: bool = False  # a and k to how often the very same sentences recur, instead
     sections: Sequence[str] | None = None  # that are kept; None: those that describe the image
     precision: Precision = "float32"
-    variant: Variant = "original"
     batch_tokens: int | None = None  # in one forward pass, which bounds the memory; None: by device
     max_rejected: int = 100  # rows and sentences
     # The file of scores that outlives the run; True is ``scores.sqlite`` beside the output.
@@ -49,7 +41,6 @@ class ScoreSettings:
         if not 0.0 <= self.k < float("inf"):
             raise ConfigError(f"k is {self.k:g}; it must be at least 0")
         check_precision(self.precision)
-        check_variant(self.variant)
         if self.sections is not None:
             check_sections(self.sections)
 
@@ -64,7 +55,6 @@ class ScoreSummary:
     k: float  # exponent on the likelihood
     fitted: bool  # whether a and k were fitted to the corpus
     precision: str  # arithmetic of the network
-    variant: str  # what is masked beside the word piece asked for
     reports: int  # number of reports; of sentences, where sentences were given
     with_text: int  # reports with at least one sentence
     without_text: int  # reports without; empty sections are normal
@@ -85,12 +75,6 @@ def check_precision(precision: str) -> None:
     """Raise a ConfigError for a precision of no such name."""
     if precision not in PRECISIONS:
         raise ConfigError(f"precision '{precision}' is not one of {', '.join(PRECISIONS)}")
-
-
-def check_variant(variant: str) -> None:
-    """Raise a ConfigError for a variant of no such name."""
-    if variant not in VARIANTS:
-        raise ConfigError(f"variant '{variant}' is not one of {', '.join(VARIANTS)}")
 
 
 def check_paths(reports: Path | str, out: Path | TextIO, tokens: Path | None) -> None:
