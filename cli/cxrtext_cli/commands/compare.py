@@ -37,11 +37,6 @@ def compare(
             help="By how much the primary measure, and an AUC, may be worse: 0.02 for instance."
         ),
     ] = None,
-    uncertain: Annotated[
-        str | None, typer.Option(help="Labels of -1: ignore, positive or negative.")
-    ] = None,
-    resamples: Annotated[int | None, typer.Option(min=0, help="Of the patients.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the resamples.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare models that were evaluated on the same images, with paired tests; needs no model."""
@@ -65,8 +60,7 @@ def compare(
     from cxrtext.evaluation.report.write import summary_line
 
     files = [path / NAME if path.is_dir() else path for path in evaluations]
-    asked = {"primary": primary, "uncertain": uncertain, "resamples": resamples, "seed": seed}
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {"primary": primary} if primary is not None else {}
     measures, lines, declared = {}, {}, "AUC"
     for name, result in zip(model_names(files), measure_files(files, **given), strict=True):
         measures[name] = result.rows.compared

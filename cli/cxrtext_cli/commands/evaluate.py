@@ -112,9 +112,6 @@ def evaluate(
         typer.Option(help="File for the mean region of each image measured, .parquet or .npz."),
         EXPORT,
     ] = None,
-    examples: Annotated[
-        int, typer.Option(min=0, help="Pictures of each kind of example in report.html.")
-    ] = 3,
     pictures: Annotated[
         bool,
         typer.Option(
@@ -206,7 +203,7 @@ def evaluate(
         )
     written = []
     if out is not None:
-        options = ReportOptions(examples, pictures, command=command, answers=told)
+        options = ReportOptions(pictures=pictures, command=command, answers=told)
         written = write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:

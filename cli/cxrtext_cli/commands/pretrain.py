@@ -48,13 +48,9 @@ def pretrain_text(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the corpus; chosen by its size.")
     ] = None,
-    patience: Annotated[
-        int, typer.Option(min=0, help="Stop after so many epochs without a gain on held-out text.")
-    ] = 0,
     section: Annotated[
         list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
     ] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -73,9 +69,7 @@ def pretrain_text(
             base=base,
             size=size,
             epochs=epochs,
-            patience=patience,
             sections=section,
-            seed=seed,
             device=pick_device(device),
             progress=update,
         )
@@ -141,7 +135,6 @@ def pretrain_image(
         typer.Option(help="Passes over the images; chosen by their number and the architecture."),
     ] = None,
     batch: Annotated[int, typer.Option(help="Images a step.")] = 32,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
     cache: Cache = None,
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -164,7 +157,6 @@ def pretrain_image(
         crop=crop,
         epochs=epochs,
         batch=batch,
-        seed=seed,
         sides=sides,
     )
     check_settings(settings)
