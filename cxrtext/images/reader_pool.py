@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.errors import ImageError
-from cxrtext.images.dicom.described import Described, described, from_plain, plain
+from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.elements import MAX_BYTES
 from cxrtext.images.dicom.file import wanted_of
 from cxrtext.images.gray import Bytes, Floats, Gray, Samples
@@ -80,7 +80,7 @@ class ReaderPool(SandboxPool):
         """Read what a DICOM header that was sent says of its object."""
         request = {"name": name, "describe": list(keywords)}
         try:
-            return from_plain(self.ask(request, data[:MAX_BYTES])[0])
+            return Described(**self.ask(request, data[:MAX_BYTES])[0])
         except ProcessLost as loss:
             raise ImageError(f"{shown(name)}: {loss.line('read')}") from None
 
@@ -124,7 +124,7 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     if "describe" in request:
         with named_errors(request["name"]):
             keywords = request["describe"]
-            return plain(described(wanted_of(data, keywords), keywords)), b""
+            return asdict(described(wanted_of(data, keywords), keywords)), b""
     window, name, sizes = request["window"], request["name"], request["square"]
     gray = decode_image(
         stored_bytes(Path(name)) if request["stored"] else data,

@@ -167,10 +167,7 @@ def no_effusion(side: str) -> Claim:
     return where(f"effusion: none {side}", "effusion", lambda v: v[index] == 0)
 
 
-@cache
-def no_large_effusion() -> Claim:
-    """No effusion of the largest grade; smaller ones may be there."""
-    return where("effusion: none large", "effusion", lambda v: max(v) < len(SIZES) - 2)
+NO_LARGE_EFFUSION = where("effusion: none large", "effusion", lambda v: max(v) < len(SIZES) - 2)
 
 
 @cache
@@ -184,10 +181,7 @@ def pneumonia(lobes: tuple[str, ...], grade: int | None) -> Claim:
     )
 
 
-@cache
-def multifocal() -> Claim:
-    """A pneumonia in two lobes."""
-    return where("pneumonia multifocal", "pneumonia", lambda v: v[1] in LOBE_PAIRS)
+MULTIFOCAL = where("pneumonia multifocal", "pneumonia", lambda v: v[1] in LOBE_PAIRS)
 
 
 def lobe_side(lobe: str) -> str:
@@ -303,10 +297,7 @@ def pacemaker(side: str | None, leads: str | None = None) -> Claim:
     return _said("pacemaker", words, lambda v: bool(v) and set(words) <= set(v.split()))
 
 
-@cache
-def scoliosis() -> Claim:
-    """A scoliosis to either side."""
-    return where("spine: scoliosis", "spine", lambda v: v.startswith("scoliosis"))
+SCOLIOSIS = where("spine: scoliosis", "spine", lambda v: v.startswith("scoliosis"))
 
 
 def _part(axis: str, true: Callable[[Any], bool]) -> Claim:
@@ -339,7 +330,6 @@ def clear_lung(side: str) -> Claim:
 
 
 def _named(name: str, *parts: Claim) -> Claim:
-    """All of the parts under one name."""
     return Claim(name, all_of(parts).allowed)
 
 

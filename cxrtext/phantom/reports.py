@@ -28,7 +28,7 @@ WHOLE: dict[str, Claim] = {
     "heart mediastinum": claims.HEART_AND_MEDIASTINUM,
     "bones": claims.BONES,
     "devices": claims.NO_DEVICES,
-    "large effusion": claims.no_large_effusion(),
+    "large effusion": claims.NO_LARGE_EFFUSION,
 }
 """Statements on more, or less, than that one axis has its normal value."""
 
@@ -70,7 +70,7 @@ def incidental(voice: Voice, axis: str, value: str) -> Statement:
     """What the aorta, the spine or the lung volume is like."""
     kind = f"{axis} {value}"
     if value.startswith("scoliosis") and voice.chance(0.15):
-        return Statement(voice.say("chest", "scoliosis"), claims.scoliosis())
+        return Statement(voice.say("chest", "scoliosis"), claims.SCOLIOSIS)
     if kind == "aorta normal":
         return deny(voice, "mediastinum")
     text = voice.say("incidental", kind, degrees=voice.number(8, 28))

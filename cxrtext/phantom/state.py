@@ -40,12 +40,6 @@ BASES = ("left base", "right base", "both bases")  # places of an atelectasis, t
 RIBS = (6, 7, 5, 8, 4)  # ribs that break, the commonest first
 
 
-def _pneumonias() -> list[tuple[int, tuple[str, ...]]]:
-    places: list[tuple[str, ...]] = [(lobe,) for lobe in LOBES]
-    places += LOBE_PAIRS
-    return [(grade, place) for place in places for grade in (1, 2, 3)]
-
-
 def _pneumothoraces() -> list[tuple[int, str, str]]:
     values = []
     for side in ("right", "left"):
@@ -111,7 +105,11 @@ AXES: dict[str, Axis] = {
         examples=((1, 0), (0, 2), (3, 1)),
     ),
     "pneumonia": Axis(
-        values=((0, ()), *_pneumonias()),
+        values=(
+            (0, ()),
+            *((g, (lobe,)) for lobe in LOBES for g in (1, 2, 3)),
+            *((g, pair) for pair in LOBE_PAIRS for g in (1, 2, 3)),
+        ),
         finding="Pneumonia",
         parts=lambda value: value[1],
         labels=("Lung Opacity", "Consolidation"),

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ from cxrtext.training.loop.resume import (
 )
 from cxrtext.training.loop.steps import Listener
 from cxrtext.training.losses.loss_data import gather_extras, objective_files
-from cxrtext.training.losses.objective import Objective, build_objective
+from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import PairLearner, build_learner, pair_job
 from cxrtext.training.trainer import Trainer, keep_references
 from cxrtext.training.validation import check_best, zero_shot_of
@@ -113,8 +112,14 @@ def _train(
     model.to(device)
     rejects = Rejects(config.data.max_rejected, name="data.max_rejected")
     look = look_of(config, model, features, listener)
-    gather = partial(gather_examples, config, tables, model, rejects, look)
-    objective, train_set, val_set = _gather(config, tables, model, gather, listener, processes)
+    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
+    objective = build_objective(config.objective, extras.kinds)
+    train_set, val_set = (
+        replace(extras.attach(examples), relate=objective.relate)
+        for examples in processes.in_turn(
+            lambda: gather_examples(config, tables, model, rejects, look)
+        )
+    )
     if features:
         train_set = replace(train_set, views=features.views)
     zero_shot = zero_shot_of(config, val_set, listener.say)
@@ -168,24 +173,6 @@ def _saved_state(
     step = saved["learner"]["progress"]["step"] if saved else 0
     agreed(processes, step, "the step to resume from")
     return saved
-
-
-def _gather(
-    config: Config,
-    tables: "Tables",
-    model: ImageTextModel,
-    gather: Callable[[], tuple[Examples, Examples]],
-    listener: Listener,
-    processes: Processes,
-) -> tuple[Objective, Examples, Examples]:
-    """The objective, and both splits with what it needs of them."""
-    extras = gather_extras(config, tables.records, tables.sentences, model, listener.decoding)
-    objective = build_objective(config.objective, extras.kinds)
-    train_set, val_set = (
-        replace(extras.attach(examples), relate=objective.relate)
-        for examples in processes.in_turn(gather)
-    )
-    return objective, train_set, val_set
 
 
 def _summary(trainer: Trainer, validation: dict[str, float], rejects: Rejects) -> TrainSummary:

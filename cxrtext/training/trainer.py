@@ -46,16 +46,13 @@ def keep_references(out: Path, train: Examples, validation: Examples, device: st
             continue
         model = load_model(folder, device)
         if FAMILIAR in lacking:
-            familiar = familiar or _familiar(train, validation, model.spec.preprocessing)
+            splits = (_split(one, model.spec.preprocessing) for one in (train, validation))
+            familiar = familiar or describe_data(*splits)
             save_familiar(folder, familiar, model.fingerprint)
         if REFERENCE in lacking and validation.records:
             if model.fingerprint not in references:
                 references[model.fingerprint] = _reference(model, validation)
             save_reference(folder, references[model.fingerprint], model.fingerprint)
-
-
-def _familiar(train: Examples, validation: Examples, preprocessing: Preprocessing) -> Familiar:
-    return describe_data(*(_split(examples, preprocessing) for examples in (train, validation)))
 
 
 def _split(examples: Examples, preprocessing: Preprocessing) -> Split:

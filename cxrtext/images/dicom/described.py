@@ -5,7 +5,7 @@ Plain, so that a process of its own can read a hostile file and hand the texts o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cxrtext.images.dicom.file import Header
 from cxrtext.images.source import quiet
@@ -27,7 +27,7 @@ LONGEST = 1024  # characters kept of a text, and texts of an element
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a header says."""
+    """What a header says; JSON can hold its fields."""
 
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Values by element, without space around them; those of a sequence's items in one row."""
@@ -50,16 +50,6 @@ def described(header: Header, keywords: Iterable[str]) -> Described:
         if found := _texts(header.dataset, keyword):
             texts[keyword] = found
     return Described(texts, header.syntax, header.pixels)
-
-
-def from_plain(value: Mapping[str, Any]) -> Described:
-    """What `plain` made JSON of."""
-    return Described(value["texts"], value["syntax"], value["pixels"])
-
-
-def plain(found: Described) -> dict[str, Any]:
-    """What JSON can hold of it."""
-    return {"texts": found.texts, "syntax": found.syntax, "pixels": found.pixels}
 
 
 def texts_of(dataset: "Dataset", keyword: str) -> list[str]:

@@ -36,23 +36,23 @@ class Backbone(nn.Module):
 
     def __init__(self, network: Network, prepared: Prepared, folder: Path, device: Any) -> None:
         super().__init__()
-        self.model_type = network.model_type  # key of the table
+        self.model_type = network.described.model_type  # key of the table
         self.name = folder.name
         self.folder = folder
         self.licence = licence_of(folder)  # a line, "" where the folder says nothing
         self.ignored = network.ignored  # tensors of the file that are not used, by name
         self.precision: Precision = "float32"
-        size, kind = prepared.preprocessing.crop, network.kind
-        stride = kind.stride(network.config)
+        size, kind = prepared.preprocessing.crop, network.described.kind
+        stride = kind.stride(network.described.config)
         offset = strided_offset(stride) if kind.padded else 0.0
         self.preprocessing: Preprocessing = replace(prepared.preprocessing, offset=offset)
         cells = size // stride
         self.grid = (cells, cells)  # h, w
         self.digest = _digest(network, prepared)
-        self._maps, self._prefix = kind.maps, kind.prefix(network.config)
-        self._call = kind.call(network.config, size)
+        self._maps, self._prefix = kind.maps, kind.prefix(network.described.config)
+        self._call = kind.call(network.described.config, size)
         self.model = network.model
-        self.channels = _channels(network.config)
+        self.channels = _channels(network.described.config)
         self._levels = (prepared.mean, prepared.std)
         shape = (1, len(prepared.mean), 1, 1)
         self.register_buffer("mean", torch.tensor(prepared.mean).view(shape), persistent=False)
@@ -212,8 +212,8 @@ def _channels(config: Any) -> int:
 def _digest(network: Network, prepared: Prepared) -> str:
     """SHA-256 over the weights' contents, the configuration, and how images are prepared."""
     facts = [
-        network.kind.config,
-        dict(network.settings),
+        network.described.kind.config,
+        dict(network.described.settings),
         prepared.preprocessing.to_dict(),
         list(prepared.mean),
         list(prepared.std),

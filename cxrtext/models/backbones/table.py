@@ -112,14 +112,6 @@ class _ResNet(BaseModel):
     downsample_in_bottleneck: bool | None = None
 
 
-def _none(_: Any) -> int:
-    return 0
-
-
-def _class_token(_: Any) -> int:
-    return 1
-
-
 def _registers(config: Any) -> int:
     return 1 + int(config.num_register_tokens)
 
@@ -146,10 +138,6 @@ def _perhaps_interpolated(config: Any, size: int) -> dict[str, Any]:
     return _interpolated(config, size) if config.use_absolute_embeddings else {}
 
 
-def _nothing(_config: Any, _size: int) -> dict[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of backbone.
@@ -164,11 +152,11 @@ class Kind:
     schema: type[BaseModel]
     stem: str  # the convolution whose tensor shows what stands before the model's own names
     stride: Callable[[Any], int] = _patch  # pixels a region along each axis, from a configuration
-    prefix: Callable[[Any], int] = _class_token  # tokens before the first region's
+    prefix: Callable[[Any], int] = lambda _: 1  # tokens before the first region's: [CLS]
     maps: bool = False  # [B, C, h, w] instead of tokens [B, prefix + h w, C]
     padded: bool = False  # strided by padded convolutions, each centered on its first pixel
     # keywords of the call, from a configuration and the side of the input
-    call: Callable[[Any, int], dict[str, Any]] = _nothing
+    call: Callable[[Any, int], dict[str, Any]] = lambda _config, _size: {}
     tower: str = ""  # prefix of the vision tower where the folder holds a text tower too
     attention: str = "sdpa"
     build: Mapping[str, Any] = field(default_factory=dict)  # keywords of the network's class
@@ -190,7 +178,7 @@ _SIGLIP = Kind(
     "SiglipVisionModel",
     _Tower,
     "embeddings.patch_embedding.weight",
-    prefix=_none,
+    prefix=lambda _: 0,
     call=_interpolated,
     fixed={"vision_use_head": False},
     processor="SiglipImageProcessor",
@@ -212,7 +200,7 @@ BACKBONES: dict[str, Kind] = {
         "embedder.embedder.convolution.weight",
         stride=_strided,
         padded=True,
-        prefix=_none,
+        prefix=lambda _: 0,
         maps=True,
         attention="eager",
         processor="ConvNextImageProcessor",
@@ -254,7 +242,7 @@ BACKBONES: dict[str, Kind] = {
         _Swin,
         _PROJECTED,
         stride=_merged,
-        prefix=_none,
+        prefix=lambda _: 0,
         call=_perhaps_interpolated,
         build={"add_pooling_layer": False},
         fixed={"drop_path_rate": 0.0},
@@ -266,7 +254,7 @@ BACKBONES: dict[str, Kind] = {
         _ConvNext,
         "embeddings.patch_embeddings.weight",
         stride=_merged,
-        prefix=_none,
+        prefix=lambda _: 0,
         maps=True,
         attention="eager",
         processor="ConvNextImageProcessor",

@@ -51,26 +51,23 @@ _NEEDLESS = ("mask_token", "num_batches_tracked")
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
-    """A vision model, on the CPU, in float32."""
-
-    model: torch.nn.Module
-    config: Any  # transformers' configuration of it
-    kind: Kind
-    model_type: str
-    settings: Mapping[str, Any]  # the configuration's values that were read, or are defaults
-    tensors: str  # SHA-256 over names, shapes and float32 values of what was loaded
-    ignored: str  # modules of the file that were not, with their numbers of tensors; "" for none
-
-
-@dataclass(frozen=True, slots=True)
 class Described:
     """What a folder's ``config.json`` says."""
 
     kind: Kind
     model_type: str
-    config: Any
-    settings: Mapping[str, Any]
+    config: Any  # transformers' configuration of it
+    settings: Mapping[str, Any]  # the configuration's values that were read, or are defaults
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A vision model, on the CPU, in float32."""
+
+    described: Described
+    model: torch.nn.Module
+    tensors: str  # SHA-256 over names, shapes and float32 values of what was loaded
+    ignored: str  # modules of the file that were not, with their numbers of tensors; "" for none
 
 
 def describe(folder: Path) -> Described:
@@ -125,13 +122,19 @@ def load_network(folder: Path) -> Network:
     """Load the vision model of a folder."""
     described = describe(folder)
     kind, config = described.kind, described.config
-    _check_one_file(folder)
+    for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
+        parts = folder / f"{name}.index.json"
+        if parts.is_file() and not (folder / name).is_file():
+            raise CheckpointError(
+                f"{parts}: the weights are in several files; write them as one: "
+                'model.save_pretrained(FOLDER, max_shard_size="100GB") of transformers'
+            )
     for name in (CONFIG, SAFE_WEIGHTS, PICKLED_WEIGHTS):  # where SHA256SUMS lists them
         check_listed(folder / name, CheckpointError)
     source, state = read_state(folder)
     kept, ignored = _own(source, state, kind)
     _, model_class = kind.classes()
-    with _quietly(), torch.random.fork_rng(devices=[]):
+    with quietly(), torch.random.fork_rng(devices=[]):
         try:
             made: Any = model_class.from_pretrained(
                 None,
@@ -151,25 +154,7 @@ def load_network(folder: Path) -> Network:
     _check_loaded(source, info)
     loaded = model.state_dict().items()
     check_finite(source, {name: x for name, x in loaded if x.is_floating_point()})
-    return Network(
-        model,
-        config,
-        kind,
-        described.model_type,
-        described.settings,
-        _digest(kept),
-        ignored,
-    )
-
-
-def _check_one_file(folder: Path) -> None:
-    for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
-        parts = folder / f"{name}.index.json"
-        if parts.is_file() and not (folder / name).is_file():
-            raise CheckpointError(
-                f"{parts}: the weights are in several files; write them as one: "
-                'model.save_pretrained(FOLDER, max_shard_size="100GB") of transformers'
-            )
+    return Network(described, model, _digest(kept), ignored)
 
 
 def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, Tensor], str]:
@@ -234,7 +219,7 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without transformers' table and progress bar: what they would say is checked, in one line."""
     from transformers.utils import logging
 

@@ -138,9 +138,7 @@ def fit_feature_map(
 
     Args:
         regions: Batches [b, h, w, C], read once; nothing of them is kept.
-        channels: C.
-        grid: As :class:`FeatureMap` takes it.
-        reduce: As :class:`FeatureMap` takes it.
+        channels: C; it, ``grid`` and ``reduce`` are as :class:`FeatureMap` takes them.
     """
     made = FeatureMap(channels, grid, reduce)
     count, total = 0, torch.zeros(channels, dtype=torch.float64)

@@ -146,7 +146,7 @@ def pneumonia(voice: Voice, value: tuple[int, tuple[str, ...]], full: bool) -> S
 
 def _pneumonia_in_brief(voice: Voice, lobes: tuple[str, ...]) -> tuple[str, Claim, Sites]:
     if len(lobes) == 2:
-        return voice.say("findings", "pneumonia multifocal"), claims.multifocal(), ()
+        return voice.say("findings", "pneumonia multifocal"), claims.MULTIFOCAL, ()
     if voice.chance(0.6):
         text = voice.say("findings", "pneumonia any", lobe=voice.word(f"base {lobes[0]}"))
         return text, claims.pneumonia(lobes, None), ()

@@ -120,34 +120,6 @@ class ViewEncoder(nn.Module):
         return F.normalize(projected.float(), dim=-1)
 
 
-def build_learner(
-    model: nn.Module, settings: ImagePretrainSettings, device: torch.device
-) -> Learner:
-    """A model on its device with its optimizer."""
-    recipe = settings.recipe()
-    model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    groups = decay_groups(list(model.parameters()), recipe.weight_decay)
-    return Learner(
-        model=model,
-        optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
-        scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
-    )
-
-
-def schedule_of(settings: ImagePretrainSettings, images: int) -> Schedule:
-    """How long and how fast, on so many images."""
-    recipe = settings.recipe()
-    return Schedule(
-        steps=settings.steps(images),
-        batch=settings.batch,
-        lr=recipe.lr,
-        warmup=recipe.warmup,
-        clip=1.0,
-        seed=settings.seed,
-        precision=settings.precision,
-    )
-
-
 def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean binary cross-entropy of the known targets, in nats; 0 where none is known.
 
@@ -256,8 +228,24 @@ def build_job(
     else:
         model, kind = Classifier(network, findings, settings.precision), FindingJob
         model.guess(torch.from_numpy(images.targets))
-    learner = build_learner(model, settings, device)
-    return kind(learner, schedule_of(settings, len(images)), images, settings, preprocessing)
+    recipe = settings.recipe()
+    model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    groups = decay_groups(list(model.parameters()), recipe.weight_decay)
+    learner = Learner(
+        model=model,
+        optimizer=torch.optim.AdamW(groups, lr=recipe.lr),
+        scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
+    )
+    schedule = Schedule(
+        steps=settings.steps(len(images)),
+        batch=settings.batch,
+        lr=recipe.lr,
+        warmup=recipe.warmup,
+        clip=1.0,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+    return kind(learner, schedule, images, settings, preprocessing)
 
 
 BATCH = 64

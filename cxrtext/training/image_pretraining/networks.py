@@ -7,8 +7,7 @@ what is like and near (Trockman and Kolter, Mimetic initialization, arXiv:2305.0
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from cxrtext.files import replacing_folder, write_json, write_text
 from cxrtext.images import Preprocessing
+from cxrtext.models.backbones.weights import quietly
 from cxrtext.models.image_encoder import STRIDES as RESNET_STRIDES
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.training.image_pretraining.settings import VITS, ImagePretrainSettings
@@ -190,7 +190,7 @@ def write_backbone(
     ``lines`` say in the README what it was trained on.  The folder is replaced as a whole.
     """
     with replacing_folder(folder) as temporary:
-        with _without_bars():
+        with quietly():
             network.save_pretrained(temporary)
         write_json(temporary / "preprocessor_config.json", processor_of(preprocessing))
         text = _README.format(
@@ -200,20 +200,6 @@ def write_backbone(
             **preprocessing.to_dict(),
         )
         write_text(temporary / "README.md", text)
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """Keep transformers from drawing progress bars."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def processor_of(preprocessing: Preprocessing) -> dict[str, Any]:

@@ -220,7 +220,14 @@ def gather_extras(
         texts = dict.fromkeys(sentence.sentence for sentence in said)
         return Extras(statements={text: statement_of(text) for text in texts})
     if isinstance(objective, RemoveByTruth):
-        return Extras(truth=_known_truth(config.data.manifest.parent))
+        folder = config.data.manifest.parent
+        known = read_truth(folder)
+        if known is None:
+            raise ConfigError(
+                f"{folder}: 'cxrtext phantom' did not write it, and remove-by-truth wants images "
+                "that it drew; take another objective.name"
+            )
+        return Extras(truth=known)
     if isinstance(objective, DclEtaTrue):
         return Extras(eta=true_probabilities(files[0], said))
     if name in COMPARING_TEXTS:
@@ -236,16 +243,6 @@ def gather_extras(
         columns = read_columns(config.data.manifest, used, objective.condition)
         return _conditional(config, objective, used, columns)
     return Extras()
-
-
-def _known_truth(folder: Path) -> KnownTruth:
-    known = read_truth(folder)
-    if known is None:
-        raise ConfigError(
-            f"{folder}: 'cxrtext phantom' did not write it, and remove-by-truth wants images that "
-            "it drew; take another objective.name"
-        )
-    return known
 
 
 def _conditional(
