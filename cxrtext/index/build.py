@@ -17,7 +17,6 @@ from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.files import write_private
 from cxrtext.images.cache import DecodedCache
-from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
 from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import packed_rows
@@ -31,7 +30,7 @@ from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import familiar_beside
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_files, embed_records
+from cxrtext.models.regions import STORAGES, EmbeddedBatch, embed_records
 from cxrtext.pausing import Progress
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, require_match
 from cxrtext.records.manifest import is_own_column
@@ -278,29 +277,11 @@ class EmbeddedImages:
         )
 
 
-def embedded_images(
-    model: ImageTextModel,
-    notes: Mapping[str, str],
-    paths: Sequence[Path],
-    *,
-    cache: DecodedCache | None = None,
-    readers: ReaderPool | None = None,
-) -> Iterator[EmbeddedImages]:
-    """Embed image files, in order, a batch at a time, as an index of these notes keeps them.
-
-    Args:
-        notes: What :func:`index_notes` gave, or a catalogue has.
-        cache: Where decoded images are kept; without it they are decoded each time.
-        readers: The processes that decode, which stay open; by default new ones.
-    """
-    yield from packed_images(model, notes, embed_files(model, paths, cache=cache, readers=readers))
-
-
 class Packer:
     """Makes what an index keeps of embedded images.
 
     Args:
-        notes: As of :func:`embedded_images`.
+        notes: What :func:`index_notes` gave, or a catalogue has.
     """
 
     def __init__(self, model: ImageTextModel, notes: Mapping[str, str]) -> None:

@@ -30,9 +30,9 @@ from cxrtext.index.build import (
     add_sentences,
     check_columns,
     distinct,
-    embedded_images,
     index_notes,
     note_start,
+    packed_images,
     said_in,
 )
 from cxrtext.index.changes import add_images
@@ -61,7 +61,7 @@ from cxrtext.jobs.shards import Shard, ShardFile
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
-from cxrtext.models.regions import EMBED_BATCH, STORAGES
+from cxrtext.models.regions import EMBED_BATCH, STORAGES, embed_files
 from cxrtext.records import ImageRecord, Rejects, Sentence, checked_manifest, stream_manifest
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _shard(
     places: list[int] = []
     rejected: dict[int, str] = {}
     some: list[EmbeddedImages] = []
-    for part in embedded_images(model, notes, paths, readers=readers):
+    for part in packed_images(model, notes, embed_files(model, paths, readers=readers)):
         places += part.rows
         rejected |= dict(part.failed)
         if part.rows:

@@ -33,16 +33,11 @@ def loop_bilinear(grid: Tensor, y: float, x: float) -> float:
     )
 
 
-def loop_align(
-    grid: Tensor, box: list[float], size: tuple[int, int], ratio: int, aligned: bool
-) -> list[list[float]]:
+def loop_align(grid: Tensor, box: list[float], size: tuple[int, int]) -> list[list[float]]:
     x, y, w, h = box
-    if aligned:
-        x, y = x - 0.5, y - 0.5
-    else:
-        w, h = max(w, 1.0), max(h, 1.0)
+    x, y = x - 0.5, y - 0.5
     down, across = h / size[0], w / size[1]
-    n, m = ratio or math.ceil(down), ratio or math.ceil(across)
+    n, m = math.ceil(down), math.ceil(across)
     return [
         [
             sum(
@@ -65,11 +60,6 @@ def test_a_ramp_by_hand() -> None:
     pooled = region_of_interest_align(ramp, torch.tensor([[1.0, 0.0, 4.0, 4.0]]), 2)
     # Bins cover columns 1 to 3 and 3 to 5, whose middles are 2 and 4, or 1.5 and 3.5 as values.
     assert pooled.tolist() == [[[[1.5, 3.5], [1.5, 3.5]]]]
-    older = region_of_interest_align(
-        ramp, torch.tensor([[1.0, 0.0, 4.0, 4.0]]), 2, aligned=False, sampling_ratio=2
-    )
-    # Half a cell further to the right: 2 and 4.
-    assert older[0, 0, 0].tolist() == [2.0, 4.0]
 
 
 def test_one_cell_by_hand() -> None:
@@ -83,23 +73,19 @@ def test_one_cell_by_hand() -> None:
     assert region_of_interest_align(grid, whole, 2)[0, 0].tolist() == [[1, 3], [5, 11]]
 
 
-@pytest.mark.parametrize("ratio", [0, 1, 2, 3])
-@pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (7, 7)])
-def test_pooling_equals_the_loop(ratio: int, aligned: bool, size: tuple[int, int]) -> None:
+def test_pooling_equals_the_loop(size: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(3, 2, 9, 7, generator=generator, dtype=torch.float64)
     # Some reach far beyond the grid, some are smaller than a cell.
     starts = torch.rand(12, 2, generator=generator, dtype=torch.float64) * 14 - 4
     extents = torch.rand(12, 2, generator=generator, dtype=torch.float64) ** 2 * 9 + 0.05
     boxes, images = torch.cat([starts, extents], dim=1), torch.arange(12) % 3
-    found = region_of_interest_align(
-        features, boxes, size, images, sampling_ratio=ratio, aligned=aligned
-    )
+    found = region_of_interest_align(features, boxes, size, images)
     for number, box in enumerate(boxes.tolist()):
         for channel in range(2):
             grid = features[images[number], channel]
-            expected = loop_align(grid, box, size, ratio, aligned)
+            expected = loop_align(grid, box, size)
             np.testing.assert_allclose(found[number, channel].numpy(), expected, atol=1e-12)
 
 

@@ -46,7 +46,6 @@ class CheckOptions:
     # where to keep what was seen of images; by default ``.check-data.sqlite`` beside the manifest.
     cache: Path | None = None
     keep_cache: bool = True  # false reads every image anew and keeps nothing
-    seconds: float = 120.0  # longest time for reading an image
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +120,14 @@ def check_data(
     images = listing.images
     path = (options.cache or sources.manifest.parent / CACHE_NAME) if options.keep_cache else None
     with open_cache(path, wanted=options.cache is not None) as cache:
-        read_images(images, cache, workers, options.seconds, progress)
+        read_images(images, cache, workers, progress)
     layout = noted_layout(sources.manifest.parent)
     for image in images if layout in SAID else ():
         if image.facts is not None:
             image.facts = as_set_says(image.facts, Path(image.path), layout)
     suspicious = note_images(images, problems)
     groups = note_duplicates(images, problems)
-    pairs = note_near_duplicates(groups, workers, options.seconds, problems)
+    pairs = note_near_duplicates(groups, workers, problems)
     _summarize(listing, report)
     report.images = images
     studies: dict[str, int] = {}  # each study, and the first row of it
@@ -149,7 +148,7 @@ def check_data(
     report.problems = problems.found()
     if options.pictures:
         wanted = choose_pictures(images, suspicious, groups, pairs)
-        report.galleries = draw_pictures(wanted, workers, options.seconds)
+        report.galleries = draw_pictures(wanted, workers)
     return report
 
 

@@ -31,6 +31,7 @@ from cxrtext.images.source import quiet, shown, stored_bytes
 
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
 CACHE_NAME = ".check-data.sqlite"  # the file, beside the manifest
+SECONDS = 120.0  # longest time for an image
 _APPLICATION = 0x63786463
 _VERSION = 11  # raised whenever the same file would give other facts
 _COMMIT_SECONDS = 5.0

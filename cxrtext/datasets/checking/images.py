@@ -8,13 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from cxrtext.datasets.admission.views import LATERAL, read_view
-from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, facts_work, likeness_work
+from cxrtext.datasets.checking.facts import (
+    SECONDS,
+    FactsCache,
+    ImageFacts,
+    Stamp,
+    facts_work,
+    likeness_work,
+)
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems
 from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.pausing import StageProgress
-
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 SUSPICIOUS = (
     *("image-constant", "image-blank", "image-dark", "image-bright", "view-lateral"),
@@ -40,7 +45,6 @@ def read_images(
     images: Sequence[ListedImage],
     cache: FactsCache,
     workers: int,
-    seconds: float,
     progress: StageProgress,
 ) -> None:
     """Note what each image holds, from the cache or read anew."""
@@ -67,7 +71,7 @@ def read_images(
     total = len(images)
     done = total - sum(map(len, unread.values()))
     progress("reading images", done, total)
-    for name, answer in answers(facts_work, list(unread), workers, seconds=seconds):
+    for name, answer in answers(facts_work, list(unread), workers, seconds=SECONDS):
         if isinstance(answer, ProcessLost):
             found = ImageFacts(fault=answer.line("read"))
         else:
@@ -178,7 +182,7 @@ Pair = tuple[ListedImage, ListedImage]
 
 
 def note_near_duplicates(
-    groups: Sequence[Sequence[ListedImage]], workers: int, seconds: float, problems: Problems
+    groups: Sequence[Sequence[ListedImage]], workers: int, problems: Problems
 ) -> list[Pair]:
     """Note pairs whose outlines differ in few bits and whose gray levels correlate.
 
@@ -198,7 +202,7 @@ def note_near_duplicates(
     by_path = {(firsts[a].path, firsts[b].path): (firsts[a], firsts[b]) for a, b in near}
     found = [
         by_path[paths]
-        for paths, answer in answers(likeness_work, by_path, workers, seconds=seconds)
+        for paths, answer in answers(likeness_work, by_path, workers, seconds=SECONDS)
         if not isinstance(answer, ProcessLost) and answer[0] >= MIN_LIKENESS
     ]
     for first, second in found:

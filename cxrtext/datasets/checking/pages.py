@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cxrtext.datasets.checking.facts import thumbnail_work
+from cxrtext.datasets.checking.facts import SECONDS, thumbnail_work
 from cxrtext.datasets.checking.images import SUSPICIOUS, Pair
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import KINDS, Problem, Severity
@@ -165,12 +165,12 @@ def choose_pictures(
     return wanted + [(name, _spread(kinds[name])) for name in largest]
 
 
-def draw_pictures(wanted: Sequence[Wanted], workers: int, seconds: float) -> list[Gallery]:
+def draw_pictures(wanted: Sequence[Wanted], workers: int) -> list[Gallery]:
     """Draw small pictures in processes of their own; what cannot be drawn is left out."""
     paths = dict.fromkeys(image.path for _, images in wanted for image in images)
     drawn: dict[str, bytes] = {}
     tasks = ((path, SIDE) for path in paths)
-    for (path, _), answer in answers(thumbnail_work, tasks, workers, seconds=seconds):
+    for (path, _), answer in answers(thumbnail_work, tasks, workers, seconds=SECONDS):
         if not isinstance(answer, ProcessLost) and answer[1]:
             drawn[path] = bytes(answer[1])
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, facts_work
+from cxrtext.datasets.checking.facts import SECONDS, FactsCache, ImageFacts, Stamp, facts_work
 from cxrtext.datasets.importing.reading import FoundImage, SameImages, Tell, map_rows
 from cxrtext.errors import DataError
 from cxrtext.images.sandbox import ProcessLost, answers
@@ -278,7 +278,6 @@ class Issuers:
         return Counter(self._bare.values())[3]
 
 
-SECONDS = 120.0  # longest time for an image
 FEW = 8  # images for which another process is not worth its start
 
 

@@ -96,15 +96,13 @@ def region_of_interest_align(
     boxes: Tensor,
     size: int | tuple[int, int],
     images: Tensor | None = None,
-    *,
-    sampling_ratio: int = 0,
-    aligned: bool = True,
 ) -> Tensor:
     """Pool a region grid over boxes: RoIAlign.
 
     Each box is divided into ``size`` bins; a bin's value is the mean of samples taken bilinearly
-    at regular points in it.  Bilinear sampling and the mean act on rows and columns apart, so the
-    whole is two matrix products a box.  Gradients flow to the features.
+    at regular points in it, along each side as many as the bin has cells, rounded up.  Bilinear
+    sampling and the mean act on rows and columns apart, so the whole is two matrix products a box.
+    Gradients flow to the features.
 
     Args:
         features: [B, D, h, w], values at the centers of the cells.
@@ -112,41 +110,34 @@ def region_of_interest_align(
         size: Bins down and across, or one number for both.
         images: [R], the row of ``features`` that each box belongs to; may be left out where
             B = 1.
-        sampling_ratio: Samples along each side of a bin; 0 takes as many as the bin has cells,
-            rounded up.
-        aligned: Cell centers at +0.5, as the geometry has them.  False is the older form, half a
-            cell off, in which a box is at least one cell wide.
 
     Returns:
         [R, D, size, size], in the type of the features.
 
-    Source: He et al. 2017, section 3; ``aligned`` as in Detectron2.
+    Source: He et al. 2017, section 3; cell centers at +0.5, as in Detectron2.
     """
     bins = (size, size) if isinstance(size, int) else size
-    place = _check(features, boxes, images, bins, sampling_ratio)
+    place = _check(features, boxes, images, bins)
     _, D, h, w = features.shape
     parts = [features.new_empty(0, D, *bins)]
     for start in range(0, len(boxes), BOXES_AT_ONCE):
         some = slice(start, start + BOXES_AT_ONCE)
         x, y, width, height = boxes[some].detach().to(torch.float64).unbind(dim=1)
-        options = (sampling_ratio, aligned)
-        down = _weights(y, height, bins[0], h, *options).to(features)
-        across = _weights(x, width, bins[1], w, *options).to(features)
+        down = _weights(y, height, bins[0], h).to(features)
+        across = _weights(x, width, bins[1], w).to(features)
         # [r, p, h], [r, D, h, w], [r, q, w] -> [r, D, p, q]
         rows = torch.einsum("rph,rdhw->rdpw", down, features[place[some]])
         parts.append(torch.einsum("rdpw,rqw->rdpq", rows, across))
     return torch.cat(parts)
 
 
-def _check(
-    features: Tensor, boxes: Tensor, images: Tensor | None, bins: tuple[int, int], ratio: int
-) -> Tensor:
+def _check(features: Tensor, boxes: Tensor, images: Tensor | None, bins: tuple[int, int]) -> Tensor:
     if features.ndim != 4 or not features.numel():
         raise ValueError(f"features must be [B, D, h, w], not {list(features.shape)}")
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         raise ValueError(f"boxes must be [R, 4], not {list(boxes.shape)}")
-    if min(bins) < 1 or ratio < 0:
-        raise ValueError(f"size must be at least 1 and sampling_ratio 0 or more: {bins}, {ratio}")
+    if min(bins) < 1:
+        raise ValueError(f"size must be at least 1: {bins}")
     wrong = (~boxes.isfinite().all(dim=1)) | (boxes[:, 2:] <= 0).any(dim=1)
     if wrong.any():
         number = int(wrong.nonzero()[0])
@@ -165,18 +156,11 @@ def _check(
     return images.to(features.device)
 
 
-def _weights(
-    start: Tensor, extent: Tensor, bins: int, cells: int, sampling_ratio: int, aligned: bool
-) -> Tensor:
+def _weights(start: Tensor, extent: Tensor, bins: int, cells: int) -> Tensor:
     """How much each cell of an axis adds to each bin, [R], [R] -> [R, bins, cells]."""
-    if aligned:
-        start = start - 0.5
-    else:
-        extent = extent.clamp(min=1.0)
+    start = start - 0.5
     wide = extent / bins
-    samples = (
-        torch.full_like(wide, sampling_ratio) if sampling_ratio else wide.ceil().clamp(min=1.0)
-    )
+    samples = wide.ceil().clamp(min=1.0)
     steps = torch.arange(int(samples.max()), device=wide.device)
     share = (steps + 0.5) / samples[:, None]  # [R, s]
     bin_starts = start[:, None] + wide[:, None] * torch.arange(bins, device=wide.device)

@@ -48,7 +48,6 @@ MODEL = (
 BACKUP = "a backup is not changed: remove it, and make a new one"
 PUBLICATION = "is not changed: publish the index again with --keep 1 --grace 0, then pull it"
 JOB = "shards are not changed: remove the folder when its index or table is made, or start it anew"
-LINKED = "the original has another name elsewhere (a hard link), which was not touched"
 NAMED = "names them, and is of a kind that is not changed: remove it, or make it again"
 OUTSIDE = "lies outside of the folders that were given: name its folder, too"
 AUDIT = "an audit log says who saw what, on purpose: it goes by your rules for such logs"
