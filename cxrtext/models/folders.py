@@ -72,7 +72,14 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
     check_model_name(name_or_path)
     found = _HUB_NAME.fullmatch(str(name_or_path))
     assert found is not None  # noqa: S101 - as was checked
-    return _hub_folder(found["id"], found["revision"], offline=offline or _offline_everywhere())
+    repository, revision = found["id"], found["revision"]
+    wanted = revision or PINNED.get(repository, "main")
+    if snapshot := _cached_snapshot(repository, wanted):
+        return snapshot
+    missing = f"model '{repository}' at revision {wanted} is not here"
+    if offline or _offline_everywhere():
+        raise _hub_error(f"{missing}, and the hub may not be asked (offline)")
+    return _downloaded_snapshot(repository, wanted, missing)
 
 
 def check_model_name(name_or_path: str | Path) -> None:
@@ -98,16 +105,6 @@ def _offline_everywhere() -> bool:
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     wanted = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
     return wanted or bool(constants.HF_HUB_OFFLINE)
-
-
-def _hub_folder(repository: str, revision: str | None, *, offline: bool) -> Path:
-    wanted = revision or PINNED.get(repository, "main")
-    if folder := _cached_snapshot(repository, wanted):
-        return folder
-    missing = f"model '{repository}' at revision {wanted} is not here"
-    if offline:
-        raise _hub_error(f"{missing}, and the hub may not be asked (offline)")
-    return _downloaded_snapshot(repository, wanted, missing)
 
 
 def _hub_error(message: str) -> HubError:

@@ -35,8 +35,8 @@ from cxrtext.objectives.debiasing import (
     class_probability,
     debiased,
     hard_negative,
+    positive_debiased,
 )
-from cxrtext.objectives.positive_debiasing import positive_debiased
 from cxrtext.objectives.scores import without_negatives
 
 __all__ = [

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.objectives import positive_debiased
-from cxrtext.objectives.positive_debiasing import positive_debiased_terms
+from cxrtext.objectives.debiasing import positive_debiased_terms
 from tests.objectives import reference_loops as loops
 
 Aggregate = Literal["loss", "group"]

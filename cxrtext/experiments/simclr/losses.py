@@ -51,8 +51,7 @@ from cxrtext.config import (
 )
 from cxrtext.experiments.simclr.settings import ViewSettings
 from cxrtext.objectives.contrastive import positives_of_views
-from cxrtext.objectives.debiasing import debiased_terms, mean_positive
-from cxrtext.objectives.positive_debiasing import positive_debiased_terms
+from cxrtext.objectives.debiasing import debiased_terms, mean_positive, positive_debiased_terms
 from cxrtext.objectives.scores import split_rows
 from cxrtext.training.losses.directions import (
     Direction,

@@ -289,7 +289,12 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
         usable = (one for one in display.choices if isinstance(one, Table) or one.width > 0)
         return next(usable, None)
     if isinstance(choice, tuple):
-        return _own_window(choice, display.function)
+        center, width = choice
+        if not (math.isfinite(center) and math.isfinite(width) and width > 0):
+            raise ImageError(
+                "cannot be shown with that window; pass a finite center and a width > 0"
+            )
+        return ContrastWindow(center, width, display.function)
     count = len(display.choices)
     if isinstance(choice, str):
         wanted = choice.strip().casefold()
@@ -304,13 +309,6 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
     if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
         raise ImageError("its window of that index has no width; choose another or leave it out")
     return chosen
-
-
-def _own_window(choice: tuple[float, float], function: str) -> ContrastWindow:
-    center, width = choice
-    if not (math.isfinite(center) and math.isfinite(width) and width > 0):
-        raise ImageError("cannot be shown with that window; pass a finite center and a width > 0")
-    return ContrastWindow(center, width, function)
 
 
 def windowed(values: Doubles, window: ContrastWindow) -> Doubles:

@@ -52,7 +52,8 @@ class Backbone(nn.Module):
         self._maps, self._prefix = kind.maps, kind.prefix(network.described.config)
         self._call = kind.call(network.described.config, size)
         self.model = network.model
-        self.channels = _channels(network.described.config)
+        sizes = getattr(network.described.config, "hidden_sizes", None)
+        self.channels = int(sizes[-1] if sizes else network.described.config.hidden_size)
         self._levels = (prepared.mean, prepared.std)
         shape = (1, len(prepared.mean), 1, 1)
         self.register_buffer("mean", torch.tensor(prepared.mean).view(shape), persistent=False)
@@ -201,12 +202,6 @@ def _front_matter(text: str) -> str:
 def _first_line(text: str) -> str:
     lines = (" ".join(line.split()) for line in text.splitlines())
     return next((line for line in lines if line), "")
-
-
-def _channels(config: Any) -> int:
-    if hasattr(config, "hidden_sizes"):
-        return int(config.hidden_sizes[-1])
-    return int(config.hidden_size)
 
 
 def _digest(network: Network, prepared: Prepared) -> str:

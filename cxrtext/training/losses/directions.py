@@ -4,10 +4,10 @@ Nothing here reads a value from the device: what can be refused is refused befor
 ``check_`` functions, on the CPU.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -52,13 +52,17 @@ from cxrtext.objectives.contrastive import (
     same_cluster,
     supervised_terms,
 )
-from cxrtext.objectives.debiasing import debiased_terms, hard_negative_terms
-from cxrtext.objectives.positive_debiasing import positive_debiased_terms
+from cxrtext.objectives.debiasing import (
+    debiased_terms,
+    hard_negative_terms,
+    positive_debiased_terms,
+)
 from cxrtext.objectives.scores import rows_of
 from cxrtext.training.data.batches import Pairs
 from cxrtext.training.losses.metadata import Kernel
 
 T = TypeVar("T")
+TEXTS = "text vectors of the sentences"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,108 +222,58 @@ def with_hard(terms: Terms, d: Direction, pairs: Pairs) -> Terms:
 
 def losses_of(section: ObjectiveSection, d: Direction) -> Terms:
     """The objective's losses in one direction, with what is worth logging of them."""
-    return _FAMILIES[section.name](section, d)
+    name = section.name
+    match section:
+        case InfoNce():
+            return Terms(info_nce_terms(rows_of(d.scores, d.positive)))
+        case DclEta() | DclEtaLm() | DclEtaTrue():
+            eta = section.eta if isinstance(section, DclEta) else d.eta
+            return Terms(*debiased_terms(rows_of(d.scores, d.positive), eta, d.gamma_sq))
+        case HardNegative():
+            rows = rows_of(d.scores, d.positive)
+            return Terms(*hard_negative_terms(rows, section.tau_plus, section.beta, d.gamma_sq))
+        case PositiveDebiased():
+            column = d.positive[:, None]
+            positive = d.scores.gather(1, column)
+            negative = d.scores.scatter(1, column, -torch.inf)
+            # An anchor scores γ² against itself: embeddings are unit vectors before the scaling.
+            given = (positive, negative, d.gamma_sq, section.tau_plus, d.gamma_sq)
+            return Terms(*positive_debiased_terms(*given))
+        case RemoveByText():
+            return _removed(d, needed(d.similarity, name, TEXTS) > section.threshold)
+        case RemoveByLabels() | RemoveByReport() | RemoveByTruth():
+            return _removed(d, needed(d.same, name, "what tells where sentences are true"))
+        case ResampleByText():
+            similarity = needed(d.similarity, name, TEXTS)
+            if d.generator is None:
+                raise ValueError(f"{name} needs a generator that follows from the seed and step")
+            draws = (section.keep, section.beta, d.generator, d.positive)
+            scores = resampled(d.scores, similarity, *draws)
+            return Terms(info_nce_terms(rows_of(scores, d.positive)))
+        case ReweightByText():
+            similarity = needed(d.similarity, name, TEXTS)
+            return Terms(reweighted_terms(rows_of(d.scores, d.positive), similarity, section.beta))
+        case Supervised():
+            same = needed(d.same, name, "labels of the images' studies")
+            return Terms(supervised_terms(d.scores, same, d.positive))
+        case Clustered():
+            clusters = needed(d.clusters, name, "clusters of the images")
+            same = same_cluster(d.scores, clusters, d.positive)
+            if name == "weaksup-info-nce":
+                return Terms(supervised_terms(d.scores, same, d.positive))
+            return _removed(d, ~same)
+    kernel = needed(d.kernel, name, "metadata of the images")
+    if isinstance(section, Cclk | HardnegCclk):
+        # HardNeg-CCLK is Fair-CCLK with the anchors' own embeddings as metadata.
+        solved, fair = conditional_weights(kernel, section.ridge), name != "weaksup-cclk"
+        return Terms(*cclk_terms(d.scores, solved, d.positive, fair=fair))
+    weights = weights_of(kernel, d.positive)
+    if isinstance(section, ConditionalAlignmentUniformity):
+        alignment = conditional_alignment_terms(d.scores, weights)
+        return Terms(alignment + section.weight * conditional_uniformity_terms(d.scores, weights))
+    return Terms(y_aware_terms(d.scores, weights))
 
 
-def _info_nce(_: InfoNce, d: Direction) -> Terms:
-    return Terms(info_nce_terms(rows_of(d.scores, d.positive)))
-
-
-def _debiased(section: DclEta | DclEtaLm | DclEtaTrue, d: Direction) -> Terms:
-    eta = section.eta if isinstance(section, DclEta) else d.eta
-    return Terms(*debiased_terms(rows_of(d.scores, d.positive), eta, d.gamma_sq))
-
-
-def _hard_negative(section: HardNegative, d: Direction) -> Terms:
-    rows = rows_of(d.scores, d.positive)
-    return Terms(*hard_negative_terms(rows, section.tau_plus, section.beta, d.gamma_sq))
-
-
-def _positive_debiased(section: PositiveDebiased, d: Direction) -> Terms:
-    column = d.positive[:, None]
-    positive = d.scores.gather(1, column)
-    negative = d.scores.scatter(1, column, -torch.inf)
-    # An anchor scores γ² against itself: embeddings are unit vectors before they are scaled.
-    given = (positive, negative, d.gamma_sq, section.tau_plus, d.gamma_sq)
-    return Terms(*positive_debiased_terms(*given))
-
-
-def _removed(
-    section: RemoveByLabels | RemoveByText | RemoveByReport | RemoveByTruth, d: Direction
-) -> Terms:
-    if isinstance(section, RemoveByText):
-        similarity = needed(d.similarity, section.name, "text vectors of the sentences")
-        same = similarity > section.threshold
-    else:
-        same = needed(d.same, section.name, "what tells where sentences are true")
+def _removed(d: Direction, same: Tensor) -> Terms:
     losses, alone = removed_terms(d.scores, same, d.positive)
     return Terms(losses, without_negatives=alone)
-
-
-def _resampled(section: ResampleByText, d: Direction) -> Terms:
-    similarity = needed(d.similarity, section.name, "text vectors of the sentences")
-    if d.generator is None:
-        raise ValueError(f"{section.name} needs a generator that follows from the seed and step")
-    given = (section.keep, section.beta, d.generator, d.positive)
-    return Terms(info_nce_terms(rows_of(resampled(d.scores, similarity, *given), d.positive)))
-
-
-def _reweighted(section: ReweightByText, d: Direction) -> Terms:
-    similarity = needed(d.similarity, section.name, "text vectors of the sentences")
-    return Terms(reweighted_terms(rows_of(d.scores, d.positive), similarity, section.beta))
-
-
-def _supervised(section: Supervised, d: Direction) -> Terms:
-    same = needed(d.same, section.name, "labels of the images' studies")
-    return Terms(supervised_terms(d.scores, same, d.positive))
-
-
-def _clustered(section: Clustered, d: Direction) -> Terms:
-    clusters = needed(d.clusters, section.name, "clusters of the images")
-    same = same_cluster(d.scores, clusters, d.positive)
-    if section.name == "weaksup-info-nce":
-        return Terms(supervised_terms(d.scores, same, d.positive))
-    losses, alone = removed_terms(d.scores, ~same, d.positive)
-    return Terms(losses, without_negatives=alone)
-
-
-def _y_aware(section: YAware, d: Direction) -> Terms:
-    kernel = needed(d.kernel, section.name, "metadata of the images")
-    return Terms(y_aware_terms(d.scores, weights_of(kernel, d.positive)))
-
-
-def _conditional(section: ConditionalAlignmentUniformity, d: Direction) -> Terms:
-    kernel = needed(d.kernel, section.name, "metadata of the images")
-    weights = weights_of(kernel, d.positive)
-    alignment = conditional_alignment_terms(d.scores, weights)
-    return Terms(alignment + section.weight * conditional_uniformity_terms(d.scores, weights))
-
-
-def _cclk(section: Cclk | HardnegCclk, d: Direction) -> Terms:
-    kernel = needed(d.kernel, section.name, "metadata of the images")
-    weights, fair = conditional_weights(kernel, section.ridge), section.name != "weaksup-cclk"
-    return Terms(*cclk_terms(d.scores, weights, d.positive, fair=fair))
-
-
-_FAMILIES: dict[str, Callable[[Any, Direction], Terms]] = {
-    "info-nce": _info_nce,
-    "dcl-eta": _debiased,
-    "dcl-eta-lm": _debiased,
-    "dcl-eta-true": _debiased,
-    "hard-negative": _hard_negative,
-    "positive-debiased": _positive_debiased,
-    "remove-by-labels": _removed,
-    "remove-by-text": _removed,
-    "remove-by-report": _removed,
-    "remove-by-truth": _removed,
-    "resample-by-text": _resampled,
-    "reweight-by-text": _reweighted,
-    "supervised": _supervised,
-    "weaksup-info-nce": _clustered,
-    "fair-info-nce": _clustered,
-    "y-aware": _y_aware,
-    "conditional-alignment-uniformity": _conditional,
-    "weaksup-cclk": _cclk,
-    "fair-cclk": _cclk,
-    "hardneg-cclk": _cclk,  # is Fair-CCLK with the anchors' own embeddings as metadata
-}

@@ -129,14 +129,12 @@ def kernels_for(section: ObjectiveSection, kinds: Sequence[Kind]) -> list[Kernel
 
 def gram(values: Tensor, parts: Sequence[Kernel]) -> Tensor:
     """The Gram matrix [n, n] of rows [n, M]: the product of the kernels of their columns."""
-    return kernels.product(*(_gram(values, kernel) for kernel in parts))
-
-
-def _gram(values: Tensor, kernel: Kernel) -> Tensor:
-    z = values if kernel.columns is None else values[:, list(kernel.columns)]
-    make = getattr(kernels, kernel.name)
-    found: Tensor = make(z, kernel.sigma) if kernel.name in ("rbf", "laplacian") else make(z)
-    return found
+    grams = []
+    for kernel in parts:
+        z = values if kernel.columns is None else values[:, list(kernel.columns)]
+        width = (kernel.sigma,) if kernel.name in ("rbf", "laplacian") else ()
+        grams.append(getattr(kernels, kernel.name)(z, *width))
+    return kernels.product(*grams)
 
 
 def cluster(

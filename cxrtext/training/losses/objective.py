@@ -76,7 +76,10 @@ class Objective:
             true = needed(pairs.true, name, "the images that each sentence is true of")
             return replace(pairs, same=true)
         if isinstance(section, HardnegCclk):
-            return replace(pairs, rounds=_rounds(images))
+            # Sentences by how many earlier ones their image has.
+            earlier = (images[:, None] == images).tril(diagonal=-1).sum(dim=1)
+            turns = range(int(earlier.max()) + 1)
+            return replace(pairs, rounds=tuple((earlier == n).nonzero().flatten() for n in turns))
         if isinstance(section, Conditional):
             metadata = needed(pairs.metadata, name, "metadata of the images")
             if isinstance(section, Clustered):
@@ -174,12 +177,6 @@ def similarity_to_images(vectors: Tensor, image_of: Tensor, images: int) -> Tens
     lowest = cosines.new_full((len(vectors), images), -1.0)
     columns = image_of.expand(len(vectors), -1)
     return lowest.scatter_reduce(1, columns, cosines, "amax", include_self=True)
-
-
-def _rounds(image_of: Tensor) -> tuple[Tensor, ...]:
-    """Sentences by how many earlier ones their image has."""
-    earlier = (image_of[:, None] == image_of).tril(diagonal=-1).sum(dim=1)
-    return tuple((earlier == n).nonzero().flatten() for n in range(int(earlier.max()) + 1))
 
 
 def on_sphere(
