@@ -5,7 +5,7 @@ stores them otherwise, coordinates of answers are those of the picture shown, an
 file are those of the file's own rows and columns: a `Placement` maps between the two.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -83,10 +83,6 @@ class Placement:
         """Map boxes of the picture shown to the stored pixels, [..., 4] -> [..., 4]."""
         first, last = _corners(boxes)
         return _box(self.points_to_stored(first), self.points_to_stored(last))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON holds it; its fields, by name."""
-        return asdict(self)
 
     def _flipped(self, share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         flips = np.array([self.mirrored, self.inverted])

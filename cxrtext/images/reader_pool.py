@@ -143,7 +143,7 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         "shape": pixels.shape,
         "size": gray.pixels.shape,
     }
-    answer["placement"] = gray.placement and gray.placement.to_dict()
+    answer["placement"] = gray.placement and asdict(gray.placement)
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
     whole = _shown(gray, request["side"])

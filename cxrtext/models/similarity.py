@@ -273,7 +273,9 @@ def similarity(
             return in_tiles(_max, [regions], texts)
         case "lse":
             check_lam(lam)
-            return in_tiles(partial(_lse, lam=lam), [regions], texts)
+            return in_tiles(
+                lambda r, t: lse_of_scaled(region_scores(r, t).mul_(lam), lam), [regions], texts
+            )
         case "nl":
             return in_tiles(partial(_nl, query=query), [regions], texts)
         case "lse+nl":
@@ -285,10 +287,6 @@ def _max(regions: Tensor, texts: Tensor) -> Tensor:
     scores = region_scores(regions, texts)
     # Unlike amax, which shares the gradient among equal regions.
     return scores.gather(-1, scores.argmax(dim=-1, keepdim=True)).squeeze(-1)
-
-
-def _lse(regions: Tensor, texts: Tensor, lam: float) -> Tensor:
-    return lse_of_scaled(region_scores(regions, texts).mul_(lam), lam)
 
 
 def _nl(regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:

@@ -9,13 +9,11 @@ range, and a positive that is no candidate, raise ``ValueError``.
 """
 
 from cxrtext.objectives import kernels
-from cxrtext.objectives.cclk import (
+from cxrtext.objectives.conditional import (
+    alignment_uniformity,
     cclk_fair,
     cclk_hard_negative,
     cclk_weakly_supervised,
-)
-from cxrtext.objectives.conditional import (
-    alignment_uniformity,
     conditional_alignment,
     conditional_uniformity,
     y_aware,

@@ -48,12 +48,6 @@ HEARTS = ((0.400, 0.482), (0.555, 0.595), (0.600, 0.660), (0.660, 0.730))
 GAP = 0.13  # how much of the gap between normal and enlarged hearts a difficulty of 1 closes
 
 
-def _bend(generator: np.random.Generator, spine: str) -> float:
-    size = float(generator.uniform(0.022, 0.04))
-    # A scoliosis is named by the side of its convexity; the patient's right is u < 0.
-    return {"scoliosis right": -size, "scoliosis left": size}.get(spine, 0.1 * (size - 0.03))
-
-
 def _heart_ratio(
     generator: np.random.Generator, state: State, anteroposterior: bool, difficulty: float
 ) -> float:
@@ -103,7 +97,9 @@ def sample_body(
     pitch = float(patient.uniform(0.071, 0.079))
     heart_right = float(patient.uniform(0.30, 0.38))
     knob = float(patient.uniform(0.034, 0.044))
-    bend = _bend(patient, state.spine)
+    curve = float(patient.uniform(0.022, 0.04))
+    # A scoliosis is named by the side of its convexity; the patient's right is u < 0.
+    bends = {"scoliosis right": -curve, "scoliosis left": curve}
     breath = {"normal": 0.0, "low": -0.075, "high": 0.05}[state.volume]
     breath = max(breath, (-1.0, 0.035, 0.055)[state.emphysema])
     breath += float(study.uniform(-0.015, 0.015)) - (0.012 if anteroposterior else 0.0)
@@ -127,7 +123,7 @@ def sample_body(
         rib_pitch=pitch * (0.94 if state.volume == "low" else 1.0),
         rib_drop=float(patient.uniform(0.105, 0.13)) * (0.82 if wide else 1.0),
         scapula=float(study.uniform(0.0, 0.3)) + (0.5 if anteroposterior else 0.0),
-        bend=bend,
+        bend=bends.get(state.spine, 0.1 * (curve - 0.03)),
         rest=rest,
         wobble=tuple(patient.standard_normal(22).tolist()),
         cartilage=float(patient.uniform(0.0, 1.0)) ** 2,

@@ -89,13 +89,10 @@ def ribs(anatomy: Anatomy) -> Map:
     fade = (0.62 + 0.38 * deep) * (1.0 - 0.35 * anatomy.middle)
     total = np.float32(0.125) * polygons(anatomy.size, back) * fade
     front_bones = polygons(anatomy.size, front) * (0.35 + 0.65 * deep)
-    return np.asarray(total * ramp(away - 0.034, 0.04) + _cartilage(anatomy, front_bones))
-
-
-def _cartilage(anatomy: Anatomy, front: Map) -> Map:
-    """The anterior ribs fade where bone gives way to cartilage; the short upper ones do not."""
-    bone = np.maximum(ramp(np.abs(anatomy.u) - 0.255, 0.13), ramp(0.34 - anatomy.v, 0.18))
-    return np.float32(0.078) * front * (0.45 + 0.55 * bone)
+    # The anterior ribs fade where bone gives way to cartilage; the short upper ones do not.
+    bone = np.maximum(ramp(away - 0.255, 0.13), ramp(0.34 - anatomy.v, 0.18))
+    faded = np.float32(0.078) * front_bones * (0.45 + 0.55 * bone)
+    return np.asarray(total * ramp(away - 0.034, 0.04) + faded)
 
 
 def calcified_cartilage(anatomy: Anatomy) -> Map:

@@ -114,14 +114,6 @@ def _atelectasis(effusion: tuple[int, int]) -> Floats:
     return _row(0.17 if any(effusion) else 0.075, weights)
 
 
-def _tube(edema: tuple[int, str]) -> Floats:
-    return _row((0.025, 0.05, 0.10, 0.17)[edema[0]], (0.74, 0.15, 0.11))
-
-
-def _line(tube: str) -> Floats:
-    return _row(0.70 if tube else 0.055, (0.34, 0.13, 0.26, 0.10, 0.17))
-
-
 def _drain(effusion: tuple[int, int], pneumothorax: tuple[int, str, str]) -> Floats:
     """On a side with air or more than a little fluid, on one side at a time."""
     weights = []
@@ -143,8 +135,8 @@ _ROWS: dict[str, Callable[..., Floats]] = {
     "effusion": _effusion,
     "pneumonia": _pneumonia,
     "atelectasis": _atelectasis,
-    "tube": _tube,
-    "line": _line,
+    "tube": lambda edema: _row((0.025, 0.05, 0.10, 0.17)[edema[0]], (0.74, 0.15, 0.11)),
+    "line": lambda tube: _row(0.70 if tube else 0.055, (0.34, 0.13, 0.26, 0.10, 0.17)),
     "drain": _drain,
     "pneumothorax": _pneumothorax,
     "volume": _volume,

@@ -147,8 +147,7 @@ def finish(picture: Map, scanner: Scanner, generator: np.random.Generator, view:
 
 @cache
 def _font() -> ImageFont.ImageFont:
-    """The bitmap font, the same on every machine."""
-    return ImageFont.load_default_imagefont()
+    return ImageFont.load_default_imagefont()  # a bitmap, the same on every machine
 
 
 def _lettering(text: str, size: int, at_left: bool) -> Map:

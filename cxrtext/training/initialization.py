@@ -41,8 +41,12 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     from the folder's of ``model.text``, and all else from random ones.  The backbone of
     ``features``, those that ``data.features`` names, is the image encoder.
     """
-    if features is None:
-        _check_crop(config)
+    stride = STRIDES[config.model.image]
+    if features is None and config.data.crop % stride:
+        raise ConfigError(
+            f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
+            f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
+        )
     torch.manual_seed(config.training.seed)
     if config.model.init is not None:
         return _continued(config, load_model(config.model.init), features)
@@ -59,15 +63,6 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     model = _new_model(spec, start.tokenizer, features)
     model.text_encoder.backbone.load_state_dict(start.state)
     return model
-
-
-def _check_crop(config: Config) -> None:
-    stride = STRIDES[config.model.image]
-    if config.data.crop % stride:
-        raise ConfigError(
-            f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
-            f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
-        )
 
 
 def _new_model(spec: ModelSpec, tokenizer: Any, features: FeatureFolder | None) -> ImageTextModel:

@@ -11,7 +11,7 @@ from cxrtext.objectives import (
     info_nce,
     kernels,
 )
-from cxrtext.objectives.cclk import cclk_terms, conditional_weights
+from cxrtext.objectives.conditional import cclk_terms, conditional_weights
 from tests.objectives import reference_loops as loops
 from tests.objectives.objective_cases import draw_scores
 

@@ -218,7 +218,9 @@ class FeatureFolder:
     def rows(self) -> Iterator[FeatureRow]:
         """The images in the order of their places, read one at a time."""
         with self._listed(IMAGES).open(encoding="utf-8", newline="") as handle:
-            for image, shard, row, height, width in _after_header(handle):
+            table = csv.reader(handle)
+            next(table, None)
+            for image, shard, row, height, width in table:
                 place = int(self._starts[int(shard)]) + int(row)
                 yield FeatureRow(image, place, int(height), int(width))
 
@@ -338,9 +340,3 @@ class FeatureFolder:
             f"{self.folder / name}: {how}; make it again with "
             f"'{_whole(self.about['command'], self.folder)}'"
         )
-
-
-def _after_header(handle: Any) -> Iterator[list[str]]:
-    reader = csv.reader(handle)
-    next(reader, None)
-    yield from reader

@@ -151,7 +151,12 @@ def pretrain_image(
     chosen = settings or ImagePretrainSettings()
     chosen = replace(chosen, precision=choose_precision(chosen.precision, place))
     check_settings(chosen)
-    _check_stride(chosen)
+    stride = stride_of(chosen.image)
+    if chosen.crop % stride:
+        raise ConfigError(
+            f"crop: {chosen.crop} is no multiple of {stride}, the stride of {chosen.image}; "
+            f"{max(1, round(chosen.crop / stride)) * stride} is"
+        )
     check_output(out, resume)
     with own_folder(out, option="--out"):
         records = read_manifest(manifest, allow_outside=allow_outside)
@@ -227,15 +232,6 @@ def write_found_words(
         raise DataError(f"{manifest}: no study of the split 'train' has a report, so no words")
     write_words(out / WORDS, targets.findings)
     return describe(targets, out).splitlines()
-
-
-def _check_stride(settings: ImagePretrainSettings) -> None:
-    stride = stride_of(settings.image)
-    if settings.crop % stride:
-        raise ConfigError(
-            f"crop: {settings.crop} is no multiple of {stride}, the stride of {settings.image}; "
-            f"{max(1, round(settings.crop / stride)) * stride} is"
-        )
 
 
 def describe(targets: Targets, out: Path, *, views: bool = False) -> str:

@@ -35,12 +35,13 @@ from cxrtext.config import (
 )
 from cxrtext.errors import WorkError
 from cxrtext.objectives import kernels
-from cxrtext.objectives.cclk import cclk_terms, conditional_weights
 from cxrtext.objectives.conditional import (
+    cclk_terms,
     check_repulsion,
     check_shares,
     conditional_alignment_terms,
     conditional_uniformity_terms,
+    conditional_weights,
     weights_of,
     y_aware_terms,
 )
