@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from cxrtext.evaluation.intervals.proportions import proportion_interval, wilson_interval
     from cxrtext.evaluation.measure import measure, measure_file
     from cxrtext.evaluation.metrics import (
-        accuracy,
         area_under_curve,
         average_precision,
         precision_recall_curve,
@@ -92,7 +91,6 @@ __all__ = [
     "Predictions",
     "Prompts",
     "Settings",
-    "accuracy",
     "age_bands",
     "area_under_curve",
     "average_precision",

@@ -170,33 +170,6 @@ def average_precision(
     return _blocks(weights, len(values), precision)
 
 
-@overload
-def accuracy(
-    scores: ArrayLike, labels: ArrayLike, threshold: float = 0.0, weights: None = None
-) -> float: ...
-
-
-@overload
-def accuracy(
-    scores: ArrayLike, labels: ArrayLike, threshold: float = 0.0, *, weights: ArrayLike
-) -> Floats: ...
-
-
-def accuracy(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    threshold: float = 0.0,
-    weights: ArrayLike | None = None,
-) -> float | Floats:
-    """Share of rows on the right side of a threshold; above it says present.
-
-    0 is the threshold for the difference of two prompts' scores.
-    """
-    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
-    right = (values > threshold) == truth
-    return float(right.mean()) if weights is None else weighted_mean(right, weights)
-
-
 def weighted_mean(values: ArrayLike, weights: ArrayLike) -> Floats:
     """Mean of a value a row on each resample, [n] and [R, n] -> [R].
 

@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from cxrtext.evaluation import (
-    accuracy,
     area_under_curve,
     average_precision,
     interval,
@@ -50,14 +49,12 @@ def test_measures_by_hand() -> None:
     np.testing.assert_allclose(areas, [3.5 / 4, 1, 0.5, np.nan, np.nan])
     precisions = average_precision(scores, labels, weights)
     np.testing.assert_allclose(precisions, [(1 + 2 / 3) / 2, 1, 0.5, np.nan, np.nan])
-    shares = accuracy(scores, labels, 2.0, weights=weights)
-    np.testing.assert_allclose(shares, [3 / 4, 1, 1 / 2, 1, np.nan])
     np.testing.assert_allclose(weighted_mean([1, 2, 3, 4], weights)[:3], [2.5, 4 / 3, 2.5])
     np.testing.assert_allclose(weighted_median([4, 9, 1, 2], weights), [3, 4, 5, 2, np.nan])
     np.testing.assert_allclose(weighted_mean(np.array([1, 5, 10, 50]) <= 5, weights)[:2], [0.5, 1])
 
 
-@pytest.mark.parametrize("measure", [area_under_curve, average_precision, accuracy])
+@pytest.mark.parametrize("measure", [area_under_curve, average_precision])
 @pytest.mark.parametrize("seed", range(3))
 def test_all_resamples_equal_each_written_out(
     measure: Callable[..., Any], seed: int, monkeypatch: pytest.MonkeyPatch
