@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from PIL import Image
 
 from tests.readers import kept_readers, own_readers
 from tests.warm import Warm
+
+if TYPE_CHECKING:
+    from cxrtext.models import ImageTextModel
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 # One thread, unless the caller names a number: threads cost small work more than they give.
@@ -145,6 +149,18 @@ def write_data(folder: Path, studies: int = 48) -> Path:
             writer.writeheader()
             writer.writerows(rows)
     return folder
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def flip(path: Path, place: int = -1) -> None:
+    """Change a bit of a byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
 
 
 def as_received(index: Path, old: str = "came", new: str = "received") -> Path:
@@ -307,6 +323,25 @@ def index_folder(data_folder: Path, checkpoint: Path, once: Once) -> Path:
         build_index(data_folder / "manifest.csv", checkpoint, folder / "index")
 
     return once("index", make) / "index"
+
+
+@pytest.fixture(scope="session")
+def model(checkpoint: Path) -> "ImageTextModel":
+    from cxrtext.models import load_model
+
+    return load_model(checkpoint)
+
+
+@pytest.fixture
+def index_copy(index_folder: Path, tmp_path: Path) -> Path:
+    """An index of the test's own."""
+    return Path(shutil.copytree(index_folder, tmp_path / "index"))
+
+
+@pytest.fixture
+def data_copy(data_folder: Path, tmp_path: Path) -> Path:
+    """A data folder of the test's own."""
+    return Path(shutil.copytree(data_folder, tmp_path / "set"))
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -94,6 +95,27 @@ def client_without_index(model: ImageTextModel) -> Iterator[TestClient]:
 def serve() -> Serve:
     """:func:`serving`, for settings or a service of the test's own."""
     return serving
+
+
+class Held:
+    """Work that lasts until it is let go."""
+
+    def __init__(self, work: Callable[..., Any] = lambda: "done") -> None:
+        self.begun, self.go_on, self._work = threading.Event(), threading.Event(), work
+
+    def __call__(self, *given: Any) -> Any:
+        self.begun.set()
+        assert self.go_on.wait(600)
+        return self._work(*given)
+
+
+class Clock:
+    """Seconds that a test moves on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import uvicorn
 from PIL import Image
 
 from cxrtext.index import open_index
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
@@ -63,11 +63,6 @@ def served(settings: Settings, service: Service) -> Iterator[str]:
     with running(uvicorn.Server(config)) as address:
         until(app.state.resources.settled.is_set)
         yield address
-
-
-@pytest.fixture(scope="session")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
 
 
 @pytest.fixture(scope="module")

@@ -23,14 +23,9 @@ from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.store.snapshot import take_snapshot
 from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.index.tuning import refresh_structure
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models import ImageTextModel
 
 MakeArchive = Callable[..., Path]
-
-
-@pytest.fixture(scope="session")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
 
 
 @pytest.fixture

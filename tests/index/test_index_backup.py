@@ -17,6 +17,7 @@ from cxrtext.index.publishing.publish import publish
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.check import check_index
 from cxrtext.models import ImageTextModel
+from tests.conftest import flip
 
 Busy = Callable[[], AbstractContextManager[None]]
 Upload = Callable[..., bytes]
@@ -139,8 +140,7 @@ def test_what_is_refused(
     with pytest.raises(DataError, match="is no backup"):
         restore(small, tmp_path / "new")
     piece = max((backup / "objects").rglob("*"), key=lambda path: path.stat().st_size)
-    whole = piece.read_bytes()
-    piece.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    flip(piece, 100)
     with pytest.raises(DataError, match=r"objects/.*is not what SHA256SUMS lists"):
         restore(backup, tmp_path / "new")
     piece.unlink()
@@ -155,10 +155,7 @@ def test_what_is_refused(
     write_sealed(backup / "backup.json", {"format": "cxrtext backup", "images": 120})
     with pytest.raises(DataError, match="a backup of another version of cxrtext"):
         restore(backup, tmp_path / "new")
-    live = next(small.glob("regions*"))
-    data = bytearray(live.read_bytes())
-    data[5] ^= 1
-    live.write_bytes(bytes(data))
+    flip(next(small.glob("regions*")), 5)
     with pytest.raises(CheckpointError, match=r"regions.*damaged"):
         back_up(small, tmp_path / "of-damage")
     assert not (tmp_path / "of-damage").exists()

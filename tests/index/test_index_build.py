@@ -22,6 +22,7 @@ from cxrtext.jobs.embed import embed_job
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.regions import embed_files
 from cxrtext.pausing import finish
+from tests.conftest import flip
 
 VECTORS = [
     f"{name}.000001.vectors" for name in ("regions", "sketch", "profiles", "means", "sentences")
@@ -191,9 +192,7 @@ def test_other_preprocessing_is_named(copy: Path, checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("name", [*VECTORS, "profiles.000001.000001.faiss"])
 def test_a_changed_byte_is_refused(copy: Path, checkpoint: Path, name: str) -> None:
-    data = bytearray((copy / name).read_bytes())
-    data[len(data) // 2] ^= 1
-    (copy / name).write_bytes(data)
+    flip(copy / name, (copy / name).stat().st_size // 2)
     with pytest.raises(CheckpointError, match=f"{name}: .*damaged"):
         open_index(copy, checkpoint)
 
@@ -214,32 +213,30 @@ def test_a_broken_catalogue_is_refused(copy: Path) -> None:
         open_index(copy)
 
 
-def test_a_damaged_schema_is_refused(copy: Path) -> None:
-    """SQLite quotes the damage, and its message is no text then."""
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [
+        (b"ON images (study_id)", b"ON imag\xf4s (study_id)"),
+        (b"said (\n    study_id", b"said (\n`   study_id"),
+    ],
+)
+def test_a_damaged_schema_is_refused_in_one_line(copy: Path, whole: bytes, damaged: bytes) -> None:
+    """SQLite quotes all of a schema that it does not know, be it text or not."""
     path = copy / "catalogue.sqlite"
-    path.write_bytes(path.read_bytes().replace(b"ON images (study_id)", b"ON imag\xf4s (study_id)"))
-    with pytest.raises(CheckpointError, match="is damaged"):
-        open_index(copy)
-
-
-def test_a_damaged_schema_is_refused_in_one_line(copy: Path) -> None:
-    """SQLite quotes all of a schema that it does not know."""
-    path = copy / "catalogue.sqlite"
-    path.write_bytes(path.read_bytes().replace(b"said (\n    study_id", b"said (\n`   study_id"))
+    path.write_bytes(path.read_bytes().replace(whole, damaged))
     with pytest.raises(CheckpointError, match="is damaged") as raised:
         open_index(copy)
     assert "\n" not in str(raised.value)
 
 
 def test_other_schemas_are_refused_with_what_to_do(copy: Path) -> None:
-    change_meta(copy, "schema_version", "99")
-    with pytest.raises(CheckpointError, match="newer version of cxrtext .schema 99.*update cxr"):
-        open_index(copy)
-    change_meta(copy, "schema_version", "1")
-    with pytest.raises(
-        CheckpointError, match="another version of cxrtext .schema 1.*run 'cxrtext index build"
+    for version, says in (
+        ("99", "newer version of cxrtext .schema 99.*update cxr"),
+        ("1", "another version of cxrtext .schema 1.*run 'cxrtext index build"),
     ):
-        open_index(copy)
+        change_meta(copy, "schema_version", version)
+        with pytest.raises(CheckpointError, match=says):
+            open_index(copy)
 
 
 def test_an_older_schema_is_refused_also_by_a_writer(copy: Path) -> None:
@@ -264,24 +261,22 @@ def test_two_writers_are_not_let_in(copy: Path, data_folder: Path, checkpoint: P
 
 @pytest.mark.parametrize("name", ["received", "Label.Edema", "model.unlike"])
 def test_columns_that_the_index_writes_itself_are_refused(
-    data_folder: Path, checkpoint: Path, tmp_path: Path, name: str
+    data_copy: Path, checkpoint: Path, tmp_path: Path, name: str
 ) -> None:
-    head, *rows = (data_folder / "manifest.csv").read_text().splitlines()
+    manifest = data_copy / "manifest.csv"
+    head, *rows = manifest.read_text().splitlines()
     lines = [f"{head},{name}", *(f"{row},z" for row in rows)]
-    folder = Path(shutil.copytree(data_folder, tmp_path / "data"))
-    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+    manifest.write_text("\n".join(lines) + "\n")
     with pytest.raises(DataError, match=f"column '{name}': an index keeps its own"):
-        build_index(folder / "manifest.csv", checkpoint, tmp_path / "out")
+        build_index(manifest, checkpoint, tmp_path / "out")
     with pytest.raises(DataError, match=f"column '{name}': an index keeps its own"):
-        embed_job(folder / "manifest.csv", checkpoint, str(tmp_path / "job"))
+        embed_job(manifest, checkpoint, str(tmp_path / "job"))
     with pytest.raises(ConfigError, match=f"--keep {name}: the"):
-        import_folder(folder, tmp_path / "imported", ImportOptions(keep=(name,)))
+        import_folder(data_copy, tmp_path / "imported", ImportOptions(keep=(name,)))
 
 
-def test_unreadable_images_are_set_aside(
-    data_folder: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+def test_unreadable_images_are_set_aside(data_copy: Path, checkpoint: Path, tmp_path: Path) -> None:
+    folder = data_copy
     (folder / "images/s03.png").write_bytes(b"no image")
     (folder / "images/s04.png").unlink()
     summary = build_index(folder / "manifest.csv", checkpoint, tmp_path / "index")
@@ -305,11 +300,11 @@ def test_8_bits_take_less_room_and_pooled_regions_are_refused(
     assert (index_folder / VECTORS[0]).stat().st_size == 48 * 16 * 16 * 2
     with open_index(out) as small, open_index(index_folder) as whole:
         text = whole.parts[0].snapshot.texts[0]
-        best = {hit.image.image for hit in whole.search(Query(texts=text[None]), 10).hits}
-        assert (
-            len(best & {hit.image.image for hit in small.search(Query(texts=text[None]), 20).hits})
-            >= 8
+        best, found = (
+            {hit.image.image for hit in index.search(Query(texts=text[None]), k).hits}
+            for index, k in ((whole, 10), (small, 20))
         )
+        assert len(best & found) >= 8
     with writing(out) as catalogue, catalogue.transaction(write=True) as database:
         set_meta(database, {"pool": 2})
     with pytest.raises(CheckpointError, match="keeps regions pooled"):
@@ -327,9 +322,9 @@ def test_reports_of_other_studies_are_refused(
 
 
 def test_a_second_build_embeds_what_is_new_alone(
-    data_folder: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_copy: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    folder, out = data_copy, tmp_path / "index"
     build_index(folder / "manifest.csv", checkpoint, out)
     embedded: list[str] = []
     embed = ImageTextModel.embed_sentences
@@ -351,10 +346,10 @@ def test_a_second_build_embeds_what_is_new_alone(
 
 
 def test_a_sentence_that_moves_to_another_study_stays(
-    data_folder: Path, checkpoint: Path, tmp_path: Path
+    data_copy: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     """Its study loses its last image when that is replaced; another study says it from now on."""
-    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    folder, out = data_copy, tmp_path / "index"
     image = "images/s00.png"
     for study in ("one", "other"):
         (folder / "few.csv").write_text(f"image,study_id\n{image},{study}\n")

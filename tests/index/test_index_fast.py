@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -82,20 +83,15 @@ def test_a_sentence_unlike_the_inducing_points_is_looked_for_deeper(
 def test_one_unlike_sentence_of_a_query_is_enough_to_look_deeper(
     large: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    depths, named = list[int](), fast_search._named_by_scan
-
-    def noted(*given: Any) -> Any:
-        depths.append(given[-1])
-        return named(*given)
-
-    monkeypatch.setattr(fast_search, "_named_by_scan", noted)
+    named = Mock(wraps=fast_search._named_by_scan)
+    monkeypatch.setattr(fast_search, "_named_by_scan", named)
     texts = sentences(model)
     strange = F.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
     first = {}
     for name, pair in {"usual": texts[1:2], "unlike": strange}.items():
-        depths.clear()
+        named.reset_mock()
         large.search(Query(texts=texts[:1], without=pair), K, mode="fast")
-        first[name] = depths[0]
+        first[name] = named.call_args_list[0].args[-1]
     assert first["unlike"] == fast_search.DEEPER * first["usual"]
 
 
@@ -135,10 +131,8 @@ def test_sentences_of_the_studies_that_a_filter_leaves(
     said = {sentence for _, sentence in large.parts[0].catalogue.report(image.study_id)}
     found = large.search_sentences(10, text=text, where=f"study_id = '{image.study_id}'")
     assert {hit.sentence for hit in found} == said
-    assert (
-        large.search_sentences(10, image=large.parts[0].regions(0), where="study_id = 'nobody'")
-        == []
-    )
+    regions = large.parts[0].regions(0)
+    assert large.search_sentences(10, image=regions, where="study_id = 'nobody'") == []
     with pytest.raises(ValueError, match="k must be 1"):
         large.search_sentences(0, text=text)
 

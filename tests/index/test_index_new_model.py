@@ -73,6 +73,13 @@ def said_by(folder: Path) -> dict[str, object]:
         }
 
 
+def at_another_place(index: Path, data_folder: Path, to: Path) -> Path:
+    """A copy of the data folder that the index has its images from."""
+    with writing(index) as catalogue, catalogue.transaction(write=True) as database:
+        database.execute("UPDATE roots SET path = ?", (str(to),))
+    return Path(shutil.copytree(data_folder, to))
+
+
 def check_whole(folder: Path) -> None:
     with Catalogue(folder / CATALOGUE) as catalogue:
         assert check_index(folder, catalogue) == []
@@ -175,10 +182,7 @@ def test_what_changed_since_a_run_was_stopped_is_followed(
 def test_an_image_that_is_deleted_after_it_could_not_be_read_is_no_loss(
     copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
 ) -> None:
-    moved = Path(shutil.copytree(data_folder, tmp_path / "data"))
-    with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
-        database.execute("UPDATE roots SET path = ?", (str(moved),))
-    (moved / "images/s40.png").unlink()
+    (at_another_place(copy, data_folder, tmp_path / "data") / "images/s40.png").unlink()
     with pytest.raises(DataError, match="1 images cannot be read"):
         reembed(copy, new_checkpoint)
     delete(copy, ["s40"])
@@ -187,16 +191,9 @@ def test_an_image_that_is_deleted_after_it_could_not_be_read_is_no_loss(
 
 
 def test_a_loss_is_refused_unless_it_is_borne(
-    copy: Path,
-    data_folder: Path,
-    new_checkpoint: Path,
-    fresh: dict[str, object],
-    tmp_path: Path,
+    copy: Path, data_folder: Path, new_checkpoint: Path, fresh: dict[str, object], tmp_path: Path
 ) -> None:
-    moved = Path(shutil.copytree(data_folder, tmp_path / "data"))
-    with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
-        database.execute("UPDATE roots SET path = ?", (str(moved),))
-    lost = moved / "images/s09.png"
+    lost = at_another_place(copy, data_folder, tmp_path / "data") / "images/s09.png"
     lost.rename(tmp_path / "s09.png")
     before = said_by(copy)
     with pytest.raises(DataError, match=r"1 images cannot be read .*--max-rejected 1"):

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -165,16 +166,10 @@ def test_threads_share_the_bounds(
     assert opened.search(query, 30, mode="exact").hits == alone
 
 
-@pytest.mark.parametrize("lam", [1.0, 10.0, 400.0])
-@pytest.mark.parametrize("name", ["max", "lse", "nl", "lse+nl"])
-def test_bounds_hold_at_the_edge_of_rounding(name: str, lam: float) -> None:
-    """Regions that score nearly the same, and a λ at which exp(λ h) is no float32."""
-    generator = torch.Generator().manual_seed(1)
-    center = F.normalize(torch.randn(400, 1, 12, generator=generator), dim=-1)
-    regions = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)
-    bags = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)
-    basis = sentence_basis(F.normalize(torch.randn(8, 12, generator=generator), dim=-1), 6)
-    texts = torch.cat([center[:3, 0], basis.T])
+def check_bounds(
+    regions: Tensor, bags: Tensor, texts: Tensor, basis: Tensor, name: str, lam: float
+) -> None:
+    """Whether bounds from sketches lie about the scores of all regions, in double precision."""
     both = torch.stack([sketch(regions, basis), sketch(bags, basis)], dim=1).float()
     low = Bounds(texts, basis, name, lam, upper=False)(both).double()
     high = Bounds(texts, basis, name, lam, upper=True)(both).double()
@@ -185,6 +180,19 @@ def test_bounds_hold_at_the_edge_of_rounding(name: str, lam: float) -> None:
     exact = {"max": h.amax(-1), "lse": soft, "nl": non_local, "lse+nl": (soft + non_local) / 2}
     assert (low <= exact[name]).all()
     assert (exact[name] <= high).all()
+
+
+@pytest.mark.parametrize("lam", [1.0, 10.0, 400.0])
+@pytest.mark.parametrize("name", ["max", "lse", "nl", "lse+nl"])
+def test_bounds_hold_at_the_edge_of_rounding(name: str, lam: float) -> None:
+    """Regions that score nearly the same, and a λ at which exp(λ h) is no float32."""
+    generator = torch.Generator().manual_seed(1)
+    center = F.normalize(torch.randn(400, 1, 12, generator=generator), dim=-1)
+    regions = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)
+    bags = F.normalize(center + 1e-3 * torch.randn(400, 9, 12, generator=generator), dim=-1)
+    basis = sentence_basis(F.normalize(torch.randn(8, 12, generator=generator), dim=-1), 6)
+    texts = torch.cat([center[:3, 0], basis.T])
+    check_bounds(regions, bags, texts, basis, name, lam)
 
 
 @pytest.mark.parametrize("count", [1, 3, 40, 100, 400])
@@ -297,17 +305,7 @@ def test_bounds_hold(seed: int, name: str, m: int, strange: float) -> None:
     texts = F.normalize(
         (1 - strange) * known[:4] + strange * torch.randn(4, 12, generator=generator), dim=-1
     )
-    both = torch.stack([sketch(regions, basis), sketch(bags, basis)], dim=1)
-    low = Bounds(texts, basis, name, 10.0, upper=False)(both.float())
-    high = Bounds(texts, basis, name, 10.0, upper=True)(both.float())
-    h = torch.einsum("bnd,sd->sbn", regions, texts)
-    non_local = torch.einsum("bnd,sd->sbn", bags, texts).gather(2, h.argmax(-1, keepdim=True))[
-        ..., 0
-    ]
-    soft = (torch.logsumexp(10 * h, -1) - np.log(9)) / 10
-    exact = {"max": h.amax(-1), "lse": soft, "nl": non_local, "lse+nl": (soft + non_local) / 2}
-    assert (low <= exact[name]).all()
-    assert (exact[name] <= high).all()
+    check_bounds(regions, bags, texts, basis, name, 10.0)
 
 
 def test_a_basis_is_orthonormal_and_leaves_little_of_its_sentences() -> None:
@@ -323,12 +321,8 @@ def test_a_basis_is_orthonormal_and_leaves_little_of_its_sentences() -> None:
 @pytest.mark.parametrize("name", ["lse", "nl", "lse+nl", "max", "global"])
 @pytest.mark.parametrize("query", ["linear", "none", "mlp"])
 def test_scores_are_the_model_s(model: ImageTextModel, name: str, query: str) -> None:
-    from dataclasses import replace
-
-    from cxrtext.models import ImageTextModel as Model
-
     torch.manual_seed(0)
-    made = Model(replace(model.spec, aggregator=name, query=query), model.tokenizer).eval()
+    made = ImageTextModel(replace(model.spec, aggregator=name, query=query), model.tokenizer).eval()
     if isinstance(made.query, LinearQuery):  # which starts as a multiple of the identity
         torch.nn.init.normal_(made.query.weight)
     regions = F.normalize(torch.randn(7, 16, 16), dim=-1)

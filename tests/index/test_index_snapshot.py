@@ -1,6 +1,5 @@
 """The view that searches share, while the index changes."""
 
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +9,12 @@ import pytest
 
 from cxrtext.index import Index, delete, open_index
 from cxrtext.index.search import index as module
-from cxrtext.models import ImageTextModel, load_model
-
-
-@pytest.fixture(scope="module")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
+from cxrtext.models import ImageTextModel
 
 
 @pytest.fixture
-def index(index_folder: Path, model: ImageTextModel, tmp_path: Path) -> Iterator[Index]:
-    with open_index(shutil.copytree(index_folder, tmp_path / "index"), model) as made:
+def index(index_copy: Path, model: ImageTextModel) -> Iterator[Index]:
+    with open_index(index_copy, model) as made:
         yield made.parts[0]
 
 

@@ -176,10 +176,8 @@ def test_an_emptied_index_is_filled_again(
     make_archive(small, 30)
     assert wrong(small) == []
     with open_index(small, model) as index:
-        assert (
-            len(index.search(Query(texts=index.parts[0].snapshot.texts[:1]), 50, mode="fast").hits)
-            == 30
-        )
+        query = Query(texts=index.parts[0].snapshot.texts[:1])
+        assert len(index.search(query, 50, mode="fast").hits) == 30
 
 
 def test_damaged_derived_files_are_mended_by_a_rebuild(small: Path, model: ImageTextModel) -> None:
@@ -200,9 +198,9 @@ def test_damaged_regions_are_not_built_upon(small: Path, model: ImageTextModel) 
 
 
 def test_a_replaced_image_has_its_new_vectors(
-    data_folder: Path, checkpoint: Path, tmp_path: Path
+    data_copy: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    folder, out = data_copy, tmp_path / "index"
     build_index(folder / "manifest.csv", checkpoint, out)
     with open_index(out) as index:
         before = index.parts[0].catalogue.image("images/s01.png")
@@ -222,9 +220,9 @@ def test_a_replaced_image_has_its_new_vectors(
 
 
 def test_changed_metadata_and_reports_are_taken_over(
-    data_folder: Path, checkpoint: Path, tmp_path: Path
+    data_copy: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
-    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
+    folder, out = data_copy, tmp_path / "index"
     build_index(folder / "manifest.csv", checkpoint, out)
     (folder / "manifest.csv").write_text(
         "image,study_id,patient_id,weight\nimages/s01.png,s01,q,70.5\n"
@@ -239,10 +237,10 @@ def test_changed_metadata_and_reports_are_taken_over(
         assert index.parts[0].catalogue.report("s01") == [("report", "A new sentence.")]
 
 
-def test_paths_follow_a_moved_folder(data_folder: Path, checkpoint: Path, tmp_path: Path) -> None:
-    folder, out = Path(shutil.copytree(data_folder, tmp_path / "set")), tmp_path / "index"
-    build_index(folder / "manifest.csv", checkpoint, out)
-    moved = folder.rename(tmp_path / "moved")
+def test_paths_follow_a_moved_folder(data_copy: Path, checkpoint: Path, tmp_path: Path) -> None:
+    out = tmp_path / "index"
+    build_index(data_copy / "manifest.csv", checkpoint, out)
+    moved = data_copy.rename(tmp_path / "moved")
     move_root(out, moved)
     with open_index(out) as index:
         image = index.parts[0].catalogue.image("images/s01.png")
@@ -252,11 +250,8 @@ def test_paths_follow_a_moved_folder(data_folder: Path, checkpoint: Path, tmp_pa
         move_root(out, moved, old="/never")
 
 
-def test_an_archive_is_labeled_without_its_images(
-    index_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = Path(shutil.copytree(index_folder, tmp_path / "copy"))
-    with open_index(out) as index:
+def test_an_archive_is_labeled_without_its_images(copy: Path) -> None:
+    with open_index(copy) as index:
         labeled = list(label_archive(index, EFFUSION))
         assert len(labeled) == 48
         effusions = [x.scores["Effusion"] for x in labeled if int(x.image.study_id[1:]) % 3 == 1]
@@ -271,41 +266,34 @@ def test_an_archive_is_labeled_without_its_images(
 
 
 def test_kept_labels_are_calibrated_all_alike(
-    index_folder: Path, checkpoint: Path, data_folder: Path, tmp_path: Path
+    copy: Path, checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     """A calibration made later changes no label, and none added to it, until labels are kept."""
-    out = Path(shutil.copytree(index_folder, tmp_path / "copy"))
     own = Path(shutil.copytree(checkpoint, tmp_path / "checkpoint"))
-    with open_index(out, load_model(own)) as index:
+    with open_index(copy, load_model(own)) as index:
         keep_labels(index, EFFUSION)
         plain = kept_labels(index)
-        digest = prompts_digest(EFFUSION["Effusion"])
         fitted = FindingCalibration(
-            scale=3.0, shift=-0.5, prompts=digest, positives=10, negatives=20
-        )
+            scale=3.0, shift=-0.5, prompts=prompts_digest(EFFUSION["Effusion"]),
+            positives=10, negatives=20,
+        )  # fmt: skip
         kept = KeptCalibration(
-            fingerprint=index.model.fingerprint,
-            data="d",
-            measured=("test", 3),
+            fingerprint=index.model.fingerprint, data="d", measured=("test", 3),
             findings={"Effusion": fitted},
-        )
+        )  # fmt: skip
         save_calibration(own, kept)
-        study = next(iter(label_archive(index, EFFUSION))).image.study_id
-        delete(out, [study])
-    build_index(data_folder / "manifest.csv", own, out)
-    with open_index(out, load_model(own)) as index:
+        delete(copy, [next(iter(label_archive(index, EFFUSION))).image.study_id])
+    build_index(data_folder / "manifest.csv", own, copy)
+    with open_index(copy, load_model(own)) as index:
         assert kept_labels(index) == pytest.approx(plain, abs=1e-5)
         labeled = {x.image.image: x for x in label_archive(index, EFFUSION)}
-        for one in labeled.values():
-            logit = 3 * one.scores["Effusion"] - 0.5
-            assert one.probabilities["Effusion"] == pytest.approx(
-                1 / (1 + np.exp(-logit)), abs=1e-6
-            )
+        found = {name: one.probabilities["Effusion"] for name, one in labeled.items()}
+        logits = {name: 3 * one.scores["Effusion"] - 0.5 for name, one in labeled.items()}
+        expected = {name: 1 / (1 + np.exp(-logit)) for name, logit in logits.items()}
+        assert found == pytest.approx(expected, abs=1e-6)
         keep_labels(index, EFFUSION)
         now = kept_labels(index)
-        assert now == pytest.approx(
-            {name: one.probabilities["Effusion"] for name, one in labeled.items()}, abs=1e-6
-        )
+        assert now == pytest.approx(found, abs=1e-6)
         assert now != pytest.approx(plain, abs=1e-3)
 
 

@@ -14,16 +14,11 @@ from cxrtext.evaluation.classification.calibration import (
 )
 from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import UNLIKE
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models import ImageTextModel
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
 from cxrtext.service.tables import csv_table
-
-
-@pytest.fixture(scope="module")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Bearer keys: where they are read from, which doors they open, and how they change."""
 
 import hashlib
+import hmac
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -32,19 +34,11 @@ from cxrtext_api.gate.keys import (
 )
 from cxrtext_api.settings import Settings
 from cxrtext_cli.commands.service import keys as keys_command
+from tests.api.conftest import Clock
 
 KEY = "correct-horse-battery"
 OTHER = "staple-staple-staple"
 READER = frozenset({"read"})
-
-
-class Clock:
-    """Seconds that a test moves on."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(autouse=True)
@@ -236,21 +230,13 @@ def test_a_known_key() -> None:
 
 
 def test_every_key_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hmac
-
-    compared: list[str] = []
-    compare = hmac.compare_digest
-
-    def counted(one: str, other: str) -> bool:
-        compared.append(other)
-        return compare(one, other)
-
-    monkeypatch.setattr(hmac, "compare_digest", counted)
+    compare = Mock(wraps=hmac.compare_digest)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     keys = tuple(Key(key_id=f"k{i}", digest=hash_key(f"{KEY}{i}")) for i in range(5))
     for given in (f"{KEY}0", f"{KEY}4", "wrong"):
-        compared.clear()
+        compare.reset_mock()
         find_caller(given, keys)
-        assert len(compared) == 5
+        assert compare.call_count == 5
 
 
 def test_a_key_ends_after_its_last_day() -> None:

@@ -1,10 +1,10 @@
 """Classification and grounding, and the image that every question wants."""
 
 import json
-from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -327,16 +327,11 @@ def test_an_image_that_cannot_be_decoded(
 def test_a_second_question_of_an_upload_does_not_decode_it_again(
     service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[tuple[int, ...]] = []
-    embed_squares = service.embed_squares
-
-    def counted(squares: Sequence[NDArray[np.uint8]]) -> list[Any]:
-        embedded.extend(square.shape for square in squares)
-        return embed_squares(squares)
-
+    embed = Mock(wraps=service.embed_squares)
     with serve(service) as client:
-        monkeypatch.setattr(service, "embed_squares", counted)  # after the first, warming question
+        monkeypatch.setattr(service, "embed_squares", embed)  # after the first, warming question
         first = client.post("/v1/classify", files={"image": png}).json()
         assert client.post("/v1/classify", files={"image": png}).json() == first
         client.post("/v1/ground", files={"image": png}, data={"sentence": "Effusion."})
-    assert embedded == [(1, 72, 72)]
+    embed.assert_called_once()
+    assert [square.shape for square in embed.call_args.args[0]] == [(1, 72, 72)]

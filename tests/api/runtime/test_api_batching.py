@@ -1,11 +1,11 @@
 """The model's thread: batches, a bounded queue, failures that stay alone."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,7 +18,8 @@ from cxrtext_api.runtime.engine import Batch, Engine
 from cxrtext_api.runtime.scope import Budget, Busy, RequestScope
 from cxrtext_api.runtime.work import LONGEST_WAIT, WaitEstimate
 from cxrtext_api.settings import Settings
-from tests.api.conftest import asked, engine_of
+from tests.api.conftest import Held, asked, engine_of
+from tests.waiting import until
 
 
 class Doubler:
@@ -47,17 +48,12 @@ class Sizes(Metrics):
 
 async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
     """What some questions give that all come while the model is busy with another."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        assert go_on.wait(600)
-
-    held = asyncio.create_task(asked(engine.call, hold))
-    await asyncio.to_thread(begun.wait, 600)
+    work = Held()
+    held = asyncio.create_task(asked(engine.call, work))
+    await asyncio.to_thread(work.begun.wait, 600)
     questions = [asyncio.ensure_future(question) for question in ask()]
     await asyncio.sleep(0.01)
-    go_on.set()
+    work.go_on.set()
     found = await asyncio.gather(*questions, return_exceptions=True)
     await held
     return found
@@ -176,35 +172,22 @@ def test_a_budget_by_hand() -> None:
 def test_sentences_of_several_requests_are_embedded_together_and_once(
     service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    embedded: list[list[str]] = []
-    embed, classify = service.model.embed_sentences, service.classify
-
-    def noted(sentences: Sequence[str], batch: int = 256) -> Any:
-        embedded.append(list(sentences))
-        return embed(sentences, batch)
-
-    def slow(*given: Any) -> Any:
-        begun.set()
-        assert go_on.wait(600)
-        return classify(*given)
-
+    embed, classify = Mock(wraps=service.model.embed_sentences), Held(service.classify)
     queries = [f"Left effusion {i % 4}." for i in range(8)]
     with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(9) as pool:
-        monkeypatch.setattr(service.model, "embed_sentences", noted)
-        monkeypatch.setattr(service, "classify", slow)
+        monkeypatch.setattr(service.model, "embed_sentences", embed)
+        monkeypatch.setattr(service, "classify", classify)
         held = pool.submit(client.post, "/v1/classify", data={"image_id": "images/s01.png"})
-        assert begun.wait(600)
+        assert classify.begun.wait(600)
         asked = [pool.submit(client.post, "/v1/search", data={"query": q}) for q in queries]
         model = client.app.state.resources.engine
-        while len(model._jobs) < len(queries):
-            threading.Event().wait(0.01)
-        go_on.set()
+        until(lambda: len(model._jobs) >= len(queries))
+        classify.go_on.set()
         answers = [one.result(600) for one in asked]
         assert held.result(600).status_code == 200
     assert [answer.status_code for answer in answers] == [200] * 8
-    assert embedded == [sorted(set(queries), key=embedded[0].index)]
-    assert len(embedded[0]) == 4
+    embed.assert_called_once()
+    assert sorted(embed.call_args.args[0]) == sorted(set(queries))
     for one, other in zip(answers[:4], answers[4:], strict=True):
         assert one.json()["images"] == other.json()["images"]
 
@@ -212,18 +195,12 @@ def test_sentences_of_several_requests_are_embedded_together_and_once(
 def test_one_upload_asked_twice_at_once_is_decoded_once(
     service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[int] = []
-    embed = service.embed_squares
-
-    def noted(squares: Sequence[Any]) -> Any:
-        embedded.append(len(squares))
-        return embed(squares)
-
+    embed = Mock(wraps=service.embed_squares)
     with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
-        monkeypatch.setattr(service, "embed_squares", noted)
+        monkeypatch.setattr(service, "embed_squares", embed)
         asked = [pool.submit(client.post, "/v1/classify", files={"image": png}) for _ in range(6)]
         answers = [one.result(600).json() for one in asked]
-    assert embedded == [1]
+    assert [len(call.args[0]) for call in embed.call_args_list] == [1]
     assert all(answer == answers[0] for answer in answers)
 
 
@@ -243,20 +220,14 @@ def test_an_upload_is_decoded_once(
         "classified": ("/v1/classify", {}, {}, 200),
         "rendered": ("/v1/render", {}, {}, 200),
     }[what]
-    decoded: list[int] = []
     own = Service(model, open_index(index_copy, model))
     with serve(own, Settings(uploads=tmp_path / "uploads")) as client:
         decoders = client.app.state.resources.uploads._decoders
-        read = decoders._read
-
-        def counted(*given: Any, **options: Any) -> Any:
-            decoded.append(1)
-            return read(*given, **options)
-
-        monkeypatch.setattr(decoders, "_read", counted)
+        read = Mock(wraps=decoders._read)
+        monkeypatch.setattr(decoders, "_read", read)
         answer = client.post(path, files={"image": png}, data=data, headers=headers)
     assert answer.status_code == status, answer.text
-    assert len(decoded) == 1
+    read.assert_called_once()
 
 
 def test_uploads_in_memory_are_bounded(

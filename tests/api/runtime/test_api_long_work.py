@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,7 +21,7 @@ from cxrtext_api.runtime.resources import Resources
 from cxrtext_api.runtime.scope import ClientGone, Timeout
 from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
-from tests.api.conftest import asked, engine_of
+from tests.api.conftest import Held, asked, engine_of
 from tests.waiting import until
 
 Message = dict[str, Any]
@@ -187,13 +188,8 @@ def test_a_turn_is_of_bounded_cost() -> None:
 def test_a_search_does_not_wait_for_pictures(
     service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on = threading.Event()
-
-    def slow(*_: object) -> Any:
-        assert go_on.wait(600)
-        raise InputError("no picture")
-
-    monkeypatch.setattr(service, "shown", slow)
+    shown = Held(Mock(side_effect=InputError("no picture")))
+    monkeypatch.setattr(service, "shown", shown)
     with serve(service) as client, ThreadPoolExecutor(6) as pool:
         data = {"image_id": "images/s01.png"}
         pictures = [pool.submit(client.post, "/v1/render", data=data) for _ in range(6)]
@@ -201,7 +197,7 @@ def test_a_search_does_not_wait_for_pictures(
             assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
             assert not any(picture.done() for picture in pictures)
         finally:
-            go_on.set()
+            shown.go_on.set()
         assert {picture.result(600).status_code for picture in pictures} == {422}
 
 
@@ -243,34 +239,18 @@ def test_many_sentences_are_embedded_in_turns(
     service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cxrtext.service.service.tokens_a_turn", lambda _: 64)
-    sizes: list[int] = []
-    embed = service.model.embed_sentences
-
-    def noted(sentences: Any) -> Any:
-        sizes.append(service.model.tokenize(list(sentences))["attention_mask"].numel())
-        return embed(sentences)
-
+    embed = Mock(wraps=service.model.embed_sentences)
     report = " ".join(f"Effusion {i} of the left lung is small." for i in range(60))
     with serve(service) as client:
-        monkeypatch.setattr(service.model, "embed_sentences", noted)
+        monkeypatch.setattr(service.model, "embed_sentences", embed)
         data = {"image_id": "images/s01.png", "report": f"FINDINGS: {report}"}
         answer = client.post("/v1/verify", data=data)
     assert answer.status_code == 200
     assert len(answer.json()["sentences"]) == 60
+    turns = [service.model.tokenize(list(call.args[0])) for call in embed.call_args_list]
+    sizes = [turn["attention_mask"].numel() for turn in turns]
     assert len(sizes) > 5
     assert max(sizes) <= 64
-
-
-class Held:
-    """Work that lasts until it is let go."""
-
-    def __init__(self) -> None:
-        self.begun, self.go_on = threading.Event(), threading.Event()
-
-    def __call__(self) -> str:
-        self.begun.set()
-        assert self.go_on.wait(600)
-        return "done"
 
 
 def runners() -> list[tuple[Any, Callable[..., Any]]]:
@@ -374,40 +354,26 @@ def test_what_was_accepted_is_finished_when_the_server_stops(kind: int) -> None:
 def test_a_service_that_loads_while_the_server_stops_is_closed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loading, go_on, closed = threading.Event(), threading.Event(), list[bool]()
-    close = service.close
-
-    def counted() -> None:
-        closed.append(True)
-        close()
-
-    monkeypatch.setattr(service, "close", counted)
-
-    def load(_: Settings) -> Service:
-        loading.set()
-        assert go_on.wait(600)
-        return service
+    close, load = Mock(wraps=service.close), Held(lambda _: service)
+    monkeypatch.setattr(service, "close", close)
 
     async def serve() -> None:
         resources = Resources(Settings(), Metrics(), load)
         resources.open()
-        await asyncio.to_thread(loading.wait, 600)
+        await asyncio.to_thread(load.begun.wait, 600)
         closing = asyncio.create_task(resources.close())
         await asyncio.sleep(0.01)
-        go_on.set()
+        load.go_on.set()
         await closing
 
     asyncio.run(serve())
-    assert closed == [True]
+    close.assert_called_once()
 
 
 def test_a_model_that_fails_its_first_question_is_not_ready(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(service, "warm_up", fail)
+    monkeypatch.setattr(service, "warm_up", Mock(side_effect=MemoryError))
 
     async def serve() -> None:
         resources = Resources(Settings(), Metrics(), lambda _: service)

@@ -5,12 +5,12 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -23,18 +23,14 @@ from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.runtime.disk import FULL, Disk, is_full
 from cxrtext_api.settings import Settings
+from tests.api.conftest import Held
 from tests.waiting import until
 
 
 def test_before_and_after_the_model_is_loaded(
     service: Service, check_problem: Any, png: bytes
 ) -> None:
-    loaded = threading.Event()
-
-    def load(_: Settings) -> Service:
-        assert loaded.wait(600)
-        return service
-
+    load = Held(lambda _: service)
     app = create_app(Settings(), load)
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/healthz").json() == {"status": "ok"}
@@ -47,7 +43,7 @@ def test_before_and_after_the_model_is_loaded(
         ):
             check_problem(response, 503, "being loaded")
             assert int(response.headers["retry-after"]) > 0
-        loaded.set()
+        load.go_on.set()
         until(lambda: client.get("/readyz").status_code == 200)
         assert client.get("/v1/model").status_code == 200
 
@@ -56,10 +52,7 @@ def test_before_and_after_the_model_is_loaded(
 def test_a_model_that_cannot_be_loaded(
     check_problem: Any, caplog: pytest.LogCaptureFixture, error: type[Exception]
 ) -> None:
-    def load(_: Settings) -> Service:
-        raise error("/data/models/secret: damaged")
-
-    app = create_app(Settings(), load)
+    app = create_app(Settings(), Mock(side_effect=error("/data/models/secret: damaged")))
     with TestClient(app, base_url="http://localhost") as client:
         until(lambda: app.state.resources.failure is not None)
         for path in ("/readyz", "/v1/model"):
@@ -72,40 +65,27 @@ def test_a_model_that_cannot_be_loaded(
 def test_the_service_is_closed_with_the_server(
     service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed: list[bool] = []
-    close = service.close
-
-    def counted() -> None:
-        closed.append(True)
-        close()
-
-    monkeypatch.setattr(service, "close", counted)
+    close = Mock(wraps=service.close)
+    monkeypatch.setattr(service, "close", close)
     with serve(service):
-        assert closed == []
-    assert closed == [True]
+        close.assert_not_called()
+    close.assert_called_once()
 
 
 def test_more_requests_than_may_wait(
     service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    classify = service.classify
-
-    def slow(*args: Any) -> Any:
-        begun.set()
-        assert go_on.wait(600)
-        return classify(*args)
-
-    monkeypatch.setattr(service, "classify", slow)
+    classify = Held(service.classify)
+    monkeypatch.setattr(service, "classify", classify)
     data = {"image_id": "images/s01.png"}
     with serve(service, Settings(queue_limit=1)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.post, "/v1/classify", data=data)
-        assert begun.wait(600)
+        assert classify.begun.wait(600)
         response = client.post("/v1/search", data={"query": "Effusion."})
         check_problem(response, 503, "waiting")
         assert int(response.headers["retry-after"]) > 0
         assert client.get("/v1/images").status_code == 200  # reading has threads of its own
-        go_on.set()
+        classify.go_on.set()
         assert first.result(600).status_code == 200
         assert client.post("/v1/search", data={"query": "Effusion."}).status_code == 200
 
