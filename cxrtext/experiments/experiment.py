@@ -40,6 +40,10 @@ class ExperimentListener:
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[str, int, int, str], None] = lambda _stage, _done, _total, _unit: None
 
+    def counting(self, stage: str, unit: str) -> Callable[[int, int], None]:
+        """What hears (done, total) of a stage."""
+        return lambda done, total: self.progress(stage, done, total, unit)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -83,11 +83,15 @@ class Prepared:
     stages: dict[str, dict[str, Any]]
     start: Path | None = None
 
-
-def language_model_from(prepared: Prepared, folder: Path) -> str:
-    """The language model as a configuration in a folder names it."""
-    model = Path(prepared.language_model)
-    return relative(model, folder) if model.is_dir() else prepared.language_model
+    def tree(self, scale: Scale, folder: Path) -> dict[str, Any]:
+        """A scale's configuration with what is here; paths are as they are from a folder."""
+        tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
+        for key in ("manifest", "sentences", "cache"):
+            tree["data"][key] = relative(getattr(self, key), folder)
+        model = Path(self.language_model)
+        tree["model"]["text"] = relative(model, folder) if model.is_dir() else self.language_model
+        tree["out"] = "train"
+        return tree
 
 
 @contextmanager
@@ -118,9 +122,7 @@ def _language_model(
                 reports,
                 folder,
                 **options,
-                progress=lambda done, total: listener.progress(
-                    "language model", done, total, "steps"
-                ),
+                progress=listener.counting("language model", "steps"),
             )
         return {"pseudo-perplexity a word piece": summary.perplexity, "epochs": summary.epochs}
 
@@ -134,20 +136,14 @@ def _decode(
     squares = DecodedCache(cache, listener.say).fill(
         [record.path for record in records],
         Preprocessing(resize=section["resize"], crop=section["crop"]),
-        progress=lambda done, total: listener.progress("decoding", done, total, "images"),
+        progress=listener.counting("decoding", "images"),
     )
     return {"images": len(records), "unreadable": int((squares.slots < 0).sum())}
 
 
 def _draw(out: Path, scale: Scale, listener: ExperimentListener) -> dict[str, Any]:
-    return asdict(
-        write_phantoms(
-            out,
-            studies=scale.studies,
-            size=scale.size,
-            progress=lambda done, total: listener.progress("phantoms", done, total, "images"),
-        )
-    )
+    heard = listener.counting("phantoms", "images")
+    return asdict(write_phantoms(out, studies=scale.studies, size=scale.size, progress=heard))
 
 
 def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, Any]:
@@ -158,7 +154,7 @@ def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, An
             text / LEARNING,
             text / SENTENCES,
             model=model,
-            progress=lambda done, total: listener.progress("likelihoods", done, total, "sentences"),
+            progress=listener.counting("likelihoods", "sentences"),
         )
     return {"sentences": summary.sentences, "distinct": summary.distinct_sentences}
 
@@ -203,17 +199,10 @@ def _aligned(
     from cxrtext.config import load_config, write_config
     from cxrtext.training import train
 
-    tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
-    tree["data"].update(
-        manifest=relative(prepared.manifest, out),
-        sentences=relative(prepared.sentences, out),
-        cache=relative(prepared.cache, out),
-    )
-    tree["model"]["text"] = language_model_from(prepared, out)
+    tree = prepared.tree(scale, out)
     tree["model"]["image_weights"] = relative(weights, out)
     tree["objective"] = {"name": "info-nce"}
     tree["training"].update(scale.start)
-    tree["out"] = "train"
     write_config(out / CONFIG, tree)
     config = load_config(out / CONFIG)
     with _one_thread():

@@ -37,7 +37,6 @@ from cxrtext.experiments.papers.table1 import (
 from cxrtext.experiments.preparation import (
     Prepared,
     fingerprints,
-    language_model_from,
     prepare,
     relative,
 )
@@ -116,7 +115,7 @@ class Table1:
 
 def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
     """The configuration of a run; paths are relative to its folder, so that it can be moved."""
-    tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
+    tree = prepared.tree(scale, folder)
     for name, section in row.settings.items():
         tree.setdefault(name, {}).update(section)
     if row.column:
@@ -125,12 +124,6 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
             tree["training"].pop("mlm_weight", None)  # it would train what is locked
     if prepared.start is not None:
         tree["model"]["init"] = relative(prepared.start, folder)
-    tree["data"].update(
-        manifest=relative(prepared.manifest, folder),
-        sentences=relative(prepared.sentences, folder),
-        cache=relative(prepared.cache, folder),
-    )
-    tree["model"]["text"] = language_model_from(prepared, folder)
     objective = tree.get("objective", {}).get("name")
     if objective == "resample-by-text":
         # Half of the batch, at every scale; a number as large as the batch would resample nothing.
@@ -144,7 +137,6 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         if objective == owner and table is not None:
             tree["objective"][key] = str(table.resolve())
     tree["training"]["seed"] = seed
-    tree["out"] = "train"
     return tree
 
 

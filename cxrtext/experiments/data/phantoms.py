@@ -34,7 +34,7 @@ def draw_images(out: Path, studies: int, listener: ExperimentListener) -> dict[s
         studies=studies,
         size=DRAWN,
         seed=SEED,
-        progress=lambda done, total: listener.progress("phantoms", done, total, "images"),
+        progress=listener.counting("phantoms", "images"),
     )
     return {"studies": summary.studies, "patients": summary.patients}
 

@@ -1,6 +1,5 @@
 """What frozen features hold: linear maps of classes and numbers, and the probes of each table."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -70,36 +69,18 @@ def fit_classes(
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1, for Adam; Tsai et al. 2022
         (CCL-K), appendix, for L-BFGS.
     """
-    classes = _checked(features, labels, classes)
+    classes = int(labels.max()) + 1 if classes is None else classes
     dtype = torch.float64 if solver == "lbfgs" else torch.float32
     center, scale = _standard(features if reference is None else reference, dtype)
     design = (features.to(dtype) - center) * scale
     labels = labels.to(design.device)
     if solver == "lbfgs":
-        if not 0 <= ridge < math.inf:
-            raise ValueError(f"ridge must be at least 0 and finite, not {ridge}")
         weights, bias = _by_lbfgs(design, labels, classes, ridge, steps)
-    elif solver == "adam":
+    else:
         generator = torch.Generator().manual_seed(seed)
         weights, bias = _by_adam(design, labels, classes, lr, epochs, batch, generator)
-    else:
-        raise ValueError(f"no solver '{solver}'; there are adam and lbfgs")
     weights = weights * scale[:, None]
     return LinearMap(weights, bias - center @ weights)
-
-
-def _checked(features: Tensor, labels: Tensor, classes: int | None) -> int:
-    if features.ndim != 2 or labels.shape != features.shape[:1] or not features.numel():
-        raise ValueError(
-            f"features must be [n, D] and labels [n], got {tuple(features.shape)} and "
-            f"{tuple(labels.shape)}"
-        )
-    if not bool(torch.isfinite(features).all()):
-        raise ValueError("features must be finite")
-    classes = int(labels.max()) + 1 if classes is None else classes
-    if labels.dtype != torch.int64 or int(labels.min()) < 0 or int(labels.max()) >= classes:
-        raise ValueError(f"labels must be int64, from 0 and below {classes}")
-    return classes
 
 
 def _standard(features: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -200,7 +181,9 @@ def _tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(values))
 
 
-def _fit(f: Features, solver: str, target: str, rows: NDArray[np.intp] | None = None) -> LinearMap:
+def _fit(
+    f: Features, solver: Solver, target: str, rows: NDArray[np.intp] | None = None
+) -> LinearMap:
     labels = f.held.train.targets[target].astype(np.int64)
     classes = int(max(labels.max(), f.held.test.targets[target].max())) + 1
     features = f.train
@@ -210,7 +193,7 @@ def _fit(f: Features, solver: str, target: str, rows: NDArray[np.intp] | None = 
         features,
         _tensor(labels).to(features.device),
         classes,
-        solver="adam" if solver == "adam" else "lbfgs",
+        solver=solver,
         reference=f.train,
         steps=f.steps,
         epochs=f.epochs,
@@ -227,7 +210,7 @@ def _ranks(f: Features, probe: LinearMap, target: str) -> tuple[NDArray[np.int64
     return ranks, truth
 
 
-def _class_probe(solver: str) -> Callable[[Features], Measures]:
+def _class_probe(solver: Solver) -> Callable[[Features], Measures]:
     """Accuracy among the first one and five classes, under the names of both papers."""
 
     def probe(f: Features) -> Measures:
