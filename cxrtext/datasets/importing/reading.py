@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -269,6 +270,14 @@ def sex(text: str) -> str:
     """M, F or O, from a letter or a word; "" where it is none of these."""
     letter = text[:1].upper()
     return letter if letter in ("M", "F", "O") else ""
+
+
+def numbers(row: Mapping[str, str], *names: str) -> tuple[float, ...]:
+    """Some cells as numbers; all of them NaN, which lies within no bounds, where one is none."""
+    try:
+        return tuple(float(row[name]) for name in names)
+    except ValueError:
+        return (math.nan,) * len(names)
 
 
 def findings_of(columns: Iterable[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ Both forms were read as their repository gives them out: the same 8,339 boxes in
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,30 +77,6 @@ def _found(item: str, entry: dict[str, Any]) -> tuple[str, list[tuple[str, list[
     return name, list(zip(syms, boxes, strict=True))
 
 
-def _image(
-    root: Path, places: dict[str, str], tested: set[str], split: str, item: str,
-    entry: dict[str, Any],
-) -> FoundImage:  # fmt: skip
-    image, found = _found(item, entry)
-    patient = _patient(image)
-    if split != "test" and patient in tested:
-        raise LeftOutError(LeftOut(item, what=TESTED))
-    study = image.rpartition(".")[0]
-    check_ids(item, study, patient)
-    name, path = existing(root, item, places.get(image, ""))
-    present = {NAMES[sym] for sym, _ in found}
-    labels = {column: "1" if column in present else "0" for column in NAMES.values()}
-    return FoundImage(
-        path=path,
-        name=name,
-        study_id=study,
-        patient_id=patient,
-        split=SPLITS[split],
-        box_key=image,
-        labels={"No Finding": "0" if present else "1", **labels},
-    )
-
-
 def _boxes(item: str, entry: dict[str, Any]) -> Iterator[Box | Absent]:
     """The boxes of an image, and the findings that its readers looked for in vain."""
     image, found = _found(item, entry)
@@ -139,7 +115,28 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
     def images(_: Columns) -> Iterator[Entry]:
         names = (str(entry.get("file_name")) for split, _, entry in listed() if split == "test")
         tested = set(map(_patient, names)) - {""}
-        make = partial(_image, root, files_by_name(root, out), tested)
+        places = files_by_name(root, out)
+
+        def make(split: str, item: str, entry: dict[str, Any]) -> FoundImage:
+            image, found = _found(item, entry)
+            patient = _patient(image)
+            if split != "test" and patient in tested:
+                raise LeftOutError(LeftOut(item, what=TESTED))
+            study = image.rpartition(".")[0]
+            check_ids(item, study, patient)
+            name, path = existing(root, item, places.get(image, ""))
+            present = {NAMES[sym] for sym, _ in found}
+            labels = {column: "1" if column in present else "0" for column in NAMES.values()}
+            return FoundImage(
+                path=path,
+                name=name,
+                study_id=study,
+                patient_id=patient,
+                split=SPLITS[split],
+                box_key=image,
+                labels={"No Finding": "0" if present else "1", **labels},
+            )
+
         yield from make_each(listed(), make)
 
     def boxes() -> Iterator[Box | Absent | LeftOut]:

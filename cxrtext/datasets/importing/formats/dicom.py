@@ -9,7 +9,7 @@ from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.datasets.admission.public import BY_SET, with_set
-from cxrtext.datasets.importing.folder import inside, walk_set
+from cxrtext.datasets.importing.folder import existing, inside, walk_set
 from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
@@ -44,6 +44,8 @@ KEEP = {
 }
 """What may be read into the manifest, and the element that each comes from."""
 
+KEEP_LISTED = ("age", "sex", "rows", "columns", "spacing")
+"""Those of files that a challenge or a public set has taken the names out of."""
 _MORE = ("PixelSpacing", "OriginalAttributesSequence")
 NOT_DICOM = "no DICOM file"
 
@@ -91,14 +93,30 @@ def read_object(
     return said, found
 
 
-def read_listed(path: Path, item: str, columns: Columns, layout: str) -> tuple[Described, Decision]:
-    """`read_object` of a file that a table lists; one that cannot be read is rejected."""
+def listed_object(
+    root: Path, item: str, study: str, *names: str, columns: Columns, layout: str
+) -> FoundImage:
+    """The image of a table whose file, the first of some that is there, is a DICOM object.
+
+    The table calls study and image alike, and what else there is comes from the header.
+    """
+    name, path = existing(root, item, *names)
     try:
-        return read_object(path, item, columns, layout)
+        said, found = read_object(path, item, columns, layout)
     except ImageError as error:
         raise reject(item, str(error)) from None
     except OSError as error:
         raise reject(item, f"cannot be read ({error.strerror}); see its permissions") from None
+    return FoundImage(
+        path=path,
+        name=name,
+        study_id=study,
+        patient_id=object_ids(said).patient,
+        view=found.view,
+        notes=found.notes,
+        box_key=study,
+        metadata=metadata_of(said, columns),
+    )
 
 
 def _image(root: Path, name: str, columns: Columns) -> Entry:

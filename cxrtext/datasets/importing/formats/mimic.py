@@ -56,24 +56,6 @@ def _split_of(path: Path) -> dict[int, str]:
     return {digest(r["dicom_id"]): SPLITS[r["split"]] for r in rows if r["split"] in SPLITS}
 
 
-def _image(
-    root: Path, splits: dict[int, str], columns: Columns, item: str, row: dict[str, str]
-) -> FoundImage:
-    dicom_id, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
-    if not (_ID.fullmatch(dicom_id) and _NUMBER.fullmatch(subject) and _NUMBER.fullmatch(study)):
-        raise reject(item, "dicom_id, subject_id or study_id is not one; fix the row")
-    view = frontal_view(item, row["ViewPosition"])
-    stem = f"files/p{subject[:2]}/p{subject}/s{study}/{dicom_id}"
-    name, path = existing(root, item, *(stem + ending for ending in (".jpg", ".dcm", ".png")))
-    split = splits.get(digest(dicom_id))
-    if split is None:
-        raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
-    metadata = {name: row.get(KEEP[name], "") for name in columns}
-    if "date" in metadata:
-        metadata["date"] = metadata["date"][:4]
-    return FoundImage(path, name, study, subject, split, view, box_key=dicom_id, metadata=metadata)
-
-
 def label_rows(path: Path, findings: Columns) -> Iterator[LabelRow | LeftOut]:
     """Give the labels of a table with ``study_id`` and a column a finding."""
 
@@ -95,7 +77,26 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
     boxes = [*sorted(root.glob("MS_CXR*.json")), *sorted(root.glob("MS_CXR*.csv"))]
 
     def images(columns: Columns) -> Iterator[Entry]:
-        yield from map_rows(metadata, _NEEDED, partial(_image, root, _split_of(split), columns))
+        splits = _split_of(split)
+
+        def make(item: str, row: dict[str, str]) -> FoundImage:
+            image, subject, study = row["dicom_id"], row["subject_id"], row["study_id"]
+            if not (
+                _ID.fullmatch(image) and _NUMBER.fullmatch(subject) and _NUMBER.fullmatch(study)
+            ):
+                raise reject(item, "dicom_id, subject_id or study_id is not one; fix the row")
+            view = frontal_view(item, row["ViewPosition"])
+            stem = f"files/p{subject[:2]}/p{subject}/s{study}/{image}"
+            name, path = existing(root, item, *(stem + end for end in (".jpg", ".dcm", ".png")))
+            part = splits.get(digest(image))
+            if part is None:
+                raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
+            said = {name: row.get(KEEP[name], "") for name in columns}
+            if "date" in said:
+                said["date"] = said["date"][:4]
+            return FoundImage(path, name, study, subject, part, view, box_key=image, metadata=said)
+
+        yield from map_rows(metadata, _NEEDED, make)
 
     return Reading(
         count=partial(count_rows, metadata),

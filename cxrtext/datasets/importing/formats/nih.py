@@ -16,12 +16,13 @@ from cxrtext.datasets.importing.reading import (
     find_table,
     frontal_view,
     map_rows,
+    numbers,
     reject,
     sex,
     years,
 )
 from cxrtext.errors import DataError
-from cxrtext.records import Box, LeftOut
+from cxrtext.records import Box
 from cxrtext.records.decoding import decode
 
 _NAMES = (
@@ -33,6 +34,9 @@ _NAMES = (
 NAMES = {name: name.replace("_", " ") for name in _NAMES} | {"Effusion": "Pleural Effusion"}
 COLUMNS = ("No Finding", *NAMES.values())
 BOX_NAMES = {**NAMES, "Infiltrate": "Infiltration"}
+# The header of the boxes has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
+_CORNERS = ("Bbox [x", "y", "w", "h]")
+_BOX = ("Image Index", "Finding Label", *_CORNERS)
 SIDE = 1024  # pixels along each side of the images as they are given out, for the boxes
 
 
@@ -58,50 +62,9 @@ def _labels(item: str, text: str) -> dict[str, str]:
     return {name: "1" if name in present else "0" for name in COLUMNS}
 
 
-def _image(
-    root: Path,
-    places: dict[str, str],
-    test: set[str] | None,
-    columns: Columns,
-    item: str,
-    row: dict[str, str],
-) -> FoundImage:
-    image, patient = row["Image Index"], row["Patient ID"]
-    study = image.rpartition(".")[0]
-    check_ids(item, study, patient)
-    view = frontal_view(item, row.get("View Position", ""))
-    labels = _labels(item, row["Finding Labels"])
-    name, path = existing(root, item, places.get(image, ""))
-    known = {
-        "age": years(row.get("Patient Age", "")),
-        "sex": sex(row.get("Patient Sex") or row.get("Patient Gender", "")),
-        "follow_up": row.get("Follow-up #", ""),
-    }
-    return FoundImage(
-        path=path,
-        name=name,
-        study_id=study,
-        patient_id=patient,
-        split="" if test is None else "test" if image in test else TRAIN_OR_VAL,
-        view=view,
-        box_key=image,
-        metadata={column: known[column] for column in columns},
-        labels=labels,
-    )
-
-
-def _boxes(path: Path) -> Iterator[Box | LeftOut]:
-    # Its header has a comma within "Bbox [x,y,w,h]", which divides it into four columns.
-    needed = ["Image Index", "Finding Label", "Bbox [x", "h]"]
-    return map_rows(path, needed, _box)
-
-
 def _box(item: str, cells: dict[str, str]) -> Box:
     finding = BOX_NAMES.get(cells["Finding Label"])
-    try:
-        x, y, w, h = (float(cells[name]) for name in ("Bbox [x", "y", "w", "h]"))
-    except ValueError:
-        finding = None
+    x, y, w, h = numbers(cells, *_CORNERS)
     if finding is None or not (0 <= x < SIDE and 0 <= y < SIDE and w > 0 and h > 0):
         raise reject(item, "no box of a finding of this set; fix the row")
     return Box(cells["Image Index"], SIDE, SIDE, finding, finding, (x, y, w, h))
@@ -115,7 +78,32 @@ def open_nih(root: Path, out: Path) -> Reading | None:
     boxes = find_table(root, "BBox_List_2017")
 
     def images(columns: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, files_by_name(root, out), _test_names(root), columns)
+        places, test = files_by_name(root, out), _test_names(root)
+
+        def make(item: str, row: dict[str, str]) -> FoundImage:
+            image, patient = row["Image Index"], row["Patient ID"]
+            study = image.rpartition(".")[0]
+            check_ids(item, study, patient)
+            view = frontal_view(item, row.get("View Position", ""))
+            labels = _labels(item, row["Finding Labels"])
+            name, path = existing(root, item, places.get(image, ""))
+            known = {
+                "age": years(row.get("Patient Age", "")),
+                "sex": sex(row.get("Patient Sex") or row.get("Patient Gender", "")),
+                "follow_up": row.get("Follow-up #", ""),
+            }
+            return FoundImage(
+                path=path,
+                name=name,
+                study_id=study,
+                patient_id=patient,
+                split="" if test is None else "test" if image in test else TRAIN_OR_VAL,
+                view=view,
+                box_key=image,
+                metadata={column: known[column] for column in columns},
+                labels=labels,
+            )
+
         yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
 
     return Reading(
@@ -123,5 +111,5 @@ def open_nih(root: Path, out: Path) -> Reading | None:
         images=images,
         offered=("age", "sex", "follow_up"),
         findings=COLUMNS,
-        boxes=partial(_boxes, boxes) if boxes else None,
+        boxes=partial(map_rows, boxes, _BOX, _box) if boxes else None,
     )

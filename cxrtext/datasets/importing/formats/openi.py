@@ -22,15 +22,6 @@ from cxrtext.records import LeftOut, Study
 from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies
 
 
-def _image(root: Path, places: dict[str, str], item: str, row: dict[str, str]) -> FoundImage:
-    study, file = row["uid"], row["filename"]
-    view = frontal_view(item, row["projection"])
-    name, path = existing(root, item, places.get(file, ""))
-    check_ids(item, study, "")
-    # The set names no patients: each has one study.
-    return FoundImage(path, name, study, study, view=view, box_key=file)
-
-
 def read_indiana_reports(path: Path) -> Iterator[Study | LeftOut]:
     """Give the reports of ``indiana_reports.csv``, which calls the study ``uid``."""
 
@@ -55,7 +46,16 @@ def open_openi(root: Path, out: Path) -> Reading | None:
         return None
 
     def images(_: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, files_by_name(root, out))
+        places = files_by_name(root, out)
+
+        def make(item: str, row: dict[str, str]) -> FoundImage:
+            study, file = row["uid"], row["filename"]
+            view = frontal_view(item, row["projection"])
+            name, path = existing(root, item, places.get(file, ""))
+            check_ids(item, study, "")
+            # The set names no patients: each has one study.
+            return FoundImage(path, name, study, study, view=view, box_key=file)
+
         yield from map_rows(table, ["uid", "filename", "projection"], make)
 
     def reports() -> Iterator[Study | LeftOut]:

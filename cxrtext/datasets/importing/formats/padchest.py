@@ -118,18 +118,6 @@ def _metadata(row: dict[str, str], columns: Columns) -> dict[str, str]:
     return {name: known[name] for name in columns}
 
 
-def _image(
-    root: Path, places: dict[str, str], columns: Columns, item: str, row: dict[str, str]
-) -> FoundImage:
-    image, study, patient = row["ImageID"], row["StudyID"], row["PatientID"]
-    check_ids(item, study, patient)
-    view = _view(item, row["Projection"])
-    name, path = existing(root, item, places.get(image, ""))
-    return FoundImage(
-        path, name, study, patient, view=view, box_key=image, metadata=_metadata(row, columns)
-    )
-
-
 def _reports(table: Path) -> Iterator[Study | LeftOut]:
     """The report of each study, which every image of it repeats."""
     seen: set[str] = set()
@@ -150,7 +138,16 @@ def open_padchest(root: Path, out: Path) -> Reading | None:
         return None
 
     def images(columns: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, files_by_name(root, out), columns)
+        places = files_by_name(root, out)
+
+        def make(item: str, row: dict[str, str]) -> FoundImage:
+            image, study, patient = row["ImageID"], row["StudyID"], row["PatientID"]
+            check_ids(item, study, patient)
+            view = _view(item, row["Projection"])
+            name, path = existing(root, item, places.get(image, ""))
+            said = _metadata(row, columns)
+            return FoundImage(path, name, study, patient, view=view, box_key=image, metadata=said)
+
         yield from map_rows(table, _NEEDED, make)
 
     @cache

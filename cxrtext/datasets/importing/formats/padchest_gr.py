@@ -15,7 +15,7 @@ as the set's paper says; nothing says AP or PA.
 """
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,33 +72,6 @@ def _studies(master: Path) -> dict[str, dict[str, str]]:
         if isinstance(row, tuple):
             found.setdefault(row[1]["StudyID"], row[1])
     return found
-
-
-def _image(
-    root: Path, places: dict[str, str], studies: dict[str, dict[str, str]], columns: Columns,
-    item: str, entry: dict[str, Any],
-) -> FoundImage:  # fmt: skip
-    study, image = _text(entry, "StudyID"), _text(entry, "ImageID")
-    row = studies.get(study)
-    if row is None or row["split"] not in SPLITS:
-        raise reject(item, "its study has no split in master_table; get that table again")
-    check_ids(item, study, row["PatientID"])
-    name, path = existing(root, item, places.get(image, ""))
-    known = {
-        "age": years(row.get("PatientAge", "")),
-        "sex": sex(row.get("PatientSex_DICOM", "")),
-        "date": row.get("Year", "")[:4],
-    }
-    return FoundImage(
-        path=path,
-        name=name,
-        study_id=study,
-        patient_id=row["PatientID"],
-        split=SPLITS[row["split"]],
-        view="frontal",
-        box_key=image,
-        metadata={column: known[column] for column in columns},
-    )
 
 
 def _corners(item: str, box: Any) -> tuple[float, float, float, float]:
@@ -162,7 +135,31 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
         )
 
     def images(columns: Columns) -> Iterator[Entry]:
-        make = partial(_image, root, files_by_name(root, out), _studies(master), columns)
+        places, studies = files_by_name(root, out), _studies(master)
+
+        def make(item: str, entry: dict[str, Any]) -> FoundImage:
+            study, image = _text(entry, "StudyID"), _text(entry, "ImageID")
+            row = studies.get(study)
+            if row is None or row["split"] not in SPLITS:
+                raise reject(item, "its study has no split in master_table; get that table again")
+            check_ids(item, study, row["PatientID"])
+            name, path = existing(root, item, places.get(image, ""))
+            known = {
+                "age": years(row.get("PatientAge", "")),
+                "sex": sex(row.get("PatientSex_DICOM", "")),
+                "date": row.get("Year", "")[:4],
+            }
+            return FoundImage(
+                path=path,
+                name=name,
+                study_id=study,
+                patient_id=row["PatientID"],
+                split=SPLITS[row["split"]],
+                view="frontal",
+                box_key=image,
+                metadata={column: known[column] for column in columns},
+            )
+
         yield from make_each(listed(), make)
 
     def labels() -> Iterator[LabelRow]:

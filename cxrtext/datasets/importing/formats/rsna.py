@@ -14,11 +14,12 @@ out beside (``pneumonia-challenge-dataset-mappings_2018.json``: subset_img_id, i
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import existing, files_by_name
-from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
+from cxrtext.datasets.importing.folder import files_by_name
+from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
 from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
@@ -31,6 +32,7 @@ from cxrtext.datasets.importing.reading import (
     first_rows,
     make_each,
     map_rows,
+    numbers,
     read_objects,
     read_rows,
     reject,
@@ -40,7 +42,6 @@ from cxrtext.records import Absent, Box
 MAPPING = "pneumonia-challenge-dataset-mappings_2018.json"
 FINDING = "Pneumonia"
 OPACITY, NORMAL, NEITHER = "Lung Opacity", "Normal", "No Lung Opacity / Not Normal"
-KEEP = ("age", "sex", "rows", "columns", "spacing")
 _NEEDED = ("patientId", "x", "y", "width", "height", "Target")
 
 
@@ -72,41 +73,11 @@ def _labels(item: str, target: str, kind: str | None) -> dict[str, str]:
     return {"No Finding": "1" if kind == NORMAL else "0", **labels}
 
 
-def _image(
-    root: Path,
-    places: dict[str, str],
-    patients: dict[str, str],
-    classes: dict[str, str],
-    columns: Columns,
-    item: str,
-    row: dict[str, str],
-) -> FoundImage:
-    image = row["patientId"]
-    check_ids(item, image, image)
-    labels = _labels(item, row["Target"], classes.get(image))
-    name, path = existing(root, item, places.get(f"{image}.dcm", ""))
-    said, found = read_listed(path, item, columns, "rsna")
-    return FoundImage(
-        path=path,
-        name=name,
-        study_id=image,
-        patient_id=patients.get(image, image),
-        view=found.view,
-        notes=found.notes,
-        box_key=image,
-        metadata=metadata_of(said, columns),
-        labels=labels,
-    )
-
-
 def _box(item: str, row: dict[str, str]) -> Box | Absent:
     image = row["patientId"]
     if row["Target"] == "0":
         return Absent(image, 0, 0, FINDING, FINDING)
-    try:
-        x, y, w, h = (float(row[name]) for name in _NEEDED[1:5])
-    except ValueError:
-        x = y = w = h = -1.0
+    x, y, w, h = numbers(row, *_NEEDED[1:5])
     if not (x >= 0 and y >= 0 and w > 0 and h > 0):
         raise reject(item, "x, y, width, height are no box; fix the row")
     return Box(image, 0, 0, FINDING, FINDING, (x, y, w, h))
@@ -121,13 +92,22 @@ def open_rsna(root: Path, out: Path) -> Reading | None:
 
     def images(columns: Columns) -> Iterator[Entry]:
         places = files_by_name(root, out, (".dcm",))
-        make = partial(_image, root, places, _patients(root), _classes(info), columns)
+        patients, classes = _patients(root), _classes(info)
+
+        def make(item: str, row: dict[str, str]) -> FoundImage:
+            image = row["patientId"]
+            check_ids(item, image, image)
+            labels = _labels(item, row["Target"], classes.get(image))
+            file = places.get(f"{image}.dcm", "")
+            found = listed_object(root, item, image, file, columns=columns, layout="rsna")
+            return replace(found, patient_id=patients.get(image, image), labels=labels)
+
         yield from make_each(first_rows(table, _NEEDED), make)
 
     return Reading(
         count=partial(count_rows, table),
         images=images,
-        offered=KEEP,
+        offered=KEEP_LISTED,
         findings=(*(("No Finding",) if info else ()), OPACITY, FINDING),
         boxes=lambda: map_rows(table, _NEEDED, _box),
     )

@@ -16,12 +16,12 @@ that their class is that of captures could not be verified, and a radiograph's i
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cxrtext.datasets.admission.ids import object_ids
-from cxrtext.datasets.importing.folder import existing, files_by_name, inside
-from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
+from cxrtext.datasets.importing.folder import files_by_name, inside
+from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.datasets.importing.reading import (
     Columns,
@@ -42,7 +42,6 @@ from cxrtext.records import Absent, Box, LeftOut
 from cxrtext.records.masks import box_of_mask, mask_of_runs, runs_of_mask
 
 FINDING = "Pneumothorax"
-KEEP = ("age", "sex", "rows", "columns", "spacing")
 SIDE = 1024  # pixels along each side of the images as they are given out
 NO_MASK = "-1"
 _NEEDED = ("ImageId", "EncodedPixels")
@@ -53,41 +52,12 @@ def runs_of_pairs(text: str, height: int, width: int) -> tuple[int, ...]:
 
     >>> runs_of_pairs("1 2", 2, 2)
     (1, 2, 1)
-
-    Raises:
-        ValueError: They are not pairs of numbers within so many pixels, or cover none.
     """
     counts = [int(part) for part in text.split()]
     rest = height * width - sum(counts)
     if not counts or len(counts) % 2 or min(*counts, rest) < 0 or not sum(counts[1::2]):
         raise ValueError("no mask")
     return runs_of_mask(mask_of_runs([*counts, rest], height, width))
-
-
-def _image(
-    root: Path,
-    places: dict[str, str],
-    positive: dict[str, bool],
-    columns: Columns,
-    item: str,
-    row: dict[str, str],
-) -> FoundImage:
-    image = row["ImageId"]
-    name, path = existing(root, item, places.get(f"{image}.dcm", ""))
-    said, found = read_listed(path, item, columns, "siim")
-    patient = object_ids(said).patient
-    check_ids(item, image, patient)
-    return FoundImage(
-        path=path,
-        name=name,
-        study_id=image,
-        patient_id=patient,
-        view=found.view,
-        notes=found.notes,
-        box_key=image,
-        metadata=metadata_of(said, columns),
-        labels={FINDING: "1" if positive[image] else "0"},
-    )
 
 
 def _mask(root: Path, places: dict[str, str], item: str, row: dict[str, str]) -> Box | Absent:
@@ -118,7 +88,15 @@ def open_siim(root: Path, out: Path) -> Reading | None:
         for row in read_rows(table, _NEEDED):
             if isinstance(row, tuple):
                 positive[row[1]["ImageId"]] |= row[1]["EncodedPixels"] != NO_MASK
-        make = partial(_image, root, files_by_name(root, out, (".dcm",)), positive, columns)
+        places = files_by_name(root, out, (".dcm",))
+
+        def make(item: str, row: dict[str, str]) -> FoundImage:
+            image = row["ImageId"]
+            file = places.get(f"{image}.dcm", "")
+            found = listed_object(root, item, image, file, columns=columns, layout="siim")
+            check_ids(item, image, found.patient_id)
+            return replace(found, labels={FINDING: "1" if positive[image] else "0"})
+
         yield from make_each(first_rows(table, _NEEDED), make)
 
     def boxes() -> Iterator[Box | Absent | LeftOut]:
@@ -128,7 +106,7 @@ def open_siim(root: Path, out: Path) -> Reading | None:
     return Reading(
         count=partial(count_rows, table),
         images=images,
-        offered=KEEP,
+        offered=KEEP_LISTED,
         findings=(FINDING,),
         boxes=boxes,
     )

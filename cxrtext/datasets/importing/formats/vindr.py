@@ -17,11 +17,12 @@ known; that it means this could not be verified.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from cxrtext.datasets.importing.folder import existing, files_by_name
-from cxrtext.datasets.importing.formats.dicom import metadata_of, read_listed
+from cxrtext.datasets.importing.folder import files_by_name
+from cxrtext.datasets.importing.formats.dicom import KEEP_LISTED, listed_object
 from cxrtext.datasets.importing.reading import (
     TRAIN_OR_VAL,
     Columns,
@@ -35,6 +36,7 @@ from cxrtext.datasets.importing.reading import (
     label_values,
     make_each,
     map_rows,
+    numbers,
     reject,
 )
 from cxrtext.records import Box, LeftOut
@@ -54,7 +56,6 @@ PHRASES = {
     "Nodule/Mass": "Nodule or mass",
 }
 """What a reader would say of findings that the set abbreviates; others are their own phrase."""
-KEEP = ("age", "sex", "rows", "columns", "spacing")
 _NO_LABEL = ("image_id", "rad_id", "class_id")
 _ENDINGS = (".dicom", ".dcm")
 _CORNERS = ("x_min", "y_min", "x_max", "y_max")
@@ -93,40 +94,13 @@ def _said(findings: Columns, item: str, row: dict[str, str]) -> tuple[str, dict[
     return row["image_id"], labels
 
 
-def _image(
-    root: Path, files: dict[str, str], split: str, columns: Columns, item: str, image: str,
-    labels: dict[str, str],
-) -> FoundImage:  # fmt: skip
-    check_ids(item, image, "")
-    name, path = existing(root, item, *(files.get(f"{image}{end}", "") for end in _ENDINGS))
-    said, found = read_listed(path, item, columns, "vindr")
-    metadata = metadata_of(said, columns)
-    if metadata.get("age") == "0":
-        metadata["age"] = ""
-    return FoundImage(
-        path=path,
-        name=name,
-        study_id=image,
-        patient_id="",
-        split=SPLITS[split],
-        view=found.view,
-        notes=found.notes,
-        box_key=image,
-        metadata=metadata,
-        labels=labels,
-    )
-
-
 def _box(labels: dict[str, dict[str, str]], item: str, row: dict[str, str]) -> Box | None:
     """A reader's box, None where the row has none or most readers do not see its finding."""
     image, kind = row["image_id"], row["class_name"]
     finding = NAMES.get(kind, kind)
     if kind == NONE or labels.get(image, {}).get(finding, "1") != "1":
         return None
-    try:
-        left, top, right, bottom = (float(row[name]) for name in _CORNERS)
-    except ValueError:
-        left = top = right = bottom = 0.0
+    left, top, right, bottom = numbers(row, *_CORNERS)
     if not (kind and 0 <= left < right and 0 <= top < bottom):
         raise reject(item, "no box of a finding; fix the row")
     place = (left, top, right - left, bottom - top)
@@ -162,11 +136,18 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
 
     def images(columns: Columns) -> Iterator[Entry]:
         files = files_by_name(root, out, _ENDINGS)
+
+        def make(item: str, image: str, split: str, labels: dict[str, str]) -> FoundImage:
+            check_ids(item, image, "")
+            names = (files.get(f"{image}{ending}", "") for ending in _ENDINGS)
+            found = listed_object(root, item, image, *names, columns=columns, layout="vindr")
+            said = {k: "" if (k, v) == ("age", "0") else v for k, v in found.metadata.items()}
+            return replace(found, patient_id="", split=SPLITS[split], metadata=said, labels=labels)
+
         for split in tables:
             labels, places, wrong = read(split)
             yield from wrong
-            make = partial(_image, root, files, split, columns)
-            listed = ((item, image, labels[image]) for image, item in places.items())
+            listed = ((item, image, split, labels[image]) for image, item in places.items())
             yield from make_each(listed, make)
 
     def boxes() -> Iterator[Box | LeftOut]:
@@ -180,7 +161,7 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
     return Reading(
         count=lambda: sum(map(count_rows, tables.values())),
         images=images,
-        offered=KEEP,
+        offered=KEEP_LISTED,
         findings=findings,
         boxes=boxes if any(_table(root, f"annotations_{split}") for split in tables) else None,
     )
