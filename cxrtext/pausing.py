@@ -17,6 +17,11 @@ Progress = Callable[[int, int], None]
 StageProgress = Callable[[str, int, int], None]
 """Told the same of a stage."""
 
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """A `StageProgress` that shows nothing."""
+
+
 Pausing = Generator[None, None, T]
 """Work between whose pauses little time passes."""
 

@@ -163,14 +163,7 @@ def finish_decode(
     say: Callable[[str], None] = lambda _: None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> FinishedDecoding:
-    """Fill a cache of decoded images with the shards of a decode job.
-
-    Raises:
-        DataError: Shards are missing, the manifest is another one, too many images were rejected,
-            or the folder cannot be written.
-        CheckpointError: A shard is damaged.
-        WorkError: The disk is full, or another process adds to the cache.
-    """
+    """Fill a cache of decoded images with the shards of a decode job."""
     storage = open_storage(address)
     plan = read_plan(storage, KIND)
     done = require_ready(storage, plan, max_rejected)

@@ -59,18 +59,7 @@ def drive(
     start: Callable[[], Engine],
     running: Running | None = None,
 ) -> JobStatus:
-    """Make the shards that are missing.
-
-    Args:
-        storage: Where they are committed.
-        plan: The job.
-        tasks: The task of every shard, in order; read as far ahead as the engine needs.
-        start: Starts the engine; called only where something is missing.
-        running: Which of the shards, and whom to tell.
-
-    Returns:
-        How far the job is then.
-    """
+    """Make the shards that are missing."""
     running = running or Running()
     done = committed(storage)
     missing = [n for n in range(plan.shards) if n not in done and running.part.has(n)]
@@ -96,8 +85,6 @@ def drive(
 
 
 class _Drive:
-    """One run of a driver."""
-
     def __init__(
         self,
         storage: Storage,

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
 from cxrtext.files import sha256
-from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool
@@ -53,11 +52,12 @@ from cxrtext.jobs.kind import (
     digest_of_images,
     every_shard_of_images,
     readers_here,
+    require_here,
     require_ready,
     require_same,
 )
 from cxrtext.jobs.plan import Definition, Plan, digest_of_table, read_plan
-from cxrtext.jobs.shards import Shard, ShardFile
+from cxrtext.jobs.shards import Shard, ShardFile, commit_named, read_named
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
@@ -108,11 +108,8 @@ class EmbedWork(Work):
         """Load the model, which is the job's."""
         import torch
 
-        if _model_digest(Path(self.model)) != plan.definition["model"]:
-            raise CheckpointError(
-                f"{self.model}: is another model here than the one that the job was begun with; "
-                "copy that one to every machine"
-            )
+        same = _model_digest(Path(self.model)) == plan.definition["model"]
+        require_here(self.model, "model", same)
         torch.set_num_threads(plan.definition["threads"])
         model = load_model(Path(self.model), self.device)
         with closing(ReaderPool(readers_here(self.readers))) as readers:
@@ -152,7 +149,6 @@ def _model_digest(folder: Path) -> str:
 
 
 def _inputs(manifest: Path, reports: Path | None, checkpoint: Path) -> Definition:
-    """The tables and the model, by their digests."""
     from cxrtext.evaluation.data import reports_of
 
     reports = reports or reports_of(manifest)
@@ -200,14 +196,9 @@ class _Embed(ImageKind):
         texts = distinct(said_in(self.manifest, options.reports, studies))
         vectors = list(model.embed_sentences(texts).cpu()) if texts else []
         stacked = torch.stack(vectors).numpy() if vectors else np.empty((0, 0), np.float32)
-        data = save({"sentences": stacked})
-        digest = hashlib.sha256(data).hexdigest()
-        name = f"sentences.{digest[:DIGITS]}.safetensors"
-        self.storage.commit(name, data)
         shared = {
             "notes": index_notes(model, vectors, self._prompts, options.storage),
-            "sentences": name,
-            "sentences_digest": digest,
+            "sentences": commit_named(self.storage, "sentences", save({"sentences": stacked})),
             "source": str(self.manifest.resolve()),
             "reports": str(options.reports.resolve()) if options.reports else None,
             "checkpoint": str(self._checkpoint.resolve()),
@@ -234,12 +225,6 @@ def embed_job(
 
     Args:
         address: The job's folder, or an fsspec address.
-        start: Starts the engine with the work; by default the one that the options name.
-
-    Raises:
-        DataError: A table is wrong, or the job was begun with another table, model or option.
-        CheckpointError: The model is damaged.
-        WorkError: Shards could not be made; the others were.
     """
     kind = _Embed(address, manifest, checkpoint, options or EmbedOptions())
     check_columns(manifest, [next(kind.records())])
@@ -284,10 +269,6 @@ def finish_embed(
         manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
             lay when the job was begun.  They are compared with the job's digests.
         max_rejected: How many images may be rejected.
-
-    Raises:
-        DataError: Shards are missing, a table is another one, or too many images were rejected.
-        CheckpointError: A shard is damaged, or the model is another one.
     """
     import torch
 
@@ -340,12 +321,7 @@ def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict
     import torch
     from safetensors.numpy import load
 
-    data, texts = storage.read(plan.shared["sentences"]), distinct(said)
-    if hashlib.sha256(data).hexdigest() != plan.shared["sentences_digest"]:
-        raise CheckpointError(
-            f"{storage.address}: {plan.shared['sentences']} is damaged; start the job anew in "
-            "another folder"
-        )
+    data, texts = read_named(storage, plan.shared["sentences"]), distinct(said)
     vectors = torch.from_numpy(load(data)["sentences"])
     return dict(zip(texts, vectors, strict=True)) if texts else {}
 
@@ -398,7 +374,6 @@ def _add_shards(
 
 
 def _embedded(shard: Shard) -> EmbeddedImages:
-    """What :func:`_shard` made a shard of."""
     vectors = {k: v for k, v in shard.arrays.items() if k not in ("sizes", "labels")}
     if not shard.places:
         return EmbeddedImages([], [], {}, {}, [])
@@ -432,7 +407,6 @@ def _close_index(
     said: Sequence[Sentence],
     texts: "Mapping[str, Tensor]",
 ) -> IndexSummary:
-    """Add the sentences, and what is derived of all images."""
     folder = catalogue.path.parent
     add_sentences(catalogue, model, said, texts)
     prompts = prompts_of_json(catalogue.meta()["prompts"])

@@ -117,6 +117,15 @@ class Work(ABC):
         commit_shard(storage, plan.digest, make(task))
 
 
+def require_here(path: str, what: str, same: bool) -> None:
+    """Refuse to work with another model than the job's."""
+    if not same:
+        raise CheckpointError(
+            f"{path}: is another {what} here than the one that the job was begun with; copy that "
+            "one to every machine"
+        )
+
+
 _kept: tuple[Work, Storage, Plan, Make] | None = None
 _ends = ExitStack()
 
@@ -324,14 +333,9 @@ def every_shard_of_images(
                 "start the job again"
             )
         if rejects is not None:
-            note_rejected(shard, records, rejects)
+            for place, reason in sorted(shard.rejected.items()):
+                rejects.add(records[place].name, reason)
         yield shard, records
-
-
-def note_rejected(shard: Shard, records: Sequence[ImageRecord], rejects: Rejects) -> None:
-    """Note the images of a shard that could not be read."""
-    for place, reason in sorted(shard.rejected.items()):
-        rejects.add(records[place].name, reason)
 
 
 def digest_of_images(task: Task, places: Iterable[int]) -> str:

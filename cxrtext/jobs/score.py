@@ -31,6 +31,7 @@ from cxrtext.jobs.kind import (
     Work,
     Workers,
     every_shard,
+    require_here,
     require_ready,
     require_same,
 )
@@ -73,11 +74,7 @@ class ScoreWork(Work):
         torch.set_num_threads(plan.definition["threads"])
         keep_memory()
         scorer = _scorer(self.model, _settings(plan), self.device, offline=True)
-        if scorer.identity != plan.definition["language model"]:
-            raise CheckpointError(
-                f"{self.model}: is another model here than the one that the job was begun with; "
-                "copy that one to every machine"
-            )
+        require_here(self.model, "model", scorer.identity == plan.definition["language model"])
         yield partial(_scored, scorer)
 
 
@@ -97,7 +94,6 @@ def _scored(scorer: Scorer, task: Task) -> Shard:
 
 
 def _settings(plan: Plan) -> ScoreSettings:
-    """How a job scores."""
     shared = plan.shared
     return ScoreSettings(
         sections=shared["sections"],
@@ -117,7 +113,6 @@ def _scorer(
 def _read(
     reports: Path, scorer: Scorer, settings: ScoreSettings
 ) -> Iterator[tuple[SentenceStore, str]]:
-    """The sentences of a source, and its digest."""
     source = open_source(reports)
     with open_store() as work:
         rejects = Rejects(settings.max_rejected, where=source.description)
@@ -127,7 +122,6 @@ def _read(
 
 
 def _shards_of(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
-    """Groups together until they hold so many sentences."""
     some: list[Group] = []
     for group in groups:
         some.append(group)
@@ -211,13 +205,6 @@ def score_job(
     Args:
         reports: A table of reports or sentences, or a folder of text files.
         address: The job's folder, or an fsspec address.
-        start: Starts the engine with the work; by default the one that the options name.
-
-    Raises:
-        DataError: The text cannot be read, or the job was begun with other text, model or options.
-        ConfigError: An option is wrong.
-        CheckpointError: The model cannot be loaded.
-        WorkError: Shards could not be made; the others were.
     """
     options = options or ScoreOptions()
     settings = options.settings
@@ -248,11 +235,6 @@ def finish_score(
         reports: Where the reports lie now; by default where they lay when the job was begun.
         model: Where the language model lies now, likewise.
         settings: What the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
-
-    Raises:
-        DataError: Shards are missing, the text or the model is another one, or too much was
-            rejected.
-        CheckpointError: A shard is damaged.
     """
     storage, settings = open_storage(address), settings or ScoreSettings()
     plan = read_plan(storage, KIND)

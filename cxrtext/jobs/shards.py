@@ -133,6 +133,26 @@ def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
     return Shard(file.number, header["places"], rejected, header["about"], load(data))
 
 
+def commit_named(storage: Storage, stem: str, data: bytes) -> str:
+    """Commit a file that the shards have in common under a name with its digest.
+
+    Two that begin a job write two files.
+    """
+    name = f"{stem}.{hashlib.sha256(data).hexdigest()[:DIGITS]}.safetensors"
+    storage.commit(name, data)
+    return name
+
+
+def read_named(storage: Storage, name: str) -> bytes:
+    """Read what `commit_named` committed, and check it by its name."""
+    data = storage.read(name)
+    if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
+        raise CheckpointError(
+            f"{storage.address}: {name} is damaged; start the job anew in another folder"
+        )
+    return data
+
+
 def damaged(storage: Storage, names: Sequence[str]) -> CheckpointError:
     """What is said of shards that were not what was written, and were removed."""
     some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

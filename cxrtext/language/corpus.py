@@ -35,10 +35,6 @@ def read_corpus(reports: Path | str, sections: Sequence[str] | None = None) -> C
     Args:
         reports: What ``open_source`` reads: a table of reports or sentences, or a folder of text
             files.
-
-    Raises:
-        DataError: It cannot be read, or no report has a sentence in the wanted sections.
-        ConfigError: A section's name is unknown.
     """
     if sections is not None:
         check_sections(sections)

@@ -14,7 +14,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import check_listed, note_source, open_regular, write_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
 from cxrtext.records.rows import TABLES, TableRows
-from cxrtext.records.study import LeftOut
+from cxrtext.records.study import LeftOut, none_left_out
 
 UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"
 """Kinds of problem."""
@@ -284,9 +284,6 @@ def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | L
         absent: Whether to give sentences that have no box: those whose ``bbox`` is null, or whose
             ``x``, ``y``, ``w`` and ``h`` are empty.  Where such a one has a segmentation, the box
             is the smallest around that.
-
-    Raises:
-        DataError: The file cannot be read as either.
     """
     found = map(_plain, map(checked_box, raw_boxes(path)))
     return found if absent else (entry for entry in found if not isinstance(entry, Absent))
@@ -298,14 +295,5 @@ def _plain(box: Box | Absent | LeftOut) -> Box | Absent | LeftOut:
 
 
 def read_boxes(path: Path) -> list[Box]:
-    """Read the boxes of a file; see ``iter_boxes``.
-
-    Raises:
-        DataError: The file cannot be read, or a box in it is wrong.
-    """
-    boxes = []
-    for entry in iter_boxes(path):
-        if isinstance(entry, LeftOut):
-            raise DataError(f"{path}: {entry.where}: {entry.why}")
-        boxes.append(entry)
-    return boxes
+    """Read the boxes of a file; see ``iter_boxes``."""
+    return list(none_left_out(path, iter_boxes(path)))

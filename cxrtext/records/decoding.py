@@ -49,11 +49,7 @@ def _encoding(start: bytes) -> tuple[str, str]:
 
 
 def decode(content: bytes) -> str | None:
-    """Decode UTF-8, or UTF-16 with its mark; None where it is neither.
-
-    Returns:
-        The text with every kind of line end made a line feed, or None.
-    """
+    """Decode UTF-8, or UTF-16 with its mark, line ends as line feeds; None where it is neither."""
     try:
         text = content.decode(_encoding(content)[0])
     except UnicodeDecodeError:

@@ -34,10 +34,6 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
 
     Returns:
         ``labels[study_id][finding]``: 1, 0, -1, or None where unknown.
-
-    Raises:
-        DataError: There is no ``study_id``, none of the findings has a column, a cell holds
-            something else, or two rows of a study contradict each other.
     """
     table = read_table(path, required=["study_id"])
     if not set(findings) & set(table.columns):

@@ -61,14 +61,9 @@ def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecor
         path: A CSV or Parquet file with ``image`` (a path relative to the manifest) and
             ``study_id``; optional ``patient_id`` (default: the study), ``split`` (default: train)
             and any other column.
-        allow_outside: Whether an image may lie outside the manifest's folder.
 
     Returns:
         One record a row, in the order of the table.  Whether an image exists is not looked at.
-
-    Raises:
-        DataError: A column or a value is missing or wrong, an image occurs twice, a path leaves
-            the folder, or a patient stands in two splits.
     """
     records = []
     seen: dict[str, int] = {}

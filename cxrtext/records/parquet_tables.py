@@ -83,9 +83,6 @@ class ParquetTable:
         Text that is not UTF-8 comes with lone surrogates; a binary column counts as text where it
         is named.
 
-        Args:
-            columns: Those wanted, each of which the table has once; all of them by default.
-
         Raises:
             ParquetError: The file is damaged, a part of it needs too much memory, a cell is too
                 long, or its rows come to too much for a file of its size.
@@ -112,7 +109,6 @@ class ParquetTable:
             yield from rows
 
     def _next(self, *kinds: int) -> tuple[int, Any]:
-        """The bytes of the next frame, and what it holds."""
         stdout = self._child.stdout
         assert stdout is not None  # noqa: S101 - for the type checker
         head = stdout.read(HEAD.size)

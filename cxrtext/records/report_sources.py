@@ -19,7 +19,7 @@ from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
 from cxrtext.records.rows import TABLES, Row, TableRows, clean_row
-from cxrtext.records.study import LeftOut, Sentence, Study
+from cxrtext.records.study import LeftOut, Sentence, Study, none_left_out
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
     SENTENCE_COLUMNS,
@@ -36,7 +36,6 @@ _TOO_LONG = f"longer than {LINE_LIMIT:,} characters"
 
 
 def _parse(line: str) -> dict[str, Any] | str:
-    """The object of a line, or what is wrong with it."""
     if len(line) > LINE_LIMIT:
         return f"{_TOO_LONG}; write one report a line"
     if undecoded(line):
@@ -224,9 +223,6 @@ def open_source(path: Path | str) -> TextSource:
     Returns:
         The source.  What is wrong with single rows or files comes as a ``LeftOut`` in its place; a
         report that is repeated under its study_id comes once.
-
-    Raises:
-        DataError: There is nothing at the path, or nothing in it can be read as text to score.
     """
     if str(path) == "-":
         return open_stdin()
@@ -251,17 +247,5 @@ def open_reports(path: Path) -> Iterable[Study | LeftOut]:
 
 
 def read_reports(path: Path) -> list[Study]:
-    """Read reports whole, for instance the columns of a manifest; see `open_source`.
-
-    Returns:
-        One study a row, in the order of the table; texts may be empty.
-
-    Raises:
-        DataError: A column or an id is missing, or one study has two different reports.
-    """
-    studies = []
-    for entry in open_reports(path):
-        if isinstance(entry, LeftOut):
-            raise DataError(f"{path}: {entry.where}: {entry.why}")
-        studies.append(entry)
-    return studies
+    """Read reports whole, for instance the columns of a manifest; see `open_source`."""
+    return list(none_left_out(path, open_reports(path)))

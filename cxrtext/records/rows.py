@@ -217,10 +217,6 @@ class TableRows:
 
     Rows of nothing but blanks are passed over.  ``columns`` are the names in the header, and
     ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates.
-
-    Raises:
-        DataError: The file is missing, empty, unreadable, of another kind, or not what its
-            folder's list of digests says.
     """
 
     def __init__(self, path: Path) -> None:

@@ -108,10 +108,6 @@ def read_sentences(path: Path) -> list[Sentence]:
 
     Returns:
         One sentence a row, in the order of the table; one with unknown words may lack its η.
-
-    Raises:
-        DataError: A column is missing, a number is none or out of range, or the table is not the
-            one that its notes were written for.
     """
     table = read_table(path, required=COLUMNS)
     check_notes(path)

@@ -1,8 +1,13 @@
 """What one row of the user's tables becomes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
+
+from cxrtext.errors import DataError
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +67,11 @@ class LeftOut:
     def damaged(self) -> bool:
         """Whether it should have been read."""
         return self.what == DAMAGED
+
+
+def none_left_out(path: Path, entries: Iterable[Entry | LeftOut]) -> Iterator[Entry]:
+    """What a file gives where all of it is wanted: the first that is wrong is a DataError."""
+    for entry in entries:
+        if isinstance(entry, LeftOut):
+            raise DataError(f"{path}: {entry.where}: {entry.why}")
+        yield entry

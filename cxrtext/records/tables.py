@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TextIO
 from cxrtext.errors import DataError
 from cxrtext.files import replacing
 from cxrtext.records.rows import TableRows
-from cxrtext.records.study import LeftOut
+from cxrtext.records.study import none_left_out
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters that make a spreadsheet take a text for a formula."""
@@ -55,17 +55,6 @@ def read_table(path: Path, required: Iterable[str] = ()) -> Table:
     """Read a CSV or Parquet table; every cell comes as text.
 
     ``NaN`` as pandas writes it into Parquet is a missing value; in CSV so are "nan" and "NaN".
-
-    Args:
-        path: A file ending in ``.csv`` or ``.parquet``.
-        required: Columns that must be there.
-
-    Returns:
-        The table, with at least one row.
-
-    Raises:
-        DataError: The file is missing, unreadable, empty, has a column twice, lacks one, has a row
-            that cannot be read, or is not what its folder's list of digests says.
     """
     rows = list(stream_table(path, required))
     return Table(tuple(rows[0]), rows)
@@ -76,21 +65,15 @@ def stream_table(path: Path, required: Iterable[str] = ()) -> Iterator[dict[str,
     table = TableRows(path)
     table.require(*required)
     empty = True
-    for entry in table:
-        if isinstance(entry, LeftOut):
-            raise DataError(f"{path}: {entry.where}: {entry.why}")
+    for _, cells in none_left_out(path, table):
         empty = False
-        yield entry[1]
+        yield cells
     if empty:
         raise DataError(f"{path}: the table has no rows")
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a CSV or Parquet table, whole or not at all; ``None`` and missing keys become empty.
-
-    Raises:
-        DataError: The path ends in something else.
-    """
+    """Write a CSV or Parquet table, whole or not at all; ``None`` and missing keys become empty."""
     _check_ending(path)
     with replacing(path) as temporary:
         if path.suffix.lower() == ".parquet":
@@ -156,7 +139,6 @@ def _writing(
 
 
 def _csv_rows(stream: TextIO, columns: Iterable[str]) -> Callable[[Mapping[str, Any]], object]:
-    """Write the header, and return what writes a row."""
     writer = csv.DictWriter(stream, list(columns))
     writer.writeheader()
     return writer.writerow

@@ -176,7 +176,6 @@ def affirmed_findings(sentences: Iterable[str]) -> set[str]:
 
 
 def _study_words(sentences: Sequence[str]) -> StudyWords:
-    """The words of a report."""
     words = [words_of(sentence) for sentence in sentences]
     kinds = ("affirmed", "denied", "hedged", "left", "right")
     return StudyWords(*(frozenset[str]().union(*(getattr(w, k) for w in words)) for k in kinds))

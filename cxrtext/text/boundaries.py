@@ -142,7 +142,6 @@ def _language() -> Any:
 
 
 def _sentences(chunk: str) -> list[str]:
-    """The sentences of a short text as PySBD sees them."""
     from pysbd.processor import Processor
 
     processor: Any = Processor(chunk, _language())

@@ -205,7 +205,6 @@ def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[Fi
     :data:`DENIED` deny it, or it is one of :data:`SELDOM_DENIED`.
 
     Args:
-        studies: The words of each report (:func:`corpus_words`).
         sides: Whether a word that enough reports affirm on the left, and on the right, is also
             taken by side, after all others.
 

@@ -174,7 +174,6 @@ def _says_something(sentence: str) -> bool:
 
 
 def _item_segments(item: str) -> Iterator[Segment]:
-    """The sentences of a paragraph or list item."""
     for part in deliberate_breaks(item):
         line = " ".join(part.split())
         if line:

@@ -41,7 +41,6 @@ def turned(sentence: str, turns: Iterable[str] = TURNS) -> tuple[str, ...]:
     """Sentences that differ in one thing from one, and say what is false where it is true.
 
     Args:
-        sentence: One sentence of a report.
         turns: Some of :data:`TURNS`.
 
     Returns:
@@ -81,14 +80,12 @@ def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[
 
 @lru_cache(maxsize=4096)
 def _places(sentence: str) -> frozenset[str]:
-    """The sides and levels that a sentence names."""
     sides = sides_of(sentence)
     return sides if len(sides) == 2 else sides | _levels(sentence)
 
 
 @lru_cache(maxsize=4096)
 def _findings(sentence: str) -> frozenset[str]:
-    """What a sentence affirms, a plural as its singular."""
     return frozenset(word.removesuffix("s") for word in mentions(sentence)[0])
 
 

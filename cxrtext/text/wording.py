@@ -149,9 +149,6 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'/-]*")
 def wording(sentence: str) -> Wording:
     """Say how a sentence puts what it says.
 
-    Args:
-        sentence: One sentence.
-
     Returns:
         "uncertain" where any of it is hedged ("possible", "may represent", "cannot be excluded"),
         but for what is hedged inside a denial ("no evidence to suggest"); "negated" where all that

@@ -22,7 +22,7 @@ from cxrtext.datasets.checking.report import CheckReport, FactTable
 from cxrtext.datasets.checking.reports import check_reports, sections_table
 from cxrtext.datasets.checking.tables import check_boxes, check_labels, positives_table
 from cxrtext.errors import DataError
-from cxrtext.pausing import StageProgress
+from cxrtext.pausing import StageProgress, silent
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.text_source import SECTION_COLUMNS
 
@@ -92,12 +92,8 @@ def find_sources(
     )
 
 
-def _silent(_stage: str, _done: int, _total: int) -> None:
-    """Shows nothing."""
-
-
 def check_data(
-    data: Path, options: CheckOptions | None = None, progress: StageProgress = _silent
+    data: Path, options: CheckOptions | None = None, progress: StageProgress = silent
 ) -> CheckReport:
     """Check a data set.
 
@@ -112,7 +108,7 @@ def check_data(
     if options.workers is not None and options.workers < 1:
         raise DataError(f"workers is {options.workers}; it must be 1 or more")
     sources = find_sources(data, options.reports, options.labels, options.boxes)
-    workers = options.workers or _cores()
+    workers = options.workers or len(os.sched_getaffinity(0))
     problems, report = Problems(), CheckReport(str(data))
     listing = read_listing(sources.manifest, problems, allow_outside=options.allow_outside)
     if not listing.rows:
@@ -201,12 +197,6 @@ def _check_texts(
     report.tables.append(sections_table(texts))
     report.add_histograms({"words a report": texts.words, "sentences a report": texts.sentences})
     return texts.positives
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _counted(title: str, what: str, values: Counter[str]) -> FactTable:

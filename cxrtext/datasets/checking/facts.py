@@ -4,7 +4,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from io import BytesIO
@@ -27,6 +27,7 @@ from cxrtext.images.dicom.file import is_dicom, read_wanted
 from cxrtext.images.frontal import look
 from cxrtext.images.raster import PNG_START
 from cxrtext.images.read import decode_image
+from cxrtext.images.sandbox import ProcessLost, answers
 from cxrtext.images.source import quiet, shown, stored_bytes
 
 OUTLINE = 16  # side of the grid of comparisons that an outline holds
@@ -94,6 +95,15 @@ def read_facts(path: str) -> ImageFacts:
 def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
     """Do `read_facts` in a process of its own."""
     return asdict(read_facts(path)), b""
+
+
+def looked_at(paths: Iterable[str], workers: int) -> Iterator[tuple[str, ImageFacts]]:
+    """The facts of each file, read in processes of their own; a lost one is a fault of its file."""
+    for path, answer in answers(facts_work, paths, workers, seconds=SECONDS):
+        if isinstance(answer, ProcessLost):
+            yield path, ImageFacts(fault=answer.line("read"))
+        else:
+            yield path, ImageFacts(**answer[0])
 
 
 def _read(path: Path) -> ImageFacts:

@@ -13,8 +13,8 @@ from cxrtext.datasets.checking.facts import (
     FactsCache,
     ImageFacts,
     Stamp,
-    facts_work,
     likeness_work,
+    looked_at,
 )
 from cxrtext.datasets.checking.manifest import ListedImage
 from cxrtext.datasets.checking.problems import Problems
@@ -71,11 +71,7 @@ def read_images(
     total = len(images)
     done = total - sum(map(len, unread.values()))
     progress("reading images", done, total)
-    for name, answer in answers(facts_work, list(unread), workers, seconds=SECONDS):
-        if isinstance(answer, ProcessLost):
-            found = ImageFacts(fault=answer.line("read"))
-        else:
-            found = ImageFacts(**answer[0])
+    for name, found in looked_at(list(unread), workers):
         cache.put(name, stamps[name], found)
         for image in unread[name]:
             image.facts = found

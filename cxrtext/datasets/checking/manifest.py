@@ -121,7 +121,6 @@ def _view(cells: Mapping[str, str]) -> str:
 
 
 def _check_groups(listing: Listing, problems: Problems) -> None:
-    """Patients in two splits, studies of two patients."""
     first: dict[str, ListedImage] = {}
     owner: dict[str, ListedImage] = {}
     split_patients: set[str] = set()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from cxrtext.images.source import shown
 from cxrtext.records import CHEX5
@@ -190,6 +191,12 @@ class Problem:
     examples: list[str] = field(default_factory=list)
     unnamed: int = 0  # how many of the count no example tells of
 
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        named = {"title": self.kind.title, "advice": self.kind.advice, "examples": self.examples}
+        said = {"code": self.kind.code, "severity": str(self.kind.severity), "count": self.count}
+        return said | named
+
 
 def printable(text: str) -> str:
     """Return text on one line, without control characters, cut where it is long."""
@@ -215,13 +222,7 @@ class Problems:
             problem.unnamed += count
 
     def add_unjoined(self, what: str, rows: Mapping[str, int], studies: Mapping[str, int]) -> None:
-        """Count studies without a report or label, and the rows of those without a study.
-
-        Args:
-            what: "report" or "label".
-            rows: Each study that has some, and its row.
-            studies: Each study of the manifest, and its row there.
-        """
+        """Count studies without a report or label, and the rows of those without a study."""
         if rows and studies and studies.keys().isdisjoint(rows):
             self.add(f"no-{what}-joined", f"{len(rows)} rows, {len(studies)} studies")
             return

@@ -63,17 +63,7 @@ class CheckReport:
             "data": self.data,
             **{f"{severity}s": self.count(severity) for severity in Severity},
             "summary": self.summary,
-            "problems": [
-                {
-                    "code": problem.kind.code,
-                    "severity": str(problem.kind.severity),
-                    "count": problem.count,
-                    "title": problem.kind.title,
-                    "advice": problem.kind.advice,
-                    "examples": problem.examples,
-                }
-                for problem in self.problems
-            ],
+            "problems": [problem.as_dict() for problem in self.problems],
             "tables": {
                 table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
                 for table in self.tables

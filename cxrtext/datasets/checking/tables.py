@@ -106,8 +106,6 @@ _MAX_FINDINGS = 40
 
 
 class _Images:
-    """The images of a manifest by name."""
-
     def __init__(self, images: Sequence[ListedImage]) -> None:
         self.by_name = {image.name: image for image in images}
         self._by_stem = {Path(image.name).stem: image for image in images}

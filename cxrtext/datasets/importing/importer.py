@@ -30,7 +30,6 @@ from cxrtext.datasets.importing.reading import (
     FoundImage,
     ImportOptions,
     Reading,
-    Tell,
     columns_kept,
 )
 from cxrtext.datasets.importing.resolving import (
@@ -47,6 +46,7 @@ from cxrtext.datasets.importing.splits import Splits
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
+from cxrtext.pausing import StageProgress, silent
 from cxrtext.records import Absent, LeftOut, RowWriter, TableRows, iter_boxes, write_boxes
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.study import DAMAGED
@@ -115,7 +115,7 @@ class Import:
         layout: str,
         reading: Reading,
         ids: Ids,
-        tell: Tell,
+        tell: StageProgress,
         wanted: Wanted | None = None,
     ) -> None:
         self.root, self.out, self.options = root, out, options
@@ -201,7 +201,6 @@ class Import:
             self._require_some(options.reports, "reports", done.reports, others)
 
     def _write_images(self, left_out: LeftOutList) -> None:
-        """Write the manifest, and the labels, which may come with the images."""
         columns = (*COLUMNS, *(c for c in self.columns if c not in COLUMNS))
         with ExitStack() as stack:
             manifest = RowWriter(self.out / "manifest.csv", dict.fromkeys(columns, "text"))
@@ -293,7 +292,6 @@ class Import:
             return look_at(found, self.out, cache, self.options.workers, self.tell)
 
     def _keep_names(self, found: FoundImages, dropped: set[int]) -> None:
-        """Remove what an earlier run put there and this one does not keep."""
         before = self.out / "manifest.csv"
         if self.placer.in_place:
             return
@@ -307,7 +305,6 @@ class Import:
     def _write_equal(
         self, found: FoundImages, equal: Equal, kept: Mapping[int, Mapping[str, Any]]
     ) -> None:
-        """List the images of equal pixels, and count them."""
         path = self.out / SAME
         if not equal.groups:
             path.unlink(missing_ok=True)
@@ -336,7 +333,6 @@ class Import:
                     )
 
     def _write_looks(self, kept: Mapping[int, Mapping[str, Any]], seen: Mapping[int, Seen]) -> None:
-        """List the images that were kept and look like something else than a frontal chest."""
         doubted = [number for number in kept if number in seen and seen[number].looks]
         path = self.out / LOOKS
         if not doubted:
@@ -381,7 +377,6 @@ class Import:
         self.splits.draw()
 
     def _findings(self, studies: Studies, left_out: LeftOutList) -> Iterator[tuple[str, set[str]]]:
-        """Studies with what their labels, or else their reports, say is present."""
         if self.reading.findings:
             for entry in self.reading.label_rows() if self.reading.label_rows else ():
                 if not isinstance(entry, LeftOut) and (study := studies.named(entry[0])):
@@ -456,15 +451,11 @@ class Import:
         return f"{self.out}: no frontal radiograph was found ({why}); see {left_out.path}"
 
 
-def _silent(_stage: str, _done: int, _total: int) -> None:
-    return
-
-
 def import_folder(
     folder: Path,
     out: Path,
     options: ImportOptions | None = None,
-    progress: Tell | None = None,
+    progress: StageProgress = silent,
     wanted: Wanted | None = None,
 ) -> ImportSummary:
     """Turn the files of a hospital or of a public set into a data folder.
@@ -490,7 +481,7 @@ def import_folder(
     options.check()
     ids = Ids(None if options.hash_key is None else read_key(options.hash_key))
     root, layout, reading = open_layout(folder, options.layout, out)
-    current = Import(root, out, options, layout, reading, ids, progress or _silent, wanted)
+    current = Import(root, out, options, layout, reading, ids, progress, wanted)
     claim_folder(out, root, options, layout, ids)
     with only_one(out / "manifest.csv"), LeftOutList(out, ids, options.max_rejected) as left_out:
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole

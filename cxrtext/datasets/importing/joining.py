@@ -1,19 +1,16 @@
 """The studies kept, and the reports, labels and boxes that are joined to them."""
 
-import pickle
-import tempfile
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOutList
-from cxrtext.datasets.importing.reading import FoundImage, LabelRow, Tell
-from cxrtext.datasets.importing.resolving import Merged
+from cxrtext.datasets.importing.reading import FoundImage, LabelRow
+from cxrtext.datasets.importing.resolving import Merged, OnDisk
 from cxrtext.datasets.importing.versions import (
     UNDECIDED,
     Chosen,
@@ -25,6 +22,7 @@ from cxrtext.datasets.importing.versions import (
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import text_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
+from cxrtext.pausing import StageProgress
 from cxrtext.records import Absent, Box, LeftOut, RowWriter, Study
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
@@ -32,8 +30,6 @@ from cxrtext.text.assertions import affirmed_findings
 
 
 class _Owner(NamedTuple):
-    """Whose a study is, by digests."""
-
     patient: int  # of its id with the issuer
     bare: int  # of its id alone
     issued: bool
@@ -126,35 +122,21 @@ class ReportCounts:
     other_patient: int = 0  # left out: their study is another patient's
 
 
-class Reports:
+class Reports(OnDisk):
     """Versions of reports, held on disk until all images have come."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.counts = ReportCounts()
-        self._open: IO[bytes] | None = None  # opened by the first version
-        self._places = array("q")
         self._names: dict[int, str] = {}  # ids of studies by their digests
-
-    def close(self) -> None:
-        """Give the file up."""
-        if self._open is not None:
-            self._open.close()
-
-    @property
-    def _file(self) -> IO[bytes]:
-        if self._open is None:
-            self._open = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        return self._open
 
     def add(self, version: ReportVersion) -> None:
         """Take a version."""
-        self._places.append(self._file.seek(0, 2))
-        pickle.dump(version, self._file)
+        self._put(version)
         self.counts.versions += 1
 
     def __getitem__(self, number: int) -> ReportVersion:
-        self._file.seek(self._places[number])
-        version: ReportVersion = pickle.load(self._file)  # noqa: S301 - written by this process
+        version: ReportVersion = self._get(number)
         return version
 
     def take(
@@ -169,13 +151,12 @@ class Reports:
 
     def write(
         self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOutList,
-        tell: Tell,
+        tell: StageProgress,
     ) -> None:  # fmt: skip
         """Write the report of each study that was kept, and beside them what was replaced.
 
         Args:
             studies: Those that were kept; None writes every report.
-            merged: Gives the ids of patients as they are now.
         """
         of_study = self._joined(studies, merged, left_out)
         columns, named = self._columns(of_study), self._names
@@ -233,7 +214,7 @@ class Reports:
     ) -> dict[int, list[int]]:
         """The numbers of the versions of each study, by the digest of its id."""
         found: dict[int, list[int]] = {}
-        for number in range(len(self._places)):
+        for number in range(len(self)):
             version = self[number]
             study = version.study or version.accession
             if studies is not None:
@@ -250,16 +231,16 @@ class Reports:
             self._names[digest(study)] = study
         return found
 
-    def findings(self, studies: Studies, tell: Tell) -> Iterator[tuple[str, set[str]]]:
+    def findings(self, studies: Studies, tell: StageProgress) -> Iterator[tuple[str, set[str]]]:
         """The findings that each version affirms, with its study, of those that it belongs to."""
-        for number in range(len(self._places)):
+        for number in range(len(self)):
             version = self[number]
             study = _study_of(version, studies)
             if study is not None:
                 said = study_sentences(Study(study, version.report, version.sections))
                 yield study, affirmed_findings(one.sentence for one in said)
             if number % 100 == 0:
-                tell("reading findings", number + 1, len(self._places))
+                tell("reading findings", number + 1, len(self))
 
     def _columns(self, of_study: Mapping[int, Sequence[int]]) -> list[str]:
         sections: dict[str, None] = {}

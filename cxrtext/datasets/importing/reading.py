@@ -19,9 +19,6 @@ from cxrtext.records.labels import CHEXPERT, VALUES
 from cxrtext.records.manifest import is_own_column
 from cxrtext.records.parquet_tables import ParquetTable
 
-Tell = Callable[[str, int, int], None]
-"""Called with a stage of the work, how much of it is done, and how much there is."""
-
 SameImages = Literal["keep", "one-split", "leave-out"]
 SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
 """What is done about equal pixels under two patients; see the guide."""

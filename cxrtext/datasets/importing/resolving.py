@@ -13,13 +13,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO, Any
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.datasets.checking.facts import SECONDS, FactsCache, ImageFacts, Stamp, facts_work
-from cxrtext.datasets.importing.reading import FoundImage, SameImages, Tell, map_rows
+from cxrtext.datasets.checking.facts import FactsCache, ImageFacts, Stamp, looked_at
+from cxrtext.datasets.importing.reading import FoundImage, SameImages, read_rows
 from cxrtext.errors import DataError
-from cxrtext.images.sandbox import ProcessLost, answers
+from cxrtext.pausing import StageProgress
 from cxrtext.records import LeftOut
+from cxrtext.records.study import none_left_out
 
 AGAIN = "the same SOPInstanceUID as another file"
 CORRECTED = "an earlier version: its header was corrected in another file"
@@ -36,10 +38,7 @@ def why_not_replaced(
     """Why an object may not take the place of the one of its SOPInstanceUID; "" where it may.
 
     One source may correct whose its picture is; a picture that changes must stay with its owner.
-
-    Args:
-        before: Study and patient of the one that is there.
-        now: Those of the object.
+    ``before`` and ``now`` are the study and patient of the one that is there, and of the object.
     """
     if not same_pixels:
         return "" if before == now else ANOTHERS
@@ -74,26 +73,44 @@ class Waiting:
     name: str
 
 
-class FoundImages:
-    """Images in the order in which they were found; each takes some hundred bytes of memory."""
+class OnDisk:
+    """What waits in a file without a name; each takes eight bytes of memory."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._open: IO[bytes] | None = None
         self._places = array("q")
-        self._versions: dict[int, list[_Version]] = {}  # of each SOP instance
 
     def __len__(self) -> int:
         return len(self._places)
 
     def close(self) -> None:
         """Give the file up."""
-        self._file.close()
+        if self._open is not None:
+            self._open.close()
+
+    def _put(self, value: object) -> None:
+        if self._open is None:
+            self._open = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._places.append(self._open.seek(0, 2))
+        pickle.dump(value, self._open)
+
+    def _get(self, number: int) -> Any:
+        assert self._open is not None  # noqa: S101 - a place says that it is open
+        self._open.seek(self._places[number])
+        return pickle.load(self._open)  # noqa: S301 - written by this process alone
+
+
+class FoundImages(OnDisk):
+    """Images in the order in which they were found; each takes some hundred bytes of memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._versions: dict[int, list[_Version]] = {}  # of each SOP instance
 
     def add(self, image: FoundImage, name: str) -> None:
         """Take an image, and the name that it will have."""
-        number = len(self._places)
-        self._places.append(self._file.seek(0, 2))
-        pickle.dump((image, name), self._file)
+        number = len(self)
+        self._put((image, name))
         if image.instance:
             order = image.changed, image.modified_ns or 0
             whose = image.study_id, image.patient_id
@@ -101,10 +118,7 @@ class FoundImages:
             self._versions.setdefault(digest(image.instance), []).append(version)
 
     def __getitem__(self, number: int) -> Waiting:
-        self._file.seek(self._places[number])
-        # Written by this process alone.
-        image, name = pickle.load(self._file)  # noqa: S301
-        return Waiting(number, image, name)
+        return Waiting(number, *self._get(number))
 
     def __iter__(self) -> Iterator[Waiting]:
         return map(self.__getitem__, range(len(self)))
@@ -228,10 +242,7 @@ class Merged:
         self._into: dict[str, str] = {}
         if path is None:
             return
-        for entry in map_rows(path, ("patient_id", "merged_into"), lambda item, row: (item, row)):
-            if isinstance(entry, LeftOut):
-                raise DataError(f"{path}: {entry.where}: {entry.why}")
-            item, row = entry
+        for item, row in none_left_out(path, read_rows(path, ("patient_id", "merged_into"))):
             old, new = row["patient_id"], row["merged_into"]
             if not old or not new or self._into.setdefault(old, new) != new:
                 raise DataError(f"{item}: an id is empty, or merged into two; fix the row")
@@ -282,7 +293,7 @@ FEW = 8  # images for which another process is not worth its start
 
 
 def look_at(
-    found: FoundImages, out: Path, cache: FactsCache, workers: int | None, tell: Tell
+    found: FoundImages, out: Path, cache: FactsCache, workers: int | None, tell: StageProgress
 ) -> dict[int, Seen]:
     """Look at every image, or remember it from a run before.
 
@@ -319,12 +330,8 @@ def look_at(
             seen[one.number] = _seen(known)
     tell("looking at images", len(seen), max(total, 1))
     several = min(workers or os.cpu_count() or 1, 1 + len(unread) // FEW)
-    looked = answers(facts_work, tasks(), several, seconds=SECONDS)
-    for (number, kept, stamp), (_, answer) in zip(unread, looked, strict=True):
-        if isinstance(answer, ProcessLost):
-            facts = ImageFacts(fault=answer.line("read"))
-        else:
-            facts = ImageFacts(**answer[0])
+    looked = looked_at(tasks(), several)
+    for (number, kept, stamp), (_, facts) in zip(unread, looked, strict=True):
         cache.put(kept, stamp, facts)
         seen[number] = _seen(facts)
         tell("looking at images", len(seen), total)

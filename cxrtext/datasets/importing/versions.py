@@ -105,7 +105,6 @@ def read_time(text: str) -> str:
 
 
 def _digits(text: str) -> str:
-    """The digits of a time without zone."""
     if plain := _DIGITS.fullmatch(text):
         return plain[1] + plain[2]
     found = _TIME.fullmatch(text)

@@ -12,8 +12,8 @@ import numpy as np
 from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
-from cxrtext.records import LeftOut
 from cxrtext.records.decoding import decode
+from cxrtext.records.study import none_left_out
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".dcm", ".dicom")
 
@@ -62,10 +62,8 @@ def digest_of_names(names: Iterable[str]) -> str:
 
 def _table(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
     """Names, and whether each is measured."""
-    for row in read_rows(path, [one.column, *one.where, *one.test]):
-        if isinstance(row, LeftOut):
-            raise DataError(f"{path}: {row.where}: {row.why}")
-        cells = row[1]
+    rows = read_rows(path, [one.column, *one.where, *one.test])
+    for _, cells in none_left_out(path, rows):
         if all(cells[column] in values for column, values in one.where.items()):
             measured = all(cells[column] in values for column, values in one.test.items())
             yield cells[one.column], measured
@@ -146,10 +144,8 @@ def chexpert_5x200(folder: Path) -> list[str]:
             "them says which images are measured"
         )
     classes: list[list[str]] = [[] for _ in range(5)]
-    for row in read_rows(table, ["Path", "Frontal/Lateral", *CHEXPERT_5X200]):
-        if isinstance(row, LeftOut):
-            raise DataError(f"{table}: {row.where}: {row.why}")
-        cells = row[1]
+    rows = read_rows(table, ["Path", "Frontal/Lateral", *CHEXPERT_5X200])
+    for _, cells in none_left_out(table, rows):
         if cells["Frontal/Lateral"] != "Frontal":
             continue
         said = [_number(cells[name]) for name in CHEXPERT_5X200]

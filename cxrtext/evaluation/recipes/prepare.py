@@ -7,7 +7,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ from cxrtext.evaluation.recipes.lists import (
 )
 from cxrtext.evaluation.recipes.recipe import Recipe
 from cxrtext.files import write_json
+from cxrtext.pausing import StageProgress, silent
 from cxrtext.records import read_labels, write_table
 from cxrtext.records.tables import read_table
 
-Tell = Callable[[str, int, int], None]
-"""Gets the stage of an import, how much of it is done, and how much there is."""
 Row = dict[str, str]
 
 
@@ -108,7 +107,7 @@ def prepare(
     subset: bool = False,
     link: bool = False,
     max_rejected: int = 100,
-    progress: Tell | None = None,
+    progress: StageProgress = silent,
 ) -> Selection:
     """Import a set, compare it with the official list, and lay out what is measured.
 

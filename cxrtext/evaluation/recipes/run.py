@@ -9,7 +9,7 @@ from typing import Any
 
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.recipes.lists import digest_of_names
-from cxrtext.evaluation.recipes.prepare import Selection, Tell, plural, prepare
+from cxrtext.evaluation.recipes.prepare import Selection, plural, prepare
 from cxrtext.evaluation.recipes.recipe import Recipe, load_recipe
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.result import Evaluation
@@ -17,6 +17,7 @@ from cxrtext.evaluation.settings import Settings
 from cxrtext.files import write_json
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.pausing import StageProgress, silent
 from cxrtext.records import Rejects
 
 NOTE = "recipe.json"
@@ -51,7 +52,7 @@ def run_recipe(
     report: ReportOptions | None = None,
     max_rejected: int = 100,
     rejects: Rejects | None = None,
-    importing: Tell | None = None,
+    importing: StageProgress = silent,
     progress: Callable[[int, int], None] | None = None,
 ) -> RecipeRun:
     """Measure a checkpoint by a frozen recipe.

@@ -35,10 +35,8 @@ class Encoder:
     """A frozen backbone and what is kept of its regions.
 
     Args:
-        backbone: The model, where it is to compute.
         views: V, of each image: the first is its center crop; of each other the window, the turn
             and the gray values are drawn by the image's name.
-        seed: Of the draws.
     """
 
     def __init__(self, backbone: "Backbone", *, views: int = 1, seed: int = 0) -> None:
@@ -52,7 +50,6 @@ class Encoder:
 
         Args:
             squares: n of [1, R, R], of the backbone's preprocessing.
-            names: n, of the images.
             fill: Whether the batch is filled with the first image; without it last bits may differ.
 
         Yields:
@@ -117,7 +114,6 @@ class Reader:
     """Gives squares of image files, decoded in other processes or found in a cache.
 
     Args:
-        preprocessing: How the backbone wants them.
         readers: Processes that decode.
         cache: Decoded images that are there already; nothing is added to it.
     """

@@ -1,6 +1,5 @@
 """``cxrtext encode`` from begin to end: estimate, map, shards, folder of features."""
 
-import hashlib
 import json
 import math
 import shlex
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
-from cxrtext.files.digests import DIGITS
 from cxrtext.files.storage import Storage, open_storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.jobs.driver import Running
@@ -42,10 +40,19 @@ from cxrtext.jobs.kind import (
     every_shard_of_images,
     readers_here,
     records_by_shard,
+    require_here,
     require_ready,
 )
 from cxrtext.jobs.plan import Definition, Plan, digest_of_table
-from cxrtext.jobs.shards import DamagedShardError, Shard, ShardFile, committed, read_shard
+from cxrtext.jobs.shards import (
+    DamagedShardError,
+    Shard,
+    ShardFile,
+    commit_named,
+    committed,
+    read_named,
+    read_shard,
+)
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models.features.folder import (
     BESIDE_BYTES,
@@ -100,12 +107,8 @@ class EncodeWork(Work):
             device=self.device,
             precision=asked["--precision"],
         )
-        if backbone.digest != asked["backbone"]:
-            raise CheckpointError(
-                f"{self.backbone}: is another backbone here than the one that the job was begun "
-                "with; copy that one to every machine"
-            )
-        check_golden(backbone, load_arrays(read_checked(storage, shared["golden"])))
+        require_here(self.backbone, "backbone", backbone.digest == asked["backbone"])
+        check_golden(backbone, load_arrays(read_named(storage, shared["golden"])))
         encoder = Encoder(backbone, views=asked["--views"], seed=asked["--seed"])
         feature_map = _map_of(storage, shared, self.device)
         cache = Path(self.cache) if self.cache else None
@@ -150,18 +153,8 @@ def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "Featur
 
     from cxrtext.models.features import FeatureMap
 
-    tensors = load(read_checked(storage, shared["map"]))
+    tensors = load(read_named(storage, shared["map"]))
     return FeatureMap.from_note(shared["map_note"], tensors).to(device)
-
-
-def read_checked(storage: Storage, name: str) -> bytes:
-    """Read a file that carries digits of its digest in its name."""
-    data = storage.read(name)
-    if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
-        raise CheckpointError(
-            f"{storage.address}: {name} is damaged; start the job anew in another folder"
-        )
-    return data
 
 
 class _Encode(ImageKind):
@@ -235,9 +228,9 @@ class _Encode(ImageKind):
             "allow_outside": options.allow_outside,
             "folder of the backbone": str(backbone.folder.resolve()),
             "backbone": json.loads(json.dumps(backbone.note())),
-            "map": _commit(self.storage, "map", save(tensors)),
+            "map": commit_named(self.storage, "map", save(tensors)),
             "map_note": {**made.note(), "images": len(survey.sample)},
-            "golden": _commit(self.storage, "golden", save_arrays(golden)),
+            "golden": commit_named(self.storage, "golden", save_arrays(golden)),
             "shape": shape_of(backbone, options),
             "command": _command_of(self.manifest, backbone.folder, options),
         }
@@ -263,13 +256,6 @@ def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
     return shlex.join(map(str, words))
 
 
-def _commit(storage: Storage, stem: str, data: bytes) -> str:
-    """Commit a file under a name with its digest: two that begin a job write two files."""
-    name = f"{stem}.{hashlib.sha256(data).hexdigest()[:DIGITS]}.safetensors"
-    storage.commit(name, data)
-    return name
-
-
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """What came of it."""
@@ -293,22 +279,11 @@ def encode_images(
     """Encode the images of a manifest by a backbone; one that was stopped goes on.
 
     Args:
-        manifest: Table of images.
-        backbone: Folder of the model.
         folder: Of the features; only its owner may read it.
-        options: What comes out, and who does it.
-        running: Which of the shards, and whom to tell.
         only_estimate: Whether to stop after the estimate.
         stage: Called with what is done before and after the shards, "fitting" the map or "listing"
             the images, and with (done, total) images.
         start: Starts the engine with the work; by default the one that the options name.
-
-    Raises:
-        ConfigError: An option is out of range.
-        DataError: The manifest is wrong, the job was begun with another table, backbone or option,
-            or too many images cannot be read.
-        CheckpointError: The backbone cannot be used.
-        WorkError: The disk has too little room, or shards could not be made; the others were.
     """
     from cxrtext.models.backbones import load_backbone
 
@@ -360,7 +335,6 @@ def _finish(
     max_rejected: int,
     progress: Callable[[int, int], None],
 ) -> FeatureFolder:
-    """See that each image is there once, and make the folder one of features."""
     done = require_ready(storage, plan, max_rejected)
     shards = [
         FeatureShard(done[number].name, done[number].rows, done[number].digits)

@@ -72,8 +72,6 @@ def _unpacked(pickled: bytes) -> Work:
 
 
 class _Beside:
-    """A process beside a worker."""
-
     def __init__(self, pickled: bytes) -> None:
         self.pickled = pickled
         # Dask starts its workers as processes that may have no children; those of ours end with
@@ -160,7 +158,6 @@ def _run(pickled: bytes, task: Task) -> tuple[CxrTextError | None, str | None]:
 
 
 def _stop(pickled: bytes) -> None:
-    """End the processes of a job beside this worker."""
     _processes.stop(pickled)
 
 
@@ -221,16 +218,10 @@ class DaskEngine:
     """Runs tasks on a cluster of Dask's.
 
     Args:
-        work: What a task is done by.
         address: Of a scheduler that runs.
         gpu: Whether a task needs a GPU: then it goes to workers that were started with
             ``--resources GPU=1``, one at a time.
         shared: Files and folders that every worker must see as this machine does.
-
-    Raises:
-        ConfigError: Dask is not installed, or of other versions on the workers.
-        DataError: A worker does not see what is shared.
-        WorkError: The scheduler does not answer, or has no workers.
     """
 
     def __init__(
@@ -437,8 +428,6 @@ class DaskEngine:
 
 @dataclass(slots=True)
 class _Given:
-    """A task that the cluster has."""
-
     task: Task
     times: int = 0  # it was given again
     future: "Future[Any] | None" = None

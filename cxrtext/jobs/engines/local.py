@@ -39,12 +39,7 @@ class _Worker:
 
 
 class LocalEngine:
-    """Runs tasks in processes, each started when it is first needed.
-
-    Args:
-        work: What a task is done by.
-        workers: How many processes; None for one a core.
-    """
+    """Runs tasks in processes, each started when it is first needed."""
 
     def __init__(self, work: Work, workers: int | None = None) -> None:
         self.slots = max(1, workers or os.cpu_count() or 1)

@@ -70,7 +70,6 @@ def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: fl
 
 
 def _draw_frequency(axes: Axes, report: EtaReport) -> None:
-    """Draw how often sentences really occur against their η."""
     from matplotlib.colors import LinearSegmentedColormap
 
     total = float(report.count.sum())

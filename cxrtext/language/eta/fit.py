@@ -103,11 +103,7 @@ class EtaFit:
 
 
 def check_corpus(log_likelihood: Floats, count: Counts) -> None:
-    """Check one log-likelihood and one count, at least 1, for each distinct sentence, [D].
-
-    Raises:
-        ValueError: The arrays differ in shape, or a value is out of range.
-    """
+    """Check one log-likelihood and one count, at least 1, for each distinct sentence, [D]."""
     if log_likelihood.ndim != 1 or log_likelihood.shape != count.shape:
         raise ValueError(
             "log_likelihood and count must be vectors of one length, got shapes "

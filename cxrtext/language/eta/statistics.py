@@ -129,17 +129,8 @@ def _false_negatives(eta: Floats, same: Floats, count: Counts, batch_size: int) 
 
 
 def _middle(indices: Indices, count: Counts) -> int:
-    """The sentence in the middle of the occurrences."""
     ends = np.cumsum(count[indices])
     return int(indices[np.searchsorted(ends, 0.5 * ends[-1])])
-
-
-def _ranks(values: NDArray[np.generic]) -> Floats:
-    """Ranks from 0; equal values share the mean of theirs."""
-    _, inverse, number = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(number)
-    ranks: Floats = last - 0.5 * (number + 1.0)
-    return ranks[inverse]
 
 
 def _correlation(x: Floats, y: Floats) -> float:
@@ -150,6 +141,8 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 def eta_statistics(report: EtaReport) -> EtaStatistics:
     """Compute what a class probability means for a corpus."""
+    from scipy.stats import rankdata
+
     log_p, count = report.log_likelihood, report.count
     eta, same = report.eta, repeat_frequency(count)
     deciles = [
@@ -174,7 +167,7 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
         overall=_false_negatives(eta, same, count, report.batch_size),
         deciles=tuple(deciles),
         pearson=_correlation(log_p, np.log(count)),
-        spearman=_correlation(_ranks(log_p), _ranks(count)),
+        spearman=_correlation(rankdata(log_p), rankdata(count)),
     )
 
 

@@ -128,7 +128,6 @@ PERPLEXITY_SENTENCES = 500  # most sentences that the result's perplexity is mea
 def _summary(
     run: PretrainRun, base: str | None, corpus: Corpus, split: HeldOutSplit, started: float
 ) -> PretrainSummary:
-    """Measure the result."""
     history = run.history
     perplexity = pseudo_perplexity(run, split.validation[:PERPLEXITY_SENTENCES])
     return PretrainSummary(

@@ -69,7 +69,6 @@ class ScoreCache:
             raise
 
     def _opened(self, identity: str) -> int:
-        """Make what is missing, and return the number of the model."""
         base = self._base
         # At once, so that a process that starts beside this one sees all of it or nothing.
         base.execute("BEGIN IMMEDIATE")

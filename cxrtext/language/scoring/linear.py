@@ -1,5 +1,7 @@
 """Matrix products for inference: weights packed once, in the precision asked for."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -21,19 +23,13 @@ POINTWISE = {
 PACKED_ROWS = 1024  # rows of input that packed weights are laid out for; any other number works
 
 
-def activate(x: Tensor, activation: Activation) -> Tensor:
-    """Apply an activation."""
-    match activation:
-        case "gelu":
-            return F.gelu(x)
-        case "gelu_tanh":
-            return F.gelu(x, approximate="tanh")
-        case "relu":
-            return F.relu(x)
-        case "silu":
-            return F.silu(x)
-        case _:
-            return x
+ACTIVATE: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
 
 
 class PlainLinear:
@@ -48,7 +44,7 @@ class PlainLinear:
 
     def __call__(self, x: Tensor, activation: Activation = "none") -> Tensor:
         """Map [M, K] to [M, N]."""
-        return activate(F.linear(x, self.weight, self.bias), activation)
+        return ACTIVATE[activation](F.linear(x, self.weight, self.bias))
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """Map [M, K] to [M, N] and add [M, N]."""

@@ -52,7 +52,6 @@ def masked_copies(ids: Tensor, rows: range, window: int, special: SpecialIds) ->
     Args:
         ids: Word pieces without special tokens, [S, n].
         rows: Which of the S · n copies; copy ``s · n + t`` asks for piece t of sentence s.
-        window: Most word pieces that the network takes at once.
     """
     length = ids.shape[1]
     width = min(length, window)

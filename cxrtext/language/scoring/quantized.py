@@ -74,7 +74,6 @@ class IntegerLinear:
     """A product of 8-bit integers, accumulated in 32 bits; ``weight`` is [N, K], ``bias`` [N].
 
     Args:
-        scale: Of the input's integers.
         zero: The integer that stands for 0.
         smooth: [K], what the input's channels were divided by.
     """

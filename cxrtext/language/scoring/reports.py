@@ -164,7 +164,6 @@ def _write(
     tokenizer: BertTokenizer,
     report: EtaReport,
 ) -> None:
-    """Write the table of sentences and, where wanted, that of word pieces."""
     names = vocabulary_of(tokenizer)
     with ExitStack() as closing:
         writer = closing.enter_context(SentenceWriter(out))
@@ -207,13 +206,6 @@ def score_reports(
         on_scored: Called with what `eta_summary` describes, before the run ends.
         on_read: Called every few seconds with how many reports or sentences have been read.
         progress: Called with distinct sentences done and in all.
-
-    Raises:
-        DataError: The text cannot be read, there is none, or too much was rejected.
-        ConfigError: An option is wrong.
-        CheckpointError: The model cannot be loaded.
-        HubError: The model is not here, and the hub cannot be reached.
-        WorkError: Another process makes the same output, or the disk is full.
 
     Source: Wang et al. 2023 (sample-specific debiasing), §2.3.
     """

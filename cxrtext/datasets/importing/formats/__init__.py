@@ -46,7 +46,6 @@ def open_layout(folder: Path, asked: str, out: Path) -> tuple[Path, str, Reading
 
     Args:
         folder: The folder; or a table, whose folder the images lie in.
-        asked: The name of a layout, or "auto".
         out: The folder to be written, which may lie in the set or be its folder.
 
     Returns:

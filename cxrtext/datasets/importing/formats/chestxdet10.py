@@ -57,7 +57,6 @@ def _patient(name: str) -> str:
 
 
 def _found(item: str, entry: dict[str, Any]) -> tuple[str, list[tuple[str, list[float]]]]:
-    """The name of an image, and its findings with their corners."""
     name, syms, boxes = (entry.get(key) for key in ("file_name", "syms", "boxes"))
     if not isinstance(name, str) or not name or "/" in name:
         raise reject(item, "file_name is no name of a file; get the list again")

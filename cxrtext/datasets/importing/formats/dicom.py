@@ -73,7 +73,6 @@ def read_object(
     """Read the header of a file that may enter; one that may not ends by a `LeftOutError`.
 
     Args:
-        columns: Those of `KEEP` that are wanted.
         layout: The public set that it is of, whose description fills in what headers leave out.
 
     Raises:

@@ -66,7 +66,6 @@ def _names(finding: dict[str, Any]) -> list[str]:
 
 
 def _studies(master: Path) -> dict[str, dict[str, str]]:
-    """The first row of each study."""
     found: dict[str, dict[str, str]] = {}
     for row in read_rows(master, _NEEDED):
         if isinstance(row, tuple):

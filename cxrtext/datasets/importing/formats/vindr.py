@@ -84,7 +84,6 @@ def voted(votes: list[str]) -> str:
 
 
 def _said(findings: Columns, item: str, row: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """The image of a row, and what its reader says."""
     named = {NAMES.get(name, name): text for name, text in row.items()}
     labels = label_values(item, named, findings)
     if "-1" in labels.values():

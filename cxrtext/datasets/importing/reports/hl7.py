@@ -186,7 +186,6 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion 
     """Read one message as one version of a report.
 
     Args:
-        item: Where it stands.
         unnamed: The character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
 
     Returns:

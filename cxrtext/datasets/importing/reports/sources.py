@@ -185,7 +185,6 @@ def fhir_file(path: Path, item: str) -> Versions:
 
 
 def _whole(path: Path, item: str) -> bytes | LeftOut:
-    """A file of messages, or why it is not read."""
     try:
         if path.stat().st_size > MAX_BYTES:
             return LeftOut(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
