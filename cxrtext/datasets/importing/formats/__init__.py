@@ -5,17 +5,14 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.admission.public import noted_layout
-from cxrtext.datasets.importing.formats.chestxdet10 import open_chestxdet10
+from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
 from cxrtext.datasets.importing.formats.generic import open_generic, open_reports_alone
 from cxrtext.datasets.importing.formats.mimic import open_mimic
-from cxrtext.datasets.importing.formats.nih import open_nih
+from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
-from cxrtext.datasets.importing.formats.padchest import open_padchest
-from cxrtext.datasets.importing.formats.padchest_gr import open_padchest_gr
-from cxrtext.datasets.importing.formats.rsna import open_rsna
-from cxrtext.datasets.importing.formats.siim import open_siim
+from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
 from cxrtext.datasets.importing.reading import Reading
 from cxrtext.errors import ConfigError, DataError
