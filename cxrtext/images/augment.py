@@ -23,7 +23,6 @@ class Views:
     contrast: Tensor  # [B], relative change
 
     def __getitem__(self, rows: slice) -> "Views":
-        """The views of some of the images."""
         return Views(*(getattr(self, name)[rows] for name in self.__slots__))
 
 

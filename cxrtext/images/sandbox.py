@@ -180,7 +180,6 @@ class SandboxProcess:
         return status, answer, payload
 
     def _post_mortem(self) -> ProcessLost:
-        """Say why the process is gone."""
         try:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:

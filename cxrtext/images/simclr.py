@@ -77,7 +77,6 @@ class SimclrDraws:
         return len(self.sigma)
 
     def __getitem__(self, rows: slice) -> "SimclrDraws":
-        """The draws of some of the images."""
         return SimclrDraws(self.values[:, rows], self.sigma[rows])
 
     def pin_memory(self) -> "SimclrDraws":

@@ -56,7 +56,9 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
         if name.startswith(prefix) and _TRUNK.match(within):
             trunk[name_in_encoder(within)] = tensor
         elif match := _PROJECTION.fullmatch(name):
-            projection[match[1]] = tensor
+            # A 1×1 convolution's [D, C, 1, 1] is a linear map's [D, C].
+            convolved = tensor.dim() == 4 and tensor.shape[2:] == (1, 1)
+            projection[match[1]] = tensor.flatten(1) if convolved else tensor
         else:
             ignored.append(name)
     channels = _sum_channels(path, trunk)
@@ -67,7 +69,6 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
             f"{path}: not the weights of this model's {_title(encoder)}: {fault}; choose weights "
             "of the same architecture, or set model.image to theirs"
         )
-    projection = _as_linear(projection)
     own = {f"projection.{n}": x for n, x in encoder.projection.state_dict().items()}
     unfit = misfit(projection, own)
     values = {**trunk, **({} if unfit else projection)}
@@ -122,14 +123,6 @@ def _sum_channels(path: Path, trunk: dict[str, Tensor]) -> int:
         )
     trunk[_STEM] = stem.double().sum(dim=1, keepdim=True)
     return channels
-
-
-def _as_linear(projection: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A 1×1 convolution's [D, C, 1, 1] is a linear map's [D, C]."""
-    return {
-        name: x.flatten(1) if x.dim() == 4 and x.shape[2:] == (1, 1) else x
-        for name, x in projection.items()
-    }
 
 
 def _title(encoder: ImageEncoder) -> str:

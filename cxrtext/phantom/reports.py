@@ -273,9 +273,9 @@ class _Writer:
         left = self.present
         options = list(pairings(voice, state)) if left else []
         if options and voice.chance(0.5):
-            pairing = options[int(voice.generator.integers(len(options)))]
-            said.append(pairing.statement)
-            left = [axis for axis in left if axis not in pairing.axes]
+            settled, statement = options[int(voice.generator.integers(len(options)))]
+            said.append(statement)
+            left = [axis for axis in left if axis not in settled]
         for axis in left:
             if alone or voice.chance(0.8):
                 said += self._compared(axis, voice.chance(0.75 if alone else 0.4))

@@ -337,7 +337,6 @@ def _locked(
     arguments: TrainingArguments,
     listener: Listener,
 ) -> Examples:
-    """Examples with what the locked encoders make of them."""
     model = learner.model
     keeping = Keeping(
         folder=config.data.cache or config.out / "cache",

@@ -92,7 +92,6 @@ def _check_masking(config: Config, text: Mapping[str, Any]) -> None:
 
 
 def _spec(config: Config, text: Mapping[str, Any], pooling: str) -> ModelSpec:
-    """What the configuration says of a model with this text encoder."""
     return ModelSpec(
         image=config.model.image,
         text=text,

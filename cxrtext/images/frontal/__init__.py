@@ -73,17 +73,6 @@ def _halved(values: Floats, weights: Floats) -> Floats:
     return (columns @ weights.reshape(-1, weights.shape[-1])).reshape(height, width, -1)
 
 
-def read_network(data: bytes) -> Network:
-    """Read weights and biases of ``conv0``, … and ``dense0``, … from a file of NumPy arrays."""
-    with np.load(BytesIO(data), allow_pickle=False) as found:
-        arrays = {name: found[name].astype(np.float32) for name in found.files}
-    layers: dict[str, list[tuple[Floats, Floats]]] = {"conv": [], "dense": []}
-    for kind, layer in layers.items():
-        while (name := f"{kind}{len(layer)}") + ".weight" in arrays:
-            layer.append((arrays[f"{name}.weight"], arrays[f"{name}.bias"]))
-    return Network(layers["conv"], layers["dense"])
-
-
 FRONTAL = "frontal"
 KINDS = (FRONTAL, "lateral", "turned", "mirrored", "inverted", "other")
 """The answers: a frontal chest as it should be; a lateral chest; a frontal chest that lies on its
@@ -120,4 +109,12 @@ def look(pixels: npt.NDArray[Any]) -> Look:
 
 @cache
 def _network() -> Network:
-    return read_network((files(__package__) / "weights.npz").read_bytes())
+    """The network of the package: weights and biases of ``conv0``, … and ``dense0``, …."""
+    data = (files(__package__) / "weights.npz").read_bytes()
+    with np.load(BytesIO(data), allow_pickle=False) as found:
+        arrays = {name: found[name].astype(np.float32) for name in found.files}
+    layers: dict[str, list[tuple[Floats, Floats]]] = {"conv": [], "dense": []}
+    for kind, layer in layers.items():
+        while (name := f"{kind}{len(layer)}") + ".weight" in arrays:
+            layer.append((arrays[f"{name}.weight"], arrays[f"{name}.bias"]))
+    return Network(layers["conv"], layers["dense"])

@@ -5,7 +5,7 @@ Words of comparison carry no class: they are true of the patient's history, not 
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cxrtext.phantom import claims
@@ -154,24 +154,19 @@ def _join(voice: Voice, first: Statement, second: Statement) -> Statement:
     return Statement(text, first.claim & second.claim, parts=(first, second))
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """A sentence and the axes that it settles."""
-
-    axes: frozenset[str]
-    statement: Statement
-
-
 Together = tuple[str, claims.Claim, tuple[str, ...], dict[str, str]]
 """A kind of sentence, its claim, the axes that it settles, and its slots."""
 
 
-def pairings(voice: Voice, state: State) -> Iterator[Pairing]:
-    """The sentences on several findings that are true of a state and settle all of each finding."""
+def pairings(voice: Voice, state: State) -> Iterator[tuple[tuple[str, ...], Statement]]:
+    """The sentences on several findings that are true of a state and settle all of each finding.
+
+    Each with the axes that it settles.
+    """
     for found in (_of_heart, _with_effusion, _of_pneumonia):
         for kind, claim, axes, slots in found(voice, state):
             text = voice.say("together", kind, **slots)
-            yield Pairing(frozenset(axes), Statement(text, claim, state.places(*axes)))
+            yield axes, Statement(text, claim, state.places(*axes))
 
 
 def _of_heart(voice: Voice, state: State) -> Iterator[Together]:

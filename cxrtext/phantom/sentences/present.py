@@ -37,7 +37,6 @@ class Voice:
     """Puts claims into words, with an own source of randomness."""
 
     def __init__(self, generator: np.random.Generator) -> None:
-        """Speak with the choices of a generator."""
         self.generator = generator
 
     def chance(self, probability: float) -> bool:

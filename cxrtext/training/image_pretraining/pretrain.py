@@ -286,7 +286,6 @@ def _decode(
     rejects: Rejects,
     decoding: Callable[[int, int], None],
 ) -> ImageSet:
-    """Images that can be read, with their targets."""
     decoded = cache.fill(
         [record.path for record in records],
         Preprocessing(resize=settings.resize, crop=settings.crop),
@@ -322,7 +321,6 @@ class _Run(StateKeeper):
     findings: list[FindingAuc] = field(default_factory=list)
 
     def to_the_end(self, listener: Listener) -> None:
-        """Take the steps that are left."""
         job, start = self.job, self.learner.progress.step
         listener.say(
             f"{len(job.images)} training and {len(self.val)} validation images, "
@@ -414,7 +412,6 @@ def _told(
 
 
 def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
-    """Write the encoder, and what was done."""
     settings, targets = run.job.settings, run.targets
     network = run.learner.model.get_submodule("backbone")
     size = run.job.preprocessing

@@ -116,7 +116,6 @@ class _Alarm:
             return False
 
     def stop(self) -> None:
-        """All went well."""
         self._quiet.set()
         self._thread.join()
 
