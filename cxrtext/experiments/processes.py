@@ -15,6 +15,7 @@ from typing import IO, Any
 from cxrtext.experiments.experiment import ExperimentListener, Measure
 from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
 from cxrtext.experiments.stages import read_json
+from cxrtext.images.sandbox_worker import cores
 from cxrtext.page import Block, Section
 
 MODULE = "cxrtext.experiments.child"
@@ -117,13 +118,6 @@ class Child:
     run: Run
     process: "subprocess.Popen[bytes]"
     begun: float
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _wait_for_lock(lock: IO[str], run: Run, listener: ExperimentListener) -> None:

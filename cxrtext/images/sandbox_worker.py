@@ -32,6 +32,12 @@ _PARENT_SECONDS = 0.5
 _OPEN_FILES = 64
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def name_of(work: Work) -> str:
     """Name a function as `serve` finds it again."""
     module, name = work.__module__, work.__qualname__

@@ -19,7 +19,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SEAL, SUMS, replacing, seal_of, sealed, sha256, write_json, write_sums
-from cxrtext.images.sandbox_worker import end_with
+from cxrtext.images.sandbox_worker import cores, end_with
 from cxrtext.phantom.render import PlacedBox, paint, placed_boxes
 from cxrtext.phantom.scanners import SCANNERS, site
 from cxrtext.phantom.shapes import Map
@@ -226,12 +226,6 @@ def _named(parameters: object) -> str:
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _read_drawn(path: Path) -> dict[str, tuple[str, list[PlacedBox]]]:
     """Digest and boxes of the images that earlier runs drew; a damaged line is left out."""
     drawn: dict[str, tuple[str, list[PlacedBox]]] = {}
@@ -361,7 +355,7 @@ def write_phantoms(
     for folder in ("images", "masks") if masks else ("images",):
         (out / folder).mkdir(exist_ok=True)
     (out / SUMS).unlink(missing_ok=True)  # until the set is whole
-    boxes = _draw_missing(job, planned, workers or _cores(), progress)
+    boxes = _draw_missing(job, planned, workers or cores(), progress)
     names = [image_name(study, image_format) for study in planned]
     summary = write_tables(out, planned, names, boxes, size)
     write_sums(out, (PARAMETERS, *TABLES, *names))

@@ -1,6 +1,5 @@
 """Checking a data set: every table and every image."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from cxrtext.datasets.checking.report import CheckReport, FactTable
 from cxrtext.datasets.checking.reports import check_reports, sections_table
 from cxrtext.datasets.checking.tables import check_boxes, check_labels, positives_table
 from cxrtext.errors import DataError
+from cxrtext.images.sandbox_worker import cores
 from cxrtext.pausing import StageProgress, silent
 from cxrtext.records.manifest import SPLITS
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -108,7 +108,7 @@ def check_data(
     if options.workers is not None and options.workers < 1:
         raise DataError(f"workers is {options.workers}; it must be 1 or more")
     sources = find_sources(data, options.reports, options.labels, options.boxes)
-    workers = options.workers or len(os.sched_getaffinity(0))
+    workers = options.workers or cores()
     problems, report = Problems(), CheckReport(str(data))
     listing = read_listing(sources.manifest, problems, allow_outside=options.allow_outside)
     if not listing.rows:

@@ -93,12 +93,6 @@ def require_room(folder: Path, size: int, what: str, instead: str) -> None:
         )
 
 
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """The first key in which two nested configurations differ, with both values."""
-    found = first_difference(before, now)
-    return found and f"{found[0]} was {found[1]} and is now {found[2]}"
-
-
 def fingerprint(paths: list[Path]) -> str:
     """SHA-256 over the contents of files, in hexadecimal."""
     return hashlib.sha256(";".join(sha256(path) for path in paths).encode()).hexdigest()
@@ -138,11 +132,11 @@ def check_same(
     Messages name the folder ``state``, what the fingerprint is of (``read``), and the ``option``
     that names another folder.
     """
-    changed = difference(saved["configuration"], configuration)
-    if changed:
+    if found := first_difference(saved["configuration"], configuration):
+        key, before, now = found
         raise CheckpointError(
-            f"{state}: saved by a run with another configuration: {changed}; resume with the "
-            f"old value, or train into a new folder ({option})"
+            f"{state}: saved by a run with another configuration: {key} was {before} and is now "
+            f"{now}; resume with the old value, or train into a new folder ({option})"
         )
     if saved["data"] != data:
         raise CheckpointError(
