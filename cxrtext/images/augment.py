@@ -49,11 +49,7 @@ def draw_views(
 
 
 def augment(images: Tensor, views: Views, crop: int) -> Tensor:
-    """Cut, turn and change the gray values of images, [B, 1, R, R] of 8 bits.
-
-    Returns:
-        [B, 1, crop, crop], float32 in [0, 1].
-    """
+    """Cut, turn and shade images, 8-bit [B, 1, R, R] -> float32 [B, 1, crop, crop] in [0, 1]."""
     turned = bool(views.angle.any())
     seen = rotated_crop(images, views, crop) if turned else crops(images, views, crop).float()
     return change_gray(seen.div_(255.0), views)

@@ -123,11 +123,7 @@ class Preprocessing:
     def normalize(self, square: Bytes) -> Floats:
         """Cut the center crop out of 8-bit squares and normalize it.
 
-        Args:
-            square: [..., resize, resize], from `square`.
-
-        Returns:
-            [..., crop, crop], ``(x/255 − mean) / std`` of each value x.
+        [..., resize, resize] -> [..., crop, crop], ``(x/255 − mean) / std`` of each value x.
         """
         if square.dtype != np.uint8 or square.shape[-2:] != (self.resize, self.resize):
             raise ValueError(

@@ -95,11 +95,7 @@ class Unlike:
 def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
     """Describe images by gray values and contrasts, as the model's own crop has them.
 
-    Args:
-        squares: [b, 1, R, R], 8-bit squares of `Preprocessing.square`.
-
-    Returns:
-        [b, 192].
+    8-bit squares [b, 1, R, R] of `Preprocessing.square` -> [b, 192].
     """
     given = (
         squares if isinstance(squares, Tensor) else torch.from_numpy(np.ascontiguousarray(squares))

@@ -93,7 +93,6 @@ def load_masked_language_model(
         name_or_path: A folder of the ``BertForMaskedLM`` family or of CXR-BERT's layout, whose
             projection head is left aside; or a hub id, with or without ``@revision``, for which
             the local cache is looked at first.
-        device: Where to put the network.
         offline: Never touch the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
     """
     folder, name = found_folder(name_or_path, offline=offline)

@@ -25,11 +25,7 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
 def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    """Read the weights of a model folder: safetensors, or a pickle.
-
-    Returns:
-        The file they came from, and tensors by name.
-    """
+    """Read a model folder's weights, safetensors or a pickle: their file, and tensors by name."""
     safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
         try:
@@ -60,10 +56,7 @@ def save_sealed(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, A
 
 
 def load_sealed(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what :func:`save_sealed` wrote.
-
-    Returns:
-        The notes, and the tensors by name.
+    """Read what :func:`save_sealed` wrote: the notes, and the tensors by name.
 
     Raises:
         ValueError: The file is damaged or something else.

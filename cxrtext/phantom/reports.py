@@ -265,8 +265,7 @@ class _Writer:
     def impression(self, *, alone: bool) -> list[Statement]:
         """IMPRESSION: one sentence at least, unless all that is there stands under FINDINGS.
 
-        Args:
-            alone: Whether there is no other section.
+        ``alone`` says that there is no other section.
         """
         voice, state = self.voice, self.state
         said: list[Statement] = []

@@ -205,9 +205,7 @@ def _pieces(anatomy: Anatomy, sign: float, path: Floats, width: float, cuts: Cut
 def vessels(anatomy: Anatomy, generator: np.random.Generator, fullness: float) -> Map:
     """Attenuation of the lung vessels, [size, size]; what is drawn is the same at every size.
 
-    Args:
-        fullness: Widening and blurring of the vessels, 0 for normal ones; the upper ones widen
-            most.
+    ``fullness`` widens and blurs them, 0 for normal ones; the upper ones widen most.
     """
     drawn: list[Stroke] = []
     wide = (1.0 + 0.8 * fullness) * 0.0072, (1.0 + 0.4 * fullness) * 0.0105

@@ -246,12 +246,8 @@ def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     """Show stored values as a viewer would, MONOCHROME1 inverted.
 
     Args:
-        stored: [H, W] whole numbers.
         choice: An index into ``display.choices``, one of ``display.names`` in either case, (center,
             width), or None for the first usable one and percentiles where there is none.
-
-    Returns:
-        Gray values in [0, 1].
     """
     if pixels.stored <= 16:
         axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)

@@ -63,11 +63,7 @@ class _Head:
 
 
 class _Walk:
-    """A pass over elements, which ends when there are too many.
-
-    Args:
-        implicit: Whether elements are written without their value representation.
-    """
+    """A pass over elements, which ends when there are too many."""
 
     def __init__(self, data: bytes | bytearray, *, implicit: bool, little: bool) -> None:
         order = "<" if little else ">"

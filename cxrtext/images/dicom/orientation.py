@@ -63,9 +63,7 @@ def directions(dataset: "Dataset") -> tuple[str, str] | None:
 def movement_said(letters: Sequence[str], cosines: Sequence[str]) -> str:
     """Say what a reader undoes: "mirrored", "turned", or "" where a header has it upright.
 
-    Args:
-        letters: The values of PatientOrientation.
-        cosines: The values of ImageOrientationPatient.
+    ``letters`` and ``cosines`` are those of PatientOrientation and ImageOrientationPatient.
     """
     try:
         numbers = [float(one) for one in cosines]

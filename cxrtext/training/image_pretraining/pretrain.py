@@ -216,11 +216,7 @@ def write_found_words(
     sides: bool = False,
     allow_outside: bool = False,
 ) -> list[str]:
-    """Write ``words.txt`` into a folder, to be edited before a training.
-
-    Returns:
-        What was found, in lines.
-    """
+    """Write ``words.txt`` into a folder, to be edited before a training; gives lines about it."""
     if (out / WORDS).exists():
         raise ConfigError(
             f"{out / WORDS}: exists already; give it with --words, or remove it, or name another "
