@@ -7,6 +7,7 @@ whole or not at all.
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -191,10 +192,7 @@ def existing(
         raise Refusal(409, TAKEN)
     if READ not in caller.scopes:
         return None
-
-    def digest(other: "IndexedImage") -> str:
-        return shown_digest(service, other)
-
+    digest = partial(shown_digest, service)
     for other in same_pixels(service, image, shape, picture.digest, digest):
         if form.image_id is None and _agrees(service, other, form, said):
             return other.image

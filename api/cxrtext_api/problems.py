@@ -160,7 +160,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
             return respond(422, "Some fields do not fit; see errors.", errors=faults)
         case HTTPException(status_code=status) if status != 400 or not full:
             if status in REASONS:
-                metrics.reject(REASONS[status])
+                metrics.rejected.labels(REASONS[status]).inc()
             allowed = {"Allow": ", ".join(sorted(_methods(request)))} if status == 405 else {}
             return respond(status, headers={**(error.headers or {}), **allowed})
         case Refusal(status=status):
@@ -168,7 +168,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
         case NotReady():
             return respond(503, str(error), headers=RETRY)
         case Busy():
-            metrics.reject("queue")
+            metrics.rejected.labels("queue").inc()
             return respond(503, headers={"Retry-After": str(error.retry_after)})
         case NotFoundError():
             return respond(404, str(error))
@@ -180,7 +180,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
         return respond(422, str(error))
     locked = isinstance(error, sqlite3.Error) and kind_of(error) is HeldError and not full
     if locked or isinstance(error, HeldError):
-        metrics.reject("held")
+        metrics.rejected.labels("held").inc()
         return respond(503, HELD, headers=RETRY)
     if full:  # of a body that is parsed, too: it lies on a disk
         _log.error(
@@ -188,11 +188,11 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
             request.scope[REQUEST_ID],
             place_of(error),
         )
-        metrics.count_error("disk")
+        metrics.errors.labels("disk").inc()
         return respond(507)
     # Its message may name files of the server.
     log_failure(request.scope[REQUEST_ID], error)
-    metrics.count_error(type(error).__name__)
+    metrics.errors.labels(type(error).__name__).inc()
     return respond(500)
 
 

@@ -101,7 +101,7 @@ def build(
             number += len(part)
         said = [(f"s{i}", "findings", 0, text) for i, text in enumerate(sentences)]
         add_reports(folder, catalogue, NewReports(sentences, texts.numpy(), said))
-        refresh_structure(folder, catalogue, model, [], kind=options.candidates)
+        refresh_structure(folder, catalogue, model)
     return time.perf_counter() - begun
 
 
@@ -341,7 +341,6 @@ def main() -> int:
     parser.add_argument("--exact", type=int, default=50, help="queries that are asked exactly")
     parser.add_argument("--brute", type=int, default=3, help="queries that are scanned for")
     parser.add_argument("--storage", choices=["float16", "int8"], default="int8")
-    parser.add_argument("--candidates", default="auto")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--work", type=Path, default=Path("search-benchmark"))
     parser.add_argument("--keep", action="store_true", help="keep the indexes")

@@ -71,7 +71,8 @@ def _name_beside(path: Path, kind: str) -> Path:
     return path.with_name(f".{path.stem}.{secrets.token_hex(4)}.{kind}{path.suffix}")
 
 
-def _is_at(path: Path, handle: int) -> bool:
+def is_at(path: Path, handle: int) -> bool:
+    """Whether an open file is still the one at a path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -135,7 +136,7 @@ def _remove_left(folder: Path, match: re.Match[str]) -> None:
             if not place.exists():
                 path.rename(place)
                 return
-        if not _is_at(path, handle):
+        if not is_at(path, handle):
             return  # a lock that another process took and gave up meanwhile
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -172,7 +173,7 @@ def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
         except FileNotFoundError:
             continue  # a sweep was faster
         _lock(handle, fcntl.LOCK_EX)
-        if _is_at(temporary, handle):
+        if is_at(temporary, handle):
             break
         os.close(handle)
     try:
@@ -308,7 +309,7 @@ def only_one(path: Path) -> Iterator[None]:
                     f"{path}: another process is making this file; wait for it to end"
                 ) from None
             # The one before may have removed the file between our opening and locking it.
-            if not _is_at(lock, handle.fileno()):
+            if not is_at(lock, handle.fileno()):
                 continue
             try:
                 yield

@@ -20,7 +20,7 @@ from cxrtext.images.cache import DecodedCache
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
 from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import packed_rows
-from cxrtext.index.labels import labeler_of, labels_as_meta, prompts_of_json, unlike_column
+from cxrtext.index.labels import labeler_of, labels_as_meta, phrases_of, unlike_column
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.search.index import check_model
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
@@ -104,9 +104,7 @@ def build_index(
         if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         add_sentences(catalogue, model, said, texts)
-        prompts_noted = prompts_of_json(catalogue.meta()["prompts"])
-        phrases = [phrase for side in prompts_noted.values() for phrase in side.positive]
-        refresh_structure(out, catalogue, model, phrases)
+        refresh_structure(out, catalogue, model)
         replaced = sum(record.name in known for record in todo)
         replaced -= sum(name in known for name, _ in rejects.rows)
         written = write_summary(out, catalogue)
@@ -124,13 +122,12 @@ def make_index(
     """Make an index without an image, for what is received or uploaded; arguments as above."""
     if (out / CATALOGUE).exists():
         raise DataError(f"{out}: holds an index; name a new folder")
-    model, asked = load_model(checkpoint, device), prompts or CHEX5_PROMPTS
-    phrases = [phrase for side in asked.values() for phrase in side.positive]
+    model = load_model(checkpoint, device)
     with writing(out, create=True) as catalogue:
-        start_index(catalogue, model, checkpoint, [], asked, storage)
+        start_index(catalogue, model, checkpoint, [], prompts or CHEX5_PROMPTS, storage)
         for file in vector_files(out, catalogue.meta()).values():
             write_private(file.path, b"")
-        refresh_structure(out, catalogue, model, phrases)
+        refresh_structure(out, catalogue, model)
         written = write_summary(out, catalogue)
     return IndexSummary.of(written)
 
@@ -171,9 +168,8 @@ def index_notes(
     with torch.inference_mode():
         blank = torch.zeros(1, 1, preprocessing.crop, preprocessing.crop, device=model.device)
         N = model.embed_images(blank).flatten(1, 2).shape[1]
-    phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
     texts = torch.stack([*sentences]) if sentences else torch.empty(0, model.spec.dimension)
-    language = language_for(model, texts, phrases)
+    language = language_for(model, texts, phrases_of(prompts))
     sizes = {"resize": preprocessing.resize, "crop": preprocessing.crop}
     counts = ("places", "next_number", "sentence_places", "next_sentence", "deletions")
     return {
@@ -277,33 +273,19 @@ class EmbeddedImages:
         )
 
 
-class Packer:
-    """Makes what an index keeps of embedded images.
-
-    Args:
-        notes: What :func:`index_notes` gave, or a catalogue has.
-    """
-
-    def __init__(self, model: ImageTextModel, notes: Mapping[str, str]) -> None:
-        self._model, self._familiar = model, familiar_beside(model)
-        self._language, self._labeler = Language.of_meta(notes), labeler_of(model, notes)
-        self._storage = notes["storage"]
-
-    def __call__(self, part: EmbeddedBatch) -> EmbeddedImages:
-        """What is kept of a batch."""
-        if not part.rows:
-            return EmbeddedImages([], [], {}, {}, part.failed)
-        model = self._model
-        vectors, regions = packed_rows(model, part.regions, self._language, self._storage)
-        labels = self._labeler.columns(regions) | unlike_column(self._familiar, model, part)
-        return EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
-
-
 def packed_images(
     model: ImageTextModel, notes: Mapping[str, str], embedded: Iterable[EmbeddedBatch]
 ) -> Iterator[EmbeddedImages]:
-    """Embedded images as an index of these notes keeps them."""
-    yield from map(Packer(model, notes), embedded)
+    """Embedded images as an index keeps them, by notes of :func:`index_notes` or of a catalogue."""
+    familiar, labeler = familiar_beside(model), labeler_of(model, notes)
+    language = Language.of_meta(notes)
+    for part in embedded:
+        if not part.rows:
+            yield EmbeddedImages([], [], {}, {}, part.failed)
+            continue
+        vectors, regions = packed_rows(model, part.regions, language, notes["storage"])
+        labels = labeler.columns(regions) | unlike_column(familiar, model, part)
+        yield EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
 
 
 def _add_images(

@@ -152,6 +152,11 @@ def labeler_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeler:
     )
 
 
+def phrases_of(prompts: Mapping[str, Prompts]) -> list[str]:
+    """Every phrase of some prompts."""
+    return [phrase for one in prompts.values() for phrase in (*one.positive, *one.negative)]
+
+
 def prompts_of_json(noted: str) -> dict[str, Prompts]:
     """Prompts that the catalogue notes."""
     return {

@@ -10,7 +10,7 @@ from cxrtext.errors import CheckpointError, DataError
 from cxrtext.index.changes import delete_images, delete_studies
 from cxrtext.index.features.language import Language, language_for
 from cxrtext.index.features.scoring import image_rows
-from cxrtext.index.labels import prompts_of_json
+from cxrtext.index.labels import phrases_of, prompts_of_json
 from cxrtext.index.search.index import model_of
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.check import check_index
@@ -127,9 +127,8 @@ def rewrite(
         _check_regions(folder, catalogue)
         snapshot = take_snapshot(folder, catalogue)
         language = snapshot.language
-        prompts = prompts_of_json(snapshot.meta["prompts"])
         if rebuild:
-            phrases = [p for e in prompts.values() for p in (*e.positive, *e.negative)]
+            phrases = phrases_of(prompts_of_json(snapshot.meta["prompts"]))
             language = language_for(model, snapshot.texts, phrases)
         meta = {
             **snapshot.meta,
@@ -142,8 +141,7 @@ def rewrite(
         _name_new_files(catalogue, meta, snapshot, language, segments)
         del snapshot
         sweep(folder, catalogue)
-        phrases = [phrase for side in prompts.values() for phrase in side.positive]
-        refresh_structure(folder, catalogue, model, phrases, force=True)
+        refresh_structure(folder, catalogue, model, force=True)
         noted = write_summary(folder, catalogue)
     return IndexSummary.of(noted)
 

@@ -104,10 +104,10 @@ def reembed(
                 _note_losses(listed, lost)
                 if len(lost) > max_rejected:
                     raise _too_many(folder, listed, len(lost))
-                refresh_structure(folder / NEXT, new, model, _phrases(new))
+                refresh_structure(folder / NEXT, new, model)
                 _turn(folder, old, new)
         else:  # a run was stopped when the index had turned already
-            refresh_structure(folder, old, model, _phrases(old))
+            refresh_structure(folder, old, model)
         sweep(folder, old)
         noted = write_summary(folder, old)
     shutil.rmtree(folder / NEXT, ignore_errors=True)
@@ -126,11 +126,6 @@ def _drop_other(staged: Path, model: ImageTextModel, prompts: str) -> None:
         json.loads(prompts),
     ):
         shutil.rmtree(staged)
-
-
-def _phrases(catalogue: Catalogue) -> list[str]:
-    prompts = prompts_of_json(catalogue.meta()["prompts"])
-    return [phrase for side in prompts.values() for phrase in side.positive]
 
 
 def _start(new: Catalogue, old: Catalogue, model: ImageTextModel, checkpoint: Path) -> None:

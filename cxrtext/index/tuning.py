@@ -19,6 +19,7 @@ from cxrtext.index.features.candidates import (
     nearest_places,
 )
 from cxrtext.index.features.language import typical_sentences
+from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.search.query import Query
 from cxrtext.index.search.ranking import Effort, exact_order
 from cxrtext.index.store.catalogue import Catalogue, set_meta
@@ -118,10 +119,12 @@ def usual_likeness(means: NDArray[Any], live: NDArray[np.int64]) -> float:
     return float(np.quantile(best, 0.01))
 
 
-def _sample_queries(snapshot: Snapshot, model: ImageTextModel, phrases: list[str]) -> Tensor:
-    """Sentences to measure with: of the archive, else the phrases given."""
+def _sample_queries(snapshot: Snapshot, model: ImageTextModel) -> Tensor:
+    """Sentences to measure with: of the archive, else what its prompts say of findings."""
     texts = snapshot.texts
     if not len(texts):
+        prompts = prompts_of_json(snapshot.meta["prompts"]).values()
+        phrases = [phrase for sides in prompts for phrase in sides.positive]
         return model.embed_sentences([*phrases, *typical_sentences()[::OTHERS]]).cpu()
     chosen = np.random.default_rng(0).permutation(len(texts))[:QUERIES]
     return texts[torch.from_numpy(chosen)]
@@ -131,15 +134,12 @@ def refresh_structure(
     folder: Path,
     catalogue: Catalogue,
     model: ImageTextModel,
-    phrases: list[str],
     *,
     force: bool = False,
 ) -> None:
     """Derive and tune the FAISS structure anew, where it knows too few of the images.
 
-    Args:
-        phrases: What is measured with where the archive has no sentences.
-        force: Whether to derive it in any case.
+    With ``force`` it is in any case.
     """
     meta = catalogue.meta()
     places = int(meta["places"])
@@ -168,7 +168,7 @@ def refresh_structure(
     note(Tuning(kind, FIRST_DEPTH, FIRST_EFFORT))
     snapshot = take_snapshot(folder, catalogue)
     assert snapshot.structure is not None  # noqa: S101 - noted above
-    queries = _sample_queries(snapshot, model, phrases)
+    queries = _sample_queries(snapshot, model)
     tuning = tune(snapshot, model, snapshot.structure, queries)
     note(tuning, usual_likeness=usual_likeness(snapshot.arrays["means"], snapshot.live))
     sweep(folder, catalogue)

@@ -35,7 +35,6 @@ from cxrtext.index.build import (
     said_in,
 )
 from cxrtext.index.changes import add_images
-from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.parts import part_name, part_of
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
@@ -409,7 +408,5 @@ def _close_index(
 ) -> IndexSummary:
     folder = catalogue.path.parent
     add_sentences(catalogue, model, said, texts)
-    prompts = prompts_of_json(catalogue.meta()["prompts"])
-    phrases = [phrase for side in prompts.values() for phrase in side.positive]
-    refresh_structure(folder, catalogue, model, phrases)
+    refresh_structure(folder, catalogue, model)
     return IndexSummary.of(write_summary(folder, catalogue))

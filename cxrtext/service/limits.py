@@ -37,14 +37,9 @@ def check_sentence(sentence: str) -> None:
         )
 
 
-def phrases_of(prompts: "Mapping[str, Prompts]") -> list[str]:
-    """Every phrase of some prompts."""
-    return [p for entry in prompts.values() for p in (*entry.positive, *entry.negative)]
-
-
 def check_prompts(prompts: "Mapping[str, Prompts]") -> None:
     """Refuse prompts that are too many, or of which one is empty or too long (InputError)."""
-    phrases = phrases_of(prompts)
+    phrases = [p for entry in prompts.values() for p in (*entry.positive, *entry.negative)]
     if not phrases or len(phrases) > MAX_PROMPTS:
         raise InputError(f"{len(phrases)} prompts; give between 1 and {MAX_PROMPTS}")
     for phrase in phrases:

@@ -72,7 +72,7 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
             if not known:
                 said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
                 add_reports(folder, catalogue, NewReports(sentences, vectors.numpy(), said))
-            refresh_structure(folder, catalogue, model, sentences)
+            refresh_structure(folder, catalogue, model)
         return folder
 
     return make

@@ -66,7 +66,7 @@ def put(folder: Path, model: ImageTextModel, images: Held) -> None:
             for name, v in images.items()
         ]
         add_images(folder, catalogue, new, rows)
-        refresh_structure(folder, catalogue, model, ["Edema"], force=len(images) > 15)
+        refresh_structure(folder, catalogue, model, force=len(images) > 15)
 
 
 def changed(held: Held, change: dict[str, object]) -> Held:

@@ -158,9 +158,9 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             late = isinstance(error, TimeoutError) and limit is not None and limit.expired()
             if late:
-                self._metrics.reject("time")
+                self._metrics.rejected.labels("time").inc()
             else:
-                self._metrics.count_error(type(error).__name__)
+                self._metrics.errors.labels(type(error).__name__).inc()
                 log_failure(scope[REQUEST_ID], error)
             if not served.status:
                 await _problem(scope[REQUEST_ID], late)(scope, receive, send)
@@ -199,7 +199,7 @@ class Gate:
         return None
 
     async def _turn_away(self, denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:
-        self._metrics.reject(denial.reason)
+        self._metrics.rejected.labels(denial.reason).inc()
         answer = problem_response(
             scope[REQUEST_ID], denial.status, denial.detail, headers=denial.headers
         )
@@ -216,7 +216,8 @@ class Gate:
         route = getattr(scope.get("route"), "path", "-")
         method = scope["method"] if scope["method"] in METHODS else "other"
         caller: Caller | None = scope.get(CALLER)
-        self._metrics.observe_request(method, route, served.status, seconds)
+        self._metrics.requests.labels(method, route, str(served.status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
         fields = {
             "request_id": scope[REQUEST_ID],
             "method": method,

@@ -90,30 +90,9 @@ class Metrics:
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"cxrtext_{name}", text, labels, registry=self.registry)
 
-    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answer."""
-        self.requests.labels(method, route, str(status)).inc()
-        self.seconds.labels(route).observe(seconds)
-
-    def reject(self, reason: str) -> None:
-        """Count a request that was turned away before it reached a route."""
-        self.rejected.labels(reason).inc()
-
-    def observe_stage(self, stage: str, seconds: float) -> None:
-        """Note how long a stage of the work took, such as "decode", "image" or "text"."""
-        self.stages.labels(stage).observe(seconds)
-
     def observe_batch(self, stage: str, size: int) -> None:
         """Note how many questions were answered together."""
         self.batches.labels(stage).observe(size)
-
-    def set_queue(self, name: str, length: int) -> None:
-        """Note how many questions wait."""
-        self.queue.labels(name).set(length)
-
-    def count_error(self, kind: str) -> None:
-        """Count a failure of the server, by the name of its kind."""
-        self.errors.labels(kind).inc()
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
         """Note what is loaded, as :meth:`cxrtext.service.Service.describe` says it."""

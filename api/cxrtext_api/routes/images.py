@@ -1,5 +1,6 @@
 """The indexed images, looked at."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
@@ -50,17 +51,12 @@ def _picture(service: "Service", image_id: str, size: int) -> bytes:
 
 
 def _columns(service: "Service") -> Columns:
-    found = service.columns()
     return Columns(
         columns=[
-            Column(
-                name=column.name,
-                kind=column.kind,
-                least=column.least,
-                most=column.most,
-                values=list(column.values) if column.kind == "text" else None,
+            Column.model_validate(
+                {**asdict(column), "values": column.values if column.kind == "text" else None}
             )
-            for column in found
+            for column in service.columns()
         ]
     )
 

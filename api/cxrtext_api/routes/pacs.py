@@ -1,6 +1,7 @@
 """Hospital systems: the order of work, and what was made and sent back of a study."""
 
 import logging
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,16 +146,8 @@ def _results(folder: "Path", study_id: str) -> list[SentResult]:
         _log.error("results cannot be listed: %s", error)
         raise Refusal(503, "The folder of results cannot be read; tell the operator.") from None
     return [
-        SentResult(
-            kind=one.result.kind,
-            instance=one.result.instance,
-            sentence=one.result.sentence,
-            probability=one.result.probability,
-            calibrated=one.result.calibrated,
-            made=one.result.made,
-            revoked=one.result.revoked,
-            peer=one.peer or None,
-            sent=one.at or None,
+        SentResult.model_validate(
+            {**asdict(one.result), "peer": one.peer or None, "sent": one.at or None}
         )
         for one in found
     ]

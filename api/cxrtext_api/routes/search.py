@@ -17,7 +17,6 @@ from cxrtext_api.observe.audit import EXPORTED
 from cxrtext_api.routes.dependencies import (
     GUARDED,
     AnyImageDep,
-    ChosenImage,
     ImageId,
     SessionDep,
     problems,
@@ -58,100 +57,74 @@ Accept = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class SearchForm:
-    """What is looked for, as the form's fields say; see the route."""
+    """What is looked for; its fields are those of the form (see the route)."""
 
-    queries: list[str]
-    without: list[str]
-    image: ChosenImage | None
-    image_id: str | None
-    image_weight: float
-    k: int
-    offset: int
-    target: Target
-    where: str | None
-    min_score: float | None
-    unique: Unique | None
-    exclude_patients: list[str]
-    other_patients: bool
-    mode: Mode
-
-
-async def _search_form(
-    image: AnyImageDep,
-    image_id: ImageId = None,
+    image: AnyImageDep
+    image_id: ImageId = None
     query: Annotated[
-        list[str],
+        Sequence[str],
         Form(
             max_length=MAX_QUERIES,
             description="A sentence that an image is to fit; of several the mean counts.",
             examples=[["Large right pneumothorax."]],
         ),
-    ] = [],  # noqa: B006 - FastAPI copies it
+    ] = ()
     without: Annotated[
-        list[str],
+        Sequence[str],
         Form(
             alias="not",
             max_length=MAX_QUERIES,
             description="A sentence that it is not to fit.",
             examples=[["Chest tube."]],
         ),
-    ] = [],  # noqa: B006
+    ] = ()
     image_weight: Annotated[
         float, Ge(0), Le(1), DECIMAL, Form(description="Weight of an image beside sentences.")
-    ] = 0.5,
-    k: Annotated[int, Ge(1), Le(MAX_RESULTS), WHOLE, Form(description="How many to find.")] = 10,
+    ] = 0.5
+    k: Annotated[int, Ge(1), Le(MAX_RESULTS), WHOLE, Form(description="How many to find.")] = 10
     offset: Annotated[
         int, Ge(0), Le(MAX_OFFSET), WHOLE, Form(description="How many of the best to skip.")
-    ] = 0,
-    target: Annotated[Target, Form(description="What to find.")] = "images",
-    where: Annotated[str | None, Form(max_length=MAX_WHERE, description=WHERE)] = None,
+    ] = 0
+    target: Annotated[Target, Form(description="What to find.")] = "images"
+    where: Annotated[str | None, Form(max_length=MAX_WHERE, description=WHERE)] = None
     min_score: Annotated[
         float | None, Ge(-2), Le(2), DECIMAL, Form(description="Leave out what scores less.")
-    ] = None,
+    ] = None
     unique: Annotated[
         Unique | None, Form(description="One result a patient, a study or a picture.")
-    ] = None,
+    ] = None
     exclude_patient: Annotated[
-        list[str], Form(max_length=MAX_PATIENTS, description="A patient to leave out.")
-    ] = [],  # noqa: B006
-    other_patients: Annotated[
-        bool, Form(description="Leave out the patient of the image_id.")
-    ] = False,
+        Sequence[str], Form(max_length=MAX_PATIENTS, description="A patient to leave out.")
+    ] = ()
+    other_patients: Annotated[bool, Form(description="Leave out the patient of the image_id.")] = (
+        False
+    )
     mode: Annotated[
         Mode, Form(description="exact proves the order; fast looks at candidates only.")
-    ] = "auto",
-) -> SearchForm:
-    chosen = image if isinstance(image, ChosenImage) else None
-    form = SearchForm(
-        *(query, without, chosen, image_id, image_weight, k, offset, target, where, min_score),
-        *(unique, exclude_patient, other_patients, mode),
-    )
-    _check(form)
-    return form
+    ] = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.query and self.image is None:
+            raise InputError("give a query, an image, or the image_id of an indexed one")
+        if self.other_patients and self.image_id is None:
+            raise InputError("other_patients wants an image_id: a file does not say whose it is")
+        if self.target == "images":
+            return
+        if len(self.query) + (self.image is not None) > 1:
+            raise InputError("sentences are found by one query or by one image, not by both")
+        if (
+            self.without
+            or self.unique
+            or self.exclude_patient
+            or self.other_patients
+            or self.mode != "auto"
+        ):
+            raise InputError(
+                "not, unique, exclude_patient, other_patients and mode are for target=images"
+            )
 
 
-def _check(form: SearchForm) -> None:
-    if not form.queries and form.image is None:
-        raise InputError("give a query, an image, or the image_id of an indexed one")
-    if form.other_patients and form.image_id is None:
-        raise InputError("other_patients wants an image_id: a file does not say whose it is")
-    if form.target == "images":
-        return
-    if len(form.queries) + (form.image is not None) > 1:
-        raise InputError("sentences are found by one query or by one image, not by both")
-    if (
-        form.without
-        or form.unique
-        or form.exclude_patients
-        or form.other_patients
-        or form.mode != "auto"
-    ):
-        raise InputError(
-            "not, unique, exclude_patient, other_patients and mode are for target=images"
-        )
-
-
-SearchFormDep = Annotated[SearchForm, Depends(_search_form)]
+SearchFormDep = Annotated[SearchForm, Depends()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +136,8 @@ class _Asked:
 
 
 async def _ask(session: Session, form: SearchForm) -> _Asked:
-    if form.queries or form.without:
-        await session.ensure_embedded([*form.queries, *form.without])
+    if form.query or form.without:
+        await session.ensure_embedded([*form.query, *form.without])
     embedded = None if form.image is None else await form.image.embedded()
     await session.see_index()
     return await session.read(_asked, session.service, form, embedded)
@@ -172,10 +145,10 @@ async def _ask(session: Session, form: SearchForm) -> _Asked:
 
 def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") -> _Asked:
     check_where(service, form.where)
-    patients = list(form.exclude_patients)
+    patients = list(form.exclude_patient)
     if image is not None and form.image_id is not None and form.other_patients:
         patients.append(service.find_image(form.image_id).patient_id)
-    unlike = service.unlike_sentences([*form.queries, *form.without])
+    unlike = service.unlike_sentences([*form.query, *form.without])
     said = [] if image is None else _doubts(service, form, image)
     if any(one is not None and one.flagged for one in unlike):
         said.append(f"A sentence {UNLIKE_SENTENCE}.")
@@ -255,7 +228,7 @@ async def _warning(
 
 def _query(service: "Service", form: SearchForm, asked: _Asked) -> "Query":
     return service.make_query(
-        form.queries, without=form.without, image=asked.image, image_weight=form.image_weight
+        form.query, without=form.without, image=asked.image, image_weight=form.image_weight
     )
 
 
@@ -279,7 +252,7 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
     options: SentenceOptions = {"where": form.where, "offset": form.offset}
     if form.min_score is not None:
         options["min_score"] = form.min_score
-    about = form.queries[0] if asked.image is None else asked.image
+    about = form.query[0] if asked.image is None else asked.image
     work = service.search_sentences_pausing(about, form.k, **options)
     hits = await session.work(work)
     sentences = await session.read(lambda: service.archive.sentences)

@@ -124,7 +124,7 @@ class Engine:
                 raise Busy
             (self._leisurely if has_time else self._jobs).append(job)
             self._ready.notify()
-        self._metrics.set_queue("model", self._waiting)
+        self._metrics.queue.labels("model").set(self._waiting)
         future.add_done_callback(partial(self._forget, job))
         return await scope.outcome(future)
 
@@ -228,9 +228,9 @@ class Engine:
                 loop.call_soon_threadsafe(_set_results, results)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 continue
-        self._metrics.observe_stage(batch.name, seconds)
+        self._metrics.stages.labels(batch.name).observe(seconds)
         self._metrics.observe_batch(batch.name, len(jobs))
-        self._metrics.set_queue("model", self._waiting)
+        self._metrics.queue.labels("model").set(self._waiting)
 
     def close(self) -> None:
         """Finish what was accepted, and end the thread; not to be called on the event loop."""

@@ -312,6 +312,7 @@ class Session(RequestScope):
         self._resources = resources
         self._service: Service | None = None
         self.settings = resources.settings
+        self.ids, self.uploads = resources.ids, resources.uploads
 
     @property
     def service(self) -> "Service":
@@ -369,16 +370,6 @@ class Session(RequestScope):
         turns = await engine.call(self, service.text_turns, sentences)
         for turn in turns:
             await engine.do(self, batch, tuple(turn), has_time=len(turns) > TURNS_AT_ONCE)
-
-    @property
-    def ids(self) -> Ids:
-        """Gives the ids of DICOM headers as ``cxrtext import`` does."""
-        return self._resources.ids
-
-    @property
-    def uploads(self) -> Uploads:
-        """What is made of uploaded images."""
-        return self._resources.uploads
 
     def hold_export(self) -> None:
         """Count an export until its table has been sent."""

@@ -83,7 +83,7 @@ class Workers:
             finally:
                 seconds = time.perf_counter() - begun
                 self._estimate.note(seconds)
-                self._metrics.observe_stage(self._name, seconds)
+                self._metrics.stages.labels(self._name).observe(seconds)
 
         if not self._places.acquire(blocking=False):
             raise Busy(self._estimate.wait(self._waiting))
@@ -93,7 +93,7 @@ class Workers:
             self._places.release()
             raise
         self._waiting += 1
-        self._metrics.set_queue(self._name, self._waiting)
+        self._metrics.queue.labels(self._name).set(self._waiting)
         # The place is free when the call is over, or taken back before it began, and not already
         # when the caller has gone away.
         future.add_done_callback(lambda _: self._places.release())
@@ -105,7 +105,7 @@ class Workers:
             raise
         finally:
             self._waiting -= 1
-            self._metrics.set_queue(self._name, self._waiting)
+            self._metrics.queue.labels(self._name).set(self._waiting)
 
     def close(self) -> None:
         """Finish what was accepted."""

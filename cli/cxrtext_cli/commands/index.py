@@ -1,6 +1,7 @@
 """``cxrtext index build|delete|check|compact|rebuild|export|move|publish|pull``."""
 
 import time
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -363,7 +364,7 @@ def publish(
     if line := backbone_elsewhere(_noted(folder)):
         say(line)
     if as_json:
-        print_json(made.as_dict())
+        print_json(asdict(made))
         return
     uploads = f", {made.uploads} uploads" if made.uploads else ""
     removed = f"; {made.removed} old publications removed" if made.removed else ""
@@ -416,7 +417,7 @@ def pull(
 
 def _show_pulled(folder: Path, found: "Pulled", as_json: bool) -> None:
     if as_json:
-        print_json(found.as_dict())
+        print_json(asdict(found))
         return
     what = "turned to" if found.turned else "has"
     typer.echo(

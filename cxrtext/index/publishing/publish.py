@@ -15,10 +15,10 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError, WorkError
 from cxrtext.files import file_problems, scratch_folder
@@ -83,10 +83,6 @@ class Published:
     is_current: bool  # whether replicas pull it: another publisher may have been later
     removed: int  # older publications that were removed
     is_tidy: bool  # whether all was removed that is to be: not while another publisher works
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
-        return asdict(self)
 
 
 class GoneError(Exception):

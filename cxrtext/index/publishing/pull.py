@@ -10,9 +10,8 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cxrtext.errors import DataError, DiskError, NotFoundError, WorkError
 from cxrtext.files import only_one, read_sealed, sync, write_sealed
@@ -67,10 +66,6 @@ class Pulled:
     fetched: int  # bytes that came over the line
     turned: bool  # whether it was another publication before
     held: int  # older publications that are still answered by
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
-        return asdict(self)
 
 
 def pull(storage: Storage, folder: Path, *, progress: StageProgress | None = None) -> Pulled:

@@ -88,17 +88,21 @@ class Usual:
         if len(background) < FEWEST:
             return None
         if self._kept[0] != background:
-            self._kept = background, Comparison(_regions(snapshots, background))
+            self._kept = background, Comparison(background_regions(snapshots, background))
         return (yield from self._kept[1].of(parts, snapshots))
 
 
-def choose_background(snapshots: Sequence[Snapshot]) -> Background:
-    """Choose images that stand for all of an archive, by their numbers alone."""
+def choose_background(snapshots: Sequence[Snapshot], count: int = BACKGROUND) -> Background:
+    """Choose images that stand for all of an archive, by their numbers alone.
+
+    It is as if they were drawn at random once and for all, so that little changes while images come
+    and go.
+    """
     live = [snapshot.numbers[snapshot.live] for snapshot in snapshots]
     keys = np.concatenate([_background_keys(some, which) for which, some in enumerate(live)])
     numbers = np.concatenate(live)
     which = np.repeat(np.arange(len(live)), [len(some) for some in live])
-    chosen = np.sort(np.argsort(keys, kind="stable")[:BACKGROUND])
+    chosen = np.sort(np.argsort(keys, kind="stable")[:count])
     return tuple(zip(which[chosen].tolist(), numbers[chosen].tolist(), strict=True))
 
 
@@ -109,8 +113,8 @@ def _background_keys(numbers: Numbers, which: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _regions(snapshots: Sequence[Snapshot], background: Background) -> list[Tensor]:
-    """Regions of the background's images, [b, N, D] of each part that has some."""
+def background_regions(snapshots: Sequence[Snapshot], background: Background) -> list[Tensor]:
+    """Regions of the chosen images, [b, N, D] of each part that has some."""
     found = []
     for which, snapshot in enumerate(snapshots):
         numbers = np.array([number for part, number in background if part == which])

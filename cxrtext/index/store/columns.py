@@ -15,6 +15,7 @@ import json
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -146,14 +147,6 @@ class Columns:
         self._tensors = set(self._file.keys())
         self._read: dict[str, Column] = {}
 
-    @classmethod
-    def named(cls, folder: Path, file: str, digest: str, places: int) -> "Columns | None":
-        """The columns that a catalogue names; None where they are damaged."""
-        try:
-            return cls(folder / file, digest, places)
-        except CheckpointError:
-            return None
-
     def all(self) -> Iterator[tuple[str, Column]]:
         """Every column, by name; none is kept."""
         for name, place in self._order.items():
@@ -280,7 +273,9 @@ def refresh_columns(folder: Path, catalogue: Catalogue) -> bool:
     file = f"{NAME}.{int(meta['generation']):06d}.{serial:06d}{ENDING}"
     before = None
     if OLD in named and not is_recent:
-        before = Columns.named(folder, *named[OLD])
+        old, *noted = named[OLD]
+        with suppress(CheckpointError):  # a damaged one is no help
+            before = Columns(folder / old, *noted)
     if before is None:
         digest = write_columns(folder / file, database, catalogue.cells(), places)
     else:

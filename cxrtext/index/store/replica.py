@@ -20,6 +20,7 @@ from pathlib import Path
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import read_sealed
+from cxrtext.files.writing import is_at
 
 POINTER, PUBLICATIONS, IN_USE = "current", "publications", "in-use"
 INDEX, MODEL = "index", "model"
@@ -119,19 +120,12 @@ def hold(folder: Path) -> Held | None:
             os.close(handle)
             continue
         # It may have been removed before it was locked.
-        if _is_there(folder / PUBLICATIONS / found.digest / IN_USE, handle):
+        if is_at(folder / PUBLICATIONS / found.digest / IN_USE, handle):
             return Held(folder, found, handle)
         os.close(handle)
     raise CheckpointError(
         f"{folder}: the publication that it names is not there; run 'cxrtext index pull' again"
     )
-
-
-def _is_there(path: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from cxrtext.index import Archive
 from cxrtext.index.features.scoring import exact_scores
+from cxrtext.index.search.sentences import background_regions, choose_background
 from cxrtext.index.store.snapshot import Snapshot
-from cxrtext.index.store.vectors import rows_of
 from cxrtext.models import ImageTextModel
 from cxrtext.models.reference import MAX_IMAGES, Reference, load_reference
-from cxrtext.models.regions import pack, unpack
+from cxrtext.models.regions import pack
 from cxrtext.pausing import Pausing
 from cxrtext.service.cache import Remembered
 
@@ -27,8 +27,6 @@ this is 8 MiB."""
 
 SCORED_AT_ONCE = 16
 """Reference images; bounds memory, and the time between two pauses."""
-
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class ReferenceScores:
@@ -109,29 +107,9 @@ def percentile(score: float, others: Scores) -> float:
 def index_reference(snapshots: Sequence[Snapshot], count: int = MAX_IMAGES) -> Reference | None:
     """Images of an archive as a reference, for checkpoints that have none of their own.
 
-    Which ones depends on their numbers, as if drawn at random once and for all, so that a
-    percentile changes little while images come and go.  None where there is no image.
+    None where there is no image.
     """
-    drawn = [
-        (int(key), which, int(place))
-        for which, snapshot in enumerate(snapshots)
-        for key, place in zip(
-            _keys(snapshot.numbers[snapshot.live], which), snapshot.live, strict=True
-        )
-    ]
-    chosen = sorted(drawn)[:count]
-    if not chosen:
+    if not any(len(snapshot.live) for snapshot in snapshots):
         return None
-    parts = []
-    for which, snapshot in enumerate(snapshots):
-        places = sorted(place for _, index, place in chosen if index == which)
-        if places:
-            parts.append(unpack(rows_of(snapshot.arrays["regions"], np.array(places))))
+    parts = background_regions(snapshots, choose_background(snapshots, count))
     return Reference(np.concatenate([pack(part, "int8") for part in parts]), "index")
-
-
-def _keys(numbers: NDArray[np.int64], which: int) -> NDArray[np.uint64]:
-    keys: NDArray[np.uint64] = (
-        numbers.astype(np.uint64) * np.uint64(64) + np.uint64(which)
-    ) * _SPREAD
-    return keys

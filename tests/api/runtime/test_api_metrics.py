@@ -90,10 +90,10 @@ def test_metrics_can_be_left_out(service: Service, serve: Any, check_problem: An
 
 def test_applications_have_numbers_of_their_own() -> None:
     first, second = Metrics(), Metrics()
-    first.reject("host")
-    second.observe_stage("text", 0.2)
+    first.rejected.labels("host").inc()
+    second.stages.labels("text").observe(0.2)
     second.observe_batch("text", 3)
-    second.set_queue("model", 2)
+    second.queue.labels("model").set(2)
     assert b'rejected_requests_total{reason="host"} 1.0' in first.page()
     assert b"rejected_requests_total{" not in second.page()
     assert b'stage_seconds_count{stage="text"} 1.0' in second.page()
