@@ -70,7 +70,6 @@ def back_up(
         keys: The server's file of keys, to be copied, too.
         model: Whether to copy the checkpoint that the index notes.
         wait_s: How long to wait for a writer, where the index changes faster than it is copied.
-        progress: Called with the stage, the bytes done, and those in all.
     """
     check_index_folder(index)
     check_empty(out)

@@ -66,7 +66,6 @@ def build_index(
     Args:
         reports: A table of reports; by default as :func:`sentences_beside` finds them.
         allow_outside: Whether images may lie outside the manifest's folder.
-        cache: Where decoded images are kept; without it they are decoded each time.
         features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         replace: Whether images already in the index are embedded again.
         storage: How a new index keeps regions: "float16" or "int8".
@@ -142,8 +141,7 @@ def start_index(
 ) -> None:
     """Note what a new index is made by and of; of an old one, where its model lies now.
 
-    Args:
-        sentences: Vectors [D] of the archive's sentences, which the sketches are made for.
+    The sketches are made for the sentences, vectors [D] of the archive's.
     """
     notes = {}
     if "model" not in catalogue.meta():

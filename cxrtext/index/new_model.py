@@ -81,11 +81,9 @@ def reembed(
 
     Args:
         checkpoint: The new model.
-        cache: Where decoded images are kept; without it they are decoded each time.
         max_rejected: Images that may be unreadable by now, and are then no longer in the index.
         wait_s: How long to queue while another process writes.
         say: Told what room it takes.
-        progress: Called with the images done, and those in all.
     """
     model = load_model(checkpoint, device)
     listed = folder.with_name(folder.name + ".rejected.csv")

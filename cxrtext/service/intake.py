@@ -87,8 +87,7 @@ def same_pixels(
 ) -> Iterator["IndexedImage"]:
     """Indexed images that have the pixels of an image, looked for among the most alike.
 
-    Args:
-        shape: Height and width of the pixels as they are shown.
+    Its pixels as they are shown have this shape, [H, W], and digest.
     """
     if not service.archive.images:
         return

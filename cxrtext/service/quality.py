@@ -60,7 +60,6 @@ def least_supported(
         split: "train", "val", "test" or "all".
         wordings: Only sentences of these wordings; None for all.
         rejects: Takes images that cannot be read.
-        progress: Called with (done, total) images.
     """
     manifest = manifest_of(data)
     read = sentences_beside(manifest)

@@ -84,8 +84,7 @@ TIMES = 3
 class Service:
     """A loaded model and, where there is one, its archive.  Safe to call from several threads.
 
-    Args:
-        prompts: Prompts of zero-shot classification; CheX5's by default.
+    Without prompts those of CheX5 classify.
     """
 
     def __init__(
@@ -321,10 +320,8 @@ class Service:
     ) -> Grounding:
         """Where an image supports a sentence (InputError).
 
-        Args:
-            threshold: From which score on a region counts for the boxes; by default from where the
-                sentence's heatmaps begin, or, without reference images, halfway between the mean
-                and the maximum.
+        From the threshold on a region counts for the boxes; by default from where the sentence's
+        heatmaps begin, or, without reference images, halfway between the mean and the maximum.
         """
         check_sentence(sentence)
         text = self.embed_sentences([sentence])
@@ -382,9 +379,8 @@ class Service:
     ) -> Query:
         """Put a query together (InputError).
 
-        Args:
-            sentence: What an image is to fit; of several, the mean score counts.
-            image_weight: Weight of the likeness beside a sentence, in [0, 1].
+        Of several sentences that an image is to fit the mean score counts; ``image_weight``, in
+        [0, 1], is that of the likeness beside a sentence.
         """
         sentences = [sentence] if isinstance(sentence, str) else list(sentence or ())
         if not sentences and image is None:
@@ -503,14 +499,10 @@ def load_service(
     device: str = "cpu",
     wait_s: float = WAIT_S,
 ) -> Service:
-    """Load a model and, if given, its index.
+    """Load a model and, if given, its index, or several that are searched as one.
 
-    Args:
-        checkpoint: The model's folder; by default the one noted in the index.
-        index: The index's folder, or those of several that are searched as one.
-        prompts: Prompts of zero-shot classification; CheX5's by default.
-        device: Where to compute.
-        wait_s: How long to wait where another process commits a change of the index.
+    The checkpoint is by default the one noted in the index, the prompts are CheX5's.  Another
+    process that commits a change of the index is waited for, ``wait_s`` seconds.
     """
     folders = [index] if isinstance(index, str | Path) else list(index or ())
     if checkpoint is None and not folders:

@@ -232,12 +232,8 @@ def _rewriting(path: Path) -> Iterator[list[str]]:
 class KeyRing:
     """Knows callers by their keys; the file of keys is read anew when it changes.
 
-    A new file that cannot be read leaves the keys as they were and is logged once.  One without a
-    key is taken at its word and shuts everybody out.
-
-    Args:
-        path: The file; without one everybody is let in.
-        clock: Seconds that only go forward.
+    Without a file everybody is let in.  A new one that cannot be read leaves the keys as they were
+    and is logged once; one without a key is taken at its word and shuts everybody out.
     """
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:

@@ -36,19 +36,12 @@ Outcome = tuple[Any, BaseException | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch(Generic[Item, Result]):
-    """A kind of work that is quicker for several at a time.
+    """A kind of work that is quicker for several at a time."""
 
-    Args:
-        name: For metrics.
-        work: Does it for some items, giving a result of each.
-        max_weight: What items weigh together that are done at a time; one alone may weigh more.
-        weigh: What an item weighs; by default 1, so that items are counted.
-    """
-
-    name: str
-    work: Callable[[Sequence[Item]], Sequence[Result]]
-    max_weight: int
-    weigh: Callable[[Item], int] = lambda _: 1
+    name: str  # for metrics
+    work: Callable[[Sequence[Item]], Sequence[Result]]  # gives a result of each
+    max_weight: int  # of the items that are done at a time; one alone may weigh more
+    weigh: Callable[[Item], int] = lambda _: 1  # by default items are counted
 
 
 class _Job:

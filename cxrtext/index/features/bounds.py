@@ -22,11 +22,7 @@ SLACK = 1e-3
 
 
 def sentence_basis(sentences: Tensor, most: int = MAX_DIRECTIONS) -> Tensor:
-    """Directions that sentences span, [D, m], orthonormal, by falling importance.
-
-    Args:
-        sentences: [S, D], unit vectors, S at least 1.
-    """
+    """Directions [D, m] that sentences [S, D] span, orthonormal, by falling importance; S ≥ 1."""
     directions: Tensor = torch.linalg.svd(sentences.double(), full_matrices=False).Vh
     basis = directions[:most].T.contiguous()
     for m in range(1, basis.shape[1]):

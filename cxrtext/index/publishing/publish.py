@@ -124,7 +124,6 @@ def publish(
         model: Whether to publish the checkpoint; replicas want it, backups may do without.
         scratch: A folder for the copied catalogue; by default the index's.
         wait_s: How long to wait for a writer, where the index changes faster than it is read.
-        progress: Called with the stage, the bytes done, and those in all.
     """
     refuse_replica(index)
     check_index_folder(index)

@@ -263,10 +263,7 @@ def open_index(
 ) -> Archive:
     """Open an index for searching, or several that are searched as one.
 
-    Args:
-        folders: A folder that 'cxrtext index' wrote, which need not be writable; or several,
-            each once.
-        model: The model that made it, or its checkpoint; by default the one noted in the index.
+    A folder need not be writable.  The model is by default the one noted in the index.
     """
     given = [folders] if isinstance(folders, str | Path) else list(folders)
     if len({Path(folder).resolve() for folder in given}) < len(given) or not given:

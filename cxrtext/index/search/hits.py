@@ -217,8 +217,7 @@ class Cohort:
     def select(self) -> Iterator[int]:
         """Find the images that the filters leave, a range of them at each step (DataError).
 
-        Yields:
-            How many there are in the indexes that are done.
+        Yields how many there are in the indexes that are done.
         """
         for _ in self._choosing:
             yield self.matching
@@ -240,8 +239,7 @@ class Cohort:
     def rank(self) -> Iterator[int]:
         """Put the scored images in order, and leave out what is not to be there.
 
-        Yields:
-            How many hits there are so far; the last is the number of all.
+        Yields how many hits there are so far; the last is the number of all.
         """
         which = np.repeat(np.arange(len(self._views)), [len(view.places) for view in self._views])
         places = np.concatenate([view.places for view in self._views])

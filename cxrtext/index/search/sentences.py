@@ -42,10 +42,8 @@ Background = tuple[tuple[int, int], ...]
 class Comparison:
     """What sentences score in some images: γ² s on a logarithmic mean, by part of an archive.
 
-    What was computed is kept, also of work that is ended before its end.
-
-    Args:
-        regions: Of the images, [b, N, D] of each part that has some.
+    The images are given by their regions, [b, N, D] of each part that has some.  What was computed
+    is kept, also of work that is ended before its end.
     """
 
     def __init__(self, regions: Sequence[Tensor]) -> None:

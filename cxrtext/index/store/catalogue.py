@@ -152,11 +152,9 @@ class IndexedImage:
 
 
 class Catalogue:
-    """An open catalogue; a context manager.  Threads may share one.
+    """An open catalogue, made when missing where ``write`` is set; a context manager.
 
-    Args:
-        path: The SQLite file; made when missing and ``write`` is set.
-        wait_s: How long to wait where another process commits a change.
+    Threads may share one.  Another process that commits a change is waited for, ``wait_s`` seconds.
     """
 
     def __init__(self, path: Path, *, write: bool = False, wait_s: float = WAIT_S) -> None:

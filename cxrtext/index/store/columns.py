@@ -47,12 +47,7 @@ ROWS_AT_ONCE, COLUMNS_AT_ONCE = 10_000, 64
 
 
 class Texts(Sequence[str]):
-    """Many texts in one piece of memory.
-
-    Args:
-        data: Their UTF-8, one after the other, [bytes].
-        ends: Where each ends, [texts].
-    """
+    """Many texts in one piece of memory: their UTF-8, one after the other, and where each ends."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
         self._data, self._ends = data, ends
@@ -175,11 +170,9 @@ class Columns:
 def write_columns(
     path: Path, database: sqlite3.Connection, cells: dict[str, str], places: int
 ) -> str:
-    """Write the columns of a catalogue; gives the file's digest.
+    """Write the columns of a catalogue of so many places; gives the file's digest.
 
-    Args:
-        cells: Columns of ``images`` and ``attributes`` in SQL, by the names that filters use.
-        places: Places in the vector files.
+    ``cells`` are columns of ``images`` and ``attributes`` in SQL, by the names that filters use.
     """
     left = iter(cells.items())
     parts = iter(lambda: dict(islice(left, COLUMNS_AT_ONCE)), {})

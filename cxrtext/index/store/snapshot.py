@@ -88,8 +88,7 @@ class Snapshot:
 def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = None) -> Snapshot:
     """Take a view of an index, whatever a writer does meanwhile (CheckpointError).
 
-    Args:
-        before: An older view, of which what did not change is kept.
+    Of an older view what did not change is kept.
     """
     for attempt in range(ATTEMPTS):
         with catalogue.transaction() as database:

@@ -121,7 +121,6 @@ def forget(
         key: The file of the key that signs, made where there is none; by default beside the log,
             with the ending ``.key``.
         wait_s: How long to wait for another process that writes an index.
-        progress: Called with the stage, what is done, and what there is in all.
     """
     if (patient is None) == (study is None) or not (patient or study):
         raise DataError("name either a patient or a study")

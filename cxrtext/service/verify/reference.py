@@ -38,10 +38,9 @@ class ReferenceScores:
         self._known: Remembered[bytes, Scores] = Remembered(size)
 
     def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scores]]:
-        """Scores of each of S sentences with every reference image, in rising order; with pauses.
+        """Scores of S sentences, embeddings [S, D], with every reference image; with pauses.
 
-        Args:
-            texts: [S, D], embeddings of the sentences.
+        Those of each sentence are in rising order.
         """
         keys = [_key(sentence) for sentence in sentences]
         found = self._known.use(keys)
