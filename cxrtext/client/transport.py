@@ -66,8 +66,12 @@ class Transport:
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._retries = retries
         self._own = http is None
-        # No redirect is followed, so that the key goes nowhere else.
-        self._http = _client(timeout) if http is None else http
+        if http is None:
+            import httpx2
+
+            # No redirect is followed, so that the key goes nowhere else.
+            http = httpx2.Client(timeout=timeout, follow_redirects=False)
+        self._http = http
 
     def close(self) -> None:
         """Close the connection, unless it was given."""
@@ -121,12 +125,6 @@ class Transport:
                 response.read()
                 raise _error(response)
             yield from response.iter_text()
-
-
-def _client(timeout: float) -> "httpx2.Client":
-    import httpx2
-
-    return httpx2.Client(timeout=timeout, follow_redirects=False)
 
 
 @contextmanager

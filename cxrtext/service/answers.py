@@ -121,22 +121,6 @@ class Grounding:
         )
 
 
-def connected_regions(mask: NDArray[np.bool_]) -> list[list[tuple[int, int]]]:
-    """Groups of True cells that touch by an edge; each a list of (row, column)."""
-    todo = {(int(row), int(column)) for row, column in np.argwhere(mask)}
-    groups = []
-    while todo:
-        group, edge = [], [todo.pop()]
-        while edge:
-            row, column = edge.pop()
-            group.append((row, column))
-            near = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)}
-            edge += near & todo
-            todo -= near
-        groups.append(group)
-    return groups
-
-
 def ground_grid(
     grid: Grid, score: float, geometry: Geometry, threshold: float | None = None
 ) -> Grounding:
@@ -144,12 +128,15 @@ def ground_grid(
 
     The threshold is by default halfway between the mean and the maximum of the grid.
     """
+    from scipy import ndimage
+
     cut = float((grid.mean() + grid.max()) / 2) if threshold is None else threshold
     row, column = (int(i) for i in np.unravel_index(int(grid.argmax()), grid.shape))
     peak = geometry.center_of_cell(row, column, (grid.shape[0], grid.shape[1]))
+    groups, _ = ndimage.label(grid >= cut)  # of cells that touch by an edge
     boxes = [
-        GroundedBox(_box(group, grid.shape, geometry), max(float(grid[cell]) for cell in group))
-        for group in connected_regions(grid >= cut)
+        GroundedBox(_box(place, grid.shape, geometry), float(grid[groups == number].max()))
+        for number, place in enumerate(ndimage.find_objects(groups), 1)
     ]
     boxes.sort(key=lambda box: -box.score)
     return Grounding(score, grid, geometry, peak, cut, boxes)
@@ -169,11 +156,11 @@ def on_scale(
 
 
 def _box(
-    cells: list[tuple[int, int]], shape: tuple[int, ...], geometry: Geometry
+    place: tuple[slice, slice], shape: tuple[int, ...], geometry: Geometry
 ) -> tuple[float, float, float, float]:
-    """The box around cells (row, column) of a grid, in original pixels, cut to the crop."""
-    rows, columns = zip(*cells, strict=True)
-    left, top = min(columns), min(rows)
-    cell_box = left, top, max(columns) - left + 1, max(rows) - top + 1
+    """The box of some rows and columns of a grid, in original pixels, cut to the crop."""
+    rows, columns = place
+    left, top = columns.start, rows.start
+    cell_box = left, top, columns.stop - left, rows.stop - top
     x, y, w, h = geometry.boxes_of_cells(cell_box, (shape[0], shape[1])).tolist()
     return x, y, w, h

@@ -22,7 +22,7 @@ from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
 from cxrtext.index import build_index
 from cxrtext.pausing import finish
 from cxrtext.service import Column, Service, load_service
-from cxrtext.service.answers import connected_regions, ground_grid
+from cxrtext.service.answers import ground_grid
 from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.service import threads_for
 
@@ -294,9 +294,10 @@ def test_several_indexes_are_one_archive(
 
 
 def test_regions_that_touch_by_an_edge_are_one_box() -> None:
-    mask = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], dtype=bool)
-    groups = sorted(sorted(group) for group in connected_regions(mask))
-    assert groups == [[(0, 0), (0, 1), (1, 1)], [(2, 2)]]
+    grid = np.array([[1, 1, 0, 0], [0, 0.9, 0, 0], [0, 0, 0.8, 0], [0, 0, 0, 0]], dtype=np.float32)
+    found = ground_grid(grid, 0.5, Geometry(64, 64, Preprocessing(resize=64, crop=64)))
+    assert [box.bbox for box in found.boxes] == [(0, 0, 32, 32), (32, 32, 16, 16)]
+    assert [box.score for box in found.boxes] == pytest.approx([1.0, 0.8])
 
 
 def test_a_box_in_original_pixels_by_hand() -> None:
