@@ -99,10 +99,10 @@ def test_lists_as_editors_and_unpackers_leave_them(checkpoint: Path, tmp_path: P
 def test_a_set_is_measured_and_refused_with_an_image_missing(
     checkpoint: Path, tmp_path: Path, name: str
 ) -> None:
-    make, count, some = SETS[name]
+    make, count, among = SETS[name]
     root = make(tmp_path / "set")
     found = read_list(load_recipe(name), root)
-    assert (len(found.test), some <= found.test) == (count, True)
+    assert (len(found.test), among <= found.test) == (count, True)
     if name == "rsna":
         assert (found.test, found.val) == draw_rsna(found.names)
     recipe = made_up(name, found.names)
@@ -117,8 +117,8 @@ def test_a_set_is_measured_and_refused_with_an_image_missing(
         assert measured.rows.value(GROUNDING, MEAN_OF_SENTENCES, "CNR") is not None
     if recipe.content.primary in ("CNR", "multi-class accuracy"):
         assert run.record["primary"]["value"] is not None
-    for name in measured.findings:
-        known = measured.rows.of(ZERO_SHOT, name)
+    for finding in measured.findings:
+        known = measured.rows.of(ZERO_SHOT, finding)
         assert (known["with"] or 0) + (known["without"] or 0) == count
     missing = sorted(found.test)[0]
     files = [path for path in root.rglob("*") if path.is_file() and missing in str(path)]
