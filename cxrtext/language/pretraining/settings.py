@@ -35,8 +35,6 @@ BATCH_TOKENS = 512
 INITIAL_SCALE = 0.05
 """Standard deviation of new weights: BERT's 0.02 leaves narrow networks on a plateau for epochs."""
 
-"""What is masked together: all pieces of a word, or each word piece for itself."""
-
 FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5, 2048
 """Defaults for a given model: tokens in all, peak of the learning rate, tokens in a batch."""
 
