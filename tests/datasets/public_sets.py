@@ -5,12 +5,11 @@ their own columns and spellings, its folders, and what is odd about it (VinDr-CX
 SIIM's " -1", PadChest's lists as text).  The same arguments give the same files.
 """
 
-import csv
 import hashlib
 import json
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import wraps
 from io import BytesIO
 from pathlib import Path
@@ -23,19 +22,11 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.uid import UID, ExplicitVRLittleEndian, JPEGBaseline8Bit
 
+from tests.datasets.written import COMPUTED_RADIOGRAPHY, save_table
+
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
-COMPUTED_RADIOGRAPHY = "1.2.840.10008.5.1.4.1.1.1"
 
 Arguments = ParamSpec("Arguments")
-
-
-def save_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a CSV file whose columns are the keys of the first row."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def gray(seed: int, height: int, width: int = 0) -> NDArray[np.uint8]:
@@ -84,41 +75,21 @@ def save_capture(path: Path, number: int, patient: str, size: int, **elements: A
     Image.fromarray(gray(number, size)).save(stream, "JPEG", quality=90)
     view = "AP" if number % 3 == 2 else "PA"
     values = {
-        "SpecificCharacterSet": "ISO_IR 100",
-        "SOPClassUID": SECONDARY_CAPTURE,
-        "SOPInstanceUID": image_uid(number),
-        "StudyDate": "19010101",
-        "StudyTime": "000000.00",
-        "AccessionNumber": "",
-        "Modality": "CR",
-        "ConversionType": "WSD",
-        "ReferringPhysicianName": "",
-        "SeriesDescription": f"view: {view}",
-        "PatientName": patient,
-        "PatientID": patient,
-        "PatientBirthDate": "",
-        "PatientSex": "FM"[number % 2],
-        "PatientAge": str(20 + number % 60),
-        "BodyPartExamined": "CHEST",
-        "ViewPosition": view,
-        "StudyInstanceUID": image_uid(number, 2),
-        "SeriesInstanceUID": image_uid(number, 3),
-        "SeriesNumber": "1",
-        "InstanceNumber": "1",
-        "PatientOrientation": "",
-        "SamplesPerPixel": 1,
-        "PhotometricInterpretation": "MONOCHROME2",
-        "Rows": size,
-        "Columns": size,
-        "PixelSpacing": [0.143, 0.143],
-        "BitsAllocated": 8,
-        "BitsStored": 8,
-        "HighBit": 7,
-        "PixelRepresentation": 0,
-        "LossyImageCompression": "01",
+        "SpecificCharacterSet": "ISO_IR 100", "SOPClassUID": SECONDARY_CAPTURE,
+        "SOPInstanceUID": image_uid(number), "StudyDate": "19010101", "StudyTime": "000000.00",
+        "AccessionNumber": "", "Modality": "CR", "ConversionType": "WSD",
+        "ReferringPhysicianName": "", "SeriesDescription": f"view: {view}",
+        "PatientName": patient, "PatientID": patient, "PatientBirthDate": "",
+        "PatientSex": "FM"[number % 2], "PatientAge": str(20 + number % 60),
+        "BodyPartExamined": "CHEST", "ViewPosition": view,
+        "StudyInstanceUID": image_uid(number, 2), "SeriesInstanceUID": image_uid(number, 3),
+        "SeriesNumber": "1", "InstanceNumber": "1", "PatientOrientation": "",
+        "SamplesPerPixel": 1, "PhotometricInterpretation": "MONOCHROME2", "Rows": size,
+        "Columns": size, "PixelSpacing": [0.143, 0.143], "BitsAllocated": 8, "BitsStored": 8,
+        "HighBit": 7, "PixelRepresentation": 0, "LossyImageCompression": "01",
         "LossyImageCompressionMethod": "ISO_10918_1",
         "PixelData": encapsulate([stream.getvalue()]),
-    }
+    }  # fmt: skip
     for keyword, value in {**values, **elements}.items():
         setattr(file, keyword, value)
     file["PixelData"].is_undefined_length = True
@@ -367,31 +338,21 @@ def padchest(root: Path, count: int = 12, size: int = 128) -> Path:
         rows.append(
             row
             | {
-                "": number,
-                "ImageID": padchest_name(number),
-                "ImageDir": folder,
+                "": number, "ImageID": padchest_name(number), "ImageDir": folder,
                 "StudyDate_DICOM": 20140915 + number,
                 "StudyID": str(20536686640136348236148679891455000000 + number),
                 "PatientID": str(839860488694292331637988235681000000 + number // 2),
-                "PatientBirth": f"{1930 + number}.0",
-                "PatientSex_DICOM": "FM"[number // 2 % 2],
+                "PatientBirth": f"{1930 + number}.0", "PatientSex_DICOM": "FM"[number // 2 % 2],
                 "ViewPosition_DICOM": "POSTEROANTERIOR" if projection == "PA" else "",
-                "Projection": projection,
-                "MethodProjection": "Manual review of DICOM fields",
-                "Pediatric": "No",
-                "Modality_DICOM": "CR",
-                "Rows_DICOM": f"{size}.0",
-                "Columns_DICOM": f"{size}.0",
-                "ReportID": 4765777 + number,
-                "Report": report,
+                "Projection": projection, "MethodProjection": "Manual review of DICOM fields",
+                "Pediatric": "No", "Modality_DICOM": "CR", "Rows_DICOM": f"{size}.0",
+                "Columns_DICOM": f"{size}.0", "ReportID": 4765777 + number, "Report": report,
                 "MethodLabel": "Physician" if number % 3 else "RNN_model",
-                "Labels": str(labels),
-                "Localizations": "['loc left', 'loc basal']",
-                "LabelsLocalizationsBySentence": str([labels]),
-                "labelCUIS": "['C0018800']",
+                "Labels": str(labels), "Localizations": "['loc left', 'loc basal']",
+                "LabelsLocalizationsBySentence": str([labels]), "labelCUIS": "['C0018800']",
                 "LocalizationsCUIS": "['C0443246']",
             }
-        )
+        )  # fmt: skip
     save_table(root / PADCHEST_TABLE, rows)
     return root
 
@@ -404,13 +365,9 @@ _GROUNDED: tuple[list[dict[str, Any]], ...] = (
     [
         {
             "sentence_en": "Left pleural effusion.",
-            "sentence_es": "Derrame pleural izquierdo.",
-            "abnormal": True,
-            "boxes": [[0.55, 0.6, 0.9, 0.85]],
-            "extra_boxes": [[0.5, 0.6, 0.9, 0.9]],
-            "labels": ["pleural effusion"],
-            "locations": ["left"],
-            "progression": None,
+            "sentence_es": "Derrame pleural izquierdo.", "abnormal": True,
+            "boxes": [[0.55, 0.6, 0.9, 0.85]], "extra_boxes": [[0.5, 0.6, 0.9, 0.9]],
+            "labels": ["pleural effusion"], "locations": ["left"], "progression": None,
         },
         {"sentence_en": "No pneumothorax.", "sentence_es": "Sin neumotórax.", "abnormal": False},
     ],
@@ -436,7 +393,7 @@ _GROUNDED: tuple[list[dict[str, Any]], ...] = (
             "progression": None,
         },
     ],
-)
+)  # fmt: skip
 
 
 def padchest_gr(root: Path, count: int = 12, size: int = 128) -> Path:

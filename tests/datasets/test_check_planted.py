@@ -1,6 +1,5 @@
 """A data folder with one fault of every kind: each is found, and a clean folder is clean."""
 
-import csv
 import json
 import os
 import shutil
@@ -10,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
-from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, Problem, check_data
+from tests.datasets.written import save_radiograph, save_table
 
 SECRET = "Zebulon Quisenberry has a pleural effusion."
 """Report text and a name: nothing of it may be quoted."""
@@ -27,31 +25,10 @@ def pixels(seed: int, height: int = 96, width: int = 96) -> np.ndarray:
     return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
 
 
-def save_table(path: Path, rows: Rows) -> None:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def save_dicom(path: Path, gray: np.ndarray, view: str = "PA", modality: str = "DX") -> None:
     """8-bit values that come out of the reader as they are."""
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1.1")
-    meta.MediaStorageSOPInstanceUID = UID("1.2.3")
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    file.SOPClassUID, file.SOPInstanceUID = meta.MediaStorageSOPClassUID, "1.2.3"
-    file.PatientName = "Quisenberry^Zebulon"
-    file.Modality, file.ViewPosition = modality, view
-    file.Rows, file.Columns = gray.shape
-    file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
-    file.BitsAllocated, file.BitsStored, file.HighBit = 8, 8, 7
-    file.PixelRepresentation = 0
-    file.WindowCenter, file.WindowWidth = "128", "256"
-    file.PixelData = gray.tobytes()
-    file.save_as(path, enforce_file_format=True)
+    said = {"PatientName": "Quisenberry^Zebulon", "Modality": modality, "ViewPosition": view}
+    save_radiograph(path, "1.2.3", gray, **said, WindowCenter="128", WindowWidth="256")
 
 
 def clean_tables(folder: Path) -> tuple[Rows, Rows, Rows]:
@@ -72,17 +49,19 @@ def clean_tables(folder: Path) -> tuple[Rows, Rows, Rows]:
     return manifest, reports, labels
 
 
+BOX: dict[str, object] = {
+    "image": "images/clean01.png", "bbox": [10, 10, 20, 20], "label_text": "Edema."
+}  # fmt: skip
+
+
 def save_boxes(path: Path, boxes: list[dict[str, object]]) -> None:
     names = list(dict.fromkeys(str(box["image"]) for box in boxes))
-    images = [
-        {"id": i, "file_name": name, "width": 96, "height": 96} for i, name in enumerate(names)
-    ]
-    annotations = [
-        {"image_id": names.index(str(box["image"])), "category_id": 1, **box} for box in boxes
-    ]
+    size = {"width": 96, "height": 96}
     content = {
-        "images": images,
-        "annotations": annotations,
+        "images": [{"id": i, "file_name": name, **size} for i, name in enumerate(names)],
+        "annotations": [
+            {"image_id": names.index(str(box["image"])), "category_id": 1, **box} for box in boxes
+        ],
         "categories": [{"id": 1, "name": "Edema"}],
     }
     path.write_text(json.dumps(content))
@@ -93,12 +72,7 @@ def write_clean(folder: Path) -> Path:
     save_table(folder / "manifest.csv", manifest)
     save_table(folder / "reports.csv", reports)
     save_table(folder / "labels.csv", labels)
-    box: dict[str, object] = {
-        "image": "images/clean01.png",
-        "bbox": [10, 10, 20, 20],
-        "label_text": "Edema.",
-    }
-    save_boxes(folder / "boxes.json", [box])
+    save_boxes(folder / "boxes.json", [BOX])
     return folder
 
 
@@ -106,20 +80,12 @@ def _images_with_faults(folder: Path) -> Rows:
     """Rows of images, each with a fault."""
     images = folder / "images"
     saved: dict[str, np.ndarray] = {
-        "dark": np.clip(pixels(20) // 12, 0, 255),
-        "bright": 235 + pixels(21) // 12,
-        "constant": np.full((96, 96), 70),
-        "blank": 120 + pixels(22) // 100,
-        "long": pixels(23, 96, 300),
-        "small": pixels(24, 40, 40),
-        "lateral": pixels(25),
-        "splits": pixels(2),
-        "patients": pixels(26),
-        "patients2": pixels(26),
-        "studies": pixels(27),
-        "within": pixels(28),
-        "within2": pixels(28),
-    }
+        "dark": np.clip(pixels(20) // 12, 0, 255), "bright": 235 + pixels(21) // 12,
+        "constant": np.full((96, 96), 70), "blank": 120 + pixels(22) // 100,
+        "long": pixels(23, 96, 300), "small": pixels(24, 40, 40), "lateral": pixels(25),
+        "splits": pixels(2), "patients": pixels(26), "patients2": pixels(26),
+        "studies": pixels(27), "within": pixels(28), "within2": pixels(28),
+    }  # fmt: skip
     for name, gray in saved.items():
         Image.fromarray(gray.astype(np.uint8)).save(images / f"{name}.png")
     save_dicom(images / "studies.dcm", pixels(27))
@@ -141,13 +107,11 @@ def _images_with_faults(folder: Path) -> Rows:
         )
     ]
     changes: dict[str, dict[str, object]] = {
-        "lateral.png": {"view": "Lateral"},
-        "patients2.png": {"view": ""},
+        "lateral.png": {"view": "Lateral"}, "patients2.png": {"view": ""},
         "within.png": {"study_id": "t-within", "patient_id": "w"},
         "within2.png": {"study_id": "t-within", "patient_id": "w"},
-        "studies.png": {"patient_id": "u"},
-        "studies.dcm": {"patient_id": "u"},
-    }
+        "studies.png": {"patient_id": "u"}, "studies.dcm": {"patient_id": "u"},
+    }  # fmt: skip
     for row in rows:
         name = str(row["image"]).removeprefix("images/")
         row["patient_id"] = f"q-{name}"
@@ -192,22 +156,13 @@ def write_faulty(folder: Path) -> Path:
     for row in labels:
         row["Pneumothorax"] = ""
     save_table(folder / "labels.csv", labels)
-    fine: dict[str, object] = {
-        "image": "images/clean01.png",
-        "bbox": [10, 10, 20, 20],
-        "label_text": SECRET,
-    }
+    fine = {**BOX, "label_text": SECRET}
     boxes: list[dict[str, object]] = [
-        fine,
-        {**fine, "bbox": [80, 10, 40, 20]},
-        {**fine, "bbox": [-9, 10, 40, 20]},
-        {**fine, "bbox": [10, 10, 0, 20]},
-        {**fine, "bbox": [10, 10, "wide", 20]},
-        {**fine, "bbox": [10, 10]},
-        {**fine, "label_text": ""},
-        {**fine, "image": "images/nowhere.png"},
-        {**fine, "image": "images/near.jpg"},
-    ]
+        fine, {**fine, "bbox": [80, 10, 40, 20]}, {**fine, "bbox": [-9, 10, 40, 20]},
+        {**fine, "bbox": [10, 10, 0, 20]}, {**fine, "bbox": [10, 10, "wide", 20]},
+        {**fine, "bbox": [10, 10]}, {**fine, "label_text": ""},
+        {**fine, "image": "images/nowhere.png"}, {**fine, "image": "images/near.jpg"},
+    ]  # fmt: skip
     save_boxes(folder / "boxes.json", boxes)
     return folder
 
@@ -321,20 +276,11 @@ def test_clean_folder_is_clean(tmp_path: Path) -> None:
     assert not report.has_failed()
     assert report.galleries is None
     assert report.summary == {
-        "rows of the manifest": 12,
-        "images listed": 12,
-        "images read": 12,
-        "images missing": 0,
-        "images unreadable": 0,
-        "studies": 12,
-        "patients": 12,
-        "reports": 12,
-        "reports with text": 12,
-        "sentences": 36,
-        "boxes": 1,
-        "images with boxes": 1,
+        "rows of the manifest": 12, "images listed": 12, "images read": 12, "images missing": 0,
+        "images unreadable": 0, "studies": 12, "patients": 12, "reports": 12,
+        "reports with text": 12, "sentences": 36, "boxes": 1, "images with boxes": 1,
         "different phrases": 1,
-    }
+    }  # fmt: skip
     tables = report.to_dict()["tables"]
     assert {"finding": "Pneumonia", "1": "3", "0": "3", "−1": "3", "blank": "3", "other": "0"} in (
         tables["Labels"]

@@ -1,4 +1,4 @@
-"""Tables that are wrong as a whole, and the rows of Parquet."""
+"""Tables that are wrong as a whole, the rows of Parquet, and images that lie turned or mirrored."""
 
 import json
 from pathlib import Path
@@ -10,12 +10,15 @@ import pytest
 from PIL import Image
 
 from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
-from cxrtext.datasets.checking.manifest import Rows
+from cxrtext.datasets.checking.facts import ImageFacts
+from cxrtext.datasets.checking.images import suspicions
+from cxrtext.datasets.checking.manifest import ListedImage, Rows
 from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.importing.reading import read_rows
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, parquet_tables, write_table
 from cxrtext.records.boxes import raw_boxes
+from tests.datasets.written import save_radiograph, save_table
 
 
 def write_folder(folder: Path, **tables: str) -> Path:
@@ -216,3 +219,61 @@ def test_text_in_binary_columns_is_text(tmp_path: Path) -> None:
     rows = [row[1] for row in read_rows(path) if isinstance(row, tuple)]
     assert [row["image"] for row in rows] == ["ä.png", "", "c.png"]
     assert [row["view"] for row in rows] == ["PA", "AP", "PA"]
+
+
+HEADERS: dict[str, dict[str, object]] = {
+    "upright": {"PatientOrientation": ["L", "F"], "BurnedInAnnotation": "NO"},
+    "mirrored": {"PatientOrientation": ["R", "F"]},
+    "turned": {"PatientOrientation": ["F", "R"]},
+    "cosines": {"ImageOrientationPatient": [-1, 0, 0, 0, 0, -1]},
+    "oblong": {"ImagerPixelSpacing": [0.1, 0.2]},
+    "text": {"BurnedInAnnotation": "YES"},
+}
+CODES = {
+    "image-mirrored": ["mirrored", "cosines"], "image-turned": ["turned"],
+    "pixels-not-square": ["oblong"], "burned-in": ["text"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory: pytest.TempPathFactory) -> CheckReport:
+    folder = tmp_path_factory.mktemp("set")
+    rows, boxes = [], []
+    for number, (name, header) in enumerate(HEADERS.items()):
+        noise = np.random.default_rng(number).integers(40, 215, (90, 120), dtype=np.uint8)
+        window = {"WindowCenter": "128", "WindowWidth": "256"}
+        save_radiograph(folder / f"{name}.dcm", "1.2.3", noise, **window, **header)
+        ids = {"image": f"{name}.dcm", "study_id": f"s{number}", "patient_id": f"p{number}"}
+        rows.append({**ids, "split": "train", "view": "PA"})
+        place = {"x": 100, "y": 60, "w": 20, "h": 30, "width": 120, "height": 90}
+        boxes.append({"image": f"{name}.dcm", "label_text": "Edema.", **place})
+    save_table(folder / "manifest.csv", rows)
+    save_table(folder / "boxes.csv", boxes)
+    return check_data(folder, CheckOptions(workers=1))
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_they_are_listed(turned: CheckReport, code: str) -> None:
+    (problem,) = (one for one in turned.problems if one.kind.code == code)
+    assert [example.split(".")[0] for example in problem.examples] == CODES[code]
+
+
+def test_boxes_on_the_stored_pixels_are_right(turned: CheckReport) -> None:
+    codes = {problem.kind.code for problem in turned.problems}
+    assert not codes & {"box-outside", "box-image-resized"}
+    assert turned.summary["images read"] == len(HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("view", "header", "code"),
+    [
+        ("AP", "AP_PORTABLE", ""), ("PA", "P.A.", ""), ("PA", "POSTERO-ANTERIOR", ""),
+        ("frontal", "PA", ""), ("AP Supine", "AP", ""), ("PA", "AP ERECT", "view-differs"),
+        ("p.a.", "A.P.", "view-differs"), ("PA", "SEITLICH", "view-lateral"),
+        ("LATERAL", "", "view-lateral"), ("PA", "", ""),
+    ],
+)  # fmt: skip
+def test_views_are_compared_however_they_are_spelled(view: str, header: str, code: str) -> None:
+    facts = ImageFacts(width=100, height=100, high=200, mean=100.0, view=header)
+    listed = ListedImage(1, "a.dcm", "/a.dcm", "s", "p", "train", view.upper())
+    assert suspicions(listed, facts) == ([code] if code else [])

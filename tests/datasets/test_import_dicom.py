@@ -1,4 +1,3 @@
-import csv
 import os
 import shutil
 from pathlib import Path
@@ -6,61 +5,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
-from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.admission.decide import BURNED_IN, MOVED, NO_VIEW
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.images import read_image
 from cxrtext.records import read_manifest
+from tests.datasets.written import load_table, save_radiograph
 
 CANARY = "CANARY^Zebulon"
 """The patient's name in every header; it may be in no table and no message."""
 DATA = os.environ.get("CXRTEXT_TEST_DATA")
 
 
-def load_table(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as handle:
-        return list(csv.DictReader(handle))
-
-
 def save_dicom(path: Path, number: int = 1, *, preamble: bool = True, **elements: Any) -> None:
     """A radiograph of 8 by 8 pixels; None as a value leaves an element out."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1")
-    meta.MediaStorageSOPInstanceUID = UID(f"1.2.3.{number}")
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
     values = {
-        "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1",
-        "SOPInstanceUID": f"1.2.3.{number}",
-        "StudyInstanceUID": f"1.2.9.{number}",
-        "AccessionNumber": f"ACC{number}",
-        "PatientID": f"MRN{number}",
-        "PatientName": CANARY,
-        "PatientAge": "061Y",
-        "PatientSex": "F",
-        "PatientBirthDate": "19600102",
-        "StudyDate": "20210304",
-        "Modality": "CR",
-        "ViewPosition": "PA",
-        "SamplesPerPixel": 1,
-        "PhotometricInterpretation": "MONOCHROME2",
-        "Rows": 8,
-        "Columns": 8,
-        "BitsAllocated": 16,
-        "BitsStored": 12,
-        "HighBit": 11,
-        "PixelRepresentation": 0,
-        "PixelData": np.full((8, 8), number, "<u2").tobytes(),
-    }
-    for keyword, value in {**values, **elements}.items():
-        if value is not None:
-            setattr(file, keyword, value)
-    file.save_as(path, enforce_file_format=True)
+        "StudyInstanceUID": f"1.2.9.{number}", "AccessionNumber": f"ACC{number}",
+        "PatientID": f"MRN{number}", "PatientName": CANARY, "PatientAge": "061Y",
+        "PatientSex": "F", "PatientBirthDate": "19600102", "StudyDate": "20210304",
+    }  # fmt: skip
+    pixels = np.full((8, 8), number, "<u2")
+    save_radiograph(path, f"1.2.3.{number}", pixels, **{**values, **elements})
     if not preamble:
         path.write_bytes(path.read_bytes()[132:])
 
@@ -103,12 +71,9 @@ def test_frontal_views_are_chosen_and_the_rest_is_listed_with_the_reason(tmp_pat
     (tree / "b/cut.dcm").write_bytes((tree / "a/1/IM1").read_bytes()[:200])
     summary, rows, why = load(tree)
     assert [(row["image"], row["view"]) for row in rows] == [
-        ("images/a/1/IM1", "PA"),
-        ("images/a/2/no.ending", "AP"),
-        ("images/b/5.dcm", "PA"),
-        ("images/b/6.dcm", "PA"),
-        ("images/b/7.dcm", ""),
-    ]
+        ("images/a/1/IM1", "PA"), ("images/a/2/no.ending", "AP"), ("images/b/5.dcm", "PA"),
+        ("images/b/6.dcm", "PA"), ("images/b/7.dcm", ""),
+    ]  # fmt: skip
     assert why["b/3.dcm"] == "lateral view: by ViewPosition"
     assert why["b/4.dcm"] == "lateral view: by SeriesDescription"
     assert why["b/8.dcm"] == "another modality than CR, DX or DR"
@@ -154,16 +119,9 @@ def test_only_named_metadata_is_read(tmp_path: Path) -> None:
     save_dicom(tmp_path / "tree/1", 1, ImagerPixelSpacing=["0.2", "0.2"])
     rows = load(tmp_path / "tree", keep=("age", "sex", "date", "spacing"))[1]
     assert rows[0] | {"split": ""} == {
-        "image": "images/1",
-        "study_id": "1.2.9.1",
-        "patient_id": "MRN1",
-        "split": "",
-        "view": "PA",
-        "age": "61",
-        "sex": "F",
-        "date": "2021",
-        "spacing": "0.2",
-    }
+        "image": "images/1", "study_id": "1.2.9.1", "patient_id": "MRN1", "split": "",
+        "view": "PA", "age": "61", "sex": "F", "date": "2021", "spacing": "0.2",
+    }  # fmt: skip
     with pytest.raises(ConfigError, match="--keep PatientName: the dicom layout has no such"):
         import_folder(tmp_path / "tree", tmp_path / "x", ImportOptions(keep=("PatientName",)))
 

@@ -4,11 +4,15 @@ import json
 import os
 import shutil
 import stat
+import sys
+from importlib import util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
+from cxrtext.datasets.checking import check_data
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.datasets.importing.folder import changed_since
 from cxrtext.datasets.importing.reading import FoundImage
@@ -285,3 +289,36 @@ def test_a_file_of_1970_is_compared_as_any_other(tmp_path: Path) -> None:
     os.utime(path)
     assert "was changed after its header was read" in changed_since(read)
     assert changed_since(FoundImage(path, "a.dcm", "s1", "p1")) == ""  # a picture without a header
+
+
+@pytest.fixture(scope="module")
+def archive() -> ModuleType:
+    """The script that makes a large one."""
+    path = Path(__file__).parents[2] / "benchmarks/images/archive.py"
+    spec = util.spec_from_file_location("hospital_archive", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look for their module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_nothing_of_an_archive_is_lost_silently(archive: ModuleType, tmp_path: Path) -> None:
+    planted = archive.make(tmp_path, 30)
+    found = archive.load(tmp_path, tmp_path / "data")
+    for what, made, seen in archive.compare(planted, found):
+        assert made == seen, what
+    first = archive.digest(tmp_path / "data")
+    assert archive.load(tmp_path, tmp_path / "data") == found
+    assert archive.digest(tmp_path / "data") == first
+    tables = found.tables()
+    assert len(tables["manifest"].rows) == found.images
+    assert len(tables["import.rejected"].rows) == sum(found.set_aside.values())
+    assert {row["of"] for row in tables["import.rejected"].rows} <= {"image", "report"}
+    assert len(tables["reports"].rows) == found.reports
+    report = check_data(tmp_path / "data")
+    assert len(report.images) == found.images
+    text = "".join(p.read_text() for p in (tmp_path / "data").glob("import.*"))
+    assert "Müller" not in text
+    assert "Schmidt" not in text

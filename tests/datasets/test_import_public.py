@@ -1,9 +1,7 @@
 """Public sets in miniature, of invented people, in the layouts that they come in."""
 
-import csv
 import gzip
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +13,13 @@ from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_fold
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.records import Absent, Box, iter_boxes, read_boxes, read_labels
-
-
-def load_table(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as handle:
-        return list(csv.DictReader(handle))
+from tests.datasets.written import load_table, save_table
 
 
 def save_picture(path: Path, seed: int = 0, size: int = 64) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 255, (size, size)).astype(np.uint8)
     Image.fromarray(pixels).save(path)
-
-
-def save_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def load(folder: Path, **options: Any) -> tuple[ImportSummary, list[dict[str, str]]]:

@@ -23,18 +23,14 @@ from cxrtext.images.dicom.described import Described
 from cxrtext.records import Absent, Box, iter_boxes, read_boxes
 from cxrtext.records.masks import mask_of_runs
 from tests.datasets import public_sets as sets
-from tests.datasets.test_import_public import load_table
+from tests.datasets.written import load_table
 
 Builder = Callable[..., Path]
 LAYOUTS: dict[str, Builder] = {
-    "rsna": sets.rsna,
-    "siim": sets.siim,
-    "vindr": sets.vindr,
-    "chestxdet10": partial(sets.chestxdet10, count=4, tested=3),
-    "padchest": sets.padchest,
-    "padchest-gr": sets.padchest_gr,
-    "chexpert": sets.chexpert_5x200,
-}
+    "rsna": sets.rsna, "siim": sets.siim, "vindr": sets.vindr,
+    "chestxdet10": partial(sets.chestxdet10, count=4, tested=3), "padchest": sets.padchest,
+    "padchest-gr": sets.padchest_gr, "chexpert": sets.chexpert_5x200,
+}  # fmt: skip
 
 
 def load(folder: Path, **options: Any) -> tuple[ImportSummary, dict[str, dict[str, str]]]:

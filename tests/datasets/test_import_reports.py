@@ -1,15 +1,14 @@
 """Versions of reports: statuses, addenda, HL7 v2 and structured reports."""
 
-import csv
 import gzip
 from pathlib import Path
 from time import tzset
 from typing import Any
 
+import numpy as np
 import pytest
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence
-from pydicom.uid import UID, ExplicitVRLittleEndian
 
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.datasets.importing.joining import OTHER_PATIENT
@@ -31,36 +30,17 @@ from cxrtext.datasets.importing.versions import (
 )
 from cxrtext.errors import DataError
 from cxrtext.text import split_sections
-
-
-def load_table(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as handle:
-        return list(csv.DictReader(handle))
+from tests.datasets.written import dicom_file, load_table, save_radiograph
 
 
 def save_image(path: Path, number: int, **elements: Any) -> None:
     """A small chest radiograph of study 1.2.9.N, accession 00N and patient P00N."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = _file(path, "1.2.840.10008.5.1.4.1.1.1", f"1.2.3.{number}")
-    values: dict[str, Any] = {
+    values = {
         "StudyInstanceUID": f"1.2.9.{number}", "AccessionNumber": f"00{number}",
-        "PatientID": f"P00{number}", "Modality": "CR", "ViewPosition": "PA",
-        "SamplesPerPixel": 1, "PhotometricInterpretation": "MONOCHROME2", "Rows": 2, "Columns": 2,
-        "BitsAllocated": 8, "BitsStored": 8, "HighBit": 7, "PixelRepresentation": 0,
-        "PixelData": bytes([number, 2, 3, 4]),
+        "PatientID": f"P00{number}",
     }  # fmt: skip
-    for keyword, value in {**values, **elements}.items():
-        setattr(file, keyword, value)
-    file.save_as(path, enforce_file_format=True)
-
-
-def _file(path: Path, sop_class: str, instance: str) -> FileDataset:
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = UID(sop_class), UID(instance)
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    file.SOPClassUID, file.SOPInstanceUID = UID(sop_class), UID(instance)
-    return file
+    pixels = np.array([[number, 2], [3, 4]], np.uint8)
+    save_radiograph(path, f"1.2.3.{number}", pixels, **{**values, **elements})
 
 
 def _coded(value: str, meaning: str) -> Sequence:
@@ -81,7 +61,7 @@ def _item(kind: str, meaning: str, text: str = "", *children: Dataset) -> Datase
 
 def save_sr(path: Path, number: int, findings: str, *, title: str = "18748-4", **more: Any) -> None:
     """A Basic Text SR of study 1.2.9.N."""
-    file = _file(path, "1.2.840.10008.5.1.4.1.1.88.11", f"1.2.4.{number}")
+    file = dicom_file(path, "1.2.840.10008.5.1.4.1.1.88.11", f"1.2.4.{number}")
     file.SpecificCharacterSet = "ISO_IR 192"
     file.Modality, file.StudyInstanceUID = "SR", f"1.2.9.{number}"
     file.ContentDate, file.ContentTime = "20240301", "120000"
@@ -121,6 +101,13 @@ def load(tree: Path, **options: Any) -> tuple[ImportSummary, dict[str, str], dic
     counts = dict(summary.report_versions or {})
     assert counts.pop("versions", 0) == sum(counts.values())
     return summary, texts, why
+
+
+def read_one(message: bytes) -> ReportVersion:
+    """The report of a message that has one."""
+    found = read_message(message, "m")
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -290,15 +277,13 @@ def one_missing(status: str) -> bytes:
 def test_the_status_of_a_message_by_the_standards_tables(
     message: bytes, status: Status, addendum: bool
 ) -> None:
-    found = read_message(message, "m")
-    assert found is not None
+    found = read_one(message)
     assert (found.status, found.addendum) == (status, addendum)
     assert (found.accession, found.issuer) == ("001", "RIS")
 
 
 def test_a_part_that_was_wrong_is_no_part_of_the_report() -> None:
-    found = read_message(hl7("Clear.\nHeart.").replace(b"Heart.||||||F", b"Heart.||||||W"), "m")
-    assert found is not None
+    found = read_one(hl7("Clear.\nHeart.").replace(b"Heart.||||||F", b"Heart.||||||W"))
     assert (found.status, found.report) == (Status.FINAL, "Clear.")
 
 
@@ -412,52 +397,37 @@ def test_joined_by_accession_and_issuer_else_by_the_study(tmp_path: Path) -> Non
     ],
 )  # fmt: skip
 def test_character_sets_of_messages(charset: str, text: str) -> None:
-    found = read_message(hl7(text, charset=charset), "m")
-    assert found is not None
-    assert (found.report, found.patient, found.accession, found.issuer) == (
-        text,
-        "P001",
-        "001",
-        "RIS",
-    )
+    found = read_one(hl7(text, charset=charset))
+    assert found.report == text
+    assert (found.patient, found.accession, found.issuer) == ("P001", "001", "RIS")
 
 
 def test_every_character_set_can_be_read() -> None:
     for name in CHARACTER_SETS:
         (message,) = messages(hl7(charset=name))
-        found = read_message(message, "m")
-        assert found is not None, name
-        assert found.report == "Clear.", name
+        assert read_one(message).report == "Clear.", name
 
 
 def test_escapes_headings_and_repetitions() -> None:
-    found = read_message(
-        hl7("Left\\.br\\right \\T\\ \\H\\bold\\N\\ 3\\F\\4\\E\\ \\X41\\~second"), "m"
-    )
-    assert found is not None
+    found = read_one(hl7("Left\\.br\\right \\T\\ \\H\\bold\\N\\ 3\\F\\4\\E\\ \\X41\\~second"))
     assert found.report == "Left\nright & bold 3|4\\ A\nsecond"
-    found = read_message(hl7("Clear.", code="36643-5&IMP^Impression"), "m")
-    assert found is not None
+    found = read_one(hl7("Clear.", code="36643-5&IMP^Impression"))
     assert found.report == "IMPRESSION:\nClear."
-    found = read_message(hl7("Late.", code="36643-5&ADT"), "m")
-    assert found is not None
+    found = read_one(hl7("Late.", code="36643-5&ADT"))
     assert (found.addendum, found.report) == (True, "Late.")
 
 
 def test_a_null_is_no_text_and_no_number() -> None:
-    found = read_message(hl7('Clear.\n""', accession='""^RIS', study="1.2", patient='""'), "m")
-    assert found is not None
+    found = read_one(hl7('Clear.\n""', accession='""^RIS', study="1.2", patient='""'))
     assert (found.report, found.accession, found.patient) == ("Clear.", "", "")
     with pytest.raises(MessageError, match="holds no text"):
         read_message(hl7('""'), "m")
 
 
 def test_bytes_in_escapes_are_of_the_message_s_own_character_set() -> None:
-    found = read_message(hl7("Gr\\XC3B6\\\\XC39F\\e"), "m")
-    assert found is not None
+    found = read_one(hl7("Gr\\XC3B6\\\\XC39F\\e"))
     assert found.report == "Größe"
-    found = read_message(hl7("\\XE0\\", charset="8859/5"), "m")
-    assert found is not None
+    found = read_one(hl7("\\XE0\\", charset="8859/5"))
     assert found.report == "р"
 
 
@@ -506,9 +476,7 @@ def test_files_of_several_messages_framed_or_not() -> None:
     ],
 )  # fmt: skip
 def test_of_several_numbers_of_a_patient_the_hospitals_own_counts(listed: str, found: str) -> None:
-    read = read_message(hl7(patient=listed), "x")
-    assert read is not None
-    assert read.patient == found
+    assert read_one(hl7(patient=listed)).patient == found
 
 
 def test_a_report_of_a_patient_with_a_national_number_is_joined(tree: Path) -> None:
@@ -520,8 +488,7 @@ def test_a_report_of_a_patient_with_a_national_number_is_joined(tree: Path) -> N
 
 def test_a_report_with_an_addendum_in_it_is_no_addendum() -> None:
     lines = hl7("Clear.\nLate.", code="36643-5&GDT").replace(b"3|TX|36643-5&GDT", b"3|TX|X&ADT")
-    found = read_message(lines, "m")
-    assert found is not None
+    found = read_one(lines)
     assert not found.addendum
     assert found.report.endswith("Clear.\n\nADDENDUM:\nLate.")
 

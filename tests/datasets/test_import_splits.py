@@ -1,17 +1,219 @@
-"""Who trains, validates and tests: whole patients, some of every finding in each part."""
+"""Whose an image is, and who trains, validates and tests: whole patients."""
 
 import csv
+import os
 from collections import Counter
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from pydicom.dataset import Dataset
+from pydicom.sequence import Sequence
 
-from cxrtext.datasets.importing import ImportOptions, import_folder
-from cxrtext.datasets.importing.reading import TRAIN_OR_VAL
+from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
+from cxrtext.datasets.importing.joining import Studies
+from cxrtext.datasets.importing.reading import TRAIN_OR_VAL, FoundImage
+from cxrtext.datasets.importing.resolving import (
+    AGAIN,
+    ANOTHERS,
+    CORRECTED,
+    EQUAL,
+    OTHER_PIXELS,
+    TWO_PATIENTS,
+    WHOSE,
+    FoundImages,
+    Seen,
+    find_equal,
+)
 from cxrtext.datasets.importing.splits import Shares, Splits, quotas
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.records import LeftOut
 from tests.datasets.test_import_folder import write_set
+from tests.datasets.written import load_table, save_radiograph
+
+
+def save(path: Path, number: int, seed: int | None = None, **elements: Any) -> None:
+    """A radiograph of a study and a patient of its own; None leaves an element out."""
+    pixels = np.random.default_rng(number if seed is None else seed).integers(0, 4096, (16, 16))
+    values = {"StudyInstanceUID": f"1.2.9.{number}", "PatientID": f"{number:05d}"}
+    given = {**values, "BodyPartExamined": "CHEST", **elements}
+    save_radiograph(path, f"1.2.3.{number}", pixels.astype("<u2"), **given)
+
+
+def load(
+    tree: Path, **options: Any
+) -> tuple[ImportSummary, dict[str, dict[str, str]], dict[str, str]]:
+    out = tree.parent / "out"
+    summary = import_folder(tree, out, ImportOptions(workers=1, **options))
+    rejected = out / "import.rejected.csv"
+    why = {row["item"]: row["reason"] for row in load_table(rejected)} if rejected.exists() else {}
+    rows = {row["image"].removeprefix("images/"): row for row in load_table(out / "manifest.csv")}
+    return summary, rows, why
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return tmp_path / "tree"
+
+
+def test_one_number_of_two_issuers_is_two_patients(tree: Path) -> None:
+    save(tree / "n", 1, PatientID="000123", IssuerOfPatientID="NORD")
+    save(tree / "s", 2, PatientID="000123", IssuerOfPatientID="SUED")
+    save(tree / "old", 3, PatientID="000123")
+    save(tree / "short", 4, PatientID="123")
+    summary, rows, _ = load(tree)
+    patients = {name: row["patient_id"] for name, row in rows.items()}
+    assert patients == {
+        "n": "NORD:000123", "s": "SUED:000123", "old": "000123", "short": "123"
+    }  # fmt: skip
+    assert (summary.patients, summary.mixed_issuers) == (4, 1)
+
+
+def test_the_issuer_of_old_headers_can_be_named(tree: Path) -> None:
+    save(tree / "n", 1, PatientID="000123", IssuerOfPatientID="NORD")
+    save(tree / "old", 3, PatientID="000123")
+    summary, rows, _ = load(tree, issuer="NORD")
+    assert {row["patient_id"] for row in rows.values()} == {"NORD:000123"}
+    assert (summary.patients, summary.mixed_issuers) == (1, 0)
+
+
+def test_other_pixels_of_another_patient_under_one_uid_are_both_left_out(tree: Path) -> None:
+    save(tree / "a", 1, PatientID="ONE")
+    save(tree / "b", 1, PatientID="OTHER", seed=99)
+    for name in ("c", "d"):  # what has no UID is no version of another
+        save(tree / name, 2, SOPInstanceUID="", seed=ord(name))
+    _, rows, why = load(tree)
+    assert why == {"a": f"{ANOTHERS}: b", "b": f"{ANOTHERS}: a"}
+    assert set(rows) == {"c", "d"}
+
+
+def test_a_corrected_header_replaces_the_one_before(tree: Path) -> None:
+    changed = Dataset()
+    changed.AttributeModificationDateTime = "20240301120000"
+    save(tree / "a", 1, PatientID="WRONG")
+    save(tree / "b", 1, PatientID="RIGHT", OriginalAttributesSequence=Sequence([changed]))
+    # Where no header says when it was changed, the file says it.
+    save(tree / "c", 2, PatientID="RIGHT")
+    save(tree / "d", 2, PatientID="WRONG")
+    save(tree / "same", 2, PatientID="RIGHT")
+    save(tree / "other", 3)
+    save(tree / "pixels", 3, seed=99)
+    for name, seconds in (("a", 9), ("b", 1), ("c", 5), ("d", 4), ("same", 3), ("other", 1)):
+        os.utime(tree / name, (seconds, seconds))
+    summary, rows, why = load(tree)
+    assert {name: row["patient_id"] for name, row in rows.items()} == {
+        "b": "RIGHT", "c": "RIGHT", "other": "00003"
+    }  # fmt: skip
+    assert why == {
+        "a": f"{CORRECTED}: b", "d": f"{CORRECTED}: c", "same": f"{AGAIN}: c",
+        "pixels": f"{OTHER_PIXELS}: other",
+    }  # fmt: skip
+    assert summary.images + sum(summary.set_aside.values()) == 7
+    # The hospital corrects another one: the same command takes it in, and nothing else changes.
+    save(tree / "c", 2, PatientID="RIGHTER")
+    again, rows, _ = load(tree)
+    assert rows["c"]["patient_id"] == "RIGHTER"
+    assert (again.images, again.patients) == (3, 3)
+
+
+def test_a_study_of_two_patients_stays_out(tree: Path) -> None:
+    save(tree / "1", 1, StudyInstanceUID="1.5")
+    save(tree / "2", 2, StudyInstanceUID="1.5")
+    save(tree / "3", 3)
+    _, rows, why = load(tree)
+    assert list(rows) == ["3"]
+    assert set(why) == {"1", "2"}
+    assert why["1"].startswith(TWO_PATIENTS)
+
+
+def test_a_report_with_a_number_of_another_issuer_is_of_another_patient() -> None:
+    studies = Studies()
+    studies.add(FoundImage(Path("a"), "a", "s", "NORD:7", issuer="NORD"))
+    for patient, may_be in (("NORD:7", True), ("7", True), ("SUED:7", False), ("8", False)):
+        assert studies.is_of("s", patient) == may_be
+
+
+def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None:
+    with closing(FoundImages()) as found:
+        for number, view in enumerate(("PA", "AP")):
+            image = FoundImage(Path("a"), f"{number}", "s", "p", view=view, instance="1.2")
+            found.add(replace(image, changed=f"2024010{number}", modified_ns=0), f"{number}.png")
+        refused = found.refused({1: Seen(fault="is damaged")})
+    assert refused == {1: LeftOut("1", "is damaged")}
+
+
+@pytest.mark.parametrize(
+    ("patients", "dropped"), [("pp", {1: (EQUAL, "0")}), ("pq", {0: (WHOSE, "1"), 1: (WHOSE, "0")})]
+)
+def test_of_one_picture_in_two_studies_of_a_patient_the_first_stays(
+    patients: str, dropped: dict[int, tuple[str, str]]
+) -> None:
+    with closing(FoundImages()) as found:
+        for number, patient in enumerate(patients):
+            found.add(FoundImage(Path("a"), f"{number}", f"s{number}", patient), f"{number}.png")
+        equal = find_equal(found, {0: Seen(7), 1: Seen(7)}, set(), "leave-out")
+    assert {number: (one.what, one.other) for number, one in equal.left_out.items()} == dropped
+
+
+def test_merged_patients_are_one(tree: Path) -> None:
+    for number in (1, 2, 3):
+        save(tree / str(number), number, IssuerOfPatientID="NORD")
+    table = tree.parent / "merged.csv"
+    table.write_text("patient_id,merged_into\nNORD:00001,NORD:00002\nNORD:00002,NORD:00009\n")
+    summary, rows, _ = load(tree, merged_patients=table)
+    assert [rows[n]["patient_id"] for n in "123"] == ["NORD:00009", "NORD:00009", "NORD:00003"]
+    assert (summary.merged, summary.patients) == (2, 2)
+    table.write_text("patient_id,merged_into\na,b\nb,a\n")
+    with pytest.raises(DataError, match="merged in a circle"):
+        load(tree, merged_patients=table)
+    table.write_text("patient_id,merged_into\na,b\na,c\n")
+    with pytest.raises(DataError, match="merged.csv row 2: an id is empty, or merged into two"):
+        load(tree, merged_patients=table)
+
+
+def test_equal_pixels_are_found_explained_and_mended(tree: Path) -> None:
+    for number in range(1, 9):
+        save(tree / str(number), number)
+    save(tree / "of-two", 20, seed=1)  # the pixels of 1, under another patient
+    save(tree / "twice", 21, seed=2, StudyInstanceUID="1.2.9.2", PatientID="00002")
+    out = tree.parent / "out"
+    summary, rows, _ = load(tree, split=(50, 0, 50))
+    assert summary.images == 10
+    assert sum(summary.same_images.values()) == 2
+    assert summary.same_images["twice in a study"] == 1
+    listed = load_table(out / "import.same-images.csv")
+    assert [(row["group"], row["image"], row["done"]) for row in listed] == [
+        ("1", "images/1", "kept"), ("1", "images/of-two", "kept"),
+        ("2", "images/2", "kept"), ("2", "images/twice", "kept"),
+    ]  # fmt: skip
+    # Mended by the same command: first into one split, then out, and never silently back.
+    summary, rows, _ = load(tree, split=(50, 0, 50), same_images="one-split")
+    assert rows["1"]["split"] == rows["of-two"]["split"]
+    assert not any("splits" in what for what in summary.same_images)
+    summary, rows, why = load(tree, split=(50, 0, 50), same_images="leave-out")
+    assert set(rows) == {*"2345678"}
+    assert why == {
+        "1": f"{WHOSE}: of-two", "of-two": f"{WHOSE}: 1", "twice": f"{EQUAL}: 2"
+    }  # fmt: skip
+    assert not (out / "images/1").exists()
+    assert load(tree, split=(50, 0, 50))[0].images == 7
+    assert load(tree, split=(50, 0, 50), same_images="keep")[0].images == 10
+    with pytest.raises(ConfigError, match="--same-images is one of"):
+        load(tree, same_images="ask")
+
+
+def test_what_cannot_be_decoded_stays_out(tree: Path) -> None:
+    save(tree / "1", 1)
+    save(tree / "2", 2, PixelData=b"\0" * 8)
+    _, rows, why = load(tree)
+    assert (list(rows), list(why)) == (["1"], ["2"])
+    summary, rows, _ = load(tree, pixels=False)
+    assert (list(rows), summary.damaged) == (["1", "2"], 0)
+
 
 SHARES: Shares = (80, 10, 10)
 FINDINGS = {"Pneumothorax": 22, "Consolidation": 28, "Edema": 40, "Nodule": 110, "Effusion": 150,

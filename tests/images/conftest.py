@@ -111,6 +111,16 @@ def make(
     return data if preamble else data[132:]
 
 
+def wrapped(data: bytes, frames: list[bytes], syntax: str) -> bytes:
+    """A file with other frames, compressed elsewhere, under a syntax that pydicom cannot write."""
+    start, place = data.index(b"\xe0\x7f\x10\x00O"), data.index(b"\x02\x00\x10\x00UI")
+    old = int.from_bytes(data[place + 6 : place + 8], "little")
+    uid = syntax.encode() + b"\0" * (len(syntax) % 2)
+    head = data[: place + 6] + len(uid).to_bytes(2, "little") + uid + data[place + 8 + old : start]
+    pixels = b"\xe0\x7f\x10\x00OB\0\0\xff\xff\xff\xff" + encapsulate(frames)
+    return head + pixels + b"\xfe\xff\xdd\xe0\0\0\0\0"
+
+
 @pytest.fixture(scope="session")
 def make_dicom() -> Callable[..., bytes]:
     return make

@@ -42,11 +42,9 @@ def share(pictures: list[Gray], kind: str) -> float:
 
 
 CHANGES: dict[str, Callable[[Gray], Gray]] = {
-    "frontal": lambda x: x,
-    "inverted": lambda x: 1 - x,
-    "turned": lambda x: np.rot90(x).copy(),
+    "frontal": lambda x: x, "inverted": lambda x: 1 - x, "turned": lambda x: np.rot90(x).copy(),
     "mirrored": lambda x: x[:, ::-1].copy(),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

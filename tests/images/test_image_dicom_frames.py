@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any
 
 import imagecodecs
 import numpy as np
@@ -31,6 +30,7 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image_bytes
+from tests.images.conftest import wrapped
 
 Make = Callable[..., bytes]
 LOSSLESS = [RLELossless, JPEGLossless, JPEGLosslessSV1, JPEGLSLossless, JPEG2000Lossless]
@@ -92,31 +92,13 @@ def test_lossy_wavelet_and_near_lossless_are_near(
     assert 0 < np.abs(near - plain).max() < 0.01
 
 
-def wrapped(
-    make_dicom: Make, frames: list[bytes], syntax: str, values: Any, **options: Any
-) -> bytes:
-    """Write frames that were compressed elsewhere, under a syntax that pydicom cannot write."""
-    data = make_dicom(values, **options)
-    start = data.index(b"\xe0\x7f\x10\x00O")
-    place = data.index(b"\x02\x00\x10\x00UI")
-    old = int.from_bytes(data[place + 6 : place + 8], "little")
-    uid = syntax.encode() + b"\0" * (len(syntax) % 2)
-    pixels = b"\xe0\x7f\x10\x00OB\x00\x00\xff\xff\xff\xff" + encapsulate(frames)
-    return b"".join(
-        (
-            data[: place + 6] + len(uid).to_bytes(2, "little") + uid,
-            data[place + 8 + old : start] + pixels + b"\xfe\xff\xdd\xe0\x00\x00\x00\x00",
-        )
-    )
-
-
 @pytest.mark.parametrize("syntax", [HTJ2KLossless, HTJ2KLosslessRPCL, HTJ2K])
 @pytest.mark.parametrize(("kind", "stored"), [("u1", 8), ("u2", 12), ("u2", 16)])
 def test_high_throughput_jpeg_2000(make_dicom: Make, syntax: str, kind: str, stored: int) -> None:
     values = picture(kind, 2**stored - 1)
     options = {"stored": stored, "WindowCenter": 2 ** (stored - 1), "WindowWidth": 2**stored}
     frame = bytes(imagecodecs.htj2k_encode(values, reversible=True))
-    data = wrapped(make_dicom, [frame], syntax, values, **options)
+    data = wrapped(make_dicom(values, **options), [frame], syntax)
     plain = read_image_bytes(make_dicom(values, **options), "x")
     np.testing.assert_array_equal(read_image_bytes(data, "x"), plain)
 
@@ -127,7 +109,7 @@ def test_progressive_jpeg(make_dicom: Make, syntax: str) -> None:
     buffer = BytesIO()
     Image.fromarray(values).save(buffer, format="JPEG", quality=95, progressive=True)
     options = {"WindowCenter": 128, "WindowWidth": 256}
-    data = wrapped(make_dicom, [buffer.getvalue()], syntax, values, **options)
+    data = wrapped(make_dicom(values, **options), [buffer.getvalue()], syntax)
     plain = read_image_bytes(make_dicom(values, **options), "x")
     assert np.abs(read_image_bytes(data, "x") - plain).max() < 0.05
 
@@ -144,7 +126,7 @@ def test_raw_and_deflated_fragments(make_dicom: Make, deflated: bool, kind: str)
     syntax = "1.2.840.10008.1.2.8.1" if deflated else "1.2.840.10008.1.2.1.98"
     options = {"WindowCenter": 128, "WindowWidth": 256}
     fragments = [packed(one) for one in raw] if deflated else raw
-    data = wrapped(make_dicom, fragments, syntax, frames, **options)
+    data = wrapped(make_dicom(frames, **options), fragments, syntax)
     plain = make_dicom(frames, **options)
     for index in range(2):
         np.testing.assert_array_equal(
@@ -152,7 +134,7 @@ def test_raw_and_deflated_fragments(make_dicom: Make, deflated: bool, kind: str)
         )
     for size in (len(raw[0]) - 2, len(raw[0]) + 2, 10_000_000):
         other = packed(bytes(size)) if deflated else bytes(size)
-        bad = wrapped(make_dicom, [other] * 2, syntax, frames, **options)
+        bad = wrapped(make_dicom(frames, **options), [other] * 2, syntax)
         with pytest.raises(ImageError, match="another size than its header|inflates to more"):
             read_image_bytes(bad, "x", frame=0)
 

@@ -3,6 +3,7 @@
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -94,12 +95,10 @@ def test_a_file_that_starts_with_its_letters_is_read(make_dicom: Make) -> None:
 @pytest.mark.parametrize(
     ("center", "width", "same"),
     [
-        (b"40,5", b"400,0", (40.5, 400.0)),
-        (b"40,5\\99,5 ", b"400\\80", (40.5, 400.0)),
-        (b"40, 90", b"400, 80 ", (40.0, 400.0)),
-        (b"40,90,7 ", b"400,80,7", (40.0, 400.0)),
+        (b"40,5", b"400,0", (40.5, 400.0)), (b"40,5\\99,5 ", b"400\\80", (40.5, 400.0)),
+        (b"40, 90", b"400, 80 ", (40.0, 400.0)), (b"40,90,7 ", b"400,80,7", (40.0, 400.0)),
     ],
-)
+)  # fmt: skip
 def test_commas_in_windows_are_read(
     make_dicom: Make, center: bytes, width: bytes, same: tuple[float, float]
 ) -> None:
@@ -217,10 +216,7 @@ def test_a_voi_table_behind_a_modality_table_counts_without_sign(
 def test_a_voi_table_counts_with_the_sign_of_rescaled_values(make_dicom: Make) -> None:
     pixels = np.array([[0, 1024], [2048, 4095]], dtype=np.uint16)
     data = make_dicom(
-        pixels,
-        RescaleSlope=-1,
-        RescaleIntercept=0,
-        VOILUTSequence=[lut(65_536 - 2_048, [0, 255])],
+        pixels, RescaleSlope=-1, RescaleIntercept=0, VOILUTSequence=[lut(65_536 - 2_048, [0, 255])]
     )
     np.testing.assert_array_equal(read_image_bytes(data, "x")[0], [[1, 1], [0, 0]])
 
@@ -249,3 +245,14 @@ def test_a_uid_that_is_written_as_bytes_is_read_as_the_text_that_it_is() -> None
     dataset = Dataset()
     dataset.add_new("StudyInstanceUID", "OB", b"1.2.840.1\0")
     assert texts_of(dataset, "StudyInstanceUID") == ["1.2.840.1"]
+
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks/images/dicom_variants.py"
+
+
+def test_no_kind_of_file_is_read_wrongly() -> None:
+    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "\n".join(
+        line for line in (done.stdout + done.stderr).splitlines() if "wrong" in line
+    )
+    assert done.stdout.count("\n| ") >= 140  # more where DCMTK is installed

@@ -1,14 +1,17 @@
-"""Images that lie turned or mirrored, pixels that are not square, and the way back to both."""
+"""Images that lie turned or mirrored, the way back to both, and pictures for people."""
 
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from PIL import Image
 
-from cxrtext.images import read_image_bytes
+import cxrtext.images
+from cxrtext.images import encode_png, read_image_bytes, render_overlay, to_uint8
 from cxrtext.images.dicom.orientation import placement_of
 from cxrtext.images.placement import Placement
 
@@ -24,15 +27,10 @@ def shown(data: bytes) -> npt.NDArray[Any]:
 
 # What a device stores, and what it writes of it.
 STORED = {
-    ("L", "F"): UPRIGHT,
-    ("R", "F"): UPRIGHT[:, ::-1],
-    ("L", "H"): UPRIGHT[::-1],
-    ("R", "H"): UPRIGHT[::-1, ::-1],
-    ("F", "L"): UPRIGHT.T,
-    ("F", "R"): UPRIGHT[:, ::-1].T,
-    ("H", "L"): UPRIGHT[::-1].T,
-    ("H", "R"): UPRIGHT[::-1, ::-1].T,
-}
+    ("L", "F"): UPRIGHT, ("R", "F"): UPRIGHT[:, ::-1], ("L", "H"): UPRIGHT[::-1],
+    ("R", "H"): UPRIGHT[::-1, ::-1], ("F", "L"): UPRIGHT.T, ("F", "R"): UPRIGHT[:, ::-1].T,
+    ("H", "L"): UPRIGHT[::-1].T, ("H", "R"): UPRIGHT[::-1, ::-1].T,
+}  # fmt: skip
 COSINE = {
     **{"L": (1, 0, 0), "R": (-1, 0, 0), "P": (0, 1, 0)},
     **{"A": (0, -1, 0), "H": (0, 0, 1), "F": (0, 0, -1)},
@@ -78,14 +76,11 @@ def test_letters_win_over_cosines(make_dicom: Make) -> None:
 @pytest.mark.parametrize(
     ("attribute", "value", "size"),
     [
-        ("PixelSpacing", [0.2, 0.1], (6, 4)),
-        ("ImagerPixelSpacing", [0.1, 0.2], (3, 8)),
-        ("PixelAspectRatio", [2, 1], (6, 4)),
-        ("PixelSpacing", [0.2, 0.2005], (3, 4)),
-        ("PixelSpacing", [0.2, 0], (3, 4)),
-        ("PixelSpacing", [1e9, 1e-9], (3, 4)),
+        ("PixelSpacing", [0.2, 0.1], (6, 4)), ("ImagerPixelSpacing", [0.1, 0.2], (3, 8)),
+        ("PixelAspectRatio", [2, 1], (6, 4)), ("PixelSpacing", [0.2, 0.2005], (3, 4)),
+        ("PixelSpacing", [0.2, 0], (3, 4)), ("PixelSpacing", [1e9, 1e-9], (3, 4)),
     ],
-)
+)  # fmt: skip
 def test_pixels_become_square(
     make_dicom: Make, attribute: str, value: list[float], size: tuple[int, int]
 ) -> None:
@@ -133,3 +128,79 @@ def test_a_movement_is_named() -> None:
     assert Placement(2, 3, 3, 2, transposed=True).movement == "mirrored"
     assert not Placement(2, 3, 3, 2, transposed=True).stretched
     assert Placement(2, 3, 4, 3).stretched
+
+
+def test_nan_leaves_the_radiograph_untouched_and_heat_colors_it() -> None:
+    image = np.full((1, 60, 80), 0.5, np.float32)
+    heat = np.full((60, 80), np.nan, np.float32)
+    heat[10:50, 20:60] = np.linspace(-1, 1, 40)
+    before = heat.copy()
+    picture = render_overlay(image, heat)
+    pixels = np.asarray(picture).astype(int)
+    assert (picture.mode, picture.size) == ("RGB", (80, 60))
+    undefined = np.isnan(heat)
+    assert (pixels[undefined] == 128).all()
+    assert pixels[30, 20].tolist() == [128, 128, 128]
+    # the hottest: 0.4 of the gray, 0.6 of pale yellow
+    wanted = np.rint(0.4 * 128 + 0.6 * np.array([252, 255, 164]))
+    assert np.abs(pixels[30, 59] - wanted).max() <= 1
+    change = np.abs(pixels[30, 20:60] - 128).max(axis=-1)
+    assert (change[5:20] <= change[25:40]).all()
+    np.testing.assert_array_equal(heat, before)
+
+
+def test_limits_fix_the_scale() -> None:
+    image = np.zeros((1, 4, 4), np.float32)
+    heat = np.full((4, 4), 0.5, np.float32)
+    assert np.asarray(render_overlay(image, heat)).max() == 0
+    half = np.asarray(render_overlay(image, heat, limits=(0, 1)))
+    full = np.asarray(render_overlay(image, heat, limits=(0, 0.5), opacity=1))
+    assert 0 < half.max() < full.max()
+    assert full[0, 0].tolist() == [252, 255, 164]
+    assert np.asarray(render_overlay(image, heat * np.nan)).max() == 0
+
+
+def test_boxes_and_peak_are_drawn_in_place() -> None:
+    image = np.full((1, 200, 200), 0.5, np.float32)
+    heat = np.full((200, 200), np.nan, np.float32)
+    pixels = np.asarray(render_overlay(image, heat, boxes=[(20, 30, 100, 60)], peak=(160, 160)))
+    changed = (pixels != 128).any(axis=-1)
+    ys, xs = np.nonzero(changed[:130, :140])
+    assert (xs.min(), ys.min(), xs.max(), ys.max()) == (20, 30, 119, 89)
+    assert not changed[40:80, 30:110].any()
+    ys, xs = np.nonzero(changed[130:])
+    assert abs(xs.mean() - 160) < 1
+    assert abs(ys.mean() + 130 - 160) < 1
+    outside = render_overlay(image, heat, boxes=[(-50, -50, 1000, 0)], peak=(-9, 900))
+    assert outside.size == (200, 200)
+
+
+def test_sizes_must_agree() -> None:
+    with pytest.raises(ValueError, match="heat is"):
+        render_overlay(np.zeros((1, 4, 4), np.float32), np.zeros((4, 5), np.float32))
+
+
+def test_eight_bits() -> None:
+    image = np.array([[[-1, 0, 0.5, 1, 2]]], np.float32)
+    assert to_uint8(image).tolist() == [[0, 0, 128, 255, 255]]
+    with pytest.raises(ValueError, match="NaN"):
+        to_uint8(np.array([[np.nan]], np.float32))
+    with pytest.raises(ValueError, match="not"):
+        to_uint8(np.zeros((3, 4, 4), np.float32))
+
+
+def test_png_round_trip() -> None:
+    image = np.random.default_rng(0).random((1, 9, 7)).astype(np.float32)
+    with Image.open(BytesIO(encode_png(image))) as decoded:
+        np.testing.assert_array_equal(np.asarray(decoded), to_uint8(image))
+    color = Image.new("RGB", (3, 2), (1, 2, 3))
+    with Image.open(BytesIO(encode_png(color))) as decoded:
+        assert decoded.getpixel((0, 0)) == (1, 2, 3)
+
+
+def test_public_names() -> None:
+    assert set(cxrtext.images.__all__) == {
+        "Geometry", "Preprocessing", "ReaderPool", "encode_png", "read_image",
+        "read_image_bytes", "render_overlay", "to_uint8",
+    }  # fmt: skip
+    assert all(hasattr(cxrtext.images, name) for name in cxrtext.images.__all__)

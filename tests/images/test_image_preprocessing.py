@@ -119,14 +119,10 @@ def test_parameters_survive_json() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"resize": 10, "crop": 11},
-        {"crop": 0},
-        {"resize": 10**9},
-        {"std": 0},
-        {"mean": float("nan")},
-        {"resize": 512.5},
+        {"resize": 10, "crop": 11}, {"crop": 0}, {"resize": 10**9}, {"std": 0},
+        {"mean": float("nan")}, {"resize": 512.5},
     ],
-)
+)  # fmt: skip
 def test_impossible_parameters(values: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be"):
         Preprocessing(**values)  # type: ignore[arg-type]

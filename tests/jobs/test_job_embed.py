@@ -1,7 +1,9 @@
-"""An embed job and its index: equal to ``index build``, in whatever order shards are made."""
+"""An embed job and its index are those of one process, wherever shards lie and who is killed."""
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from cxrtext.jobs.embed import EmbedOptions, embed_job, finish_embed
 from cxrtext.jobs.shards import committed
 from cxrtext.jobs.status import job_status
 from tests.jobs.here import start
+from tests.s3 import bucket, server
 
 DERIVED = {"segments", "row_sums"}
 """Tables of a catalogue that say in which steps it was filled."""
@@ -177,3 +180,51 @@ def test_status_says_what_is_there(job: Path, tmp_path: Path) -> None:
     assert status.is_done
     with pytest.raises(NotFoundError, match="holds no job"):
         job_status(open_storage(tmp_path))
+
+
+SCRIPT = Path(__file__).with_name("kill_job.py")
+
+
+@pytest.mark.slow
+def test_a_killed_job_makes_the_same_shards_and_index(
+    checkpoint: Path, archive_folder: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable, SCRIPT, checkpoint, archive_folder / "manifest.csv", tmp_path,
+            "--kills", "4",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "4 kills" in done.stdout
+
+
+__all__ = ["bucket", "server"]
+
+
+def test_a_job_on_s3_makes_the_index_of_one_process(
+    bucket: str, archive_folder: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    manifest = archive_folder / "manifest.csv"
+    status = embed_job(manifest, checkpoint, bucket, EmbedOptions(shard=20, workers=1))
+    assert (status.is_done, status.rows_done, status.rejected) == (True, 110, 1)
+    storage = open_storage(bucket)
+    first = storage.names("shards/")[0]
+    storage.commit(first, storage.read(first)[:-1])  # cut short
+    storage.remove(storage.names("shards/")[3])
+    said = job_status(storage)
+    assert (said.shards_done, said.shards) == (3, 4)
+    assert embed_job(manifest, checkpoint, bucket, EmbedOptions(shard=20, workers=1)).is_done
+    finished = finish_embed(bucket, tmp_path / "job")
+    build_index(manifest, checkpoint, tmp_path / "one")
+    assert (finished.images, finished.rejected) == (109, 1)
+    for path in (tmp_path / "one").glob("*.vectors"):
+        assert path.read_bytes() == (tmp_path / "job" / path.name).read_bytes()
+    counts = []
+    for name in ("job", "one"):
+        with closing(sqlite3.connect(tmp_path / name / "catalogue.sqlite")) as base:
+            counts.append(base.execute("SELECT image, study_id FROM images").fetchall())
+    assert counts[0] == counts[1]

@@ -167,22 +167,14 @@ def test_a_cache_is_used_and_gives_the_same(
     ],
 )
 def test_another_option_does_not_go_on(
-    features: Path,
-    archive_folder: Path,
-    tiny_backbone: Path,
-    change: dict[str, object],
-    says: str,
+    features: Path, archive_folder: Path, tiny_backbone: Path, change: dict[str, object], says: str
 ) -> None:
     with pytest.raises(DataError, match=says):
         encode(archive_folder, tiny_backbone, features, replace(OPTIONS, **change))  # type: ignore[arg-type]
 
 
 def test_another_manifest_or_backbone_does_not_go_on(
-    features: Path,
-    archive_folder: Path,
-    tiny_backbone: Path,
-    other_backbone: Path,
-    tmp_path: Path,
+    features: Path, archive_folder: Path, tiny_backbone: Path, other_backbone: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="begun with another backbone"):
         encode(archive_folder, other_backbone, features)
@@ -206,10 +198,7 @@ def test_too_many_images_that_cannot_be_read_end_it_early(
 
 
 def test_it_is_estimated_and_refused_where_the_disk_is_too_small(
-    archive_folder: Path,
-    tiny_backbone: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    archive_folder: Path, tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest, said = archive_folder / "manifest.csv", list[str]()
     running = Running(say=said.append)
@@ -261,11 +250,7 @@ def test_the_map_is_fitted_to_training_images_alone(
     ],
 )
 def test_options_out_of_range_are_refused(
-    archive_folder: Path,
-    tiny_backbone: Path,
-    tmp_path: Path,
-    change: dict[str, object],
-    says: str,
+    archive_folder: Path, tiny_backbone: Path, tmp_path: Path, change: dict[str, object], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         encode(archive_folder, tiny_backbone, tmp_path / "F", replace(OPTIONS, **change))  # type: ignore[arg-type]
@@ -278,13 +263,8 @@ def test_a_killed_command_ends_with_the_same_bytes(
     """The driver is killed as soon as there is a shard, its workers with it; then it goes on."""
     folder = tmp_path / "features"
     words = [
-        "encode",
-        archive_folder / "manifest.csv",
-        "--backbone",
-        tiny_backbone,
-        "--out",
-        folder,
-    ]
+        "encode", archive_folder / "manifest.csv", "--backbone", tiny_backbone, "--out", folder,
+    ]  # fmt: skip
     how = ["--grid", 4, "--reduce", 5, "--views", 2, "--shard", 32, "--workers", 1]
     command = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
     command += [*map(str, [*words, *how]), "--device", "cpu", "--json"]

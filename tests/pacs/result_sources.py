@@ -14,11 +14,8 @@ DX = "1.2.840.10008.5.1.4.1.1.1.1"
 KINDS: dict[str, dict[str, Any]] = {
     "cr": {"klass": CR, "charset": "ISO_IR 100", "name": "CANARÝ^Ünal"},
     "dx-mono1": {
-        "klass": DX,
-        "photometric": "MONOCHROME1",
-        "bits": 14,
-        "charset": ["", "ISO 2022 IR 87"],
-        "name": "CANARY^Taro=山田^太郎",
+        "klass": DX, "photometric": "MONOCHROME1", "bits": 14,
+        "charset": ["", "ISO 2022 IR 87"], "name": "CANARY^Taro=山田^太郎",
     },
     "16-bit-mirrored": {
         "klass": DX,
@@ -34,7 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "name": "CANARY^王小东",
     },
     "rle": {"klass": CR, "syntax": RLELossless, "charset": "ISO_IR 144", "name": "КАНАРЕЙКА^Иван"},
-}
+}  # fmt: skip
 """What differs from one to the next."""
 
 

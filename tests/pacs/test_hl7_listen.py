@@ -79,11 +79,9 @@ def test_fifty_messages_of_four_character_sets_are_acknowledged_and_kept(
     exchange: Exchange, inbox: Inbox
 ) -> None:
     texts = (
-        ("Größe normal.", "8859/1", "latin-1"),
-        ("Größe normal, 体.", "UNICODE UTF-8", "utf-8"),
-        ("Сердце не увеличено.", "8859/5", "iso8859-5"),
-        ("心臓は正常。", "ISO IR87", "iso2022_jp"),
-    )
+        ("Größe normal.", "8859/1", "latin-1"), ("Größe normal, 体.", "UNICODE UTF-8", "utf-8"),
+        ("Сердце не увеличено.", "8859/5", "iso8859-5"), ("心臓は正常。", "ISO IR87", "iso2022_jp"),
+    )  # fmt: skip
     sent = [(n, *texts[n % 4]) for n in range(50)]
     data = b"".join(frame(oru(*one)) for one in sent)
     answers = exchange(data, 50, at_once=1000)

@@ -125,12 +125,10 @@ def test_the_secret_may_go_in_the_body(site: Site, opened: Open) -> None:
     opened(credentials="body").studies(TODAY)
     assert site.asked == [
         {
-            "authorization": "",
-            "grant_type": ["client_credentials"],
-            "client_id": ["cxr text"],
-            "client_secret": [SECRET],
+            "authorization": "", "grant_type": ["client_credentials"],
+            "client_id": ["cxr text"], "client_secret": [SECRET],
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_a_token_is_renewed_before_its_end(site: Site) -> None:

@@ -1,16 +1,23 @@
-"""The commands of a PACS: what they print, and their exit codes."""
+"""The commands of a PACS: what they print, refuse and keep to themselves, and their exit codes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
+from pydicom import dcmread
 from typer.testing import CliRunner, Result
 
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import CheckpointError, CxrTextError
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.results.folder import Kept, ResultsFolder
+from cxrtext.pacs.results.sending import Delivery
 from cxrtext_cli.main import app
-from tests.pacs.orthanc import Orthanc
+from tests.cli.conftest import Command, cxrtext, refused
+from tests.conftest import draw
+from tests.pacs.orthanc import Orthanc, free_port
+from tests.pacs.result_sources import write_source
 from tests.pacs.studies import PLANTED, archive, study
 
 DAYS = ["--from", "2024-03-01", "--to", "2024-03-05"]
@@ -98,3 +105,148 @@ def test_follow(run: Callable[..., Result], orthanc: Orthanc, tmp_path: Path) ->
     assert done.exit_code == 0
     last = done.output.splitlines()[-1]
     assert last == "archive: 1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
+
+
+__all__ = ["cxrtext", "refused"]  # fixtures
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    return write_source(tmp_path / "a.dcm", "jpeg-2000", pixels=draw("effusion", 3) / 255)
+
+
+def test_results_are_made_sent_listed_and_taken_back_without_a_name(
+    cxrtext: Command,
+    checkpoint: Path,
+    image: Path,
+    tmp_path: Path,
+    orthanc: Orthanc,
+    peers: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    out, file = tmp_path / "out", peers(orthanc.peer(write=True))
+    picture = tmp_path / "b.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n")
+    asked = ["--sentence", "Left pleural effusion.", "--out", out, "--peers", file]
+    made = cxrtext("results", image, "--model", checkpoint, *asked, "--send", "archive")
+    assert made.returncode == 0, made.stderr
+    assert "2 new, 0 there before" in made.stdout
+    assert "archive: 2 sent, 0 there before" in made.stdout
+    again = cxrtext("results", image, picture, "--model", checkpoint, *asked, "--json", code=1)
+    assert json.loads(again.stdout)["new"] == 0
+    assert f"{picture}: is no DICOM file; results join the study" in again.stderr
+    assert "archive: 0 sent, 2 there before" in (
+        cxrtext("results", "send", "archive", "--out", out, "--peers", file).stdout
+    )
+    study = "1.2.826.0.1.99.4.1"
+    assert f" {study} " in cxrtext("results", "list", "--out", out).stdout
+    back = cxrtext("results", "revoke", "--study", study, "--out", out, "--peers", file)
+    assert "results taken back: 2; rejection notes in " in back.stdout
+    assert "archive: 1 notes sent" in back.stdout
+    listed = cxrtext("results", "list", "--out", out, "--json")
+    assert [row["kind"] for row in json.loads(listed.stdout)] == ["sc", "sr", "reject"]
+    assert len(orthanc.instances()) == 3
+    everything = (made, again, back, listed)
+    said = caplog.text + "".join(one.stdout + one.stderr for one in everything)
+    assert not any(name in said for name in ("CANARY", "王小东", "thorax"))
+
+
+def test_what_cannot_be_done_is_said_in_a_line(
+    refused: Refused, checkpoint: Path, image: Path, tmp_path: Path, peers: Callable[..., Path]
+) -> None:
+    out = tmp_path / "out"
+    dimse = {"host": "127.0.0.1", "port": free_port(), "aet": "A"}
+    file = peers({"name": "archive", "dimse": dimse})
+    base = ["results", image, "--sentence", "Pneumothorax", "--out", out]
+    assert "--model" in refused(*base)
+    model = [*base, "--model", checkpoint]
+    assert "some of sc, sr, seg, gsps" in refused(*model, "--as", "sc,pdf")
+    assert "--peers FILE is wanted" in refused(*model, "--send", "archive")
+    named = [*model, "--peers", file, "--send"]
+    assert "has no peer 'other'; it has archive" in refused(*named, "other")
+    assert "set write: true at this peer" in refused(*named, "archive")
+    assert "the sentence is empty" in refused(*model[:2], "--sentence", "…", *model[4:])
+    assert not out.exists()
+    out.mkdir()
+    assert "holds no results" in refused("results", "list", "--out", out)
+    assert "name what to take back" in refused("results", "revoke", "--out", out)
+
+
+def test_an_index_that_another_model_builds_anew_is_waited_for(
+    cxrtext: Command,
+    checkpoint: Path,
+    index_folder: Path,
+    tmp_path: Path,
+    peers: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([CheckpointError("model: is not there yet"), KeyboardInterrupt()])
+
+    def turned(_: object) -> None:
+        raise next(looks)
+
+    monkeypatch.setattr("cxrtext.service.service.turned", turned)
+    rule = {"sentences": ["Pneumothorax"]}
+    entry = {"name": "a", "dimse": {"host": "h", "port": 104, "aet": "A"}, "results": rule}
+    file = peers({**entry, "write": True})
+    done = cxrtext(
+        "results", "answer", "--index", index_folder, "--out", tmp_path / "out", "--peers", file,
+        "--every", "0.1", code=130,
+    )  # fmt: skip
+    assert "model: is not there yet; trying again in" in done.stderr
+    assert next(looks, None) is None, "it looked again"
+
+
+def test_a_peer_that_is_not_there_is_said_in_a_line_and_nothing_is_lost(
+    cxrtext: Command, checkpoint: Path, image: Path, tmp_path: Path, peers: Callable[..., Path]
+) -> None:
+    dimse = {"host": "127.0.0.1", "port": free_port(), "aet": "A"}
+    file = peers({"name": "archive", "dimse": dimse, "write": True})
+    done = cxrtext(
+        "results", image, "--sentence", "Pneumothorax", "--out", tmp_path / "out",
+        "--model", checkpoint, "--send", "archive", "--peers", file, code=1,
+    )  # fmt: skip
+    assert "error: archive: cannot be reached; is it running, on this port?" in done.stderr
+    assert len(list((tmp_path / "out" / "objects").iterdir())) == 2
+
+
+def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
+    cxrtext: Command,
+    refused: Refused,
+    checkpoint: Path,
+    tmp_path: Path,
+    peers: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: dict[str, list[str]] = {}
+
+    def send(folder: ResultsFolder, notes: Sequence[Kept], peer: Peer) -> Delivery:
+        told[peer.name] = [dcmread(folder.path / one.file).PatientID for one in notes]
+        return Delivery(len(notes), 0)
+
+    dimse = {"host": "127.0.0.1", "port": free_port(), "aet": "A"}
+    file = peers(*({"name": name, "dimse": dimse, "write": True} for name in ("north", "south")))
+    images = [write_source(tmp_path / f"{n}.dcm", "cr", number=n) for n in (1, 2, 3)]
+    out = tmp_path / "out"
+    asked = ["--sentence", "Left pleural effusion.", "--out", out, "--model", checkpoint]
+    assert cxrtext("results", *images, *asked).returncode == 0
+    folder = ResultsFolder(out)
+    first, second, _ = dict.fromkeys(one.study for one in folder.all())
+    folder.note_sent([one.instance for one in folder.all(study=first)], "north")
+    folder.note_sent([one.instance for one in folder.all(study=second)], "south")
+    monkeypatch.setattr("cxrtext.pacs.results.sending.send_results", send)
+    back = ["results", "revoke", "--out", out, "--peers", file]
+    assert "was sent to it" in refused(*back, "--study", first, "--send", "south")
+    assert "results taken back: 6; rejection notes" in cxrtext(*back, "--all").stdout
+    assert told == {"north": ["CANARY-1"], "south": ["CANARY-2"]}
+    assert all(one.revoked for one in folder.all() if one.kind != "reject")
+    cxrtext("results", "send", "north", "--out", out, "--peers", file)
+    assert told["north"] == [], "a note of another's patient, or a result that was taken back"
+
+
+def test_a_server_may_be_told_of_an_inbox_that_is_not_there_yet(
+    refused: Refused, checkpoint: Path, tmp_path: Path
+) -> None:
+    given = ["--model", checkpoint, "--inbox", tmp_path / "in", "--hash-ids", tmp_path / "key"]
+    assert "the key file cannot be read" in refused("serve", *given), "what is wrong comes later"

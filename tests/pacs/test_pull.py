@@ -142,13 +142,11 @@ def in_the_course_of_a_day(n: int) -> bytes:
 @pytest.mark.parametrize(
     ("studies", "peer"),
     [
-        (250, {"cap": 100}),
-        (250, {"cap": 100, "ignores": ("offset",)}),
+        (250, {"cap": 100}), (250, {"cap": 100, "ignores": ("offset",)}),
         (250, {"cap": 100, "ignores": ("StudyTime",)}),
-        (120, {"ignores": ("offset", "StudyTime")}),
-        (95, {}),
+        (120, {"ignores": ("offset", "StudyTime")}), (95, {}),
     ],
-)
+)  # fmt: skip
 def test_a_peer_that_cuts_its_answers_off(
     studies: int, peer: dict[str, Any], tmp_path: Path
 ) -> None:

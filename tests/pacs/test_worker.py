@@ -13,7 +13,8 @@ import pytest
 
 from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, SECONDARY
 from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
-from cxrtext.errors import ImageError
+from cxrtext.errors import DataError, ImageError
+from cxrtext.index import make_index, rewrite
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.identity import MANUFACTURER, series_description
 from cxrtext.pacs.inbox.deletions import deletion
@@ -321,3 +322,26 @@ def test_forgetting_a_patient_empties_the_inbox_and_the_archive_of_them(
         assert found == [("left out", LOST), ("again", "nothing in it is new")]
     assert set(indexed(index)) == {uid(2, 1, 1)}
     assert report_of(index, 2) == ["Heart of 2 is large."]
+
+
+def test_an_index_begins_with_nothing(checkpoint: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    assert make_index(checkpoint, index).images == 0
+    with pytest.raises(DataError, match="holds an index; name a new folder"):
+        make_index(checkpoint, index)
+    service = load_service(None, index)
+    assert service.search(service.make_query(["Heart is large."])).hits == []
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        with Worker(inbox, WorkerSettings(index, tmp_path / "archive", readers=1)) as worker:
+            numbers = [inbox.put("RIS", oru(1, "Heart is large."), "message")]
+            numbers += [inbox.put("PACS", instance(number)) for number in (1, 2)]
+            worker.drain()
+            numbers += [inbox.put("PACS", instance(3)), inbox.put("PACS", instance(1))]
+            worker.drain()
+        found = [outcome for outcome, _ in outcomes(inbox, numbers)]
+    assert found == ["report", "added", "added", "added", "again"]
+    assert report_of(index, 1) == ["Heart is large."]
+    rewrite(index, rebuild=True)
+    service = load_service(None, index)
+    hits = service.search(service.make_query(["Heart is large."])).hits
+    assert {hit.image.image for hit in hits} == {uid(number, 1, 1) for number in (1, 2, 3)}

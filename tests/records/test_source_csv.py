@@ -193,12 +193,10 @@ def test_sentences_of_a_table(tmp_path: Path) -> None:
     found = items(path, content)
     assert open_source(path).holds == "sentences"
     assert found[:-1] == [
-        Sentence("1", "findings", 0, "a"),
-        Sentence("1", "findings", 1, "b"),
-        Sentence("1", "sentence", 0, "c"),
-        Sentence("4", "sentence", 7, "d"),
+        Sentence("1", "findings", 0, "a"), Sentence("1", "findings", 1, "b"),
+        Sentence("1", "sentence", 0, "c"), Sentence("4", "sentence", 7, "d"),
         Sentence("2", "findings", 2, "e"),
-    ]
+    ]  # fmt: skip
     assert found[-1] == LeftOut("row 8", "position is not a whole number; fix or empty it")
     assert items(path, "sentence\na\na\n") == [
         Sentence("1", "sentence", 0, "a"),

@@ -40,11 +40,9 @@ def test_a_folder_as_mimic_has_it(tmp_path: Path) -> None:
     found = list(source)
     assert found == list(source)
     assert found == [
-        Study("p10", "First.", row=1),
-        Study("50414267", "Normal.", row=2),
-        Study("53189527", "", row=3),
-        Study("57375967", "FINAL REPORT\n Clear.\n", row=4),
-    ]
+        Study("p10", "First.", row=1), Study("50414267", "Normal.", row=2),
+        Study("53189527", "", row=3), Study("57375967", "FINAL REPORT\n Clear.\n", row=4),
+    ]  # fmt: skip
 
 
 def test_the_digest_of_a_folder(tmp_path: Path) -> None:
@@ -75,13 +73,8 @@ def test_bad_files_are_rejected(tmp_path: Path) -> None:
     ]
     wrong = [item for item in found if isinstance(item, LeftOut)]
     assert [item.where for item in wrong] == [
-        "a.txt",
-        "b.txt",
-        "c.txt",
-        "e/s1.txt",
-        "h.txt",
-        "i\\udcff.txt",
-    ]
+        "a.txt", "b.txt", "c.txt", "e/s1.txt", "h.txt", "i\\udcff.txt",
+    ]  # fmt: skip
     says = ["not UTF-8", "larger than 10 MB", "gzip", "of file 4", "not a file", "rename the file"]
     for item, reason in zip(wrong, says, strict=True):
         assert reason in item.why

@@ -33,13 +33,10 @@ def test_parquet_of_every_text_type(tmp_path: Path, kind: Any, ids: list[Any]) -
     path = write(
         tmp_path / "r.parquet",
         {
-            "image": [[1], [2], [3]],
-            "study_id": ids,
-            "findings": pa.array(values, kind),
-            "impression": pa.nulls(3),
-            "comparison": [1.5, None, float("nan")],
+            "image": [[1], [2], [3]], "study_id": ids, "findings": pa.array(values, kind),
+            "impression": pa.nulls(3), "comparison": [1.5, None, float("nan")],
         },
-    )
+    )  # fmt: skip
     source = open_source(path)
     assert (source.holds, len(source.digest)) == ("reports", 64)
     found = [item for item in source if isinstance(item, Study)]
@@ -128,15 +125,11 @@ def test_parquet_in_one_row_group_needs_little_memory(
 def test_json_lines_of_reports(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     rows: list[object] = [
-        {"study_id": 1},
-        {"study_id": "2", "report": 'Clear, "as"\nseen. é', "other": [1]},
+        {"study_id": 1}, {"study_id": "2", "report": 'Clear, "as"\nseen. é', "other": [1]},
         {"study_id": 3.0, "findings": None, "impression": "Normal."},
-        {"study_id": 4, "report": [CANARY]},
-        {"report": CANARY},
-        [CANARY],
-        {"study_id": 2, "report": CANARY},
-        {"study_id": 5, "report": "\ud800"},
-    ]
+        {"study_id": 4, "report": [CANARY]}, {"report": CANARY}, [CANARY],
+        {"study_id": 2, "report": CANARY}, {"study_id": 5, "report": "\ud800"},
+    ]  # fmt: skip
     lines = [json.dumps(row) for row in rows]
     path.write_bytes("\n".join([*lines, "", f'{{"{CANARY}', ""]).encode() + b'{"a": "\xff"}\n')
     source = open_source(path)

@@ -549,7 +549,7 @@ def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
 
 def test_results(tmp_path: Path, try_flips: Flip, chance: random.Random) -> None:
     from cxrtext.pacs.results.folder import ResultsFolder
-    from tests.pacs.test_results_folder import built
+    from tests.pacs.test_results_rules import built
 
     folder = tmp_path / "results"
     kept = ResultsFolder(folder)

@@ -1,8 +1,22 @@
-"""What sentences say of findings, and what a corpus teaches of it."""
+"""What sentences say of findings, what a report makes true, and words of findings of a corpus."""
+
+from pathlib import Path
 
 import pytest
 
+from cxrtext.errors import DataError
+from cxrtext.phantom.studies import draw_studies
+from cxrtext.phantom.tables import labels_from_state
 from cxrtext.text.assertions import Assertion, Vocabulary, learn_vocabulary
+from cxrtext.text.entailment import entails, statement_of
+from cxrtext.text.finding_words import (
+    FindingWord,
+    corpus_words,
+    find_words,
+    read_words,
+    word_targets,
+    write_words,
+)
 
 WORDS = ("effusion", "pneumothorax", "edema", "interstitial", "cardiomegaly")
 VOCABULARY = Vocabulary(
@@ -62,11 +76,9 @@ def test_what_a_report_says_and_contradicts() -> None:
 
 def test_a_corpus_tells_what_rules_a_finding_out_and_which_words_are_one() -> None:
     studies = [
-        ["Cardiomegaly.", "No pneumothorax."],
-        ["The heart is enlarged.", "Pneumothorax."],
-        ["Heart not enlarged."],
-        ["The heart is normal in size.", "No pneumothorax."],
-    ] * 24
+        ["Cardiomegaly.", "No pneumothorax."], ["The heart is enlarged.", "Pneumothorax."],
+        ["Heart not enlarged."], ["The heart is normal in size.", "No pneumothorax."],
+    ] * 24  # fmt: skip
     found = learn_vocabulary(studies)
     assert found.forms["enlarged"] == found.forms["cardiomegaly"]
     heart = found.forms["cardiomegaly"]
@@ -77,21 +89,14 @@ def test_a_corpus_tells_what_rules_a_finding_out_and_which_words_are_one() -> No
 
 def test_what_is_denied_together_is_not_one() -> None:
     studies = [
-        ["No effusion or pneumothorax."],
-        ["No effusion or pneumothorax."],
-        ["No pneumothorax.", "Effusion."],
-        ["No effusion.", "Pneumothorax."],
-    ] * 24
+        ["No effusion or pneumothorax."], ["No effusion or pneumothorax."],
+        ["No pneumothorax.", "Effusion."], ["No effusion.", "Pneumothorax."],
+    ] * 24  # fmt: skip
     found = learn_vocabulary(studies)
     assert found.forms["effusion"] != found.forms["pneumothorax"]
     assert found.excludes == {}
     # "No opacity" rules a nodule out, but not the other way round.
-    studies = [
-        ["No opacity."],
-        ["Nodule."],
-        ["Opacity.", "No nodule."],
-        ["Nodule."],
-    ] * 24
+    studies = [["No opacity."], ["Nodule."], ["Opacity.", "No nodule."], ["Nodule."]] * 24
     found = learn_vocabulary(studies)
     assert found.forms["opacity"] != found.forms["nodule"]
     assert found.excludes["opacity"] == ("nodule",)
@@ -101,3 +106,123 @@ def test_few_reports_prove_nothing() -> None:
     few = [["Cardiomegaly."], ["The heart is enlarged."], ["Heart not enlarged."]] * 2
     assert learn_vocabulary(few).excludes == {}
     assert learn_vocabulary([]).forms == {}
+
+
+REPORT = (
+    "Small left pleural effusion and mild atelectasis.", "The heart is enlarged.",
+    "No pneumothorax.", "Pneumonia cannot be excluded.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentence", "true"),
+    [
+        ("Left pleural effusion.", True),
+        ("Small left effusion.", True),
+        ("Right pleural effusion.", False),  # another place
+        ("Large left pleural effusion.", False),  # another size
+        ("Mild effusion.", True),  # words are told apart by sentence, not by what they belong to
+        ("Enlarged heart with left effusion.", False),  # not in one sentence
+        ("No pneumothorax.", True),
+        ("No pulmonary edema.", True),  # not said, and nothing against it
+        ("No pleural effusion.", False),
+        ("No effusion or pneumothorax.", False),
+        ("Left effusion without pneumothorax.", True),
+        ("Left effusion, no atelectasis.", False),
+        ("The heart is enlarged.", True),
+        ("The heart is normal in size.", False),
+        ("Pneumothorax.", False),
+        ("Pneumonia.", False),  # hedged there
+        ("Pneumonia cannot be excluded.", True),  # word for word
+    ],
+)
+def test_what_a_report_makes_true(sentence: str, true: bool) -> None:
+    assert entails([statement_of(one) for one in REPORT], statement_of(sentence)) == true
+
+
+def test_an_empty_report_denies_everything_and_says_nothing() -> None:
+    assert entails([], statement_of("No pneumothorax."))
+    assert not entails([], statement_of("Pneumothorax."))
+
+
+def test_findings_of_phantoms_are_found_and_affirmed_where_they_are_there() -> None:
+    drawn = draw_studies(1000, seed=5)
+    studies = corpus_words(
+        [statement.text for _, said in study.report.sections() for statement in said]
+        for study in drawn
+    )
+    words = find_words(studies)
+    named = {word.name: word for word in words}
+    assert named.keys() >= {"edema", "effusion", "pneumonia", "pneumothorax", "cardiomegaly"}
+    assert named["effusion"].forms == ("effusion", "effusions")
+    assert not named.keys() & {"right", "moderate", "prior", "focal", "small", "size"}
+    assert words == sorted(words, key=lambda word: (-word.affirmed, word.name))
+    targets = word_targets(words, studies)
+    for name, label in (("pneumothorax", "Pneumothorax"), ("effusion", "Pleural Effusion")):
+        column = targets[:, words.index(named[name])]
+        shown = [labels_from_state(study.patient.state)[label] for study in drawn]
+        affirmed = [there for there, value in zip(shown, column, strict=True) if value == 1]
+        assert len(affirmed) == named[name].affirmed
+        assert sum(affirmed) / len(affirmed) > 0.97
+
+
+def corpus(*reports: list[str], times: int = 20) -> list[list[str]]:
+    """Reports that affirm, repeated, among as many that deny."""
+    denial = ["No effusion, XXXX or nodule.", "The patient is in no distress since [**Name**]."]
+    return [*(report for report in reports for _ in range(times)), *[denial] * (3 * times)]
+
+
+def test_rare_findings_marks_and_stop_words() -> None:
+    reports = corpus(
+        ["There is a left XXXX effusion.", "XXXX x-XXXX ___ [**Hospital1 nodule**]."], times=10
+    )
+    studies = corpus_words(reports + [["Normal chest."]] * 1200)
+    words = find_words(studies)
+    # 10 of 1,240 are below 2 %, and enough; the nodule stands in a mark
+    assert [(word.name, word.affirmed, word.denied) for word in words] == [("effusion", 10, 30)]
+    assert find_words(corpus_words(corpus(["Large effusion."], times=4))) == []
+
+
+def test_targets_of_sides_and_what_is_hedged() -> None:
+    forms = ("effusion", "effusions")
+    plain, left, right = FindingWord(forms), FindingWord(forms, "left"), FindingWord(forms, "right")
+    studies = corpus_words(
+        [
+            ["Small left effusion; the right lung is clear."], ["Effusions on both sides."],
+            ["There is an effusion."], ["Possible left effusion."], ["No left effusion."],
+            ["Normal chest."], ["Right effusion, but no left effusion."],
+        ]
+    )  # fmt: skip
+    targets = word_targets([plain, left, right], studies)
+    assert targets.tolist() == [
+        [1, 1, 0], [1, 1, 1], [1, -1, -1], [-1, -1, -1], [0, 0, 0], [0, 0, 0], [1, 0, 1],
+    ]  # fmt: skip
+    both = find_words(
+        corpus_words(corpus(["Left effusion."], ["Right effusion."], ["Some nodules."])), sides=True
+    )
+    assert [word.name for word in both] == [
+        *("effusion", "nodule"),
+        *("left effusion", "right effusion"),
+    ]
+
+
+def test_a_file_of_words_is_read_as_it_was_written_and_bad_lines_are_named(tmp_path: Path) -> None:
+    studies = corpus_words(corpus(["Left effusion."], ["Right effusion."], ["Two nodules."]))
+    words, path = find_words(studies, sides=True), tmp_path / "words.txt"
+    write_words(path, words)
+    again = read_words(path, studies)
+    assert again == words
+    assert [word.affirmed for word in again] == [40, 20, 20, 20]
+    path.write_text(path.read_text(), encoding="utf-8-sig")  # as some editors save it
+    assert read_words(path, studies) == words
+    for line, wrong in (
+        ("effusion nodule", "line 2: is no word"),
+        ("opacity", "line 2: no training report affirms 'opacity'"),
+        ("Nodules, effusion", "line 2: 'effusion' is in line 1 already"),
+    ):
+        path.write_text(f"effusion\n{line}\n")
+        with pytest.raises(DataError, match=wrong):
+            read_words(path, studies)
+    path.write_text("# nothing\n\n")
+    with pytest.raises(DataError, match="holds no word"):
+        read_words(path, studies)

@@ -60,30 +60,17 @@ def test_sentences_of_radiology(text: str, sentences: list[str]) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
-        "A nodule of approx. 3.5 cm is new.",
-        "It measures 2.3 x 1.5 cm. in the right base.",
-        "It measures 2 cm. x 3 cm. in size.",
-        "Seen at 4:15 a.m. by phone.",
-        "Called at 10:30p.m. by phone.",
-        "Called at 10:30 A.M. on ___.",
-        "Edema vs. Pneumonia.",
-        "Edema v. Pneumonia.",
-        "Lines, i.e. Swan and PICC, in place.",
-        "R. lung is clear.",
-        "See Fig. 2.",
-        "A St. Jude valve is present.",
-        "Drs. Doe and Roe were told.",
-        "Fracture of the left 3. rib.",
-        "Patient s/p CABG w/o pain, C/W edema.",
-        "Fever, ?pneumonia.",
-        "Fever ? pneumonia ? edema.",
-        "Limited ... exam of the chest.",
-        "Compared to Jan. 5.",
-        "Nodule (see note. It is old.) is stable.",
-        "Degenerative change at L1-L2.",
-        "PICC line tip at 1.5 cm.",
+        "A nodule of approx. 3.5 cm is new.", "It measures 2.3 x 1.5 cm. in the right base.",
+        "It measures 2 cm. x 3 cm. in size.", "Seen at 4:15 a.m. by phone.",
+        "Called at 10:30p.m. by phone.", "Called at 10:30 A.M. on ___.", "Edema vs. Pneumonia.",
+        "Edema v. Pneumonia.", "Lines, i.e. Swan and PICC, in place.", "R. lung is clear.",
+        "See Fig. 2.", "A St. Jude valve is present.", "Drs. Doe and Roe were told.",
+        "Fracture of the left 3. rib.", "Patient s/p CABG w/o pain, C/W edema.",
+        "Fever, ?pneumonia.", "Fever ? pneumonia ? edema.", "Limited ... exam of the chest.",
+        "Compared to Jan. 5.", "Nodule (see note. It is old.) is stable.",
+        "Degenerative change at L1-L2.", "PICC line tip at 1.5 cm.",
     ],
-)
+)  # fmt: skip
 def test_stops_that_end_no_sentence(sentence: str) -> None:
     assert split_sentences(sentence) == [sentence]
     assert split_sentences(f"{sentence} The heart is normal.") == [sentence, "The heart is normal."]
@@ -120,18 +107,12 @@ def test_ends_that_are_easily_missed(text: str, sentences: list[str]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1. Edema 2. Effusion",
-        "1. Edema\n2. Effusion",
-        "1) Edema 2) Effusion",
-        "(1) Edema (2) Effusion",
-        "1.Edema\n2.Effusion",
-        "1. Edema 2., Effusion",
-        "- Edema\n- Effusion",
-        "•Edema\n•Effusion",
-        "Edema\n\nEffusion",
+        "1. Edema 2. Effusion", "1. Edema\n2. Effusion", "1) Edema 2) Effusion",
+        "(1) Edema (2) Effusion", "1.Edema\n2.Effusion", "1. Edema 2., Effusion",
+        "- Edema\n- Effusion", "•Edema\n•Effusion", "Edema\n\nEffusion",
         "Edema\f\n\n\x0bEffusion",
     ],
-)
+)  # fmt: skip
 def test_items_are_sentences_without_a_stop(text: str) -> None:
     assert split_sentences(text) == ["Edema", "Effusion"]
 

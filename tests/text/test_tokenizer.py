@@ -1,13 +1,18 @@
+"""Tokenizers: trained, read from a folder, and of RoBERTa and MPNet as transformers' own."""
+
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from transformers import BertTokenizer
+from transformers import BertTokenizer, MPNetTokenizer, RobertaTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.text import load_tokenizer, save_tokenizer, train_tokenizer
-from cxrtext.text.tokenizer import continues_word, make_tokenizer
+from cxrtext.text.tokenizer import continues_word, load_tokenizer_of, make_tokenizer
 from cxrtext.text.vocabularies import SPECIAL_TOKENS
+from tests.models.text_families import report_sentences, write_mpnet, write_roberta
 
 SENTENCES = ["The lungs are clear.", "No pneumothorax.", "Heart size is normal."] * 5
 
@@ -141,3 +146,146 @@ def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> Non
 def test_too_small_a_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match="at least"):
         train_tokenizer(SENTENCES, 50)
+
+
+OWN: dict[str, Any] = {"bert": BertTokenizer, "roberta": RobertaTokenizer, "mpnet": MPNetTokenizer}
+ODD = [
+    "",
+    " ",
+    "  Two  spaces,\ttab,\nline  ",
+    "ÜBERLAGERUNG der Lunge, naïve façade; größer als 5 µm²…",
+    'Size < 5 mm > 3 mm; "AP/LAT" (x-ray) [2] {a} #1 & 50% @ $3 ~ ^ | \\ ` 1.5x10^-3 — no?!',
+    "心影增大。肺部清晰",
+    "🫁 e\u0301 \u200b\ufeff\u00a0",
+    "##ax <s> </s> <pad> <unk> <mask> [CLS] [UNK]",
+    "pneumothorax " * 700,
+]
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    return report_sentences()
+
+
+@pytest.fixture(scope="module")
+def folders(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    return {
+        "roberta": write_roberta(root / "roberta", sentences),
+        "mpnet": write_mpnet(root / "mpnet", sentences),
+    }
+
+
+@pytest.mark.parametrize("family", ["roberta", "mpnet"])
+def test_ids_are_those_of_transformers_from_either_files(
+    family: str, folders: dict[str, Path], sentences: list[str], tmp_path: Path
+) -> None:
+    plain = load_tokenizer_of(folders[family], family)
+    plain.save_pretrained(tmp_path / "fast")
+    assert not (tmp_path / "fast/vocab.txt").exists()
+    fast = load_tokenizer_of(tmp_path / "fast", family)
+    assert len(sentences) > 200
+    for folder in (folders[family], tmp_path / "fast"):
+        theirs = OWN[family].from_pretrained(folder)
+        for given in (sentences, ODD):
+            wanted = theirs(given, truncation=True, max_length=64)["input_ids"]
+            for ours in (plain, fast):
+                assert ours(given, truncation=True, max_length=64)["input_ids"] == wanted
+    if family == "roberta":  # files of the first years, as roberta-base's
+        fast_json(lambda c: (c["model"].pop("type"), c["model"].update(merges_as_text(c))))(
+            tmp_path / "fast"
+        )
+        old = load_tokenizer_of(tmp_path / "fast", family)
+        assert old(sentences)["input_ids"] == plain(sentences)["input_ids"]
+    assert plain("")["input_ids"] == [plain.cls_token_id, plain.sep_token_id]
+    assert type(plain) is OWN[family]
+
+
+@pytest.mark.parametrize("settings", [{"strip_accents": False}, {"tokenize_chinese_chars": False}])
+def test_accents_and_chinese_are_read_as_the_folder_says(
+    folders: dict[str, Path], tmp_path: Path, settings: dict[str, bool]
+) -> None:
+    for family in ("mpnet", "bert"):
+        folder = tmp_path / family
+        folder.mkdir()
+        (folder / "vocab.txt").write_bytes((folders["mpnet"] / "vocab.txt").read_bytes())
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        ours, theirs = load_tokenizer_of(folder, family), OWN[family].from_pretrained(folder)
+        ours.save_pretrained(folder / "fast")
+        again = load_tokenizer_of(folder / "fast", family)
+        for text in ("größer", "心影增大", "naïve façade"):
+            assert ours(text)["input_ids"] == theirs(text)["input_ids"] == again(text)["input_ids"]
+
+
+def test_a_space_before_the_first_word_is_read_as_the_folder_says(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / name).write_bytes((folders["roberta"] / name).read_bytes())
+    without = load_tokenizer_of(tmp_path, "roberta")
+    (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
+    spaced = load_tokenizer_of(tmp_path, "roberta")
+    assert spaced("Lungs")["input_ids"] == without(" Lungs")["input_ids"]
+    assert spaced("Lungs")["input_ids"] != without("Lungs")["input_ids"]
+    spaced.save_pretrained(tmp_path / "fast")
+    again = load_tokenizer_of(tmp_path / "fast", "roberta")
+    assert again("Lungs")["input_ids"] == spaced("Lungs")["input_ids"]
+    (tmp_path / "fast/tokenizer_config.json").write_text('{"add_prefix_space": false}')
+    with pytest.raises(CheckpointError, match="add_prefix_space is not what tokenizer.json says"):
+        load_tokenizer_of(tmp_path / "fast", "roberta")
+
+
+def merges_as_text(content: dict[str, Any]) -> dict[str, list[str]]:
+    return {"merges": [" ".join(pair) for pair in content["model"]["merges"]]}
+
+
+def fast_json(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    """Changes a folder's ``tokenizer.json``."""
+
+    def write(folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        content = json.loads(path.read_text("utf-8"))
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (fast_json(lambda c: c.update(normalizer={"type": "Lowercase"})), "normalizer 'Lowercase'"),
+        (fast_json(lambda c: c.update(pre_tokenizer={"type": "Split"})), "pre_tokenizer 'Split'"),
+        (fast_json(lambda c: c.update(pre_tokenizer=None)), "not cut into bytes"),
+        (fast_json(lambda c: c.update(post_processor={"type": "ByteLevel"})), "post_processor"),
+        (fast_json(lambda c: c["model"].update(type="WordPiece")), "not a BPE tokenizer"),
+        (fast_json(lambda c: c["model"].update(dropout=0.1)), r"model\.dropout is not supported"),
+        (fast_json(lambda c: c["model"].update(merges=[["a"]])), "merge 1 is not of two pieces"),
+        (fast_json(lambda c: c["model"]["merges"].append(["zq", "qz"])), "1 merges are of pieces"),
+        (fast_json(lambda c: c["model"]["vocab"].pop("<mask>")), "lacks <mask>"),
+        (
+            fast_json(lambda c: c["added_tokens"].append({"content": "rales", "id": 9999})),
+            "1 added tokens do not stand",
+        ),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "not both vocab.json and merges.txt"),
+    ],
+)
+def test_what_is_not_known_of_a_roberta_is_refused(
+    folders: dict[str, Path], tmp_path: Path, change: Callable[[Path], object], message: str
+) -> None:
+    load_tokenizer_of(folders["roberta"], "roberta").save_pretrained(tmp_path)
+    change(tmp_path)
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer_of(tmp_path, "roberta")
+
+
+def test_nothing_that_a_folder_of_another_family_names_is_imported(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for family in folders:
+        folder = tmp_path / family
+        load_tokenizer_of(folders[family], family).save_pretrained(folder)
+        (folder / "evil.py").write_text("raise SystemExit('ran')")
+        hostile = {"auto_map": {"AutoTokenizer": "evil.Evil"}, "tokenizer_class": "Evil"}
+        (folder / "tokenizer_config.json").write_text(json.dumps(hostile))
+        assert type(load_tokenizer_of(folder, family)) is OWN[family]

@@ -1,4 +1,4 @@
-"""Every file of the real data set reads right, or is refused for the right reason."""
+"""Every real radiograph and DICOM file reads right, or is refused for the right reason."""
 
 import os
 import subprocess
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from cxrtext.errors import ImageError
-from cxrtext.images import read_image
+from cxrtext.images import read_image, read_image_bytes
 
 ROOT = os.environ.get("CXRTEXT_TEST_DATA")
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not ROOT, reason="CXRTEXT_TEST_DATA is not set")]
@@ -18,20 +19,15 @@ FOLDER = Path(ROOT or ".") / "dicom"
 # name, shape, mean gray to two digits
 READ = [
     ("cr_chest_mono1_15bit_j2k", (1955, 1841), 0.754),
-    ("ct_j2k_pixelrep_mismatch", (512, 512), 0.248),
-    ("ct_signed_rescale", (128, 128), 0.450),
-    ("mr_explicit_big_endian", (64, 64), 0.443),
-    ("mr_implicit_vr", (64, 64), 0.443),
-    ("mr_jpeg_ls_lossless", (64, 64), 0.443),
-    ("mr_rle", (64, 64), 0.443),
+    ("ct_j2k_pixelrep_mismatch", (512, 512), 0.248), ("ct_signed_rescale", (128, 128), 0.450),
+    ("mr_explicit_big_endian", (64, 64), 0.443), ("mr_implicit_vr", (64, 64), 0.443),
+    ("mr_jpeg_ls_lossless", (64, 64), 0.443), ("mr_rle", (64, 64), 0.443),
     ("mr_overlay_two_windows", (300, 484), 0.189),
     ("nm_jpeg2000_16bit_signed", (1024, 256), 0.194),
     ("nm_jpeg_extended_12bit", (1024, 256), 0.127),
-    ("nm_jpeg_lossless_sv1", (1024, 256), 0.121),
-    ("ot_deflated", (512, 512), 0.498),
-    ("ot_voi_lut_sequence", (512, 512), 0.505),
-    ("us_palette_color", (350, 800), 0.076),
-]
+    ("nm_jpeg_lossless_sv1", (1024, 256), 0.121), ("ot_deflated", (512, 512), 0.498),
+    ("ot_voi_lut_sequence", (512, 512), 0.505), ("us_palette_color", (350, 800), 0.076),
+]  # fmt: skip
 FRAMES = [
     ("mr_multiframe_10", 10, (64, 64)),
     ("seg_1bit_3frame", 3, (512, 512)),
@@ -120,3 +116,33 @@ def test_reading_in_a_fresh_process_is_silent_and_needs_no_torch() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+ENDINGS = (".png", ".jpg", ".jpeg")
+FOLDERS = {"cxr": 162, "cxr-images-only": 209, "grounding": 2}
+
+
+def images(folder: str) -> list[Path]:
+    found = (Path(ROOT or ".") / folder).rglob("*")
+    return sorted(path for path in found if path.suffix.lower() in ENDINGS)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_radiograph_is_read_as_it_is(folder: str) -> None:
+    paths = images(folder)
+    assert len(paths) == FOLDERS[folder]
+    for path in paths:
+        with Image.open(path) as picture:
+            wanted = np.asarray(picture.convert("L"), dtype=np.float32) / np.float32(255)
+        # Color is weighed in floats here, and rounded to 8 bits by Pillow.
+        np.testing.assert_allclose(read_image(path)[0], wanted, atol=0.6 / 255, err_msg=path.name)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_radiograph_is_read_without_its_second_half(folder: str) -> None:
+    for path in images(folder):
+        data = path.read_bytes()
+        end = b"\xff\xd9" if path.suffix.lower() != ".png" else b""
+        for half in (data[: len(data) // 2], data[: len(data) // 2] + end):
+            with pytest.raises(ImageError, match="cut off"):
+                read_image_bytes(half, path.name)

@@ -1,0 +1,227 @@
+"""Check-data's pages, its work in processes, and the cache of what it found."""
+
+import json
+import os
+import signal
+import sqlite3
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.datasets.checking import CheckReport, Kind, Problem, Severity, reports, write_check
+from cxrtext.datasets.checking.facts import ImageFacts, open_cache
+from cxrtext.datasets.checking.problems import Problems
+from cxrtext.datasets.checking.report import FactTable, Histogram, histogram
+from cxrtext.errors import DataError
+from cxrtext.images.sandbox import ProcessLost, answers
+from cxrtext.page import Gallery, Picture
+from cxrtext.records import Study
+
+PNG = b"\x89PNG"
+NASTY = '<script>alert("|")</script>`*_\n'
+
+
+@pytest.fixture
+def report() -> CheckReport:
+    kind = Kind("code", Severity.ERROR, "images that are gone", "bring them back")
+    return CheckReport(
+        data=NASTY,
+        summary={"images": 1234},
+        problems=[Problem(kind, 7, [NASTY])],
+        tables=[FactTable(NASTY, ("view", "images"), [(NASTY, "3")])],
+        histograms=[Histogram(NASTY, [0, 1, 2], [3, 0], 0.5)],
+        galleries=[Gallery(NASTY, "", [Picture([PNG], [NASTY, NASTY], title=NASTY)])],
+    )
+
+
+def test_html_escapes_and_runs_nothing(tmp_path: Path, report: CheckReport) -> None:
+    path = tmp_path / "page.html"
+    write_check(path, report)
+    page = path.read_text()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 6
+    assert "default-src 'none'" in page
+    assert "data:image/png;base64,iVBORw==" in page
+    assert "1,234" in page
+    assert "http://" not in page
+    assert "Fix the errors" in page
+
+
+def test_the_page_says_that_pictures_were_left_out(tmp_path: Path, report: CheckReport) -> None:
+    report.galleries = None
+    path = tmp_path / "page.html"
+    write_check(path, report)
+    assert "left out on request" in path.read_text()
+    assert "image/png" not in path.read_text()
+
+
+def test_json_is_the_report(tmp_path: Path, report: CheckReport) -> None:
+    path = tmp_path / "report.json"
+    write_check(path, report)
+    found = json.loads(path.read_text())
+    assert found == report.to_dict()
+    assert found["errors"] == 1
+    assert found["problems"][0]["code"] == "code"
+
+
+def test_other_endings_are_refused(tmp_path: Path, report: CheckReport) -> None:
+    for name in ("report.pdf", "report.md"):
+        with pytest.raises(DataError, match=r"ends in \.html or \.json"):
+            write_check(tmp_path / name, report)
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(DataError, match="is a folder"):
+        write_check(tmp_path / "folder.html", report)
+
+
+def test_histograms_are_drawn_with_their_median(tmp_path: Path, report: CheckReport) -> None:
+    path = tmp_path / "page.html"
+    for values, median in (([3, 4, 4, 900], "4"), ([0.25], "0.25"), ([7, 7], "7")):
+        report.histograms = [histogram("a < b", values)]
+        write_check(path, report)
+        assert (
+            f'alt="a &lt; b: median {median}" src="data:image/svg+xml;base64,' in path.read_text()
+        )
+
+
+def behave(task: str, _: bytes) -> tuple[str, bytes]:
+    """Answers, raises, dies or hangs, as it is told."""
+    if task == "die":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if task == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task == "hang":
+        time.sleep(600)
+    if task == "raise":
+        raise ValueError("a patient's name")
+    return task.upper(), b""
+
+
+def test_only_the_task_that_kills_its_process_is_lost() -> None:
+    tasks = ["a", "die", "b", "killed", "c", "hang", "raise", "d", "e"]
+    found = list(answers(behave, tasks, 2, seconds=6))
+    assert [task for task, _ in found] == tasks
+    lost = {t: answer.line("read") for t, answer in found if isinstance(answer, ProcessLost)}
+    assert lost == {
+        "die": "made its reader process end (SIGSEGV); copy or export the file again",
+        "killed": "made its reader process end (SIGKILL); copy or export the file again",
+        "hang": "was not read within 6 s; copy or export the file again, or allow more time",
+        "raise": "cannot be read; copy or export the file again",
+    }
+    given: dict[str, Any] = {
+        task: answer[0] for task, answer in found if not isinstance(answer, ProcessLost)
+    }
+    assert given == {task: task.upper() for task in "abcde"}
+
+
+def test_last_task_dies() -> None:
+    ((_, answer),) = answers(behave, ["die"], 3)
+    assert isinstance(answer, ProcessLost)
+    assert list(answers(behave, [], 3)) == []
+
+
+def test_reports_are_described_alike_in_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = cycle(["No effusion. Heart normal.", "FINDINGS: Clear lungs. IMPRESSION: Normal.", ""])
+    path = tmp_path / "reports.csv"
+    rows = [f's{i},"{text} é"' for i, text in enumerate(islice(texts, 200))]
+    path.write_text("study_id,report\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    here = reports.check_reports(path, Problems(), 2, _silent)
+    monkeypatch.setattr(reports, "FEW", 0)
+    there = reports.check_reports(path, Problems(), 2, _silent)
+    assert here is not None
+    assert len(here.studies) == 200
+    assert here == there
+
+
+def test_a_group_that_is_lost_is_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    studies = [Study(f"s{i}", "Clear lungs.", row=i) for i in range(3)]
+
+    def one_dies(_work: Any, tasks: Any, _workers: int) -> Any:
+        for task in tasks:
+            bad = any(study["row"] == 1 for study in task)
+            answer = reports.describe_work(task, b"")
+            yield task, ProcessLost("hung", "was not {}") if bad else answer
+
+    monkeypatch.setattr(reports, "FEW", 0)
+    monkeypatch.setattr(reports, "answers", one_dies)
+    found = list(reports._described(iter([studies]), 2))
+    assert found[1] == "row 1: was not read"
+    assert [one[0].study for one in (found[0], found[2]) if isinstance(one, list)] == ["s0", "s2"]
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Shows nothing."""
+
+
+FACTS = ImageFacts(format="PNG", width=3, height=2, mean=1.5, file_digest="ab")
+
+
+def test_facts_outlive_the_run_until_the_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    with open_cache(path) as cache:
+        assert cache.get("a", (1, 2)) is None
+        cache.put("a", (1, 2), FACTS)
+    with open_cache(path) as cache:
+        assert cache.get("a", (1, 2)) == FACTS
+        assert cache.get("a", (1, 3)) is None
+        assert cache.get("b", (1, 2)) is None
+
+
+def test_what_was_done_before_an_error_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    with pytest.raises(KeyboardInterrupt), open_cache(path) as cache:
+        cache.put("a", (1, 2), FACTS)
+        raise KeyboardInterrupt
+    with open_cache(path) as cache:
+        assert cache.get("a", (1, 2)) == FACTS
+
+
+def test_faults_are_looked_at_again(tmp_path: Path) -> None:
+    with open_cache(tmp_path / "cache.sqlite") as cache:
+        cache.put("a", (1, 2), ImageFacts(fault="is damaged"))
+        assert cache.get("a", (1, 2)) is None
+
+
+def test_cache_of_another_version_is_emptied(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    with open_cache(path) as cache:
+        cache.put("a", (1, 2), FACTS)
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 999")
+    database.close()
+    with open_cache(path) as cache:
+        assert cache.get("a", (1, 2)) is None
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database, and longer than its header would have to be" * 20)
+    with pytest.raises(DataError, match="no readable cache"), open_cache(text):
+        pass
+    other = tmp_path / "other.sqlite"
+    database = sqlite3.connect(other)
+    database.execute("CREATE TABLE facts (mine TEXT)")
+    database.commit()
+    database.close()
+    with pytest.raises(DataError, match="no cache of check-data"), open_cache(other):
+        pass
+    database = sqlite3.connect(other)
+    assert database.execute("SELECT count(*) FROM facts").fetchone() == (0,)
+    database.close()
+
+
+def test_folder_that_cannot_be_written_is_done_without_a_cache(tmp_path: Path) -> None:
+    nowhere = tmp_path / "missing" / "cache.sqlite"
+    with open_cache(nowhere) as cache:
+        cache.put("a", (1, 2), FACTS)
+        assert cache.get("a", (1, 2)) is None
+    with pytest.raises(DataError, match="cannot be written"), open_cache(nowhere, wanted=True):
+        pass
+    assert not os.path.lexists(nowhere)
+    with open_cache(None) as cache:
+        cache.put("a", (1, 2), FACTS)
+        assert cache.get("a", (1, 2)) is None

@@ -1,0 +1,216 @@
+"""No character is lost or altered, whatever the text; and no text takes long."""
+
+import html
+import subprocess
+import sys
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cxrtext.text import SECTIONS, boundaries, split_sections, split_sentences
+from cxrtext.text.boundaries import CHUNK_LIMIT, CURED_PATTERN, ORIGINAL_PATTERN, segment
+from cxrtext.text.sections import divide_report, find_headings
+from cxrtext.text.sentences import divide, normalize, without_controls
+
+# What reports are made of, what PySBD marks its own places with, and what once broke it.
+FRAGMENTS = [
+    "The lungs are clear. ", "No effusion", "heart normal", "FINDINGS: ", "Impression: ",
+    "IMPRESSION\n", "WET READ: ___ 10:38 AM", "FINAL REPORT", "ADDENDUM #1:",
+    "CHEST RADIOGRAPH PERFORMED ON ___", "PA AND LATERAL VIEWS OF THE CHEST:",
+    "________________", "COMPARISON: ___.", "Dr. Smith", "approx. 3.5 cm. ", "2.3 x 1.5 cm. ",
+    "T12.", "a.m. ", "No. 3 ", "e.g. ", "R. lung", "? ", "...", "..", ". . . ", "1. ", "2.",
+    "2) ", "(3) ", "- ", "• ", "\n", "\n\n", "\r\n", "\r", "\t", " ", "\x00", "\x0c", "\x1f",
+    "\x85", "\x9f", "\u2028", "\u2029", "\ufeff", "\xa0", "XXXX", "XXXX. ", "[**name**]", "[<",
+    ">]", "[&lt;", "&gt;]", "&amp;", "&amp;lt;", "&#10;", '"', "'", "“", "”", "(", ")", "[",
+    "]", "[111 111]", ".1 A", "!", "!!", "?!", "∯", "ȸ", "ȹ", "♨", "☝", "☏☏", "ƪƪƪ", "∮", "&ᓴ&",
+    "&⎋&", "。", "é", "𝒳",
+]  # fmt: skip
+TEXTS = st.one_of(
+    st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join),
+    st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=20).map("".join),
+    st.text(max_size=200),
+)
+ANY_NUMBER = settings(max_examples=300, deadline=None)
+
+
+def visible(text: str) -> str:
+    return "".join(
+        c
+        for c in text
+        if not c.isspace() and unicodedata.category(c) != "Cc" and c not in "\u200b\ufeff"
+    )
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_sentences_and_what_is_dropped_are_the_text(text: str) -> None:
+    pieces = list(divide(text))
+    assert "".join(visible(piece.text) for piece in pieces) == visible(normalize(text))
+    assert split_sentences(text) == [piece.text for piece in pieces if piece.kept]
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_only_references_control_characters_and_field_marks_are_altered(text: str) -> None:
+    resolved = html.unescape(text)
+    unmarked = resolved.replace("[<", "  ").replace(">]", "  ")
+    if resolved == unmarked:
+        assert visible(normalize(text)) == visible(resolved)
+    assert len(visible(unmarked)) <= len(visible(normalize(text))) <= len(visible(resolved))
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_only_marks_and_text_without_a_letter_are_dropped(text: str) -> None:
+    for piece in divide(text):
+        if not piece.kept:
+            letters = "".join(c for c in piece.text if c.isalpha() and c != "X")
+            assert letters == "" or "[**" in piece.text
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_no_control_character_and_no_line_break_reaches_a_sentence(text: str) -> None:
+    for sentence in split_sentences(text):
+        assert sentence == " ".join(sentence.split()) != ""
+        assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in sentence)
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_sections_and_headings_are_the_report(text: str) -> None:
+    parts = list(divide_report(text))
+    assert "".join(visible(part.text) for part in parts) == visible(text)
+    kept = [
+        (part.section, part.text.strip()) for part in parts if part.section and part.text.strip()
+    ]
+    assert split_sections(text) == kept
+    assert {section for section, _ in kept} <= set(SECTIONS)
+
+
+@given(TEXTS)
+@ANY_NUMBER
+def test_only_headings_and_printed_lines_are_dropped_from_a_report(text: str) -> None:
+    headings = find_headings(without_controls(text))
+    places = {(heading.start, heading.end) for heading in headings}
+    done = 0
+    for part in divide_report(text):
+        if part.section is None:
+            assert (done, done + len(part.text)) in places
+        done += len(part.text)
+
+
+@given(TEXTS.map(lambda text: " ".join(text.split())))
+@ANY_NUMBER
+def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
+    sentences = segment(paragraph)
+    assert visible("".join(sentences)) == visible(paragraph)
+    assert all(0 < len(sentence) <= CHUNK_LIMIT or " " not in sentence for sentence in sentences)
+
+
+def test_a_word_is_never_cut() -> None:
+    word = "x" * (5 * CHUNK_LIMIT)
+    assert segment(word) == [word]
+    assert segment(f"The lungs are clear. {word} No effusion.") == [
+        "The lungs are clear.",
+        word,
+        "No effusion.",
+    ]
+    dotted = "a.B" * CHUNK_LIMIT
+    assert segment(f"{dotted} {dotted}.") == [dotted, f"{dotted}."]
+
+
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        ["The lungs are clear."], ["The lungs are clear.", "No effusion.", "No effusion."],
+        ["", "x"], [],
+    ],
+)  # fmt: skip
+def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
+    garbled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boundaries, "_sentences", lambda _: garbled)
+    assert segment("The lungs are clear. No effusion. Stable tube.") == [
+        "The lungs are clear.",
+        "No effusion.",
+        "Stable tube.",
+    ]
+
+
+LENGTH = 20_000
+SECONDS = 1.0
+UNITS = [
+    "111 ", "1. ", "1. A 2. B ", "2. A", "a. ", "a.. ", "i. ", "xii. ", "(a) ", "a.) ",
+    "a.b.c.", "No. 1", "[1] ", "[1,2] ", "[1-", ".[1", ".1 A", "a\n", "\n", "\n \n", "\n1. ",
+    "\n- ", "\nAb cd\n", " ", "\t", "\x00", "\u2028", "U.S. ", "Dr. ", "R. The ", "a.The ",
+    "( A. The ", '"a ', "'a ", "“a ", '" (', ') "', "((", "[", "[<", ">]", "[<1", "[**", "-- ",
+    "...", ". . . ", "…", "!", "?!", "? ", "A", "XXXX", "XXXX. ", "___ ", "_____\n",
+    "FINDINGS: ", "findings ", "IMPRESSION ", "IMPRESSION\n", "Impression\n\n", "ADDENDUM # 1",
+    "FINAL REPORT\n", "CHEST ", "CHEST VIEW\n", "PA AND LATERAL ", "PORTABLE CHEST, ",
+    "reason for ", "signed by ", "* ", "#", "&lt;", "&amp;", "&#", "\\", "♨", "☝\n \n",
+]  # fmt: skip
+
+
+def seconds(attack: str) -> float:
+    started = time.process_time()
+    for _, body in split_sections(attack):
+        split_sentences(body)
+    return time.process_time() - started
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    split_sentences("Clear lungs. Normal heart.")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_repeated_fragment_is_slow(unit: str) -> None:
+    assert seconds(("..[" + unit * LENGTH)[:LENGTH]) < SECONDS
+
+
+@given(
+    st.lists(st.sampled_from(UNITS), min_size=1, max_size=4).map("".join),
+    st.sampled_from(["", '"', "(", "[", "1. ", "FINDINGS: "]),
+    st.sampled_from(["", "x", ".", '"', ")", "\n"]),
+)
+@settings(max_examples=20, deadline=None)
+def test_no_repeated_mixture_is_slow(unit: str, opening: str, closing: str) -> None:
+    assert seconds((opening + unit * LENGTH)[: LENGTH - 1] + closing) < SECONDS
+
+
+@pytest.mark.parametrize("count", [10, 200, 1000])
+def test_the_known_attack_on_numbered_references_is_harmless(count: int) -> None:
+    attack = "..[" + " ".join(["111"] * count) + "]"
+    assert seconds(attack) < SECONDS
+
+
+def test_the_pattern_that_is_replaced_is_still_the_one_that_was_examined() -> None:
+    # In a process of its own, so that the library's own warnings do not matter.
+    code = (
+        "from pysbd.lang.common.common import Common; "
+        "from pysbd.lang.english import English; "
+        "assert English.NUMBERED_REFERENCE_REGEX == Common.NUMBERED_REFERENCE_REGEX; "
+        "print(Common.NUMBERED_REFERENCE_REGEX, end='')"
+    )
+    out = subprocess.run(
+        [sys.executable, "-W", "ignore", "-X", "utf8", "-c", code],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert out.stdout == ORIGINAL_PATTERN
+
+
+def test_the_replacement_is_used_and_the_library_is_left_as_it_is() -> None:
+    from pysbd.lang.english import English
+
+    from cxrtext.text import boundaries
+
+    split_sentences("Clear lungs. Normal heart.")
+    assert boundaries._language().NUMBERED_REFERENCE_REGEX == CURED_PATTERN
+    assert English.NUMBERED_REFERENCE_REGEX == ORIGINAL_PATTERN
+    assert English.Abbreviation.ABBREVIATIONS
