@@ -72,6 +72,11 @@ def is_writing(shards: Path) -> bool:
     return False
 
 
+def until_writing(driver: subprocess.Popen[str], shards: Path) -> None:
+    while driver.poll() is None and not is_writing(shards):
+        time.sleep(0.0002)
+
+
 def end_all(driver: subprocess.Popen[str]) -> None:
     """Kill a driver with all of its processes, as a node that loses power does."""
     with suppress(ProcessLookupError):
@@ -79,27 +84,31 @@ def end_all(driver: subprocess.Popen[str]) -> None:
     driver.wait()
 
 
-def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random) -> bool:
-    """Start a driver and kill something of it; False where it ended before."""
-    driver = subprocess.Popen(
+def started(command: list[str]) -> subprocess.Popen[str]:
+    """A driver in a group of processes of its own."""
+    return subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random) -> bool:
+    """Start a driver and kill something of it; False where it ended before."""
+    driver = started(command)
+    assert driver.stderr is not None
     try:
         while driver.poll() is None and not children(driver.pid):
             time.sleep(0.01)
         if kind == "rename":
-            while driver.poll() is None and not is_writing(shards):
-                time.sleep(0.0002)
+            until_writing(driver, shards)
         else:
             end = time.monotonic() + chance.uniform(0, LATEST_S)
             while driver.poll() is None and time.monotonic() < end:
                 time.sleep(0.01)
         if driver.poll() is not None:
-            assert driver.stderr is not None
             assert driver.returncode == 0, driver.stderr.read()
             return False
         if kind == "worker":
@@ -115,8 +124,7 @@ def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random
         return True
     finally:
         end_all(driver)
-        if driver.stderr is not None:
-            driver.stderr.close()
+        driver.stderr.close()
 
 
 def besides(parts: Parts) -> list[int]:
@@ -129,18 +137,14 @@ def kill_of_cluster(
     command: list[str], shards: Path, kind: str, chance: random.Random, parts: Parts
 ) -> bool:
     """Start a driver of a cluster and kill something of both; False where it ended before."""
-    driver = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    driver = started(command)
     assert driver.stderr is not None
     try:
         had = len(digests(shards, "*"))
         while driver.poll() is None and len(digests(shards, "*")) == had:
             time.sleep(0.01)
         if kind == "rename":
-            while driver.poll() is None and not is_writing(shards):
-                time.sleep(0.0002)
+            until_writing(driver, shards)
         else:
             time.sleep(chance.uniform(0, 1))
         if driver.poll() is not None:

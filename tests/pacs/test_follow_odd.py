@@ -128,16 +128,14 @@ def test_a_deletion_is_noticed_where_instances_do_not_say_their_day(tmp_path: Pa
 
 
 def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_once(tmp_path: Path) -> None:
-    peer = OddPeer(study(1, day=TODAY))
-    for row, _ in peer.objects.values():
-        row[OBJECTS] = {"vr": "IS", "Value": [9]}
+    peer = Short(study(1, day=TODAY))
+    peer.count(9)
     with served(peer) as url, following(url, tmp_path / "in") as (follower, state):
         for _ in range(3):
             follower.poll()
             follower.work()
         assert len([path for path in peer.asked if path.endswith("/instances")]) == 1
-        for row, _ in peer.objects.values():
-            row[OBJECTS] = {"vr": "IS", "Value": [10]}
+        peer.count(10)
         follower.poll()
         assert state.pending(3) == [uid(1)]
 
@@ -253,50 +251,46 @@ def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:
         retrying.patiently(gone)
 
 
+class Short(OddPeer):
+    """Leaves the last row out of so many listings of instances."""
+
+    short = 0
+
+    def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
+        is_short = self.short > 0 and self.asked[-1].endswith("/instances")
+        self.short -= is_short
+        return super()._rows(rows[:-1] if is_short else rows, query)
+
+    def count(self, number: int) -> None:
+        """Say that each study has so many objects."""
+        for row, _ in self.objects.values():
+            row[OBJECTS] = {"vr": "IS", "Value": [number]}
+
+
 def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:
-    class Short(OddPeer):
-        short = False
-
-        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
-            is_short = self.short and self.asked[-1].endswith("/instances")
-            self.short = self.short and not is_short
-            return super()._rows(rows[:-1] if is_short else rows, query)
-
     peer = Short(study(1, ("PA", "AP"), day=TODAY))
-    for row, _ in peer.objects.values():
-        row[OBJECTS] = {"vr": "IS", "Value": [2]}
+    peer.count(2)
     with served(peer) as url:
         assert turn(url, tmp_path / "in")[0].startswith("2 new")
-        peer.short = True
+        peer.short = 1
         found, _ = turn(url, tmp_path / "in")
     assert not peer.short
     assert found == "0 new, 0 corrected, 0 gone, 0 left out, 0 failed"
 
 
 def test_what_all_short_listings_leave_out_is_not_gone(tmp_path: Path) -> None:
-    class Short(OddPeer):
-        short = False
-
-        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
-            is_short = self.short and self.asked[-1].endswith("/instances")
-            return super()._rows(rows[:-1] if is_short else rows, query)
-
-    def count(number: int) -> None:
-        for row, _ in peer.objects.values():
-            row[OBJECTS] = {"vr": "IS", "Value": [number]}
-
     peer = Short(study(1, ("PA", "AP"), day=TODAY))
-    count(2)
+    peer.count(2)
     with served(peer) as url, following(url, tmp_path / "in") as (follower, state):
         follower.compare()
-        peer.short = True
+        peer.short = 999
         state.pend([uid(1)])  # as Orthanc's list of changes does, which counts nothing
         for look in (follower.work, follower.compare):
             look()
             assert state.pending(9) == [uid(1)]
-        peer.short = False
+        peer.short = 0
         peer.objects.pop(uid(1, 2, 1))
-        count(1)
+        peer.count(1)
         follower.work()
         assert state.pending(9) == []
         assert follower.tally.counts == {"new": 2, "failed": 2, "gone": 1}

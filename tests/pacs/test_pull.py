@@ -56,18 +56,22 @@ def odd(url: str, **limits: Any) -> Peer:
     return Peer.model_validate({"name": "odd", "dicomweb": {"url": url}, "limits": given})
 
 
+def by(way: str, orthanc: Orthanc, entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of a peer that gives images by C-GET or C-MOVE, or by DICOMweb ("web")."""
+    if way == "web":
+        return entry
+    port = orthanc.modalities["CXRTEXT"]
+    dimse = {"retrieve": way, "our_port": port, "our_host": "127.0.0.1"}
+    return {"name": entry["name"], "limits": entry["limits"], "dimse": {**entry["dimse"], **dimse}}
+
+
 @pytest.mark.parametrize("way", ["web", "get", "move"])
 def test_what_may_enter_is_pulled_and_the_last_line_adds_up(
     way: str, orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
 ) -> None:
     for _, objects in archive(8):
         orthanc.store(objects)
-    entry = orthanc.peer()
-    if way != "web":
-        entry.pop("dicomweb")
-        port = orthanc.modalities["CXRTEXT"]
-        entry["dimse"] |= {"retrieve": way, "our_port": port, "our_host": "127.0.0.1"}
-    peer = read_peer(peers(entry), "archive")
+    peer = read_peer(peers(by(way, orthanc, orthanc.peer())), "archive")
     expected = wanted(8)
     dry = pull_archive(peer, tmp_path / "out", PullOptions(DAYS.first, DAYS.last, dry_run=True))
     assert (dry.found, dry.fetched, dry.bytes) == (14, len(expected), 0)
@@ -299,22 +303,13 @@ def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.Mon
     assert lines == ["odd is gone; waiting for it"]
 
 
-def test_an_object_that_is_too_large_is_left_out(tmp_path: Path) -> None:
-    big = instance(1, size=1200)
-    with served(OddPeer([big, *study(2)])) as url:
-        summary = pull_archive(odd(url, object_mb=1), tmp_path / "out", ONE_DAY)
-    assert summary.left == {"larger than limits.object_mb": 1, "lateral view": 1}
-    assert (summary.fetched, summary.whole) == (1, True)
-
-
-@pytest.mark.parametrize("way", ["get", "move"])
-def test_an_object_that_is_too_large_for_dimse(
+@pytest.mark.parametrize("way", ["web", "get", "move"])
+def test_an_object_that_is_too_large_is_left_out(
     way: str, orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
 ) -> None:
     orthanc.store([instance(1, size=1800), *study(2)])
-    entry = orthanc.peer(dicomweb=None, limits={"object_mb": 1, "requests_per_second": 1000})
-    port = orthanc.modalities["CXRTEXT"]
-    entry["dimse"] |= {"retrieve": way, "our_port": port, "our_host": "127.0.0.1"}
+    limits = {"object_mb": 1, "requests_per_second": 1000}
+    entry = by(way, orthanc, orthanc.peer(limits=limits))
     summary = pull_archive(read_peer(peers(entry), "archive"), tmp_path / "out", ONE_DAY)
     assert summary.left == {"larger than limits.object_mb": 1, "lateral view": 1}
     assert (summary.fetched, summary.whole) == (1, True)

@@ -35,12 +35,6 @@ def index(index_folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def inbox(tmp_path: Path) -> Iterator[Inbox]:
-    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
-        yield inbox
-
-
-@pytest.fixture
 def take(
     inbox: Inbox, index: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Take]:

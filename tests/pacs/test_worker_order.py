@@ -21,9 +21,9 @@ from cxrtext.pacs.inbox.reports import ReportJoiner
 from cxrtext.pacs.inbox.worker import WorkerSettings
 from cxrtext.pacs.peers import Peer
 from tests.pacs.studies import PLANTED, instance, uid
-from tests.pacs.test_worker import Take, inbox, index, indexed, oru, outcomes, report_of, take
+from tests.pacs.test_worker import Take, index, indexed, oru, outcomes, report_of, take
 
-__all__ = ["inbox", "index", "take"]  # fixtures
+__all__ = ["index", "take"]  # fixtures
 
 
 def forgetting(name: str = "PACS") -> dict[str, Peer]:

@@ -34,10 +34,17 @@ def coco(path: Path, **changes: Any) -> Path:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     boxes = [
         Box("a.png", 100, 80, "Pneumonia", "Opacity.", (1.0, 2.0, 3.5, 4.0)),
+        Box("a.png", 100, 80, "Edema", "Haze.", (5.0, 6.0, 7.0, 8.0)),
         Box("b.png", 90, 80, "Edema", "Haze.", (5.0, 6.0, 7.0, 8.0)),
     ]
     write_boxes(tmp_path / "b.json", boxes)
     assert read_boxes(tmp_path / "b.json") == boxes
+    said = json.loads((tmp_path / "b.json").read_text())
+    assert said["images"][0] == {"id": 1, "file_name": "a.png", "width": 100, "height": 80}
+    assert [one["label_text"] for one in said["annotations"]] == ["Opacity.", "Haze.", "Haze."]
+    assert said["annotations"][1]["bbox"] == [5.0, 6.0, 7.0, 8.0]
+    assert [one["id"] for one in said["images"]] == [1, 2]
+    assert [one["name"] for one in said["categories"]] == ["Pneumonia", "Edema"]
     write_boxes(tmp_path / "b.json", [])
     assert read_boxes(tmp_path / "b.json") == []
 
@@ -131,12 +138,7 @@ SQUARE = [[False, True, True, False], [False, True, True, False], [False] * 4]
 
 
 def masked(path: Path, **changes: Any) -> Path:
-    annotations = [{**MASKED, **changes}]
-    kinds = [{"id": 1, "name": "Edema"}]
-    path.write_text(
-        json.dumps({"images": [SMALL], "annotations": annotations, "categories": kinds})
-    )
-    return path
+    return coco(path, images=[SMALL], annotations=[{**MASKED, **changes}])
 
 
 def test_runs_go_down_the_columns() -> None:

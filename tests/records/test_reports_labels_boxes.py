@@ -1,7 +1,6 @@
 """Reports, sentences, labels and boxes, read and written."""
 
 import io
-import json
 import math
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from cxrtext.errors import DataError
 from cxrtext.records import (
-    Box,
     LeftOut,
     Rejects,
     Sentence,
@@ -21,7 +19,6 @@ from cxrtext.records import (
     read_reports,
     read_sentences,
     read_table,
-    write_boxes,
     write_sentences,
     write_table,
 )
@@ -132,19 +129,6 @@ def test_a_number_out_of_its_range_is_refused(
     write_table(path, table.columns, [{**table.rows[0], column: value}])
     with pytest.raises(DataError, match=f"row 1: {says}"):
         read_sentences(path)
-
-
-def test_boxes_are_coco(tmp_path: Path) -> None:
-    boxes = [
-        Box("a.png", 100, 80, "Pneumonia", "Opacity.", (1.0, 2.0, 3.0, 4.0)),
-        Box("a.png", 100, 80, "Edema", "Haze.", (5.0, 6.0, 7.0, 8.0)),
-    ]
-    write_boxes(tmp_path / "b.json", boxes)
-    coco = json.loads((tmp_path / "b.json").read_text())
-    assert coco["images"] == [{"id": 1, "file_name": "a.png", "width": 100, "height": 80}]
-    assert [a["label_text"] for a in coco["annotations"]] == ["Opacity.", "Haze."]
-    assert coco["annotations"][1]["bbox"] == [5.0, 6.0, 7.0, 8.0]
-    assert [c["name"] for c in coco["categories"]] == ["Pneumonia", "Edema"]
 
 
 def test_rejects_are_listed_and_limited(tmp_path: Path) -> None:

@@ -1,24 +1,25 @@
-"""1,000 objects over four associations to a listener that is killed: none acknowledged is lost."""
+"""Pulls and listeners that are killed, and their peers too: nothing is lost or comes twice."""
 
 import gc
+import hashlib
+import os
+import random
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("pynetdicom")
-
 from pydicom import dcmread
 from pynetdicom import AE
 from pynetdicom.presentation import build_context
@@ -26,8 +27,11 @@ from pynetdicom.presentation import build_context
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
-from tests.pacs.orthanc import free_port
-from tests.pacs.studies import PLANTED, instance, uid
+from tests.pacs.orthanc import Orthanc, free_port, missing
+from tests.pacs.studies import PLANTED, archive, instance, uid, wanted
+
+pytest.importorskip("pynetdicom")
+
 
 OBJECTS, ASSOCIATIONS, KILLS = 1000, 4, 8
 DX = "1.2.840.10008.5.1.4.1.1.1.1"
@@ -131,3 +135,85 @@ def test_what_was_acknowledged_is_in_the_index_once_after_kills(
         assert not inbox.waiting(1)
     assert PLANTED not in log.read_text()
     assert not re.search(r"Traceback", log.read_text())
+
+
+STUDIES = 224
+PULL_KILLS = 10
+
+
+@pytest.mark.slow
+def test_ten_kills_and_two_restarts_of_the_peer_change_nothing(
+    peers: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if said := missing():
+        pytest.skip(said)
+    orthanc = Orthanc(tmp_path / "orthanc").start()
+    try:
+        monkeypatch.setenv("CXRTEXT_TEST_PACS_PASSWORD", orthanc.password)
+        for _, objects in archive(STUDIES):
+            orthanc.store(objects)
+        slow = {"parallel": 2, "requests_per_second": 12}
+        path = peers(orthanc.peer(), orthanc.peer("slow", limits=slow))
+        whole = _pull(path, "archive", tmp_path / "whole")
+        whole.communicate(timeout=600)
+        assert whole.returncode == 0
+        expected = _digests(tmp_path / "whole")
+        assert len(expected) == len(wanted(STUDIES))
+        _killed(path, tmp_path / "killed", orthanc)
+    finally:
+        orthanc.kill()
+    assert _digests(tmp_path / "killed") == expected
+    assert _settled(tmp_path / "killed") == _settled(tmp_path / "whole")
+    left = [p for p in (tmp_path / "killed/images").rglob("*") if p.name.startswith(".")]
+    assert left == []
+
+
+def _killed(peers: Path, out: Path, orthanc: Orthanc) -> None:
+    """Kill the pull ten times, and the peer twice while it runs; then let it end."""
+    chance = random.Random(22)  # noqa: S311
+    kills = alive = 0
+    restarts = [3, 7]
+    while kills < PULL_KILLS:
+        process = _pull(peers, "slow", out)
+        if kills in restarts:
+            restarts.remove(kills)
+            time.sleep(2.0)
+            orthanc.kill()
+            time.sleep(1.0)
+            orthanc.start()
+        time.sleep(chance.uniform(1.2, 3.0))
+        alive += process.poll() is None
+        process.kill()
+        process.communicate()
+        kills += 1
+    assert alive >= 8, "it ended before it was killed"
+    last = _pull(peers, "slow", out)
+    try:
+        said, _ = last.communicate(timeout=600)
+    finally:
+        last.kill()
+    assert last.returncode == 0, said
+    assert "+ 0 failed" in said
+    assert PLANTED not in said
+
+
+def _pull(peers: Path, name: str, out: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", "import cxrtext_cli; cxrtext_cli.start()", "pull", name]
+    command += ["--from", "2024-02-28", "--to", "2024-03-10"]
+    command += ["--out", str(out), "--peers", str(peers)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
+    )
+
+
+def _digests(out: Path) -> dict[str, str]:
+    paths = sorted((out / "images").rglob("*.dcm"))
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in paths}
+
+
+def _settled(out: Path) -> list[tuple[str, ...]]:
+    state = sqlite3.connect(out / "pull.sqlite")
+    query = "SELECT instance, state, reason, digest FROM instances ORDER BY instance"
+    rows = state.execute(query).fetchall()
+    state.close()
+    return rows
