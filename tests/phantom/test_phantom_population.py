@@ -1,11 +1,13 @@
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import pysbd
 import pytest
 
 from cxrtext.phantom.claims import LUNGS_CLEAR, NORMAL, OTHERWISE_CLEAR, UNCHANGED, Claim, none, rho
 from cxrtext.phantom.population import probability, tables
+from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.records import CHEX5
@@ -13,13 +15,12 @@ from tests.grids import some
 from tests.phantom.conftest import COUNT
 
 
-def claims_made(studies: list[PhantomStudy]) -> dict[str, Claim]:
-    return {
-        statement.claim.name: statement.claim
-        for study in studies
-        for _, statements in study.report.sections()
-        for statement in statements
-    }
+def told(studies: list[PhantomStudy]) -> Iterator[tuple[PhantomStudy, Statement]]:
+    """Every statement of the reports, with its study."""
+    for study in studies:
+        for _, statements in study.report.sections():
+            for statement in statements:
+                yield study, statement
 
 
 def test_every_table_is_a_distribution() -> None:
@@ -52,14 +53,12 @@ def test_edema_goes_with_cardiomegaly_and_effusion(studies: list[PhantomStudy]) 
 
 def test_every_sentence_is_true_of_its_study(studies: list[PhantomStudy]) -> None:
     checked = 0
-    for study in studies:
-        for _, statements in study.report.sections():
-            for statement in statements:
-                checked += 1
-                if statement.claim == UNCHANGED:
-                    assert study.unchanged
-                else:
-                    assert statement.claim.holds(study.patient.state), statement.text
+    for study, statement in told(studies):
+        checked += 1
+        if statement.claim == UNCHANGED:
+            assert study.unchanged
+        else:
+            assert statement.claim.holds(study.patient.state), statement.text
     assert checked > 4 * COUNT
 
 
@@ -67,7 +66,8 @@ def test_every_sentence_is_true_of_its_study(studies: list[PhantomStudy]) -> Non
 def test_rho_is_the_frequency_with_which_a_claim_is_true(
     studies: list[PhantomStudy], part: int
 ) -> None:
-    claims = dict(sorted(claims_made(studies).items())[part::6])
+    made = {statement.claim.name: statement.claim for _, statement in told(studies)}
+    claims = dict(sorted(made.items())[part::6])
     assert len(claims) > 100
     # Studies of one patient are alike, so the count of independent draws is smaller.
     independent = COUNT / 2.0
@@ -102,20 +102,13 @@ def test_rho_by_hand_and_over_whole_axes() -> None:
 
 def test_one_name_stands_for_one_claim(studies: list[PhantomStudy]) -> None:
     by_name = defaultdict(set)
-    for study in studies:
-        for _, statements in study.report.sections():
-            for statement in statements:
-                by_name[statement.claim.name].add(statement.claim)
+    for _, statement in told(studies):
+        by_name[statement.claim.name].add(statement.claim)
     assert all(len(claims) == 1 for claims in by_name.values())
 
 
 def test_classes_have_a_long_tail(studies: list[PhantomStudy]) -> None:
-    counts = Counter(
-        statement.claim.name
-        for study in studies
-        for _, statements in study.report.sections()
-        for statement in statements
-    )
+    counts = Counter(statement.claim.name for _, statement in told(studies))
     ordered = sorted(counts.values(), reverse=True)
     assert sum(ordered[:20]) > 0.45 * sum(ordered)
     assert sum(count < 0.001 * sum(ordered) for count in ordered) > 0.5 * len(ordered)
@@ -123,11 +116,7 @@ def test_classes_have_a_long_tail(studies: list[PhantomStudy]) -> None:
 
 def test_wording_varies_within_a_class(studies: list[PhantomStudy]) -> None:
     texts = Counter(
-        statement.text
-        for study in studies
-        for _, statements in study.report.sections()
-        for statement in statements
-        if statement.claim == none("pneumothorax")
+        statement.text for _, statement in told(studies) if statement.claim == none("pneumothorax")
     )
     common = texts.most_common()
     assert len(common) > 20
@@ -151,13 +140,7 @@ def test_every_finding_is_spoken_of_with_its_side(studies: list[PhantomStudy]) -
 
 def test_reports_without_findings_deny_them(studies: list[PhantomStudy]) -> None:
     for study in studies:
-        shown = {
-            name
-            for _, statements in study.report.sections()
-            for statement in statements
-            for name, _ in statement.shows
-            if name in CHEX5
-        }
+        shown = {n for _, statement in told([study]) for n, _ in statement.shows if n in CHEX5}
         present = {name for name, value in study.patient.state.labels().items() if value}
         assert shown == present
 
