@@ -1,13 +1,26 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix as sklearn_matrix
 
 from cxrtext.evaluation import (
+    area_under_curve,
     average_precision,
     precision_recall_curve,
+    retrieval_metrics,
     roc_curve,
     youden_threshold,
 )
+from cxrtext.evaluation.classification.multiclass import (
+    class_precision,
+    confusion_matrix,
+    multiclass_accuracy,
+    only_class,
+    precision_at,
+)
+from cxrtext.evaluation.intervals.proportions import wilson_interval
 from cxrtext.evaluation.metrics import UNKNOWN_LABEL, settled
+from cxrtext.evaluation.retrieval.sentences import positive_ranks
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 SCORES, LABELS = [0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]
@@ -127,3 +140,128 @@ def test_wrong_arguments() -> None:
             average_precision(scores, labels)
     with pytest.raises(ValueError, match="at least one negative"):
         roc_curve([1.0], [1])
+
+
+def test_area_by_hand() -> None:
+    assert area_under_curve([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]) == 0.75
+    assert area_under_curve([1, 1, 1], [0, 1, 1]) == 0.5
+    assert area_under_curve([3, 2, 1], [0, 1, 1]) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_area_agrees_with_scikit_learn(seed: int) -> None:
+    from sklearn.metrics import roc_auc_score
+
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, 300)
+    scores = np.round(generator.normal(labels * 0.5), 1)  # many ties
+    assert area_under_curve(scores, labels) == pytest.approx(roc_auc_score(labels, scores))
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels"),
+    [([1.0], [1]), ([1.0, 2.0], [1]), ([1.0, np.nan], [0, 1]), ([1.0, 2.0], [1, 2])],
+)
+def test_area_of_wrong_arguments(scores: list[float], labels: list[int]) -> None:
+    with pytest.raises(ValueError, match="."):
+        area_under_curve(scores, labels)
+
+
+def test_the_area_counts_ties_as_half() -> None:
+    assert area_under_curve([0.0, 0.0, 1.0], [0, 1, 1]) == pytest.approx(3 / 4)
+
+
+def loop_rank(scores: list[float], right: list[bool]) -> int:
+    best = max(s for s, r in zip(scores, right, strict=True) if r)
+    return 1 + sum(s >= best for s, r in zip(scores, right, strict=True) if not r)
+
+
+def test_ranks_equal_the_loop() -> None:
+    generator = np.random.default_rng(0)
+    scores = np.round(generator.normal(size=(40, 30)), 1)
+    right = generator.random((40, 30)) < 0.1
+    right[:, 3] = True
+    expected = [loop_rank(s, r) for s, r in zip(scores.tolist(), right.tolist(), strict=True)]
+    assert positive_ranks(scores, right).tolist() == expected
+
+
+def test_ties_count_against_the_model() -> None:
+    same: NDArray[np.float64] = np.zeros((3, 3))
+    assert retrieval_metrics(same, cutoffs=[1, 3]) == {
+        "R@1": 0.0,
+        "R@3": 1.0,
+        "MedR": 3.0,
+        "MRR": pytest.approx(1 / 3),
+    }
+
+
+def test_retrieval_by_hand() -> None:
+    scores = [[0.9, 0.1, 0.0], [0.8, 0.3, 0.1], [0.5, 0.4, 0.3]]  # ranks 1, 2, 3
+    metrics = retrieval_metrics(scores, cutoffs=[1, 2])
+    assert metrics["R@1"] == pytest.approx(1 / 3)
+    assert metrics["R@2"] == pytest.approx(2 / 3)
+    assert metrics["MedR"] == 2.0
+    assert metrics["MRR"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+def test_retrieval_of_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        retrieval_metrics([[np.nan]])
+    with pytest.raises(ValueError, match="right answer"):
+        retrieval_metrics([[1.0, 2.0]], [[False, False]])
+    with pytest.raises(ValueError, match="relevant must be"):
+        retrieval_metrics([[1.0, 2.0]], [[True]])
+
+
+UNKNOWN = -2
+
+
+def test_images_of_exactly_one_class() -> None:
+    labels = [[1, 1, 0, 1, 1, 0], [0, 1, 0, -1, UNKNOWN, 1], [0, 0, 0, 0, 0, 0]]
+    assert only_class(labels).tolist() == [0, -1, -1, -1, 0, 1]
+    with pytest.raises(ValueError, match="findings, images"):
+        only_class([1, 0])
+
+
+def test_accuracy_by_hand() -> None:
+    scores = [[0.9, 0.2, 0.5, 0.1], [0.1, 0.8, 0.5, 0.2], [0.0, 0.1, 0.4, 0.9]]
+    classes = [0, 1, 1, 2]  # the third is a tie, which the first finding wins
+    found = multiclass_accuracy(scores, classes)
+    assert found.value == 0.75
+    assert (found.low, found.high) == wilson_interval(0.75, 4)
+    assert confusion_matrix(scores, classes).tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1]]
+    assert multiclass_accuracy(scores, classes, ["a", "a", "b", "c"]).value == 0.75
+
+
+def test_the_matrix_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    scores, classes = rng.random((5, 300)), rng.integers(0, 5, 300)
+    expected = sklearn_matrix(classes, scores.argmax(axis=0), labels=range(5))
+    assert (confusion_matrix(scores, classes) == expected).all()
+
+
+def test_precision_by_hand() -> None:
+    scores, right = [0.9, 0.8, 0.7, 0.1], [True, False, True, True]
+    assert [precision_at(scores, right, k) for k in (1, 2, 3, 4)] == [1, 1 / 2, 2 / 3, 3 / 4]
+    # Three tie for the second place, of which two are right.
+    assert precision_at([0.9, 0.5, 0.5, 0.5], [False, True, True, False], 2) == pytest.approx(1 / 3)
+    with pytest.raises(ValueError, match="k = 5"):
+        precision_at(scores, right, 5)
+
+
+def test_ties_count_what_a_random_order_gives() -> None:
+    rng = np.random.default_rng(1)
+    scores, right = rng.integers(0, 4, 30).astype(float), rng.random(30) < 0.4
+    orders = [np.lexsort((rng.random(30), -scores))[:7] for _ in range(4000)]
+    mean = np.mean([right[order].mean() for order in orders])
+    assert precision_at(scores, right, 7) == pytest.approx(mean, abs=0.01)
+
+
+def test_precision_of_classes() -> None:
+    scores = [[0.9, 0.8, 0.1, 0.2, 0.0, 0.3], [0.1, 0.5, 0.9, 0.8, 0.7, 0.2]]
+    found = class_precision(scores, [0, 1, 1, 0, 1, 0], cutoffs=(2, 3, 100))
+    assert list(found) == ["P@2", "P@3"]
+    assert found["P@2"].tolist() == [0.5, 0.5]
+    assert found["P@3"].tolist() == pytest.approx([2 / 3, 2 / 3])
+    with pytest.raises(ValueError, match="classes must be 0 to 1"):
+        class_precision(scores, [0, 1, 1, 0, 1, 2])

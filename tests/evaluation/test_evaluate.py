@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import cxrtext.evaluation
 from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, evaluate, read_prompts
+from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import RETRIEVAL, ZERO_SHOT
 from cxrtext.images.cache import DecodedCache
@@ -121,3 +123,51 @@ def test_wrong_prompts(tmp_path: Path, text: str, says: str) -> None:
     path.write_text(text)
     with pytest.raises(DataError, match=says):
         read_prompts(path)
+
+
+OTHERS = {
+    "reports.csv": "study_id,report\nother,Zebulon is well.\n",
+    "labels.csv": "study_id,Edema\nother,1\nmore,0\n",
+    "boxes.csv": "image,finding,x,y,w,h,label_text\nother.png,Edema,1,1,2,2,Zebulon.\n",
+}
+
+
+@pytest.fixture
+def folder(data_folder: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(data_folder, tmp_path / "set")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_table_of_other_studies_is_refused(folder: Path, name: str) -> None:
+    (folder / name).write_text(OTHERS[name])
+    what = name.removesuffix(".csv")
+    with pytest.raises(DataError, match=f"{name}: none of its {what} belongs to") as told:
+        read_data_folder(folder)
+    assert "and 48 there have none in common" in str(told.value)
+    assert "other" not in str(told.value).replace(str(folder), "")
+    assert "Zebulon" not in str(told.value)
+
+
+def test_a_table_that_belongs_in_part_is_taken(folder: Path) -> None:
+    for name, text in OTHERS.items():
+        own = text.splitlines()[-1].replace("other.png", "images/s01.png").replace("more", "s01")
+        (folder / name).write_text(text + own.replace("other", "s01") + "\n")
+    read = read_data_folder(folder)
+    assert {sentence.study_id for sentence in read.sentences or ()} == {"other", "s01"}
+    assert "s01" in (read.labels or {})
+    assert [box.image for box in read.boxes or ()] == ["other.png", "images/s01.png"]
+
+
+def test_a_box_file_of_other_images_is_named(folder: Path, tmp_path: Path) -> None:
+    given = tmp_path / "others.csv"
+    given.write_text(OTHERS["boxes.csv"])
+    with pytest.raises(DataError, match=r"others.csv: none of its boxes belongs to .*manifest.csv"):
+        read_data_folder(folder, boxes=given)
+
+
+def test_the_public_names_are_there_and_documented() -> None:
+    names = cxrtext.evaluation.__all__
+    assert len(set(names)) == len(names)
+    for name in names:
+        value = getattr(cxrtext.evaluation, name)
+        assert not callable(value) or value.__doc__

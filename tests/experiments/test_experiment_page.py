@@ -1,4 +1,4 @@
-"""The table's text from given measures and metrics."""
+"""Rows of the experiments, how they are compared, and the page of what was measured."""
 
 import json
 from dataclasses import replace
@@ -8,15 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cxrtext.config import Config, first_difference, load_config
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.evaluation.intervals.bootstrap import Resampled
-from cxrtext.experiments.experiment import choose
-from cxrtext.experiments.measures import Measures, read_measures, write_measures
+from cxrtext.evaluation.intervals.comparison import estimate_of
+from cxrtext.experiments import ExperimentOptions
+from cxrtext.experiments.experiment import Measure, Trial, choose, claims_of
+from cxrtext.experiments.measures import Measures, mean_of_seeds, read_measures, write_measures
 from cxrtext.experiments.page import sections
-from cxrtext.experiments.papers.table1 import TABLE1
+from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, SCALES, TABLE1, trials_of
+from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.processes import Finished, Run
-from cxrtext.experiments.runner import read_finished, require_finished
-from cxrtext.experiments.table1 import build_table, head
+from cxrtext.experiments.runner import check_run, read_finished, require_finished
+from cxrtext.experiments.table import Trainings, interval_text, order_of
+from cxrtext.experiments.table import compare_rows as compare
+from cxrtext.experiments.table1 import Table1, build_table, head, plan, unequal_budget
 from cxrtext.files import write_sealed
 from cxrtext.page import markdown
 
@@ -172,3 +178,203 @@ def test_where_nothing_is_measured_it_is_said_why(tmp_path: Path) -> None:
     one = finished(tmp_path, "lse-nl", 0.0)
     with pytest.raises(DataError, match="nothing could be measured .retrieval: the data have no"):
         build_table(ROWS, [Finished(one.run, one.metrics, {})], {})
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Prepared:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("manifest", "labels", "labels_from_reports", "truth"):
+        (data / f"{name}.csv").write_text("study_id\n")
+    (data / "phantom.json").write_text("{}")
+    model = tmp_path / "language-model"
+    model.mkdir()
+    return Prepared(
+        data, data / "manifest.csv", tmp_path / "s.csv", str(model), tmp_path / "decoded", {}
+    )
+
+
+@pytest.mark.parametrize("scale", list(SCALES))
+def test_every_row_is_valid_and_has_the_same_budget(
+    scale: str, prepared: Prepared, tmp_path: Path
+) -> None:
+    rows, usual = trials_of(SCALES[scale])
+    assert {row.name for row in usual} <= {row.name for row in rows}
+    runs, missing = plan(rows, 2, tmp_path / "out", prepared, SCALES[scale])
+    assert not missing
+    assert len(runs) == len({run.folder for run in runs}) == 2 * len(rows)
+    kind = Table1(ExperimentOptions(scale))
+    assert [check_run(kind, run) for run in runs] == [None] * len(runs)
+    assert not any(run.is_done() for run in runs)
+    configs: list[Config] = [load_config(run.folder / "train.yaml") for run in runs]
+    live = [run.row.startswith("live-") for run in runs]
+    for column in {*live}:
+        some = [config for config, one in zip(configs, live, strict=True) if one == column]
+        assert unequal_budget([config.model_dump(mode="json") for config in some]) is None
+    for run, config in zip(runs, configs, strict=True):
+        moving = run.row.startswith("live-")
+        columns = bool(SCALES[scale].columns)
+        assert config.training.lock == (("image", "text") if columns and not moving else ())
+        assert config.training.seed == run.seed
+        assert config.out.resolve() == (run.folder / "train").resolve()
+        assert config.data.manifest.resolve() == prepared.manifest.resolve()
+        assert Path(config.model.text).resolve() == Path(prepared.language_model).resolve()
+        assert config.model.similarity == ("global" if run.row.endswith("biovil") else "lse+nl")
+    by_name = {run.row: config for run, config in zip(runs, configs, strict=True)}
+    chosen = {name: config.objective.model_dump() for name, config in by_name.items()}
+    assert chosen["dcl-eta-0.1"]["eta"] == 0.1
+    assert chosen["biovil"]["symmetric"]
+    resampled = by_name["resample-by-text"]
+    assert 2 * chosen["resample-by-text"]["keep"] == resampled.training.batch
+    labels = chosen["remove-by-labels"]["labels"]
+    assert labels is not None
+    assert labels.name == "labels_from_reports.csv"
+
+
+def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path) -> None:
+    (prepared.data / "truth.csv").unlink()
+    (prepared.data / "phantom.json").unlink()
+    rows = choose(trials_of(SCALES["smoke"])[0], [row.name for row in TABLE1])
+    runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES["smoke"])
+    assert len(runs) == 10
+    needed = {"dcl-eta-true": "truth.csv", "remove-by-truth": "phantom.json"}
+    for name, file in needed.items():
+        assert missing.pop(name) == f"{prepared.data}: holds no {file}, which this row needs"
+    assert not missing
+
+
+def test_rows_stand_in_the_order_of_the_table() -> None:
+    assert [row.name for row in choose(TABLE1, ["dcl-eta-lm", "biovil"])] == [
+        "biovil",
+        "dcl-eta-lm",
+    ]
+    assert choose(TABLE1, None) == TABLE1
+    for row in TABLE1:
+        assert {*row.paper} - {one.name for one in BY_FINDING} in ({*MEASURES}, set())
+
+
+def test_the_first_difference_is_named() -> None:
+    one = {"a": {"b": 1, "c": 2}, "d": 3}
+    assert first_difference(one, {"a": {"b": 1, "c": 2}, "d": 3}) is None
+    assert first_difference(one, {"a": {"b": 1, "c": 4}, "d": 5}) == ("a.c", 2, 4)
+    assert first_difference(one, {"a": {"b": 1}}) == ("a.c", 2, None)
+    assert first_difference(one, {"a": {"b": 1}, "e": 0}, shared=True) is None
+
+
+SWING = np.array([0.0, -0.1, 0.1])
+"""What all rows have in common from one resample to the next."""
+
+
+def one(value: float, values: np.ndarray | None = None) -> Resampled:
+    return Resampled(value, value + SWING if values is None else values, ("images",))
+
+
+def row(**values: float) -> Measures:
+    return {name: one(value) for name, value in values.items()}
+
+
+def compare_rows(first: Trainings | None, second: Trainings | None) -> dict[str, dict[str, Any]]:
+    return compare(first, second, MEASURES.values())
+
+
+def paper_order(
+    rows: dict[str, Measures], paper: dict[str, dict[str, float]]
+) -> dict[str, Any] | None:
+    trials = [Trial(name, name, {}, figures) for name, figures in paper.items() if name in rows]
+    trainings = {name: {0: measures} for name, measures in rows.items()}
+    return order_of(claims_of(trials, [Measure("AUC")]), trainings, MEASURES)
+
+
+def test_a_difference_is_paired_and_a_smaller_rank_is_better() -> None:
+    # Both rows swing with the resample, their difference does not.
+    told = compare_rows({0: row(AUC=0.8, MedR=90.0)}, {0: row(AUC=0.7, MedR=100.0)})
+    area = told["AUC"]
+    assert [area[key] for key in ("value", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
+    assert area["p"] == pytest.approx(2 * 1 / 4)  # no difference at or below 0, three resamples
+    assert (area["verdict"], area["ahead"], area["seeds"]) == ("better", 1, 1)
+    assert (told["MedR"]["value"], told["MedR"]["verdict"]) == (pytest.approx(-10), "better")
+    assert list(told) == ["AUC", "MedR"]
+
+
+def test_an_interval_that_holds_0_tells_nothing() -> None:
+    wide = {0: {"AUC": one(0.8, np.linspace(0.5, 0.9, 21))}}
+    fixed = {0: {"AUC": one(0.7, np.full(21, 0.7))}}
+    told = compare_rows(wide, fixed)["AUC"]
+    assert told["low"] < 0 < told["high"]
+    assert told["verdict"] == "not distinguishable"
+    same = compare_rows(wide, wide)["AUC"]
+    assert [same[key] for key in ("value", "low", "high", "p")] == [0, 0, 0, 1]
+    assert (same["verdict"], same["ahead"]) == ("not distinguishable", 0)
+
+
+def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
+    both = {0: row(AUC=0.9), 1: row(AUC=0.7), 2: row(AUC=0.5)}
+    other = {1: row(AUC=0.6), 2: row(AUC=0.6)}
+    told = compare_rows(both, other)["AUC"]
+    assert told["value"] == pytest.approx(0.0)  # of seeds 1 and 2
+    assert (told["ahead"], told["seeds"]) == (1, 2)
+    assert compare_rows({0: row(AUC=0.9)}, other) == {}
+    assert compare_rows(None, other) == {}
+
+
+def test_seeds_are_averaged_within_each_resample() -> None:
+    first = {"AUC": one(0.6, np.array([0.2, 0.8])), "CNR": one(1.0)}
+    mean = mean_of_seeds([first, {"AUC": one(0.8, np.array([0.4, 0.2]))}])
+    assert list(mean) == ["AUC"]  # what all seeds have
+    assert mean["AUC"].estimate == pytest.approx(0.7)
+    np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
+
+
+def test_the_mean_of_seeds_has_the_interval_of_so_many_patients() -> None:
+    few = Resampled(1.0, np.linspace(0.8, 1.2, 41), ("images",), None, 8)
+    own = replace(few, ends=(0.7, 1.1))
+    assert mean_of_seeds([{"CNR": few}])["CNR"].interval() == few.interval()
+    assert mean_of_seeds([{"CNR": few}] * 2)["CNR"].interval() == pytest.approx(few.interval())
+    assert few.interval() != pytest.approx(replace(few, patients=None).interval())
+    assert mean_of_seeds([{"CNR": own}])["CNR"].interval() == (0.7, 1.1)
+    assert mean_of_seeds([{"CNR": own}, {"CNR": few}])["CNR"].ends is None
+
+
+def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
+    first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
+    assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
+    told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
+    assert (told["low"], told["p"], told["verdict"]) == (None, None, "not distinguishable")
+    assert interval_text(told, 3, "+") == "+0.300"
+
+
+def test_the_papers_order_is_counted_over_its_pairs() -> None:
+    paper = {"a": {"AUC": 0.7}, "b": {"AUC": 0.8}, "c": {"AUC": 0.8}, "d": {"AUC": 0.9}, "e": {}}
+    rows = {
+        "a": {"AUC": one(0.5)},
+        "b": {"AUC": one(0.6)},
+        "c": {"AUC": one(0.4)},
+        "d": {"AUC": one(0.7)},
+        "e": {"AUC": one(0.9)},
+    }
+    # b and c are equal in the paper; of the five other pairs only a and c are turned round.
+    order = paper_order(rows, paper)
+    assert order is not None
+    assert (order["pairs"], order["agree"], order["contrary"]) == (5, 4, 1)
+    assert (order["agree_clearly"], order["contrary_clearly"]) == (4, 1)
+    assert [order[key] for key in ("tau", "low", "high")] == pytest.approx([0.6] * 3)
+    rows["d"] = {"AUC": one(0.7, np.array([0.7, 0.0, 0.8]))}  # below the others in one of three
+    told = paper_order(rows, paper)
+    assert told is not None
+    assert (told["agree"], told["agree_clearly"]) == (4, 1)
+    assert told["low"] < told["tau"] == told["high"] == pytest.approx(0.6)
+    assert paper_order({"a": rows["a"], "e": rows["e"]}, paper) is None
+
+
+def test_the_papers_order_is_of_the_seeds_that_both_rows_have() -> None:
+    trials = [Trial("a", "a", {}, {"AUC": 0.7}), Trial("b", "b", {}, {"AUC": 0.8})]
+    claims = claims_of(trials, [Measure("AUC")])
+    # With the third training a would be ahead, which b has not.
+    rows = {
+        "a": {0: row(AUC=0.5), 1: row(AUC=0.5), 2: row(AUC=0.99)},
+        "b": {0: row(AUC=0.6), 1: row(AUC=0.6)},
+    }
+    order = order_of(claims, rows, MEASURES)
+    assert order is not None
+    assert (order["agree"], order["claims"][0]["value"]) == (1, pytest.approx(0.1))
+    assert order_of(claims, {**rows, "b": {3: row(AUC=0.6)}}, MEASURES) is None

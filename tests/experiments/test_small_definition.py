@@ -1,22 +1,47 @@
-"""Every row at every scale is something the trainer takes, and every claim names what is there."""
+"""Rows and scales of the small study, its subsets, and the verdicts made of figures."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from cxrtext.config import Conditional, Contrast, DclEtaTrue, Supervised, WithKernel
-from cxrtext.errors import ConfigError
+from cxrtext.errors import ConfigError, WorkError
+from cxrtext.evaluation.intervals.bootstrap import Resampled
+from cxrtext.experiments import page as pages
 from cxrtext.experiments.child import view_set, view_settings
-from cxrtext.experiments.data.images import ImageSet, SplitImages, write_set
-from cxrtext.experiments.experiment import SCALES, Claim, Experiment, merged
+from cxrtext.experiments.data.images import (
+    CIFAR10,
+    ImageSet,
+    SmallImages,
+    SplitImages,
+    first_of_each_class,
+    write_set,
+)
+from cxrtext.experiments.data.sets import THINNED, cifar10_r, color_mnist
+from cxrtext.experiments.experiment import (
+    SCALES,
+    Claim,
+    Experiment,
+    Group,
+    Measure,
+    Scale,
+    Trial,
+    merged,
+)
+from cxrtext.experiments.figures import draw_figures
+from cxrtext.experiments.measures import Measures
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
+from cxrtext.experiments.processes import Finished, Run
+from cxrtext.experiments.runner import require_finished
 from cxrtext.experiments.simclr.encoders import build_small_encoder
 from cxrtext.experiments.simclr.losses import BY_ANCHOR, BY_KERNEL, BY_VIEW
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import OPTIMIZERS
-from cxrtext.experiments.views import choose_trials, plan, settings_of
+from cxrtext.experiments.views import build_table, choose_trials, head, plan, settings_of
+from cxrtext.page import markdown
 from cxrtext.training.loop.device import DTYPES
 
 EVERY = pytest.mark.parametrize("experiment", SMALL_EXPERIMENTS.values(), ids=lambda one: one.name)
@@ -174,3 +199,171 @@ def test_rows_are_chosen_by_scale_or_by_name() -> None:
         choose_trials(experiment, "cpu", ("cl",))
     with pytest.raises(ConfigError, match="names no row"):
         choose_trials(experiment, "cpu", ())
+
+
+LABELS = np.repeat(np.arange(10), 200)
+
+
+@pytest.mark.parametrize("r", [0.05, 0.1, 0.5, 1.0])
+def test_cifar10_r_has_the_papers_class_probabilities(r: float) -> None:
+    rows, eta = cifar10_r(LABELS, CIFAR10, r, np.random.default_rng(0))
+    counts = np.bincount(LABELS[rows], minlength=10)
+    for code, name in enumerate(CIFAR10):
+        thin = name in THINNED
+        assert counts[code] == (round(200 * r) if thin else 200)
+        own = eta[LABELS[rows] == code]
+        np.testing.assert_allclose(own, 0.2 * (r if thin else 1) / (1 + r), rtol=1e-6)
+    assert (np.diff(rows) > 0).all()
+    again, _ = cifar10_r(LABELS, CIFAR10, r, np.random.default_rng(0))
+    np.testing.assert_array_equal(rows, again)
+    if r < 1:
+        others, _ = cifar10_r(LABELS, CIFAR10, r, np.random.default_rng(1))
+        assert not np.array_equal(rows, others)
+
+
+@pytest.mark.parametrize("r", [0.0, 1.1])
+def test_cifar10_r_wants_a_fraction(r: float) -> None:
+    with pytest.raises(ValueError, match="fraction"):
+        cifar10_r(LABELS, CIFAR10, r, np.random.default_rng(0))
+
+
+def test_color_mnist() -> None:
+    digits = np.random.default_rng(0).integers(0, 256, (40, 1, 28, 28)).astype(np.uint8)
+    images, colors = color_mnist(digits, np.random.default_rng(1))
+    assert images.shape == (40, 3, 32, 32)
+    assert images.dtype == np.uint8
+    assert len(np.unique(colors, axis=0)) == 40
+    for image, digit, color in zip(images, digits, colors, strict=True):
+        stroke = np.zeros((32, 32), dtype=bool)
+        stroke[2:30, 2:30] = digit[0] >= 128
+        assert (image[:, stroke] == 0).all()
+        assert (image[:, ~stroke] == color[:, None]).all()
+
+
+def test_a_smaller_set_has_equal_classes() -> None:
+    images = np.arange(2000, dtype=np.int64).astype(np.uint8)[:, None, None, None]
+    whole = SmallImages(images, LABELS, images[::2], LABELS[::2], CIFAR10)
+    few = first_of_each_class(whole, 50, None)
+    assert np.bincount(few.train_labels).tolist() == [5] * 10
+    np.testing.assert_array_equal(few.train_images[:5], images[:5])
+    assert len(few.test_labels) == 1000
+
+
+def markdown_page(table: dict[str, Any]) -> str:
+    return markdown("Made up", pages.sections(table, Path()), head(table))
+
+
+def order_text(order: Any) -> str:
+    return " ".join(text.text for text in pages.order_text(order))
+
+
+NOISE = np.random.default_rng(0).normal(0, 1, 200)
+
+MEASURES = (Measure("accuracy"), Measure("site accuracy", smaller=True))
+
+
+def trial(name: str, *paper: float) -> Trial:
+    figures = dict(zip((one.name for one in MEASURES), paper, strict=False))
+    return Trial(name, f"the {name}", {"objective": {"name": "info-nce"}}, figures)
+
+
+GROUP = Group(
+    "main", "Main", "cifar10", "classes", MEASURES, "base",
+    (trial("base", 70, 40), trial("good", 80, 20), trial("other")),
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "made-up", "made up", "Made up", "Nobody 2020", "is good better?", None, (GROUP,),
+    {"cpu": Scale({})}, {},
+)  # fmt: skip
+
+
+def finished(name: str, accuracy: float, site: float, seed: int = 0) -> Finished:
+    measures: Measures = {
+        "accuracy": Resampled(accuracy, accuracy + NOISE, ("rows",)),
+        "site accuracy": Resampled(site, site + NOISE * 0.5, ("rows",)),
+    }
+    settings = {
+        "steps": 9, "batch": 4, "lr": 0.1, "optimizer": "adam", "encoder": "resnet18",
+        "width": 2, "gamma_sq": 2.0, "precision": "float32",
+    }  # fmt: skip
+    metrics = {
+        "settings": settings, "images": 11, "measured": 7, "machine": "1 core", "threads": 1,
+        "versions": {}, "budget": {"steps": 9, "images": 36, "seconds": 12.3},
+    }  # fmt: skip
+    return Finished(Run(name, seed, Path(name), 9, GROUP.name, settings), metrics, measures)
+
+
+def table_of(*runs: Finished, seeds: int = 1, failures: Any = None) -> dict[str, Any]:
+    trials = [(GROUP, one) for one in GROUP.trials]
+    table = build_table(EXPERIMENT, trials, runs, failures or {})
+    return {
+        "experiment": "made-up", "title": "Made up", "source": "Nobody 2020", "question": "is it?",
+        "scale": "cpu", "given": "a file", "seeds": seeds, "machine": "1 core", "versions": "v1",
+        "different": ["everything"], "figures": [], "left_out": [], **table,
+    }  # fmt: skip
+
+
+def test_a_smaller_figure_is_better_where_the_measure_says_so() -> None:
+    table = table_of(finished("base", 50, 30), finished("good", 50.1, 25))
+    base, good, other = table["groups"][0]["rows"]
+    assert base["difference"] == {}
+    assert other["measures"] == {}
+    assert good["difference"]["accuracy"]["verdict"] == "better"  # paired: the noise is the same
+    assert good["difference"]["site accuracy"]["verdict"] == "better"
+    assert good["difference"]["site accuracy"]["value"] == -5
+    assert table["order"]["pairs"] == 2
+    assert table["order"]["agree_clearly"] == 2
+    assert table["order"]["tau"] == 1
+    assert "The paper's order appears in all pairs" in order_text(table["order"])
+
+
+def test_a_reversed_order_is_said() -> None:
+    table = table_of(finished("base", 50, 30), finished("good", 45, 35))
+    assert table["order"]["contrary_clearly"] == 2
+    assert table["order"]["tau"] == -1
+    assert "does not appear: it is reversed where rows are distinguishable" in order_text(
+        table["order"]
+    )
+    mixed = order_text(table_of(finished("base", 50, 30), finished("good", 45, 25))["order"])
+    assert "appears in 1 of the 2 pairs that can be distinguished" in mixed
+    same = order_text(table_of(finished("base", 50, 30), finished("good", 50, 30))["order"])
+    assert "it is not clear" in same
+    assert "No two rows" in order_text(table_of(finished("base", 50, 30))["order"])
+
+
+def test_the_page() -> None:
+    failures = {"other": [{"seed": 0, "line": "no memory"}]}
+    runs = [finished("base", 50, 30), finished("good", 60, 25)]
+    page = markdown_page(table_of(*runs, failures=failures))
+    assert "| the good | 60.0 [58." in page
+    assert "| 80.0 | -20.0 |" in page  # the paper's, and ours less it
+    assert "| the other | failed |" in page
+    assert "- other, seed 0: no memory" in page
+    assert "9 steps of 4 images" in page
+    assert "site accuracy (smaller is better)" in page
+    assert "paper +10.0" in page
+    assert "| the good | 0 | 9 | 36 | 12 | 1 | 60.0 | 25.0 |" in page
+
+
+def test_several_seeds() -> None:
+    runs = [finished("base", 50, 30), finished("base", 52, 30, 1), finished("good", 60, 20, 1)]
+    table = table_of(*runs, seeds=2)
+    base, good, _ = table["groups"][0]["rows"]
+    assert base["measures"]["accuracy"]["value"] == 51
+    assert base["measures"]["accuracy"]["deviation"] == pytest.approx(2**0.5)
+    assert good["difference"]["accuracy"]["value"] == 8  # on the seed that both have
+    assert "± 1.4" in markdown_page(table)
+
+
+def test_where_everything_failed() -> None:
+    with pytest.raises(WorkError, match="every row failed; the first, base: no memory"):
+        require_finished([], {"base": [{"seed": 0, "line": "no memory"}]})
+
+
+def test_figures_are_drawn(tmp_path: Path) -> None:
+    table = table_of(finished("base", 50, 30), finished("good", 60, 25))
+    (path,), left_out = draw_figures(table, tmp_path)
+    assert left_out == []
+    assert path.stat().st_size > 5_000
+    fair, _ = draw_figures(table | {"experiment": "fair-cclk"}, tmp_path)
+    assert [one.name for one in fair] == ["rows.png", "trade.png"]

@@ -1,11 +1,30 @@
 import math
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from PIL import Image
 
-from cxrtext.errors import DataError
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.language.class_probability import Words, eta_of
+from cxrtext.language.eta.figure import write_figure
 from cxrtext.language.eta.fit import EtaFit, fit_class_probability
+from cxrtext.language.eta.statistics import (
+    EtaReport,
+    equal_parts,
+    eta_statistics,
+    eta_summary,
+    one_line,
+    shown_number,
+    shown_share,
+)
+from cxrtext.objectives import class_probability
+from cxrtext.objectives.debiasing import MIN_ETA
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -172,3 +191,161 @@ def test_says_why_it_cannot_be_fitted(log_p: Floats, count: Counts, why: str) ->
 def test_refuses_arrays_out_of_range(log_p: Floats, count: Counts, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         fit_class_probability(log_p, count)
+
+
+def corpus(sentences: int = 300, **changes: Any) -> EtaReport:
+    generator = np.random.default_rng(0)
+    log_p = -np.sort(generator.gamma(1.2, 15.0, sentences))
+    count = 1 + generator.poisson(40.0 * np.exp(0.3 * log_p))
+    values: dict[str, Any] = {
+        "log_likelihood": log_p,
+        "count": count,
+        "a": 0.2,
+        "k": 0.35,
+        "model": "a <model> of $5 & $6",
+        "example": lambda index: f"Sentence <{index}> & \x1b[31mmore\nof it.",
+        "fit": fit_class_probability(log_p, count),
+    }
+    return EtaReport(**{**values, **changes})
+
+
+def test_four_sentences_by_hand() -> None:
+    report = EtaReport(
+        np.log([0.5, 0.25, 0.0625, 0.0625]), np.array([4, 3, 1, 2]), 0.5, 1.0, "m", batch_size=3
+    )
+    statistics = eta_statistics(report)
+    assert (statistics.n_sentences, statistics.n_distinct, statistics.repeated) == (10, 4, 3)
+    overall = statistics.overall
+    assert overall.eta == pytest.approx((4 * 0.25 + 3 * 0.125 + 3 * 0.03125) / 10)
+    assert overall.expected == pytest.approx(2 * overall.eta)
+    chances = [1 - 0.75**2, 1 - 0.875**2, 1 - 0.96875**2]
+    assert overall.at_least_one == pytest.approx(np.dot([4, 3, 3], chances) / 10)
+    assert overall.same_expected == pytest.approx(2 * (4 * 3 + 3 * 2 + 2 * 1) / (10 * 9))
+    assert statistics.median_eta == pytest.approx(0.125)
+    # Sentences are whole: the last two begin deciles 1 and 2, then come 3 and 4 occurrences.
+    assert [decile.number for decile in statistics.deciles] == [1, 3, 5, 9]
+    assert [decile.sentences for decile in statistics.deciles] == [1, 2, 3, 4]
+    assert statistics.deciles[-1].example == 0
+    assert statistics.deciles[-1].low == statistics.deciles[-1].high == pytest.approx(-math.log(2))
+
+
+def test_correlations_by_hand() -> None:
+    report = EtaReport(np.array([-3.0, -2.0, -2.0, -1.0]), np.array([1, 1, 2, 4]), 0.2, 0.35, "m")
+    statistics = eta_statistics(report)
+    ranks = np.corrcoef([0, 1.5, 1.5, 3], [0.5, 0.5, 2, 3])[0, 1]
+    assert statistics.spearman == pytest.approx(ranks)
+    logs = np.corrcoef([-3, -2, -2, -1], np.log([1, 1, 2, 4]))[0, 1]
+    assert statistics.pearson == pytest.approx(logs)
+    constant = eta_statistics(EtaReport(np.full(4, -1.0), np.ones(4, np.int64), 0.2, 0.35, "m"))
+    assert math.isnan(constant.spearman)
+    assert math.isnan(constant.pearson)
+
+
+def test_deciles_hold_every_sentence_once_and_a_tenth_of_them_each() -> None:
+    report = corpus(5000)
+    parts = equal_parts(report.log_likelihood, report.count, 10)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(5000))
+    held = np.array([report.count[part].sum() for part in parts])
+    assert np.abs(held - report.count.sum() / 10).max() <= report.count.max()
+    deciles = eta_statistics(report).deciles
+    assert all(one.high <= two.low for one, two in pairwise(deciles))
+    total = sum(decile.sentences * decile.false_negatives.eta for decile in deciles)
+    overall = eta_statistics(report).overall.eta
+    assert total / report.count.sum() == pytest.approx(overall)
+
+
+def test_probabilities_are_those_of_the_loss() -> None:
+    log_p = np.array([0.0, -1e-300, -3.0, -100.0, -150.0, -700.0, -1e6])
+    report = corpus(log_likelihood=log_p, count=np.ones(7, np.int64), a=0.3, k=0.7)
+    written = [eta_of(value, Words(3, 0), 0.3, 0.7) for value in log_p.tolist()]
+    assert report.eta.tolist() == written
+    for dtype in (torch.float64, torch.float32):
+        theirs = class_probability(torch.from_numpy(log_p).to(dtype), 0.3, 0.7)
+        np.testing.assert_allclose(report.eta, theirs.double().numpy(), rtol=1e-5)
+        assert float(theirs.min()) == report.eta.min() == MIN_ETA
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"a": 1.0}, {"k": -0.1}, {"k": math.inf}, {"batch_size": 1}, {"count": np.ones(3, np.int64)}],
+)
+def test_report_refuses_values_out_of_range(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        corpus(**changes)
+
+
+def test_figure_in_each_format(tmp_path: Path) -> None:
+    for ending in ("png", "svg", "pdf"):
+        write_figure(tmp_path / f"new/eta.{ending}", corpus())
+    with Image.open(tmp_path / "new/eta.png") as image:
+        assert min(image.size) > 900
+        assert len(image.convert("RGB").getcolors(2**24) or []) > 20
+    assert ElementTree.parse(tmp_path / "new/eta.svg").getroot().tag.endswith("svg")  # noqa: S314
+    assert (tmp_path / "new/eta.pdf").read_bytes().startswith(b"%PDF")
+    assert len(list((tmp_path / "new").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        corpus(k=0.0),
+        corpus(k=30.0, fit=None),
+        corpus(a=0.999, k=1e-9),
+        EtaReport(np.array([-2.0]), np.array([1]), 0.2, 0.35, "one sentence"),
+        EtaReport(np.array([0.0]), np.array([7]), 0.2, 0.35, "one sentence, certain"),
+        EtaReport(np.full(30, -4.0), np.ones(30, np.int64), 0.2, 0.35, "all alike"),
+        EtaReport(np.array([-1e5, -1.0]), np.array([1, 10**6]), 0.2, 0.35, "far apart"),
+    ],
+    ids=lambda report: report.model,
+)
+def test_odd_corpora_are_drawn_and_summed_up(tmp_path: Path, report: EtaReport) -> None:
+    statistics = write_figure(tmp_path / "eta.png", report)
+    assert (tmp_path / "eta.png").stat().st_size > 10_000
+    assert len(eta_summary(report, statistics)) > 5
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"eta\.jpg.*\.png, \.svg or \.pdf"):
+        write_figure(tmp_path / "eta.jpg", corpus())
+
+
+def test_style_of_matplotlib_is_left_as_it_was(tmp_path: Path) -> None:
+    mpl = pytest.importorskip("matplotlib")
+    before = dict(mpl.rcParams)
+    write_figure(tmp_path / "eta.svg", corpus())
+    assert dict(mpl.rcParams) == before
+
+
+def test_summary_lines() -> None:
+    report = corpus()
+    lines = eta_summary(report, eta_statistics(report), example_width=20)
+    text = "\n".join(lines)
+    assert "300 distinct" in lines[0]
+    assert "eta = 0.2 p^0.35" in lines[1]
+    assert "fitted to equal sentences" in lines[3]
+    head = next(number for number, line in enumerate(lines) if line.lstrip().startswith("decile"))
+    table = lines[head : head + 12]
+    assert table[0].endswith("example")
+    assert [line.split()[0] for line in table[1:]] == [*map(str, range(1, 11)), "all"]
+    assert "\x1b" not in text
+    assert max(map(len, table)) < 100
+    without = eta_summary(corpus(example=None), eta_statistics(report))
+    assert "Sentence" not in "".join(without)
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "share"),
+    [
+        (0.0, "0", "0.0 %"),
+        (1e-5, "<0.001", "<0.1 %"),
+        (0.9995, "1.0", ">99.9 %"),
+        (0.5, "0.50", "50.0 %"),
+    ],
+)
+def test_small_numbers(value: float, number: str, share: str) -> None:
+    assert (shown_number(value), shown_share(value)) == (number, share)
+
+
+def test_one_line() -> None:
+    assert one_line("a\tb\n\x00c", 10) == "a b c"
+    assert one_line("abcdefgh", 5) == "abcd…"

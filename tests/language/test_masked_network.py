@@ -1,4 +1,4 @@
-"""The network for masked copies, against transformers' own in float64."""
+"""Masked copies, products of matrices, and the network that reads them, packed and plain."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,13 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from torch.nn import functional as F
 from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import linear
-from cxrtext.language.scoring.linear import PlainLinear
+from cxrtext.language.scoring.linear import (
+    POINTWISE,
+    Activation,
+    PackedLinear,
+    PlainLinear,
+    can_pack,
+    make_linear,
+)
 from cxrtext.language.scoring.network import (
     ACTIVATIONS,
+    MaskedCopies,
     MaskedNetwork,
     PlainFeedForward,
     SpecialIds,
@@ -180,3 +191,192 @@ def test_scoring_leaves_the_model_as_it_was(random_model: Models, special: Speci
     for name, values in model.state_dict().items():
         assert torch.equal(values, before[name]), name
     assert all(values.requires_grad for values in model.parameters())
+
+
+Plain = Callable[..., list[tuple[list[int], int, int]]]
+
+NO, PNEUMO, THOR, AX, STOP = IDS = [10, 11, 12, 13, 14]
+
+
+def written_out(copies: MaskedCopies, special: SpecialIds) -> list[tuple[list[int], int, int]]:
+    """Each copy as the network reads it, with the column and the piece asked for."""
+    texts = copies.base[copies.owner].masked_fill(copies.masked, special.mask)
+    return list(zip(texts.tolist(), copies.position.tolist(), copies.target.tolist(), strict=True))
+
+
+def test_worked_example_original(special: SpecialIds) -> None:
+    copies = masked_copies(torch.tensor([IDS]), range(5), 8, special)
+    assert written_out(copies, special) == [
+        ([1, 3, PNEUMO, THOR, AX, STOP, 2], 1, NO),
+        ([1, NO, 3, THOR, AX, STOP, 2], 2, PNEUMO),
+        ([1, NO, PNEUMO, 3, AX, STOP, 2], 3, THOR),
+        ([1, NO, PNEUMO, THOR, 3, STOP, 2], 4, AX),
+        ([1, NO, PNEUMO, THOR, AX, 3, 2], 5, STOP),
+    ]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> dict[str, Any]:
+    """Sentences of one length, and a window."""
+    length = draw(st.integers(1, 12))
+    count = draw(st.integers(1, 4))
+    row = st.lists(st.integers(5, 50), min_size=length, max_size=length)
+    total = count * length
+    start = draw(st.integers(0, total - 1))
+    return {
+        "ids": draw(st.lists(row, min_size=count, max_size=count)),
+        "window": draw(st.integers(1, 15)),
+        "rows": range(start, draw(st.integers(start + 1, total))),
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(case=cases())
+def test_it_equals_plain_loops(
+    case: dict[str, Any], special: SpecialIds, plain_copies: Plain
+) -> None:
+    ids, window, rows = case["ids"], case["window"], case["rows"]
+    found = masked_copies(torch.tensor(ids), rows, window, special)
+    expected = [copy for sentence in ids for copy in plain_copies(sentence, window)]
+    assert written_out(found, special) == expected[rows.start : rows.stop]
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=cases(), size=st.integers(1, 9))
+def test_pieces_of_the_work_make_the_whole(
+    case: dict[str, Any], size: int, special: SpecialIds
+) -> None:
+    ids = torch.tensor(case["ids"])
+
+    def some(rows: range) -> list[tuple[list[int], int, int]]:
+        return written_out(masked_copies(ids, rows, case["window"], special), special)
+
+    total = ids.numel()
+    parts = [range(start, min(start + size, total)) for start in range(0, total, size)]
+    assert [copy for rows in parts for copy in some(rows)] == some(range(total))
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=cases())
+def test_special_tokens_stay_and_the_piece_asked_for_is_hidden(
+    case: dict[str, Any], special: SpecialIds
+) -> None:
+    ids = torch.tensor(case["ids"])
+    copies = masked_copies(ids, range(ids.numel()), case["window"], special)
+    assert not copies.masked[:, [0, -1]].any()
+    assert copies.masked.gather(1, copies.position[:, None]).all()
+    assert copies.masked.sum(1).eq(1).all()
+
+
+def test_only_the_sentences_of_the_rows_are_taken(special: SpecialIds) -> None:
+    ids = torch.arange(5, 5 + 40).reshape(10, 4)
+    copies = masked_copies(ids, range(9, 15), 8, special)
+    assert copies.base[:, 1:-1].tolist() == ids[2:4].tolist()
+    assert copies.owner.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("length", [6, 7])
+def test_a_piece_of_a_long_sentence_sees_as_much_on_both_sides(
+    special: SpecialIds, length: int
+) -> None:
+    copies = masked_copies(torch.arange(5, 5 + length)[None], range(length), 5, special)
+    assert copies.position.tolist() == [1, 2, *[3] * (length - 4), 4, 5]
+
+
+DTYPES = [torch.float32, torch.bfloat16]
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 0.05}
+"""Results are about 1 in size, and bfloat16 keeps 8 bits."""
+
+PRODUCTS: list[Activation] = ["none", "gelu", "gelu_tanh", "relu", "silu"]
+
+
+def random_product(rows: int = 9) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Input [M, 48], weight [20, 48] and bias [20]; rows of results spread about 1."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(20, 48, generator=generator) / 7
+    bias = torch.randn(20, generator=generator)
+    return torch.randn(rows, 48, generator=generator), weight, bias
+
+
+def packed(dtype: torch.dtype) -> PackedLinear:
+    # By the processor and not by ``can_pack``, which says no if the products are wrong as well.
+    if dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("no bfloat16 on this processor")
+    _, weight, bias = random_product()
+    return PackedLinear(weight, bias, dtype)
+
+
+def test_the_list_of_activations_is_whole() -> None:
+    assert set(PRODUCTS) == set(POINTWISE)
+
+
+def test_plain_by_the_formulas() -> None:
+    x, weight, bias = random_product()
+    linear_map = PlainLinear(weight, bias, torch.float32)
+    y = x @ weight.T + bias
+    cubic = 0.7978845608 * (y + 0.044715 * y**3)
+    expected: dict[Activation, torch.Tensor] = {
+        "none": y,
+        "gelu": y * torch.special.ndtr(y),
+        "gelu_tanh": 0.5 * y * (1 + torch.tanh(cubic)),
+        "relu": y.clamp(min=0),
+        "silu": y / (1 + torch.exp(-y)),
+    }
+    for activation, values in expected.items():
+        torch.testing.assert_close(linear_map(x, activation), values, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", PRODUCTS)
+@pytest.mark.parametrize("rows", [1, 9, 1500])
+def test_packed_equals_plain(rows: int, activation: Activation, dtype: torch.dtype) -> None:
+    x, weight, bias = random_product(rows)
+    found = packed(dtype)(x.to(dtype), activation)
+    expected = PlainLinear(weight, bias, torch.float32)(x, activation)
+    assert found.dtype == dtype
+    assert (found.float() - expected).abs().max() < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["packed", "plain"])
+def test_adding_leaves_the_residual_as_it_was(kind: str, dtype: torch.dtype) -> None:
+    x, weight, bias = random_product()
+    product = packed(dtype) if kind == "packed" else PlainLinear(weight, bias, dtype)
+    residual = torch.randn(9, 20, generator=torch.Generator().manual_seed(1)).to(dtype)
+    before = residual.clone()
+    found = product.add_to(residual, x.to(dtype)).float()
+    expected = F.linear(x, weight, bias) + before.float()
+    assert (found - expected).abs().max() < TOLERANCE[dtype]
+    assert torch.equal(residual, before)
+
+
+def test_later_changes_of_a_packed_model_do_not_reach_it() -> None:
+    x, weight, bias = random_product()
+    product = packed(torch.float32)
+    before = product(x)
+    weight.zero_()
+    bias.zero_()
+    assert torch.equal(product(x), before)
+
+
+def test_packing_is_refused_where_it_cannot_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, weight, bias = random_product()
+
+    def gone(*arguments: object) -> None:
+        raise AttributeError("no such operator")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PackedLinear, "__init__", gone)
+        assert not can_pack(torch.float32)
+        assert isinstance(make_linear(weight, bias, torch.float32), PlainLinear)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+        assert not can_pack(torch.float32)
+
+
+def test_packing_is_refused_where_it_gives_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed(torch.float32)
+    right = PackedLinear.__call__
+    monkeypatch.setattr(linear.PackedLinear, "__call__", lambda *given: right(*given) + 1.0)
+    assert not can_pack(torch.float32)
+    assert not can_pack(torch.bfloat16)

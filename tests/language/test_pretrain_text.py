@@ -1,18 +1,34 @@
 import json
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from transformers import BertForMaskedLM
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.files import only_one
-from cxrtext.language import pretrain_text, score_sentences
-from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches
+from cxrtext.language import (
+    PretrainSummary,
+    pretrain_text,
+    read_corpus,
+    score_sentences,
+    score_sentences_detailed,
+)
+from cxrtext.language.pretraining import train as pretrain_run
+from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches, hold_out
+from cxrtext.language.pretraining.pretrain import perplexity_sample
 from cxrtext.language.pretraining.settings import PretrainSettings
-from cxrtext.language.pretraining.train import learning_rate
-from cxrtext.models.masked_lm import load_masked_language_model
+from cxrtext.language.pretraining.state import History
+from cxrtext.language.pretraining.summary import measure_coverage
+from cxrtext.language.pretraining.train import Step, learning_rate
+from cxrtext.language.scoring.score import encode_pieces
+from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
+from cxrtext.text.tokenizer import make_tokenizer
 
 COMMON = "The lungs are clear."
 RARE = "A pneumothorax is seen on the left."
@@ -208,3 +224,211 @@ def test_a_model_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
     with only_one(out), pytest.raises(WorkError, match="model: another process is making this"):
         pretrain_text(reports, out, size="demo")
     assert [path.name for path in tmp_path.iterdir()] == ["reports.csv"]
+
+
+LOSSES = [3.0, 2.0, 2.5, 2.0, 2.2, 1.0, 0.5]
+"""Made up: epoch 2 is the best, and with patience 3 epoch 5 is the last."""
+
+
+@pytest.fixture
+def small_corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "reports.csv"
+    rows = (f"s{n},The lungs are clear. Heart size is {n % 7} normal.\n" for n in range(40))
+    path.write_text("study_id,report\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held-out losses that do not depend on the model, so that they rise when a test wants it.
+
+    Their number is that of the run's epoch, which a resumed run goes on counting.
+    """
+
+    def measure(run: pretrain_run.PretrainRun, special: object, step: Step) -> None:
+        run.done = step.number
+        if step.ends_epoch:
+            run.history.add(run.model, LOSSES[run.history.epochs], 1.0)
+
+    monkeypatch.setattr(pretrain_run, "_measure", measure)
+
+
+def train(
+    small_corpus: Path, out: Path, patience: int, progress: Callable[[int, int], None] | None = None
+) -> PretrainSummary:
+    small: dict[str, Any] = {"size": "demo", "hidden": 16, "layers": 1, "vocabulary_size": 200}
+    return pretrain_text(
+        small_corpus,
+        out,
+        epochs=7,
+        batch_tokens=256,
+        patience=patience,
+        progress=progress,
+        device="cpu",
+        **small,
+    )
+
+
+@pytest.mark.usefixtures("made_up")
+def test_training_stops_and_the_best_epoch_is_kept(small_corpus: Path, tmp_path: Path) -> None:
+    totals: list[int] = []
+
+    def count(step: int, total: int) -> None:
+        assert step == len(totals) + 1
+        totals.append(total)
+
+    summary = train(small_corpus, tmp_path / "a", 3, count)
+    assert (summary.epochs, summary.kept_epoch, summary.stopped_early) == (5, 2, True)
+    assert summary.steps == totals[0] // 7 * 5 == len(totals)
+    assert summary.validation_loss == LOSSES[:5]
+
+    def note(step: int, total: int) -> None:
+        if step == total // 7 * 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(small_corpus, tmp_path / "b", 3, note)
+    (state,) = (tmp_path / "b.partial").glob("state-*.pt")
+    second = torch.load(state, weights_only=True)["model"]
+    kept = load_masked_language_model(tmp_path / "a")
+    for name, value in kept.model.state_dict().items():
+        assert torch.equal(value, second[name])
+    assert fingerprint_of(kept.model, kept.tokenizer) == summary.fingerprint
+
+
+@pytest.mark.usefixtures("made_up")
+def test_without_patience_every_epoch_is_run(small_corpus: Path, tmp_path: Path) -> None:
+    summary = train(small_corpus, tmp_path / "a", 0)
+    assert (summary.epochs, summary.kept_epoch, summary.stopped_early) == (7, 7, False)
+
+
+@pytest.mark.usefixtures("made_up")
+@pytest.mark.parametrize("epoch", [1, 2, 3, 5])
+def test_a_stopped_run_remembers_the_best_epoch_and_the_patience(
+    small_corpus: Path, tmp_path: Path, epoch: int
+) -> None:
+    whole = train(small_corpus, tmp_path / "a", 3)
+
+    def stop(step: int, total: int) -> None:
+        if step == total // 7 * epoch:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(small_corpus, tmp_path / "b", 3, stop)
+    rest = train(small_corpus, tmp_path / "b", 3)
+    assert rest.resumed_from_step == whole.steps // 5 * epoch
+    assert rest.fingerprint == whole.fingerprint
+    assert rest.validation_loss == whole.validation_loss
+    assert (rest.epochs, rest.kept_epoch, rest.steps) == (5, 2, whole.steps)
+
+
+def test_stopping_in_the_middle_of_an_epoch_changes_nothing(
+    small_corpus: Path, tmp_path: Path
+) -> None:
+    whole = train(small_corpus, tmp_path / "a", 1)
+
+    def stop(step: int, total: int) -> None:
+        if step == total // 7 + 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(small_corpus, tmp_path / "b", 1, stop)
+    rest = train(small_corpus, tmp_path / "b", 1)
+    assert rest.fingerprint == whole.fingerprint
+    assert rest.validation_loss == whole.validation_loss
+    assert rest.pseudo_perplexity == whole.pseudo_perplexity
+
+
+def test_the_history_keeps_a_copy_of_the_earliest_best() -> None:
+    model = nn.Linear(1, 1)
+    history = History()
+    assert (history.best_epoch, history.exhausted(1)) == (0, False)
+    for number, loss in enumerate([2.0, 1.0, 1.0]):
+        nn.init.constant_(model.weight, number)
+        history.add(model, loss, 0.0)
+    assert float(history.best["weight"]) == 1.0
+    assert history.best_epoch == 2
+    assert (history.exhausted(0), history.exhausted(1), history.exhausted(2)) == (
+        False,
+        True,
+        False,
+    )
+
+
+SECRET = "Zebulon Quill was seen here."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PretrainSummary]:
+    folder = tmp_path_factory.mktemp("report")
+    rows = "".join(
+        f"s{n},The lungs are clear. No pleural effusion or pneumothorax. "
+        f"Heart size is {('normal', 'enlarged')[n % 2]}.{' ' + SECRET if n == 5 else ''}\n"
+        for n in range(120)
+    )
+    (folder / "reports.csv").write_text("study_id,report\n" + rows)
+    summary = pretrain_text(
+        folder / "reports.csv",
+        folder / "lm",
+        size="demo",
+        hidden=32,
+        layers=1,
+        vocabulary_size=300,
+        epochs=30,
+        learning_rate=6e-3,
+        device="cpu",
+    )
+    return folder / "lm", summary
+
+
+def test_the_folder_notes_what_was_learned(folder: tuple[Path, PretrainSummary]) -> None:
+    out, summary = folder
+    noted = json.loads((out / "training.json").read_text())
+    del noted["settings"]
+    assert noted == json.loads(json.dumps(asdict(summary)))
+    for measured in (summary.validation_loss, summary.pseudo_perplexity):
+        assert len(measured) == 30
+    assert summary.pseudo_perplexity[-1] < 0.5 * summary.pseudo_perplexity[0]
+    assert summary.validation_loss[-1] < 0.5 * summary.validation_loss[0]
+    assert summary.coverage.unknown == 0
+    assert 1 <= summary.coverage.pieces_per_word < 1.2
+
+
+def test_no_report_text_stands_in_what_is_noted(folder: tuple[Path, PretrainSummary]) -> None:
+    text = (folder[0] / "training.json").read_text().lower()
+    for word in ("zebulon", "was seen here", "lungs"):
+        assert word not in text
+
+
+def test_the_measurements_are_of_the_weights_that_were_written(
+    folder: tuple[Path, PretrainSummary],
+) -> None:
+    """The network changes from epoch to epoch: nothing of an earlier one may be remembered."""
+    out, summary = folder
+    loaded = load_masked_language_model(out)
+    reports = out.with_name("reports.csv")
+    sentences = hold_out(reports, read_corpus(reports), 0).validation
+    scores = score_sentences_detailed(sentences, loaded)
+    perplexity = np.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum())
+    assert summary.perplexity == pytest.approx(perplexity, abs=2e-3)
+    assert len(set(summary.pseudo_perplexity)) > 20
+
+
+def test_coverage_counts_words_and_their_pieces() -> None:
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pneumo", "##thor", "##ax", "."]
+    tokenizer = make_tokenizer({name: number for number, name in enumerate(names)})
+    pieces = encode_pieces(tokenizer, ["No pneumothorax.", "No zebra."])
+    coverage = measure_coverage(tokenizer, pieces)
+    assert coverage.words == 6  # no pneumothorax . no [UNK] .
+    assert coverage.pieces_per_word == pytest.approx(8 / 6, abs=1e-4)
+    assert coverage.whole == pytest.approx(4 / 6, abs=1e-4)
+    assert coverage.unknown == pytest.approx(1 / 6, abs=1e-6)
+    assert measure_coverage(tokenizer, []).words == 0
+
+
+def test_the_sample_keeps_to_its_budget_and_is_never_empty() -> None:
+    sentences = ["a", "a", "b", "c"]
+    pieces = [(1, 2), (1, 2), (3, 4, 5), (6,)]
+    assert perplexity_sample(sentences, pieces, 10, 0) == ["a", "a"]
+    assert perplexity_sample(sentences, pieces, 10, 8 + 15) == ["a", "a", "b"]
+    assert perplexity_sample(sentences, pieces, 10, 1e9) == sentences

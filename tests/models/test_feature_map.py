@@ -1,12 +1,20 @@
-"""What is kept of a backbone's regions: pooling by area, components, scale."""
+"""Regions of an image: pooling by area, components and scale, and what aligns them."""
+
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.images import Preprocessing, ReaderPool, read_image
+from cxrtext.images.cache import DecodedCache
+from cxrtext.models import load_model
 from cxrtext.models.features import FeatureMap, fit_feature_map
 from cxrtext.models.features.feature_map import pool_regions
+from cxrtext.models.image_encoder import Alignment, ImageEncoder, build_alignment
+from cxrtext.models.regions import EmbeddedBatch, embed_files, normalized
 
 
 def by_hand(regions: np.ndarray, fewer: int) -> np.ndarray:
@@ -106,3 +114,134 @@ def test_what_is_out_of_range_is_refused() -> None:
         fit_feature_map([torch.randn(1, 2, 2, 6)], 6, None, 4)
     flat = fit_feature_map([torch.ones(9, 2, 2, 3)], 3, None, None)
     assert torch.isfinite(flat(torch.ones(1, 2, 2, 3))).all()
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        Preprocessing(resize=40, crop=32),
+        Preprocessing(resize=41, crop=32, mean=0.0, std=1.0),
+        Preprocessing(resize=40, crop=33, mean=0.4722, std=0.3024),
+    ],
+)
+def test_normalising_on_the_device_equals_preparing(sizes: Preprocessing) -> None:
+    generator = np.random.default_rng(0)
+    images = [generator.random((1, 50 + i, 60), dtype=np.float32) for i in range(5)]
+    squares = np.stack([sizes.square(image) for image in images])
+    squares[0].flat[:256] = np.arange(256)
+    squares[0, 0, 4:20, 4:20] = np.arange(256).reshape(16, 16)  # inside every crop
+    found = normalized(torch.from_numpy(squares), sizes).numpy()
+    assert np.array_equal(found, sizes.normalize(squares))
+    assert np.array_equal(found[1:], np.stack([sizes.prepare(image) for image in images[1:]]))
+
+
+def test_the_squares_stay_as_they_are() -> None:
+    squares = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16)
+    before = squares.clone()
+    normalized(squares, Preprocessing(resize=16, crop=16))
+    assert torch.equal(squares, before)
+
+
+@pytest.fixture
+def paths(data_folder: Path, tmp_path: Path) -> list[Path]:
+    folder = Path(shutil.copytree(data_folder / "images", tmp_path / "images"))
+    paths = sorted(folder.iterdir())[:11]
+    paths[3].write_bytes(b"no image")
+    return paths
+
+
+def equal(one: EmbeddedBatch, other: EmbeddedBatch) -> None:
+    assert one.rows == other.rows
+    assert one.sizes == other.sizes
+    assert one.failed == other.failed
+    assert torch.equal(one.regions, other.regions)
+
+
+def test_a_cache_changes_no_bit(checkpoint: Path, paths: list[Path], tmp_path: Path) -> None:
+    model = load_model(checkpoint)
+    plain = list(embed_files(model, paths, batch=4, processes=1))
+    assert [len(part.rows) for part in plain] == [3, 4, 3]
+    cache = DecodedCache(tmp_path / "cache")
+    for _ in range(2):  # decoded, then found
+        kept = list(embed_files(model, paths, batch=4, processes=1, cache=cache))
+        for one, other in zip(plain, kept, strict=True):
+            equal(one, other)
+
+
+def test_a_full_cache_needs_no_decoder(
+    checkpoint: Path, paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(checkpoint)
+    cache = DecodedCache(tmp_path / "cache")
+    (first,) = embed_files(model, paths, cache=cache, processes=1)
+    monkeypatch.setattr(ReaderPool, "map", None)
+    (again,) = embed_files(model, paths, cache=cache)
+    equal(first, again)
+
+
+def test_embedding_equals_preparing_one_image(checkpoint: Path, paths: list[Path]) -> None:
+    model = load_model(checkpoint)
+    with torch.inference_mode():
+        image = model.spec.preprocessing.prepare(read_image(paths[0]))
+        expected = model.embed_images(
+            torch.from_numpy(image)[None].contiguous(memory_format=torch.channels_last)
+        )
+    (part,) = embed_files(model, paths[:1], processes=0)
+    assert torch.equal(part.regions, expected.flatten(1, 2).float())
+
+
+def test_no_image_can_be_read(checkpoint: Path, paths: list[Path]) -> None:
+    model = load_model(checkpoint)
+    (found,) = embed_files(model, [paths[3]], processes=0)
+    assert found.rows == []
+    assert "is no PNG" in found.failed[0][1]
+
+
+def features(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(5))
+
+
+def test_none_of_zero_and_never_more_than_two() -> None:
+    assert build_alignment(0, 32) is None
+    for layers in (-1, 3):
+        with pytest.raises(ValueError, match="0 to 2"):
+            build_alignment(layers, 32)
+
+
+@pytest.mark.parametrize("width", [8, 96, 130, 256])
+def test_a_new_layer_is_the_identity(width: int) -> None:
+    given = features(2, 3, 4, width)
+    torch.testing.assert_close(Alignment(2, width)(given), given, rtol=0, atol=0)
+
+
+def test_a_trained_layer_sees_the_other_regions_of_its_own_image_alone() -> None:
+    layer = Alignment(1, 32)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    given = features(2, 3, 3, 32)
+    before = layer(given)
+    changed = given.clone()
+    changed[0, 0, 0, 0] += 3.0
+    after = layer(changed)
+    assert not torch.allclose(after[0, 2, 2], before[0, 2, 2])
+    torch.testing.assert_close(after[1], before[1])
+
+
+def test_gradients_reach_every_weight_of_a_new_layer_in_two_steps() -> None:
+    encoder = ImageEncoder("resnet-narrow", 16, alignment=1)
+    assert encoder.alignment is not None
+    optimizer = torch.optim.SGD(encoder.alignment.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        encoder.project(features(2, 3, 3, 128))[..., 0].sum().backward()
+        optimizer.step()
+    for name, parameter in encoder.alignment.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_a_model_without_layers_has_the_weights_that_it_always_had() -> None:
+    plain, aligned = (ImageEncoder("resnet-narrow", 16, alignment=n) for n in (0, 1))
+    more = set(aligned.state_dict()) - set(plain.state_dict())
+    assert more
+    assert all(name.startswith("alignment.layers.0.") for name in more)

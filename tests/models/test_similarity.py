@@ -1,18 +1,26 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+import cxrtext.models.similarity as forms
 from cxrtext.models.similarity import (
+    QUERIES,
     SIMILARITIES,
+    MlpQuery,
+    attention_entropy,
+    build_query,
     lse,
     lse_nl,
     lse_nl_of_bags,
     non_local_bags,
+    region_scores,
     similarity,
 )
+from tests.grids import grid
 
 
 def unit(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -91,3 +99,259 @@ def test_wrong_arguments() -> None:
         lse(torch.zeros(2), 0.0)
     with pytest.raises(ValueError, match="lse\\+nl"):
         similarity("mean", unit(1, 2, 3), unit(1, 3), 1.0)
+
+
+@torch.no_grad()
+def loop(
+    name: str, regions: Tensor, texts: Tensor, lam: float, query: Callable[[Tensor], Tensor] | None
+) -> Tensor:
+    """The definition, pair by pair."""
+    result = torch.empty(len(texts), len(regions), dtype=torch.float64)
+    for i, t in enumerate(texts):
+        for j, image in enumerate(regions):
+            h = [float(r @ t) for r in image]
+            c = h.index(max(h))
+            q = image if query is None else query(image)
+            w = [math.exp(float(q[n] @ q[c]) / math.sqrt(q.shape[1])) for n in range(len(h))]
+            bag = sum((w[n] * image[n] for n in range(len(h))), torch.zeros_like(t))
+            mean = image.mean(dim=0)
+            soft = math.log(sum(math.exp(lam * x) for x in h) / len(h)) / lam
+            non_local = float(bag @ t / bag.norm())
+            result[i, j] = {
+                "global": float(mean @ t / mean.norm()),
+                "max": max(h),
+                "lse": soft,
+                "nl": non_local,
+                "lse+nl": (soft + non_local) / 2,
+            }[name]
+    return result
+
+
+@pytest.fixture
+def tiles(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the limits so low that everything is computed in tiles of so many bytes."""
+
+    def set_limits(tile: int) -> None:
+        monkeypatch.setattr(forms, "PLAIN_BYTES", 0)
+        monkeypatch.setattr(forms, "TILE_BYTES", tile)
+
+    return set_limits
+
+
+def double_query(name: str) -> nn.Module | None:
+    torch.manual_seed(3)
+    query = build_query(name, 5, sharpness=6.0)
+    return None if query is None else query.double()
+
+
+@grid(
+    name=SIMILARITIES,
+    query_name=QUERIES,
+    S=[3, 9],  # fewer and more sentences than regions
+    tile=[None, 1, 6 * 8 * 2, 6 * 8 * 7],
+)
+def test_every_form_equals_the_loop(
+    name: str, query_name: str, S: int, tile: int | None, tiles: Callable[[int], None]
+) -> None:
+    if tile is not None:
+        tiles(tile)
+    regions, texts, query = unit(5, 6, 5), unit(S, 5, seed=1), double_query(query_name)
+    expected = loop(name, regions, texts, 5.0, query)
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients):
+            scores = similarity(name, regions, texts, 5.0, query)
+            torch.testing.assert_close(scores, expected, rtol=0, atol=1e-13)
+            if name == "lse+nl":
+                bags = non_local_bags(regions, query)
+                of_bags = lse_nl_of_bags(regions, bags, texts, 5.0)
+                torch.testing.assert_close(of_bags, expected, rtol=0, atol=1e-13)
+
+
+def gradients(
+    name: str, regions: Tensor, texts: Tensor, query: nn.Module | None
+) -> tuple[Tensor, ...]:
+    inputs = [regions.clone().requires_grad_(), texts.clone().requires_grad_()]
+    scores = similarity(name, inputs[0], inputs[1], 10.0, query)
+    parameters = list(query.parameters()) if query is not None and "nl" in name else []
+    return torch.autograd.grad((scores**2).sum(), [*inputs, *parameters])
+
+
+@grid(
+    name=["max", "lse", "nl", "lse+nl"],
+    query_name=QUERIES,
+    S=[5, 40],
+    dtype=[torch.float32, torch.float64],
+)
+def test_gradients_in_tiles_are_those_of_the_plain_form(
+    name: str, query_name: str, S: int, dtype: torch.dtype, tiles: Callable[[int], None]
+) -> None:
+    torch.manual_seed(0)
+    query = build_query(query_name, 16)
+    query = None if query is None else query.to(dtype)
+    regions, texts = unit(9, 20, 16, dtype=dtype), unit(S, 16, seed=1, dtype=dtype)
+    plain = gradients(name, regions, texts, query)
+    tiles(20 * 4 * 16)
+    close = 1e-12 if dtype == torch.float64 else 2e-6
+    for one, other in zip(plain, gradients(name, regions, texts, query), strict=True):
+        assert one.dtype == other.dtype == dtype
+        assert float((one - other).norm()) <= close * (1 + float(one.norm()))
+
+
+@grid(1, name=SIMILARITIES, S=[2, 5], tile=[None, 1])
+def test_gradcheck(name: str, S: int, tile: int | None, tiles: Callable[[int], None]) -> None:
+    if tile is not None:
+        tiles(tile)
+    weight = torch.eye(3, dtype=torch.float64) * 2
+    inputs = [x.requires_grad_() for x in (unit(3, 4, 3), unit(S, 3, seed=1), weight)]
+
+    def scores(regions: Tensor, texts: Tensor, weight: Tensor) -> Tensor:
+        return similarity(name, regions, texts, 4.0, lambda r: r @ weight.T)
+
+    assert torch.autograd.gradcheck(scores, inputs)
+
+
+def test_both_ways_of_the_critical_bag_agree() -> None:
+    for dimension in (3, 30):  # gathered, and multiplied out
+        regions, texts = unit(4, 8, dimension), unit(9, dimension, seed=1)
+        scores, bags = region_scores(regions, texts), non_local_bags(regions)
+        expected = torch.stack(
+            [
+                torch.stack([bags[j, scores[i, j].argmax()] @ texts[i] for j in range(4)])
+                for i in range(9)
+            ]
+        )
+        torch.testing.assert_close(similarity("nl", regions, texts, 1.0), expected)
+
+
+@pytest.mark.parametrize("S", [1, 8])
+@pytest.mark.parametrize("tile", [None, 1])
+def test_the_first_of_equal_regions_is_critical(
+    S: int, tile: int | None, tiles: Callable[[int], None]
+) -> None:
+    if tile is not None:
+        tiles(tile)
+    text = torch.tensor([[1.0, 0.0, 0.0, 0.0]]).expand(S, 4)
+    low, a = [0.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.5, 0.5]
+    b = [0.5, -0.5, -0.5, 0.5]  # scores as a does, and is less like the other regions
+    regions = torch.tensor([[low, a, b, low], [low, b, a, low]]).requires_grad_()
+    first = torch.tensor([1, 1])
+    expected = non_local_bags(regions, lambda r: 4 * r)[[0, 1], first] @ text[0]
+    scores = similarity("nl", regions, text, 1.0, lambda r: 4 * r)
+    torch.testing.assert_close(scores, expected.expand(S, 2))
+    assert abs(float((expected[0] - expected[1]).detach())) > 0.005  # the choice matters here
+    (grad,) = torch.autograd.grad(similarity("max", regions, text, 1.0).sum(), regions)
+    assert torch.equal(grad.abs().sum(-1) > 0, F.one_hot(first, 4).bool())
+
+
+@pytest.mark.parametrize("tile", [None, 1])
+def test_autocast_and_half_precision_score_in_float32(
+    tile: int | None, tiles: Callable[[int], None]
+) -> None:
+    if tile is not None:
+        tiles(tile)
+    regions, texts = unit(4, 9, 8, dtype=torch.float32), unit(5, 8, seed=1, dtype=torch.float32)
+    exact = lse_nl(regions, texts, 10.0)
+    leaf = regions.clone().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = lse_nl(leaf, texts, 10.0)
+        assert torch.equal(scores, exact)
+        mapped = lse_nl(leaf, texts, 10.0, MlpQuery(8))
+        assert mapped.dtype == torch.float32
+        for name in SIMILARITIES:
+            assert similarity(name, leaf, texts, 10.0).dtype == torch.float32
+    (scores.sum() + mapped.sum()).backward()
+    assert leaf.grad is not None
+    assert bool(leaf.grad.isfinite().all())
+    half = lse_nl(regions.half(), texts.half(), 10.0)
+    assert torch.equal(half, lse_nl(regions.half().float(), texts.half().float(), 10.0))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_no_images_or_no_sentences(name: str, shape: tuple[int, int]) -> None:
+    S, B = shape
+    assert similarity(name, unit(B, 4, 5), unit(S, 5), 1.0).shape == shape
+
+
+def test_opposite_regions_give_zero_and_a_finite_gradient() -> None:
+    r = unit(1, 1, 4)
+    regions = torch.cat([r, -r], dim=1).requires_grad_()
+    scores = similarity("nl", regions, unit(1, 4, seed=1), 1.0, torch.zeros_like)
+    assert float(scores.detach()) == 0
+    (grad,) = torch.autograd.grad(scores.sum(), regions)
+    assert bool(grad.isfinite().all())
+
+
+def test_a_frozen_encoder_still_trains_the_query_in_tiles(tiles: Callable[[int], None]) -> None:
+    tiles(1)
+    query = MlpQuery(5).double()
+    lse_nl(unit(3, 4, 5), unit(2, 5, seed=1), 5.0, query).sum().backward()
+    assert all(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in query.parameters())
+
+
+def test_what_autograd_keeps_does_not_grow_with_pairs_in_tiles(
+    tiles: Callable[[int], None],
+) -> None:
+    def kept(images: int) -> int:
+        sizes: dict[int, int] = {}
+
+        def pack(x: Tensor) -> Tensor:
+            sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+            return x
+
+        regions = unit(images, 32, 8, dtype=torch.float32).requires_grad_()
+        texts = unit(512, 8, dtype=torch.float32).requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            scores = lse_nl(regions, texts, 10.0)
+        assert scores.requires_grad
+        return sum(sizes.values())
+
+    pairs = 64 * 512 * 32 * 4
+    assert kept(64) > pairs
+    tiles(2**16)
+    assert kept(64) < pairs / 10
+
+
+def test_entropy_is_one_for_even_weights_and_zero_for_one_region() -> None:
+    regions = unit(3, 6, 8)
+    assert attention_entropy(regions, torch.zeros_like).tolist() == pytest.approx([1.0] * 3)
+    assert attention_entropy(
+        torch.eye(6, dtype=torch.float64)[None], lambda r: 60 * r
+    ).tolist() == (pytest.approx([0.0], abs=1e-9))
+    assert attention_entropy(unit(2, 1, 8)).tolist() == [1.0, 1.0]
+    # Two of four regions share all the weight: log 2 / log 4.
+    pairs = torch.eye(2, dtype=torch.float64).repeat_interleave(2, dim=0)[None]
+    assert float(attention_entropy(pairs, lambda r: 60 * r)) == pytest.approx(0.5)
+
+
+def test_bags_of_plain_regions_are_nearly_even_and_sharp_queries_are_not() -> None:
+    regions = unit(4, 225, 128)
+    assert float(attention_entropy(regions).min()) > 0.9999
+    sharp = build_query("linear", 128, sharpness=10.0)
+    assert sharp is not None
+    assert float(attention_entropy(regions, sharp.double()).detach().max()) < 0.3
+
+
+def test_query_maps() -> None:
+    regions = unit(2, 3, 7, dtype=torch.float32)
+    plain = build_query("linear", 7)
+    assert plain is not None
+    torch.testing.assert_close(plain(regions), regions)
+    sharp = build_query("linear", 7, sharpness=3.0)
+    assert sharp is not None
+    likeness = (sharp(regions) ** 2).sum(-1) / math.sqrt(7)
+    torch.testing.assert_close(likeness, torch.full_like(likeness, 3.0))
+    mlp = build_query("mlp", 7)
+    assert isinstance(mlp, MlpQuery)
+    w1, b1, w2, b2 = mlp.parameters()
+    expected = torch.tanh(torch.relu(regions @ w1.T + b1) @ w2.T + b2)
+    torch.testing.assert_close(mlp(regions), expected)
+    assert build_query("none", 7) is None
+    with pytest.raises(ValueError, match="linear, mlp, none"):
+        build_query("eye", 7)
+
+
+@pytest.mark.parametrize("name", ["lse", "lse+nl"])
+def test_lam_must_be_positive(name: str) -> None:
+    with pytest.raises(ValueError, match="lam"):
+        similarity(name, unit(1, 2, 3), unit(1, 3), -1.0)

@@ -1,16 +1,22 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from cxrtext.objectives import (
     alignment_uniformity,
+    cclk_fair,
+    cclk_hard_negative,
+    cclk_weakly_supervised,
     conditional_alignment,
     conditional_uniformity,
     info_nce,
     kernels,
     y_aware,
 )
+from cxrtext.objectives.conditional import cclk_terms, conditional_weights
 from tests.objectives import reference_loops as loops
 from tests.objectives.objective_cases import draw_scores
 
@@ -99,28 +105,6 @@ SQUARE = torch.zeros(3, 3)
 MISSING = torch.eye(3).index_put((torch.tensor(1), torch.tensor(2)), torch.tensor(math.nan))
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: y_aware(SQUARE, torch.eye(2)), r"kernel must be \[3, 3\]"),
-        (lambda: y_aware(SQUARE, MISSING), "kernel is not finite in row 1"),
-        (lambda: conditional_alignment(SQUARE, MISSING), "kernel is not finite in row 1"),
-        (lambda: conditional_uniformity(SQUARE, MISSING), "kernel is not finite in row 1"),
-        (lambda: y_aware(SQUARE, -torch.eye(3)), "do not sum to more than 0"),
-        (lambda: conditional_alignment(SQUARE, SQUARE), "do not sum to more than 0"),
-        (lambda: conditional_uniformity(SQUARE, torch.eye(3), 0.0), "supremum"),
-        (lambda: alignment_uniformity(SQUARE, torch.zeros(2, 3)), "alike"),
-        (lambda: alignment_uniformity(SQUARE[:1], SQUARE[:1]), "at least 2"),
-        (lambda: alignment_uniformity(SQUARE, SQUARE, alpha=0.0), "alpha"),
-        (lambda: alignment_uniformity(SQUARE, SQUARE, t=-1.0), "alpha and t"),
-    ],
-)
-def test_wrong_arguments_of_conditional_objectives(call: object, says: str) -> None:
-    assert callable(call)
-    with pytest.raises(ValueError, match=says):
-        call()
-
-
 def unit(rows: int, seed: int) -> torch.Tensor:
     return torch.nn.functional.normalize(draw_scores(rows, 1.0, seed)[:, :4], dim=1)
 
@@ -148,3 +132,240 @@ def test_uniformity_by_hand() -> None:
     x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     assert float(alignment_uniformity(x, x, t=2.0)) == pytest.approx(-8.0)
     assert float(alignment_uniformity(x, x.flip(0), t=2.0)) == pytest.approx(4.0 - 8.0)
+
+
+@pytest.mark.parametrize("positive", [None, [8, 0, 3, 3]])
+@pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
+def test_cclk_equals_the_loops(positive: list[int] | None, ridge: float) -> None:
+    scores = draw_scores(9, 3.0)[:4]
+    scores[1, 5] = scores[2, 1] = -math.inf
+    columns = None if positive is None else torch.tensor(positive)
+    found = cclk_weakly_supervised(scores, GRAM, ridge, columns)
+    expected = loops.cclk_weakly_supervised(scores, GRAM, ridge, positive)
+    assert found.tolist() == pytest.approx(expected)
+    found = cclk_fair(scores, GRAM, ridge, columns)
+    assert found.tolist() == pytest.approx(loops.cclk_fair(scores, GRAM, ridge, positive))
+
+
+def test_the_weights_solve_the_system() -> None:
+    weights = conditional_weights(GRAM, 0.3)
+    torch.testing.assert_close((GRAM + 0.3 * torch.eye(9, dtype=torch.float64)) @ weights, GRAM)
+
+
+def test_weakly_supervised_without_likeness_is_info_nce() -> None:
+    """K_Z = I and a small ridge: C = K / (1 + λ)."""
+    scores = draw_scores(9, 3.0)
+    found = cclk_weakly_supervised(scores, torch.eye(9), 1e-9)
+    torch.testing.assert_close(found, info_nce(scores))
+
+
+def test_one_value_of_z_samples_from_everything() -> None:
+    """K_Z of ones: C_ii is the mean of the row, so fair contrast is with that mean."""
+    scores = draw_scores(9, 3.0)
+    found = cclk_fair(scores, torch.ones(9, 9, dtype=torch.float64), 1e-9)
+    mean = scores.exp().mean(dim=1)
+    torch.testing.assert_close(found, torch.log1p(8 * mean / scores.diagonal().exp()))
+
+
+def test_categories_average_within_the_category() -> None:
+    """With δ and a small ridge, W is 1/n_c inside a category and 0 outside."""
+    labels = torch.tensor([0, 0, 1, 1, 1, 2])
+    same = (labels[:, None] == labels).double()
+    weights = conditional_weights(kernels.delta(labels), 1e-9)
+    torch.testing.assert_close(weights, same / same.sum(dim=1), rtol=1e-6, atol=1e-6)
+
+
+def test_hard_negatives_take_the_embeddings_as_z() -> None:
+    scores, embeddings = draw_scores(9, 3.0), draw_scores(9, 1.0, seed=2)
+    for kernel in (kernels.rbf, kernels.cosine, kernels.linear, kernels.polynomial):
+        found = cclk_hard_negative(scores, embeddings, 0.1, kernel)
+        torch.testing.assert_close(found, cclk_fair(scores, kernel(embeddings), 0.1))
+    assert torch.equal(
+        cclk_hard_negative(scores, embeddings, 0.1),
+        cclk_hard_negative(scores, embeddings, 0.1, kernels.rbf),
+    )
+
+
+def test_no_gradient_reaches_the_embeddings_or_the_kernel() -> None:
+    scores = draw_scores(6, 3.0).requires_grad_()
+    embeddings = draw_scores(6, 1.0, seed=2).requires_grad_()
+    cclk_hard_negative(scores, embeddings, 0.1).sum().backward()
+    cclk_fair(scores, kernels.rbf(embeddings), 0.1).sum().backward()
+    assert embeddings.grad is None
+    assert scores.grad is not None
+
+
+def floored_by_loop(scores: Tensor, gram: Tensor, ridge: float) -> list[bool]:
+    weights = torch.linalg.inv(gram + ridge * torch.eye(len(gram))) @ gram
+    return [
+        sum(math.exp(s) * float(weights[j, i]) for j, s in enumerate(row)) <= 1e-8
+        for i, row in enumerate(scores.tolist())
+    ]
+
+
+def test_some_anchors_are_floored_at_gamma_14() -> None:
+    """The weights have both signs, so the estimate can fall below 0; the floor then holds."""
+    scores = draw_scores(9, 14.0)
+    flags = cclk_terms(scores, conditional_weights(GRAM, 0.1), torch.arange(9), fair=True)[1]
+    assert flags.tolist() == floored_by_loop(scores, GRAM, 0.1)
+    assert 0 < int(flags.sum()) < 9
+    leaf = scores.clone().requires_grad_()
+    losses = cclk_fair(leaf, GRAM, 0.1)
+    losses.sum().backward()
+    expected = torch.log1p(8 * 1e-8 / scores.diagonal().exp())
+    torch.testing.assert_close(losses[flags], expected[flags])
+    assert leaf.grad is not None
+    off = leaf.grad.fill_diagonal_(0.0)[flags]
+    assert not off.any()
+
+
+def test_a_lonely_anchor_has_loss_0_in_fair_contrast() -> None:
+    scores = draw_scores(3, 3.0)
+    scores[1, 0] = scores[1, 2] = -math.inf
+    leaf = scores.requires_grad_()
+    losses = cclk_fair(leaf, torch.eye(3), 0.1) + cclk_weakly_supervised(leaf, torch.eye(3), 0.1)
+    losses.sum().backward()
+    assert losses[1] == 0
+    assert leaf.grad is not None
+    assert torch.isfinite(leaf.grad).all()
+
+
+def test_the_solution_is_as_good_in_float32_with_a_nearly_singular_kernel() -> None:
+    gram = kernels.rbf(AGE.float(), 500.0)
+    scores = draw_scores(9, 14.0)
+    found = cclk_fair(scores.float(), gram, 1e-4)
+    assert found.tolist() == pytest.approx(loops.cclk_fair(scores, gram, 1e-4), rel=1e-5)
+
+
+Kernel = Callable[[Tensor], Tensor]
+ALL: list[Kernel] = [
+    kernels.rbf,
+    kernels.laplacian,
+    kernels.linear,
+    kernels.cosine,
+    kernels.polynomial,
+    kernels.delta,
+]
+
+
+def kernel_by_loop(kernel: Kernel, a: list[float], b: list[float]) -> float:
+    dot = sum(x * y for x, y in zip(a, b, strict=True))
+    if kernel is kernels.rbf:
+        return math.exp(-(math.dist(a, b) ** 2) / 2)
+    if kernel is kernels.laplacian:
+        return math.exp(-sum(abs(x - y) for x, y in zip(a, b, strict=True)))
+    if kernel is kernels.linear:
+        return dot
+    if kernel is kernels.cosine:
+        return dot / math.hypot(*a) / math.hypot(*b)
+    if kernel is kernels.polynomial:
+        return (dot + 1) ** 3
+    return float(a == b)
+
+
+@pytest.mark.parametrize("kernel", ALL)
+@pytest.mark.parametrize("columns", [1, 4])
+def test_kernels_equal_the_loops(kernel: Kernel, columns: int) -> None:
+    z = draw_scores(8, 1.0)[:, :columns]
+    z[5] = z[2]
+    rows = z.tolist()
+    expected = torch.tensor([[kernel_by_loop(kernel, a, b) for b in rows] for a in rows]).double()
+    torch.testing.assert_close(kernel(z), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", ALL)
+def test_gram_matrices_are_symmetric_and_positive_semidefinite(kernel: Kernel) -> None:
+    gram = kernel(draw_scores(12, 2.0)[:, :3])
+    torch.testing.assert_close(gram, gram.T)
+    assert float(torch.linalg.eigvalsh(gram).min()) > -1e-9
+
+
+@pytest.mark.parametrize("kernel", ALL)
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_autocast_does_not_coarsen_kernels(kernel: Kernel, half: torch.dtype) -> None:
+    z = draw_scores(8, 1.0)[:, :4].float()
+    outside = kernel(z)
+    with torch.autocast("cpu", half):
+        inside = kernel(z)
+        of_half = kernel(z.to(half))
+    assert inside.dtype == of_half.dtype == torch.float32
+    assert torch.equal(inside, outside)
+    torch.testing.assert_close(of_half, kernel(z.to(half).float()))
+
+
+def test_a_vector_is_one_attribute() -> None:
+    age = torch.tensor([20, 35, 36])
+    assert torch.equal(kernels.rbf(age, 5.0), kernels.rbf(age[:, None].float(), 5.0))
+    assert float(kernels.rbf(age, 5.0)[0, 1]) == pytest.approx(math.exp(-(15**2) / 50))
+    assert float(kernels.laplacian(age, 5.0)[0, 1]) == pytest.approx(math.exp(-3))
+
+
+def test_equal_values_have_likeness_1_exactly() -> None:
+    z = torch.full((4,), 63.3)
+    assert torch.equal(kernels.rbf(z), torch.ones(4, 4))
+    assert torch.equal(kernels.laplacian(z), torch.ones(4, 4))
+
+
+def test_delta_of_large_identifiers_flags_and_several_columns() -> None:
+    large = torch.tensor([2**40, 2**40 + 1, 2**40])
+    assert torch.equal(kernels.delta(large)[0], torch.tensor([1.0, 0.0, 1.0]))
+    assert torch.equal(
+        kernels.delta(torch.tensor([True, False, True]))[0, 1:].bool(), large[1:] == large[0]
+    )
+    both = torch.tensor([[1, 2], [1, 3], [1, 2]])
+    assert kernels.delta(both)[0].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_products() -> None:
+    age, sex = torch.tensor([20.0, 35.0, 36.0]), torch.tensor([0, 1, 1])
+    gram = kernels.product(kernels.rbf(age, 5.0), kernels.delta(sex))
+    assert torch.equal(gram, kernels.rbf(age, 5.0) * kernels.delta(sex))
+    assert gram[0].tolist() == [1.0, 0.0, 0.0]
+    assert torch.equal(kernels.product(gram), gram)
+
+
+def test_gradients_of_kernels() -> None:
+    z = draw_scores(5, 1.0)[:, :3].requires_grad_()
+    for kernel in (kernels.rbf, kernels.linear, kernels.cosine, kernels.polynomial):
+        assert torch.autograd.gradcheck(kernel, (z,))
+
+
+Z = torch.zeros(3)
+WITHOUT_ONE = torch.tensor([1.0, math.nan, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: y_aware(SQUARE, torch.eye(2)), r"kernel must be \[3, 3\]"),
+        (lambda: y_aware(SQUARE, MISSING), "kernel is not finite in row 1"),
+        (lambda: conditional_alignment(SQUARE, MISSING), "kernel is not finite in row 1"),
+        (lambda: conditional_uniformity(SQUARE, MISSING), "kernel is not finite in row 1"),
+        (lambda: y_aware(SQUARE, -torch.eye(3)), "do not sum to more than 0"),
+        (lambda: conditional_alignment(SQUARE, SQUARE), "do not sum to more than 0"),
+        (lambda: conditional_uniformity(SQUARE, torch.eye(3), 0.0), "supremum"),
+        (lambda: alignment_uniformity(SQUARE, torch.zeros(2, 3)), "alike"),
+        (lambda: alignment_uniformity(SQUARE[:1], SQUARE[:1]), "at least 2"),
+        (lambda: alignment_uniformity(SQUARE, SQUARE, alpha=0.0), "alpha"),
+        (lambda: alignment_uniformity(SQUARE, SQUARE, t=-1.0), "alpha and t"),
+        (lambda: cclk_fair(SQUARE, torch.eye(3), 0.0), "ridge"),
+        (lambda: cclk_weakly_supervised(SQUARE, torch.eye(3), -1.0), "ridge"),
+        (lambda: cclk_fair(SQUARE, torch.eye(3), math.nan), "ridge"),
+        (lambda: cclk_fair(SQUARE, torch.eye(2), 0.1), "kernel must be"),
+        (lambda: cclk_weakly_supervised(SQUARE, torch.eye(3) * math.nan, 0.1), "not finite"),
+        (lambda: cclk_hard_negative(SQUARE, SQUARE / 0, 0.1), "z is not finite"),
+        (lambda: cclk_hard_negative(SQUARE, torch.zeros(4, 2), 0.1), "kernel must be"),
+        (lambda: kernels.rbf(Z, 0.0), "sigma"),
+        (lambda: kernels.laplacian(Z, -1.0), "sigma"),
+        (lambda: kernels.rbf(torch.zeros(2, 2, 2)), "z must be"),
+        (lambda: kernels.cosine(Z), "zeros in row 0"),
+        (lambda: kernels.polynomial(Z, 0), "degree"),
+        (lambda: kernels.product(), "alike"),
+        (lambda: kernels.product(torch.eye(2), torch.eye(3)), "alike"),
+        *((lambda kernel=kernel: kernel(WITHOUT_ONE), "not finite in row 1") for kernel in ALL),
+    ],
+)
+def test_wrong_arguments_of_conditional_objectives(call: object, says: str) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match=says):
+        call()

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from cxrtext.objectives import debiased, info_nce
-from cxrtext.objectives.debiasing import debiased_terms
+from cxrtext.objectives import class_probability, debiased, hard_negative, info_nce
+from cxrtext.objectives.debiasing import debiased_terms, hard_negative_terms
 from cxrtext.objectives.scores import split_rows
 from tests.objectives import reference_loops as loops
+from tests.objectives.objective_cases import draw_scores
 
 
 def floored(scores: Tensor, eta: float, gamma_sq: float) -> Tensor:
@@ -19,11 +20,6 @@ def draw(anchors: int, candidates: int, scale: float = 3.0, seed: int = 0) -> Te
     return scale * (
         2 * torch.rand(anchors, candidates, generator=generator, dtype=torch.float64) - 1
     )
-
-
-def test_info_nce_equals_the_loop() -> None:
-    scores = draw(7, 7)
-    assert info_nce(scores).tolist() == pytest.approx(loops.info_nce(scores))
 
 
 def test_info_nce_with_given_positives_and_more_candidates_than_anchors() -> None:
@@ -92,11 +88,6 @@ def test_a_missing_candidate_leaves_the_gradient_a_number() -> None:
     assert torch.isfinite(scores.grad).all()
 
 
-def test_without_correction_it_is_info_nce_where_the_floor_does_not_hold() -> None:
-    scores = draw(6, 6)
-    assert torch.allclose(debiased(scores, 0.0, 3.0), info_nce(scores))
-
-
 def test_the_floor_holds_where_the_correction_takes_all_negatives() -> None:
     scores = torch.full((3, 3), -1.0, dtype=torch.float64).fill_diagonal_(3.0)
     found = debiased(scores, 0.5, 3.0)
@@ -161,3 +152,109 @@ def test_wrong_arguments(call: object, says: str) -> None:
     assert callable(call)
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize("tau_plus", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("beta", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("positive", [None, [8, 0, 3, 3]])
+def test_hard_negative_equals_the_loop(
+    tau_plus: float, beta: float, positive: list[int] | None
+) -> None:
+    scores = draw_scores(9, 3.0)[:4]
+    scores[1, 5] = scores[2, 0] = -math.inf
+    columns = None if positive is None else torch.tensor(positive)
+    found = hard_negative(scores, tau_plus, beta, 3.0, columns)
+    expected = loops.hard_negative(scores, tau_plus, beta, 3.0, positive)
+    assert found.tolist() == pytest.approx(expected)
+
+
+def test_without_concentration_it_is_the_debiased_loss() -> None:
+    scores = draw_scores(8, 14.0)
+    torch.testing.assert_close(hard_negative(scores, 0.1, 0.0, 14.0), debiased(scores, 0.1, 14.0))
+
+
+def test_strong_concentration_leaves_the_hardest_negative() -> None:
+    scores = draw_scores(8, 14.0)
+    hardest = scores.clone().fill_diagonal_(-math.inf).amax(dim=1)
+    found = hard_negative(scores, 0.0, 500.0, 14.0)
+    torch.testing.assert_close(found, torch.log1p(7 * (hardest - scores.diagonal()).exp()))
+
+
+def test_it_is_above_info_nce() -> None:
+    scores = draw_scores(8, 14.0)
+    assert (hard_negative(scores, 0.0, 0.5, 14.0) >= info_nce(scores)).all()
+
+
+def floored_hard(
+    scores: torch.Tensor, tau_plus: float, beta: float, gamma_sq: float
+) -> torch.Tensor:
+    return hard_negative_terms(split_rows(scores, None), tau_plus, beta, gamma_sq)[1]
+
+
+def test_floored_anchors_are_told_and_a_lonely_anchor_is_not_one() -> None:
+    scores = torch.full((3, 3), -1.0).fill_diagonal_(3.0)
+    assert floored_hard(scores, 0.5, 1.0, 3.0).all()
+    assert not floored_hard(draw_scores(3, 0.1), 0.05, 1.0, 3.0).any()
+    scores[1, 0] = scores[1, 2] = -math.inf
+    assert floored_hard(scores, 0.5, 1.0, 3.0).tolist() == [True, False, True]
+    assert hard_negative(scores, 0.5, 1.0, 3.0)[1] == 0
+
+
+def test_gradients_with_missing_candidates_and_no_concentration() -> None:
+    scores = draw_scores(4, 3.0)
+    scores[0, 2] = scores[1, 0] = scores[1, 2] = scores[1, 3] = -math.inf
+    for beta in (0.0, 1.0):
+        leaf = scores.clone().requires_grad_()
+        hard_negative(leaf, 0.1, beta, 3.0).sum().backward()
+        assert leaf.grad is not None
+        assert torch.isfinite(leaf.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("tau_plus", "beta", "gamma_sq", "says"),
+    [
+        (1.0, 1.0, 1.0, "tau_plus"),
+        (-0.1, 1.0, 1.0, "tau_plus"),
+        (math.nan, 1.0, 1.0, "tau_plus"),
+        (0.1, -1.0, 1.0, "beta"),
+        (0.1, math.inf, 1.0, "beta"),
+        (0.1, 1.0, torch.ones(2), "gamma_sq"),
+    ],
+)
+def test_wrong_arguments_of_hard_negatives(
+    tau_plus: float, beta: float, gamma_sq: float, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        hard_negative(torch.zeros(3, 3), tau_plus, beta, gamma_sq)
+
+
+def test_values_by_hand() -> None:
+    log_p = torch.tensor([0.0, -1.0, -20.0], dtype=torch.float64)
+    expected = [0.2, 0.2 * math.exp(-0.35), 0.2 * math.exp(-7.0)]
+    assert class_probability(log_p).tolist() == pytest.approx(expected)
+
+
+def test_the_likelier_sentence_has_the_larger_probability() -> None:
+    eta = class_probability(torch.linspace(-100, 0, 50))
+    assert (eta.diff() > 0).all()
+    assert float(eta.max()) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_unlikely_sentence_keeps_a_positive_probability(dtype: torch.dtype) -> None:
+    assert float(class_probability(torch.tensor([-1e6], dtype=dtype))) > 0
+
+
+def test_no_exponent_is_a_constant() -> None:
+    assert class_probability(torch.tensor([-3.0, -50.0]), a=0.05, k=0).tolist() == pytest.approx(
+        [0.05, 0.05]
+    )
+
+
+@pytest.mark.parametrize(
+    ("log_p", "a", "k"),
+    [(0.5, 0.2, 0.35), (math.nan, 0.2, 0.35), (-1.0, 1.0, 0.35), (-1.0, 0.0, 0.35), (-1, 0.2, -1)],
+)
+def test_wrong_class_probabilities(log_p: float, a: float, k: float) -> None:
+    with pytest.raises(ValueError, match="must"):
+        class_probability(torch.tensor([log_p]), a, k)

@@ -1,6 +1,8 @@
-"""A lit square lands where it was: through preprocessing, grid and back to the original."""
+"""Where the regions of each kind of backbone lie, and how a checkpoint finds its own."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
-from cxrtext.models.backbones import load_backbone
+from cxrtext.models.backbones import Backbone, find_backbone, load_backbone
 from cxrtext.models.backbones.table import BACKBONES
 from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from tests import small_backbones
@@ -114,3 +117,99 @@ def test_regions_of_our_own_resnets_look_at_the_middle_of_their_cells(name: str,
     middle = prepared.geometry(crop, crop).center_of_cell(5, 5, (11, 11))
     off = (np.array(found) - middle) / STRIDES[name]
     assert np.abs(off).max() < 0.1, off  # it was 0.47 when cells were taken to lie in the middle
+
+
+@pytest.fixture(autouse=True)
+def no_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXRTEXT_BACKBONES", raising=False)
+
+
+def test_it_is_found_in_the_checkpoint_where_it_was_and_in_listed_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_backbones.write(tmp_path / "here" / "small-vit", "vit")
+    note = load_backbone(folder, size=35).note()
+    checkpoint = tmp_path / "checkpoint"
+    assert find_backbone(note, checkpoint).folder == folder
+    shutil.copytree(folder, checkpoint / "backbone")
+    found = find_backbone(note, checkpoint)
+    assert found.folder == checkpoint / "backbone"
+    assert (found.digest, found.grid) == (note["digest"], (5, 5))
+    shutil.rmtree(checkpoint)
+    listed = tmp_path / "models"
+    small_backbones.write(listed / "aaa", "vit", seed=1)
+    shutil.move(folder, listed / "of another name")
+    with pytest.raises(CheckpointError):
+        find_backbone(note, checkpoint)
+    monkeypatch.setenv("CXRTEXT_BACKBONES", os.pathsep.join([str(tmp_path / "no"), str(listed)]))
+    assert find_backbone(note, None).folder == listed / "of another name"
+    monkeypatch.setenv("CXRTEXT_BACKBONES", str(listed / "of another name"))
+    assert find_backbone(note, None).folder == listed / "of another name"
+
+
+def test_without_it_the_ways_out_are_named(tmp_path: Path) -> None:
+    folder = small_backbones.write(tmp_path / "small-vit", "vit")
+    note = load_backbone(folder).note()
+    shutil.rmtree(folder)
+    with pytest.raises(CheckpointError) as error:
+        find_backbone(note, tmp_path / "run")
+    line = str(error.value)
+    assert f"backbone 'small-vit' (digest {note['digest'][:12]}…) is not here" in line
+    assert f"looked in {tmp_path / 'run' / 'backbone'}, {folder}" in line
+    assert f"copy its folder to {tmp_path / 'run' / 'backbone'}" in line
+    assert "CXRTEXT_BACKBONES" in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("what", ["weights", "preprocessing", "kind"])
+def test_another_of_the_same_name_is_refused_by_name(tmp_path: Path, what: str) -> None:
+    folder = small_backbones.write(tmp_path / "small-vit", "vit")
+    note = load_backbone(folder).note()
+    if what == "weights":
+        small_backbones.build("vit", seed=1).save_pretrained(folder)
+        said = "its digest is [0-9a-f]{12}…: other weights"
+    elif what == "preprocessing":
+        small_backbones.write(folder, "vit", processor=small_backbones.PROCESSOR)
+        said = "its images are prepared with resize 28, and were with 32"
+    else:
+        shutil.rmtree(folder)
+        small_backbones.write(folder, "dinov2")
+        said = "its digest is"
+    with pytest.raises(CheckpointError, match=f"{folder} is another: {said}"):
+        find_backbone(note, None)
+
+
+def test_a_damaged_note_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="note of its backbone is damaged"):
+        find_backbone({"name": "x", "digest": "0"}, tmp_path)
+
+
+def by_transformers(folder: Path, backbone: Backbone, images: torch.Tensor) -> torch.Tensor:
+    """transformers' last_hidden_state, loaded by itself, cut by hand: [B, h, w, C]."""
+    _, model_class = BACKBONES[backbone.model_type].classes()
+    model: Any = model_class.from_pretrained(folder)
+    pixels = (images - backbone.mean) / backbone.std
+    towers = ("vit", "clip", "clip_vision_model", "siglip", "siglip_vision_model")
+    asked = {"interpolate_pos_encoding": True} if backbone.model_type in towers else {}
+    with torch.inference_mode():
+        state: torch.Tensor = model.eval()(pixel_values=pixels, **asked).last_hidden_state
+    if state.ndim == 4:
+        return state.permute(0, 2, 3, 1)
+    h, w = backbone.grid
+    return state[:, state.shape[1] - h * w :].reshape(len(images), h, w, -1)
+
+
+@pytest.mark.parametrize("model_type", BACKBONES)
+@pytest.mark.parametrize("larger", [0, 1])
+def test_the_grid_is_what_transformers_gives(tmp_path: Path, model_type: str, larger: int) -> None:
+    folder = small_backbones.write(tmp_path / "model", model_type)
+    step = {"swin": 8, "convnext": 8, "resnet": 8}.get(model_type, 7)
+    size = small_backbones.SIZES.get(model_type, 28) + larger * step
+    backbone = load_backbone(folder, size=size)
+    assert backbone.grid == (size // step, size // step)
+    images = torch.rand(2, 1, size, size, generator=torch.Generator().manual_seed(1))
+    given = backbone(images)
+    wanted = by_transformers(folder, backbone, images)
+    assert given.shape == (2, *backbone.grid, backbone.channels)
+    assert given.std() > 0.01
+    torch.testing.assert_close(given, wanted, rtol=0, atol=1e-6)
