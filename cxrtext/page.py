@@ -69,8 +69,6 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Bullets:
-    """A list."""
-
     items: Sequence[str]
 
 
@@ -147,8 +145,6 @@ Block = Text | Bullets | Table | Figure | Gallery | Columns | Markup
 
 @dataclass(slots=True)
 class Section:
-    """A section, and its title."""
-
     title: str
     blocks: list[Block] = field(default_factory=list)
 

@@ -205,7 +205,6 @@ def existing(
 def _agrees(
     service: "Service", known: "IndexedImage", form: NewImageForm, said: list[Said]
 ) -> bool:
-    """Whether the index has of an image what a form says of it."""
     stated = (
         (form.study_id, known.study_id),
         (form.patient_id, known.patient_id),

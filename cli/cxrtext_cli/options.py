@@ -85,7 +85,6 @@ def cache_in(folder: Path | None) -> "DecodedCache | None":
 
 
 def features_in(folder: Path | None) -> "FeatureFolder | None":
-    """The features of a folder, where one is named."""
     from cxrtext.models.features import open_features
 
     return open_features(folder) if folder else None
@@ -260,7 +259,6 @@ def _bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def pick_device(name: str) -> str:
-    """The device of a name, checked."""
     from cxrtext.training.loop.device import choose_device
 
     return str(choose_device(name))

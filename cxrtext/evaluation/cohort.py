@@ -42,12 +42,10 @@ class Cohort:
 
     @property
     def patients(self) -> list[str]:
-        """The patient of each image."""
         return [record.patient_id for record in self.records]
 
     @property
     def studies(self) -> list[str]:
-        """The study of each image."""
         return [record.study_id for record in self.records]
 
     def grid(self, row: int) -> Tensor:

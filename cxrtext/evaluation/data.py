@@ -74,7 +74,6 @@ def sentences_beside(manifest: Path, reports: Path | None = None) -> list[Senten
 
 
 def manifest_of(folder: Path) -> Path:
-    """The manifest of a data folder."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     manifest = find_table(folder, "manifest")

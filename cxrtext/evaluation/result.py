@@ -66,7 +66,6 @@ class Evaluation:
 
     @property
     def findings(self) -> list[str]:
-        """The findings that were classified."""
         return [name for name in self.rows.groups(ZERO_SHOT) if name != MEAN]
 
     @property

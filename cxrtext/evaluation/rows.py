@@ -97,7 +97,6 @@ class Rows:
         return int(self.value(part, group, measure) or 0)
 
     def groups(self, part: str) -> list[str]:
-        """The groups of a part, in order."""
         return list(dict.fromkeys(group for of, group, _ in self._rows if of == part))
 
     def of(self, part: str, group: str) -> dict[str, float | None]:
@@ -143,5 +142,4 @@ class Rows:
 
 
 def estimate(value: float | None, ends: Interval | None) -> Estimate:
-    """A figure and its interval, where it has one."""
     return Estimate(value, *(ends or (None, None)))

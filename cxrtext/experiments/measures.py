@@ -108,7 +108,6 @@ def machine(device: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computed."""
     import torch
 
     return {

@@ -50,7 +50,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run in words."""
         return f"{self.row}, seed {self.seed}"
 
     @property

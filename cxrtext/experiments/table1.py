@@ -308,7 +308,6 @@ def _recipe(one: Finished) -> dict[str, Any]:
 
 
 def head(table: Mapping[str, Any]) -> list[Block]:
-    """How the table was made."""
     sample = table["sample"]
     found: list[Block] = [
         Text(

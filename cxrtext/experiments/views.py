@@ -202,7 +202,6 @@ def build_table(
 
 
 def head(table: Mapping[str, Any]) -> list[Block]:
-    """How the tables were made."""
     return [
         Text(
             f"{table['source']}. Scale '{table['scale']}', on {table['given']}, {table['seeds']} "

@@ -48,8 +48,6 @@ class Squares:
 
 @dataclass(frozen=True, slots=True)
 class DecodedFile:
-    """An image file that was decoded."""
-
     path: Path
     stamp: Stamp  # of the file when it was read
     digest: bytes  # SHA-256 of its bytes

@@ -136,7 +136,6 @@ class PixelFile:
         self._handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._handle)
 
     def slots(self) -> int:
@@ -301,7 +300,6 @@ class Catalogue:
         return next(iter(self._stores("size = ? AND reader = ?", size, READER_VERSION)), None)
 
     def add_store(self, size: int) -> Store:
-        """Begin a store of a size."""
         file = f"decoded-{size}-{secrets.token_hex(4)}.u8"
         with self._writing() as base:
             query = "INSERT INTO store (size, reader, file) VALUES (?, ?, ?)"

@@ -137,8 +137,6 @@ def read_jpeg2000(data: bytes) -> Codestream:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One scan."""
-
     components: tuple[int, ...]  # places of its components in the frame
     first: int  # its first coefficient; of a lossless JPEG the predictor
     last: int
@@ -150,8 +148,6 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Scans:
-    """What a JPEG is made of."""
-
     frame: int  # marker of its frame header: its process
     height: int
     width: int

@@ -26,8 +26,6 @@ _KINDS = ("float32", "uint8")
 
 @dataclass(frozen=True, slots=True)
 class ReadImage:
-    """An image that was read."""
-
     # [1, H, W] float32 in [0, 1]; or, of a square, the [1, resize, resize] uint8 that
     # `Preprocessing.square` makes of it, and `Preprocessing.normalize` the model's input.
     pixels: npt.NDArray[Any]

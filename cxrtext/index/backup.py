@@ -39,8 +39,6 @@ FORMAT, VERSION = "cxrtext backup", 2
 
 @dataclass(frozen=True, slots=True)
 class BackupSummary:
-    """What a backup holds."""
-
     folder: Path
     made: str  # when, UTC, as ISO 8601
     images: int

@@ -184,7 +184,6 @@ def index_notes(
 
 
 def said_in(manifest: Path, reports: Path | None, studies: Collection[str]) -> list[Sentence]:
-    """The sentences of the studies' reports."""
     read = sentences_beside(manifest, reports) or []
     if reports is not None:
         named = {sentence.study_id for sentence in read}

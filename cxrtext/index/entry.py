@@ -68,8 +68,6 @@ def is_of_others(
 
 
 class Subject(NamedTuple):
-    """An image, and whose it is."""
-
     image: str
     study_id: str
     patient_id: str

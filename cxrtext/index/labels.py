@@ -158,7 +158,6 @@ def phrases_of(prompts: Mapping[str, Prompts]) -> list[str]:
 
 
 def prompts_of_json(noted: str) -> dict[str, Prompts]:
-    """Prompts that the catalogue notes."""
     return {
         name: Prompts(tuple(sides["positive"]), tuple(sides["negative"]))
         for name, sides in json.loads(noted).items()

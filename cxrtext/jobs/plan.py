@@ -28,8 +28,6 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A job."""
-
     kind: str  # "embed", "score", "decode" or "encode"
     definition: Definition
     rows: int  # images, or distinct sentences
@@ -39,7 +37,6 @@ class Plan:
 
     @property
     def unit(self) -> str:
-        """What the rows are."""
         return "sentences" if self.kind == "score" else "images"
 
     @property
@@ -49,7 +46,6 @@ class Plan:
 
 
 def command_of(kind: str) -> str:
-    """The command of a kind of job."""
     return "cxrtext encode" if kind == "encode" else f"cxrtext job {kind}"
 
 

@@ -54,8 +54,6 @@ class ShardFile:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What a shard holds."""
-
     number: int
     places: list[int]  # of its rows in the plan's shard, rising; one row of each array a place
     rejected: dict[int, str]  # the other places, and why

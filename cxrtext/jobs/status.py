@@ -21,8 +21,6 @@ RECENT_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """How far a job is."""
-
     kind: str
     unit: str  # what rows are: images or sentences
     shards: int

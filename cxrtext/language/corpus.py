@@ -20,7 +20,6 @@ class Corpus:
 
     @property
     def sentences(self) -> list[Sentence]:
-        """All sentences, in order."""
         return [sentence for study in self.studies for sentence in study]
 
     @property

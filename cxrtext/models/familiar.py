@@ -285,7 +285,6 @@ class Familiar:
         return list(self.images.of(looks(np.stack(squares), preprocessing)))
 
     def of_sentence(self, sentence: str) -> Unlike | None:
-        """How unlike a sentence is."""
         return None if self.words is None else self.words.of(sentence)
 
 

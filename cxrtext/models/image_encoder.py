@@ -280,7 +280,6 @@ class BackboneEncoder(RegionEncoder):
 
     @property
     def backbone(self) -> "Backbone":
-        """The backbone."""
         return self._held[0]
 
     @property
@@ -290,7 +289,6 @@ class BackboneEncoder(RegionEncoder):
 
     @property
     def offset(self) -> float:
-        """The backbone's."""
         return self.backbone.preprocessing.offset
 
     def note(self) -> dict[str, Any]:

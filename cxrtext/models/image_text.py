@@ -96,7 +96,6 @@ class ImageTextModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.log_gamma_sq.device
 
     @property

@@ -74,8 +74,6 @@ class MPNetKeys(EncoderConfig):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of text encoders."""
-
     keys: type[EncoderConfig]  # what is read of its configuration
     config: str  # the name of transformers' class of configurations
     network: str  # that of its encoder

@@ -174,7 +174,6 @@ class Window(PeerSection):
         return opening - now if opening > now else opening + timedelta(days=1) - now
 
     def __str__(self) -> str:
-        """As the file has it."""
         return f"{self.begin:%H:%M}-{self.end:%H:%M}"
 
 
@@ -301,7 +300,6 @@ def read_peers(path: Path) -> dict[str, Peer]:
 
 
 def read_peer(path: Path, name: str) -> Peer:
-    """Read one peer of a file."""
     peers = read_peers(path)
     if name not in peers:
         raise ConfigError(f"{path}: has no peer {name!r}; it has {', '.join(sorted(peers))}")
@@ -334,7 +332,6 @@ def _parsed(path: Path) -> _File:
 
 
 def _first_fault(error: ValidationError, value: Mapping[object, object]) -> str:
-    """Where the first fault is, and what it is; no value is quoted."""
     found = error.errors(include_input=False, include_url=False)
     first = min(found, key=lambda one: one["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"]]

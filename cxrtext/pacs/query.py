@@ -115,21 +115,15 @@ class Source(Protocol):
 
     name: str
 
-    def studies(self, question: Question) -> Studies:
-        """Ask for studies."""
-        ...
+    def studies(self, question: Question) -> Studies: ...
 
-    def instances(self, study: str) -> list[Described]:
-        """Ask for the instances of a study."""
-        ...
+    def instances(self, study: str) -> list[Described]: ...
 
     def fetch(self, instance: Instance, path: Path) -> None:
         """Write an object into a file, as DICOM Part 10, with the transfer syntax that it has."""
         ...
 
-    def close(self) -> None:
-        """Close connections."""
-        ...
+    def close(self) -> None: ...
 
 
 def from_json(item: Mapping[str, Any], keywords: Iterable[str]) -> Described:

@@ -65,7 +65,6 @@ class Claim:
         return all(axis in own and own[axis] <= indices for axis, indices in other.allowed)
 
     def holds(self, state: State) -> bool:
-        """Whether the claim is true of a state."""
         return self.negated != all(
             VALUES[axis].index(getattr(state, axis)) in indices for axis, indices in self.allowed
         )
@@ -162,7 +161,6 @@ def uneven_effusion(larger: str) -> Claim:
 
 @cache
 def no_effusion(side: str) -> Claim:
-    """No effusion on one side."""
     index = SIDES.index(side)
     return where(f"effusion: none {side}", "effusion", lambda v: v[index] == 0)
 
@@ -185,7 +183,6 @@ MULTIFOCAL = where("pneumonia multifocal", "pneumonia", lambda v: v[1] in LOBE_P
 
 
 def lobe_side(lobe: str) -> str:
-    """The side of a lobe."""
     return "right" if lobe.startswith("right") else "left"
 
 
@@ -195,14 +192,12 @@ def _in_lung(side: str, lobes: Iterable[str]) -> bool:
 
 @cache
 def pneumonia_on(side: str, grade: int | None = None) -> Claim:
-    """A pneumonia somewhere on one side."""
     words = [GRADES[grade] if grade else None, side, "lung"]
     return _said("pneumonia", words, lambda v: grade in (None, v[0]) and _in_lung(side, v[1]))
 
 
 @cache
 def no_pneumonia_on(side: str) -> Claim:
-    """No pneumonia on one side."""
     return where(f"pneumonia: none {side}", "pneumonia", lambda v: not _in_lung(side, v[1]))
 
 
@@ -223,7 +218,6 @@ def pneumothorax(side: str | None, grade: int | None = None, place: str | None =
 
 @cache
 def no_pneumothorax(side: str) -> Claim:
-    """No pneumothorax on one side."""
     return where(f"pneumothorax: none {side}", "pneumothorax", lambda v: v[1] not in (side, "both"))
 
 

@@ -52,7 +52,6 @@ class Patient:
         return np.random.default_rng([*self.study_key, number])
 
     def body(self) -> Body:
-        """The body."""
         return sample_body(
             np.random.default_rng(self.patient_key),
             self.stream("body"),

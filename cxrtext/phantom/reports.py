@@ -96,8 +96,6 @@ FIVE = ("pneumonia", "edema", "effusion", "pneumothorax", "cardiomegaly")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report in sentences."""
-
     indication: str  # why the examination was made
     comparison: str  # what it was compared with
     # The sentences of FINDINGS; empty where there is no such section.

@@ -20,8 +20,6 @@ from cxrtext.phantom.state import VALUES, State
 
 @dataclass(frozen=True, slots=True)
 class PhantomStudy:
-    """One study of the set."""
-
     number: int  # its place in the set, from 0
     study_id: str
     patient_id: str

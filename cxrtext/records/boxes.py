@@ -31,8 +31,6 @@ _FINDING = ("finding", "category_name")
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box in an image."""
-
     image: str  # the ``image`` cell of the manifest
     width: int  # of the image, in original pixels; 0 where a table does not say
     height: int

@@ -113,7 +113,6 @@ class _Spool:
         self.digest = digest.hexdigest()
 
     def open(self) -> TextIO:
-        """Open it as text from its beginning."""
         return open_text(io.BufferedReader(_Reader(self)), NAME)
 
 

@@ -244,7 +244,6 @@ class TableRows:
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it is a Parquet table."""
         return self.path.suffix.lower() == ".parquet"
 
     @contextmanager

@@ -47,7 +47,6 @@ class SentenceWriter(RowWriter):
         super().__init__(target, WRITTEN_COLUMNS)
 
     def add(self, sentence: Sentence) -> None:
-        """Write one sentence."""
         each = sentence.log_likelihood / sentence.n_tokens if sentence.n_tokens else None
         self.write({**asdict(sentence), "log_likelihood_per_token": each})
 

@@ -39,8 +39,6 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
-    """One image of a manifest."""
-
     path: Path  # where the image lies
     name: str  # the ``image`` cell, as written
     study_id: str

@@ -163,7 +163,6 @@ class RowWriter:
         return self
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Write one row, by column."""
         if self._write is None:
             raise ValueError("the writer is not open")
         self._write(row)

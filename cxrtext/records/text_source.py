@@ -144,7 +144,6 @@ class TextSource:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the content."""
         with self._named_errors():
             return self.compute_digest()
 

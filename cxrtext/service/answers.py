@@ -38,8 +38,6 @@ class EmbeddedImage:
 
 @dataclass(frozen=True, slots=True)
 class FindingScore:
-    """A finding in an image."""
-
     finding: str
     probability: float  # logistic of the score difference, or its calibrated form
     score: float  # ``γ² (s_pos − s_neg)``; above 0 says present

@@ -129,7 +129,6 @@ class Service:
 
     @property
     def has_index(self) -> bool:
-        """Whether an index is loaded."""
         return self._archive is not None
 
     def close(self) -> None:
@@ -394,13 +393,11 @@ class Service:
         )
 
     def search(self, query: Query, k: int = 10, **options: Unpack[SearchOptions]) -> FoundImages:
-        """Search the index for images."""
         return finish(self.search_pausing(query, k, **options))
 
     def search_pausing(
         self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
     ) -> Pausing[FoundImages]:
-        """As :meth:`search`, with pauses."""
         check_count(k)
         return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
 
@@ -422,7 +419,6 @@ class Service:
     def search_sentences_pausing(
         self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
     ) -> Pausing[list[SentenceHit]]:
-        """As :meth:`search_sentences`, with pauses."""
         check_count(k)
         if isinstance(asked, str):
             check_sentence(asked)

@@ -164,7 +164,6 @@ class Vocabulary:
 
 @lru_cache(maxsize=50_000)
 def words_of(sentence: str) -> StudyWords:
-    """The words of one sentence by how it puts them."""
     (found,) = corpus_words([[sentence]])
     return found
 

@@ -264,7 +264,6 @@ def _forms(vocabulary: set[str]) -> dict[str, list[str]]:
 
 
 def singular(word: str, vocabulary: Set[str]) -> str:
-    """The singular of a word where a vocabulary has it, else the word."""
     for ending, instead in (("aces", "ax"), ("ies", "y"), ("ses", "sis"), ("es", ""), ("s", "")):
         if word.endswith(ending) and not word.endswith(("ss", "is", "us")):
             shorter = word.removesuffix(ending) + instead

@@ -91,7 +91,6 @@ class AuditLog:
                     self.failed = True
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._close()
 

@@ -31,7 +31,6 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": when,
@@ -47,7 +46,6 @@ class TextFormatter(logging.Formatter):
     """One line for a person, with further lines of a traceback set in."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         text = _message(record).replace("\r", " ").replace("\n", "\n    ")
         return f"{when} {record.levelname.lower()} {text}"

@@ -94,7 +94,6 @@ class Engine:
     async def call(
         self, scope: RequestScope, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Call a function on the thread."""
         call: Callable[[], T] = partial(function, *args, **kwargs)
         result: T = await self.do(scope, self._calls, call)
         return result

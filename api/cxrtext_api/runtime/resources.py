@@ -131,7 +131,6 @@ class Resources:
 
     @property
     def service(self) -> "Service":
-        """The loaded service."""
         if self._service is None:
             raise NotReady(
                 "The model could not be loaded; see the server's log."
@@ -332,7 +331,6 @@ class Session(RequestScope):
         self._service = None
 
     async def see_index(self) -> None:
-        """As of :meth:`Resources.see_index`."""
         await self._resources.see_index()
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

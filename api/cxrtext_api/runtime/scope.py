@@ -43,14 +43,12 @@ class Budget:
         self.taken = 0
 
     def take(self, part: int) -> bool:
-        """Take a part, if it is there."""
         if self.taken + part > self.amount:
             return False
         self.taken += part
         return True
 
     def give(self, part: int) -> None:
-        """Give a part back."""
         self.taken -= part
 
 

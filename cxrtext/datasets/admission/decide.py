@@ -65,8 +65,6 @@ NO_VIEW = "nothing says its view"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an object is."""
-
     refused: str = ""  # why it may not enter, in the words it is counted under; "" where it may
     because: str = ""  # the elements that say so
     fault: str = ""  # what is wrong with one that would be wanted, and what to do
@@ -75,7 +73,6 @@ class Decision:
 
     @property
     def enters(self) -> bool:
-        """Whether it may enter."""
         return not (self.refused or self.fault)
 
     def __str__(self) -> str:

@@ -35,7 +35,6 @@ def digest(text: str) -> int:
 
 
 def read_key(path: Path) -> bytes:
-    """Read the key of the hashes."""
     try:
         with path.open("rb") as handle:
             key = handle.read(KEY_LIMIT + 1).strip()
@@ -57,7 +56,6 @@ class Ids:
 
     @property
     def hashed(self) -> bool:
-        """Whether ids are replaced."""
         return self._key is not None
 
     @property

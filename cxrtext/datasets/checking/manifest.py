@@ -39,8 +39,6 @@ class Rows(TableRows):
 
 @dataclass(slots=True)
 class ListedImage:
-    """An image of the manifest."""
-
     row: int
     name: str
     path: str
@@ -66,8 +64,6 @@ class ListedImage:
 
 @dataclass(slots=True)
 class Listing:
-    """What a manifest lists."""
-
     # the images, in the order of the rows.
     images: list[ListedImage] = field(default_factory=list)
     rows: int = 0  # how many rows there are, bad ones too

@@ -70,7 +70,6 @@ def write_check(path: Path, report: CheckReport) -> None:
 
 
 def check_page(report: CheckReport) -> str:
-    """Return the report as a page."""
     pictures: list[Block] = [Text(_LEFT_OUT)]
     if report.galleries is not None:
         pictures = [Text(_PROTECTED), *report.galleries]

@@ -10,8 +10,6 @@ from cxrtext.records import CHEX5
 
 
 class Severity(StrEnum):
-    """How bad a problem is."""
-
     ERROR = "error"
     """Training or evaluation would fail, or their figures would lie."""
     WARNING = "warning"
@@ -22,8 +20,6 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of problem."""
-
     code: str  # its short name, for programs
     severity: Severity
     title: str  # what is wrong, in a few words
@@ -183,8 +179,6 @@ SHOWN = 200  # longest example, in characters
 
 @dataclass(slots=True)
 class Problem:
-    """A problem that was found."""
-
     kind: Kind
     count: int = 0
     # the first few: file names and row numbers, never report text or names of people.

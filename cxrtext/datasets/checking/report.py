@@ -13,8 +13,6 @@ from cxrtext.page import Gallery
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """A small table of the report."""
-
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]  # cells as text, one for each column

@@ -22,8 +22,6 @@ _TINY, _LONG = 2, 1500
 
 
 class TextFacts(NamedTuple):
-    """What is noted of a report."""
-
     study: str
     row: int
     words: int  # words in all its sections
@@ -35,8 +33,6 @@ class TextFacts(NamedTuple):
 
 @dataclass(slots=True)
 class ReportFacts:
-    """What was counted in all reports."""
-
     studies: dict[str, int] = field(default_factory=dict)  # every study, and its row
     words: list[int] = field(default_factory=list)  # words of each report that has text
     sentences: list[int] = field(default_factory=list)  # sentences of each report that has text

@@ -153,7 +153,6 @@ def check_boxes(
 
 
 def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
-    """Note what is wrong with a box; return its image."""
     named = (box.image or "").strip()
     image = known.find(named) if named else None
     name = image.name if image else None

@@ -126,7 +126,6 @@ class Placer:
         return name
 
     def place(self, image: FoundImage, name: str) -> None:
-        """Put an image in its place."""
         way = "left in place" if self.in_place else self._bring(image.path, self._out / name)
         self.counts[way] += 1
 
@@ -336,7 +335,6 @@ class LeftOutList:
         return f"file {self._ids.of('file', item)}"
 
     def add(self, entry: LeftOut, of: Of = "image") -> None:
-        """List one item."""
         item, reason = self._shown(entry.where), entry.why
         if not entry.damaged:
             why = entry.why or (self._shown(entry.other) if entry.other else "")

@@ -131,7 +131,6 @@ class Reports(OnDisk):
         self._names: dict[int, str] = {}  # ids of studies by their digests
 
     def add(self, version: ReportVersion) -> None:
-        """Take a version."""
         self._put(version)
         self.counts.versions += 1
 
@@ -142,7 +141,6 @@ class Reports(OnDisk):
     def take(
         self, entries: Iterable[Study | ReportVersion | LeftOut], left_out: LeftOutList
     ) -> None:
-        """Take what a source gives."""
         for entry in entries:
             if isinstance(entry, LeftOut):
                 left_out.add(LeftOut(f"reports {entry.where}", entry.why), of="report")
@@ -307,7 +305,6 @@ class Boxes:
                 self.count += 1
 
     def join(self, image: FoundImage, name: str) -> None:
-        """Give an image its boxes."""
         for key in (_key(image.name), _key(image.box_key)):
             found = self._waiting.pop(key, None) if key else None
             if found is not None:

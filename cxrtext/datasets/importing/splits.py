@@ -63,7 +63,6 @@ class Splits:
         return not all(one.part for one in self._patients.values())
 
     def note(self, patient: str, findings: Iterable[str]) -> None:
-        """Note findings of a patient that was taken."""
         self._patients[patient].findings.update(findings)
 
     def draw(self) -> None:

@@ -49,8 +49,6 @@ _ZONE = re.compile(r"(?<=\d)\s*(Z|[+-]\d\d:?\d\d)$")
 
 @dataclass(frozen=True, slots=True)
 class ReportVersion:
-    """One version of a report, as its source gives it."""
-
     item: str  # where it stands: "row 17", or the relative path of a file
     study: str = ""  # the study's UID; or whatever id a table names it by
     accession: str = ""

@@ -39,7 +39,6 @@ class Calibration:
         return 1 / self.scale if self.scale else float("inf")
 
     def probabilities(self, logits: ArrayLike) -> Floats:
-        """Probabilities of logits, of the same shape."""
         return logistic(self.scale * np.asarray(logits, dtype=np.float64) + self.shift)
 
 

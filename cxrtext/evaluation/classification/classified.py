@@ -51,7 +51,6 @@ class Classified:
 
     @property
     def labeled(self) -> bool:
-        """Whether any label is known."""
         return bool((self.labels != UNKNOWN_LABEL).any())
 
     def rows(

@@ -71,11 +71,9 @@ class Case:
         object.__setattr__(self, "scores", self.positive - self.negative)
 
     def error(self, calibration: Calibration) -> float:
-        """Expected calibration error with a calibration."""
         return expected_calibration_error(calibration.probabilities(self.scores), self.truth)
 
     def precision(self, drawn: "Drawn") -> "Value":
-        """Average precision."""
         value = average_precision(self.scores, self.truth)
         resampled = average_precision(self.scores, self.truth, drawn.counts)
         positives = len(np.unique(drawn.codes[self.truth]))

@@ -292,7 +292,6 @@ def _point(
     patients: Sequence[str],
     settings: Settings,
 ) -> None:
-    """What a threshold does."""
     sums = resampled_sums(
         outcomes(one.scores, one.truth, threshold), patients, settings.resamples, (settings.seed, 6)
     )

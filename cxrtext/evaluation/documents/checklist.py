@@ -159,6 +159,5 @@ def _item(entry: Sequence[Any], evidence: Mapping[str, Shown], questions: Questi
 
 
 def checklist_markdown(lists: Sequence[Checklist]) -> str:
-    """The lists as a document."""
     template = environment().get_template("checklist.md.j2")
     return template.render(lists=lists, states=STATES)

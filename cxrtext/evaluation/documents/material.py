@@ -125,7 +125,6 @@ class Material:
 
     @cached_property
     def flow(self) -> Flow | None:
-        """The flow of images."""
         if self.population is None:
             return None
         return flow_of(
@@ -191,7 +190,6 @@ class Material:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """The findings that were asked for."""
         return self._classified.findings if self._classified else tuple(self.prompts)
 
     @cached_property

@@ -50,7 +50,6 @@ class Population:
         )
 
     def of_split(self, split: str) -> Truth:
-        """The rows of a split."""
         return np.fromiter(
             (one == split for one in self.images.splits), dtype=np.bool_, count=len(self)
         )
@@ -62,7 +61,6 @@ class Population:
 
     @property
     def all_rows(self) -> Truth:
-        """Every row."""
         return np.ones(len(self), dtype=np.bool_)
 
 

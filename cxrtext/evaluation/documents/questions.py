@@ -17,7 +17,6 @@ MUST = "**The author must write:**"
 
 @cache
 def all_questions() -> Mapping[str, str]:
-    """The questions by name."""
     found: dict[str, str] = yaml.safe_load((TEXTS / "questions.yaml").read_text(encoding="utf-8"))
     return found
 

@@ -33,7 +33,6 @@ class Ranked:
 
     @property
     def estimate(self) -> float:
-        """The AUC."""
         return self.area.value
 
     def interval(self) -> Interval | None:

@@ -36,8 +36,6 @@ class Images:
         return len(self.names)
 
     def take(self, places: Sequence[int] | Places) -> "Images":
-        """Some of the images."""
-
         def some(values: Sequence[str]) -> list[str]:
             return [values[place] for place in places]
 
@@ -112,7 +110,6 @@ def words(values: Sequence[str], places: Places | None = None) -> "pa.Dictionary
 
 
 def texts(table: "pa.Table", column: str) -> list[str]:
-    """A column of texts; "" where it is empty."""
     return [value or "" for value in table[column].to_pylist()]
 
 
@@ -182,7 +179,6 @@ def matrix(table: "pa.Table", column: str) -> NDArray[np.float64]:
 
 
 def as_table(columns: Mapping[str, Any]) -> "pa.Table":
-    """A table of columns."""
     import pyarrow as pa
 
     return pa.table(dict(columns))

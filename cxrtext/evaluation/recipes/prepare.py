@@ -48,7 +48,6 @@ class Selection:
 
 
 def plural(count: int, what: str) -> str:
-    """A count with its noun."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 

@@ -52,8 +52,6 @@ class ListFile(_Part):
 
 
 class ImageList(_Part):
-    """The images of a benchmark."""
-
     files: tuple[ListFile, ...]
     """The first one that is there is read."""
     name: Literal["file", "stem", "tail"]
@@ -168,7 +166,6 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.content.name
 
 

@@ -84,7 +84,6 @@ BESIDE = (
 
 
 def sections_of(result: Evaluation) -> list[Section]:
-    """The sections of what was measured."""
     found = []
     if result.recipe:
         found.append(Section("Benchmark", _benchmark(result)))
@@ -259,7 +258,6 @@ def _operating(result: Evaluation) -> list[Block]:
 
 
 def _classes(result: Evaluation) -> list[Block]:
-    """Findings as classes."""
     rows = result.rows
     images, left_out = (rows.count(CLASSES, ALL_IMAGES, name) for name in ("images", "left out"))
     findings = len(rows.groups(f"{CLASSES}, {SCORES[0]}"))

@@ -179,12 +179,10 @@ def grounding_rows(rows: Rows) -> Cells:
 
 
 def mask_rows(rows: Rows) -> Cells:
-    """A row a finding, and all."""
     return pivot(rows, MASKS, MASKED)
 
 
 def side_rows(rows: Rows) -> Cells:
-    """A row a finding, and all."""
     return pivot(rows, SIDES, SIDED)
 
 
@@ -208,7 +206,6 @@ def _ranked(rows: Rows, part: str, directions: Sequence[str]) -> Cells:
 
 
 def _dashed(cells: Cells) -> Cells:
-    """With a dash in empty cells."""
     return [[text or EMPTY for text in line] for line in cells]
 
 
@@ -348,7 +345,6 @@ def table3(rows: Rows) -> Table:
 
 
 def table4(rows: Rows) -> Table:
-    """Grounding."""
     cells = [cell(rows.find(GROUNDING, MEAN_OF_SENTENCES, name)) for name in (CNR, MIOU)]
     return _beside(cells, (CNR, MIOU), TABLE4, "Table 4: grounding")
 

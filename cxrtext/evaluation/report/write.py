@@ -73,7 +73,6 @@ class ReportOptions:
 
 
 def summary_line(result: Evaluation) -> str:
-    """What was measured on what."""
     known = f", fingerprint `{result.fingerprint[:16]}`" if result.fingerprint else ""
     return (
         f"{result.images} images of {result.patients} patients, split '{result.split}' of "
@@ -173,7 +172,6 @@ def write_report(
 
 
 def _primary(result: Evaluation) -> list[Text]:
-    """The primary measure, where it was measured."""
     return [Text(primary_line(result), "lead")] if result.primary else []
 
 

@@ -247,7 +247,6 @@ def _sorted(sets: dict[int, set[int]]) -> Answers:
 
 
 def transposed(answers: Answers) -> Answers:
-    """Sentences by image, from images by sentence."""
     found: Answers = defaultdict(list)
     for number, places in answers.items():
         for place in places:

@@ -66,7 +66,6 @@ class Values:
         return len(self.evidence)
 
     def but(self, fold: int | None) -> Floats:
-        """The evidence of all but one fold."""
         return self.evidence[self.folds != fold] if fold is not None else self.evidence
 
 

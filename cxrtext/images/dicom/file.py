@@ -100,7 +100,6 @@ class Inflation:
 
     @property
     def ended(self) -> bool:
-        """Whether all of it is inflated."""
         return self._inflater.eof
 
     def first(self, size: int, *, cut: bool = False) -> bytearray:
@@ -134,14 +133,11 @@ def inflate(packed: bytes | memoryview, max_bytes: int) -> bytearray:
 
 
 def header_too_long() -> ImageError:
-    """Say so."""
     return ImageError(f"its header is longer than {MAX_BYTES >> 20} MiB; export it again")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What was read of a header."""
-
     dataset: "Dataset"  # the wanted elements
     syntax: str  # transfer syntax; "" where the file names none
     pixels: bool  # whether pixels follow

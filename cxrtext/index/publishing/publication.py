@@ -41,8 +41,6 @@ AGAIN = "publish again into an empty place, or restore it from a copy"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a publication."""
-
     size: int  # bytes
     pieces: tuple[str, ...]  # digests of its parts, each but the last of PIECE_BYTES
 
@@ -55,8 +53,6 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a publication holds."""
-
     fingerprint: str  # of the model
     images: int
     sentences: int

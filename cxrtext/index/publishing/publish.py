@@ -71,8 +71,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was published."""
-
     publication: str  # digest
     published: str  # when the index was taken, UTC, as ISO 8601
     images: int

@@ -52,8 +52,6 @@ class SearchOptions(TypedDict, total=False):
 
 
 class SentenceOptions(TypedDict, total=False):
-    """Which sentences are looked for."""
-
     where: str | None  # a filter of images (see :mod:`.filter`); sentences of their studies
     offset: int  # hits to skip, for the next page
     min_score: float  # leave out what scores less
@@ -85,7 +83,6 @@ class Archive:
 
     @property
     def images(self) -> int:
-        """Number of images."""
         return sum(snapshot.images for snapshot in self.snapshots())
 
     @property
@@ -157,7 +154,6 @@ class Archive:
     def search_pausing(
         self, query: Query, k: int = 10, **options: Unpack[SearchOptions]
     ) -> Pausing[FoundImages]:
-        """As :meth:`search`, with pauses."""
         where, patients = options.pop("where", None), options.pop("exclude_patients", ())
         mode = options.pop("mode", "auto")
         views: list[View] = []

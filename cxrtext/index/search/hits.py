@@ -34,8 +34,6 @@ Ranked = tuple[float, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ImageHit:
-    """An image found."""
-
     image: IndexedImage
     score: float  # in [−1, 1]; in [−2, 2] where something was not to be found
     labels: Mapping[str, float] = field(default_factory=dict)  # kept probabilities, by finding
@@ -45,8 +43,6 @@ class ImageHit:
 
 @dataclass(frozen=True, slots=True)
 class SentenceHit:
-    """A sentence found."""
-
     sentence: str
     score: float  # in [−1, 1]
     studies: int  # that say it

@@ -81,7 +81,6 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The index as it is now."""
         if self._held is not None:  # it never changes
             self.look_for_turn()
             return self._seen[1]

@@ -170,7 +170,6 @@ def _means_at(snapshot: Snapshot, model: ImageTextModel, query: Query, places: N
 
 
 def scores_of(snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers) -> Floats:
-    """Scores of the images at rising places, by the model."""
     if query.has_sentences:
         fetch(snapshot.arrays["regions"], places)
     return _fetched_scores(snapshot, model, query, places)

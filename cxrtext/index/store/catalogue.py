@@ -131,8 +131,6 @@ _IMAGES = (
 
 @dataclass(frozen=True, slots=True)
 class IndexedImage:
-    """An image of the index."""
-
     number: int  # its number, which no other image gets, not even after it was deleted
     image: str  # its name in the manifest; the id by which it is asked for
     path: str  # where it lies, if its manifest's folder was not moved since
@@ -192,7 +190,6 @@ class Catalogue:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self.database.close()
 
     @contextmanager
@@ -241,7 +238,6 @@ class Catalogue:
         return dict(self.database.execute("SELECT sentence, number FROM sentences"))
 
     def image(self, name: str) -> IndexedImage | None:
-        """The image of a name."""
         row = self.database.execute(f"{_IMAGES} WHERE image = ?", (name,)).fetchone()
         return _image(row, self.path.parent) if row else None
 

@@ -83,7 +83,6 @@ def _check_files(
 
 
 def vector_bytes(folder: Path, meta: dict[str, str]) -> int:
-    """Bytes of all vectors."""
     files = vector_files(folder, meta)
     images = sum(files[name].row_bytes for name in OF_IMAGES) * int(meta["places"])
     return images + files[SENTENCES].row_bytes * int(meta["sentence_places"])

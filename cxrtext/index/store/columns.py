@@ -54,7 +54,6 @@ class Texts(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Texts":
-        """Texts in their order."""
         parts = [text.encode() for text in texts]
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), ends)

@@ -32,8 +32,6 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Which publication of an index."""
-
     digest: str  # SHA-256 of the digests of all its files
     published: str  # when, UTC, as ISO 8601
 

@@ -53,7 +53,6 @@ class Snapshot:
 
     @property
     def images(self) -> int:
-        """Images that are there."""
         return len(self.live)
 
     @cached_property

@@ -37,7 +37,6 @@ class VectorFile:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
     def append(self, start: int, values: NDArray[Any]) -> int:

@@ -258,8 +258,6 @@ def _command_of(manifest: Path, backbone: Path, options: EncodeOptions) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What came of it."""
-
     estimate: Estimate | None  # None where the job had been begun
     status: JobStatus | None  # None where only the estimate was asked for
     features: FeatureFolder | None  # None where shards of other parts are missing

@@ -319,7 +319,6 @@ class DaskEngine:
         return max(1, self._slots)
 
     def submit(self, task: Task) -> None:
-        """Take a task."""
         self._waiting.append(task)
         self._give_out()
 

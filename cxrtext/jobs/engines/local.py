@@ -50,7 +50,6 @@ class LocalEngine:
         self._busy: list[_Worker] = []
 
     def submit(self, task: Task) -> None:
-        """Take a task."""
         self._waiting.append(task)
         self._give_out()
 

@@ -42,7 +42,6 @@ class History:
 
     @property
     def epochs(self) -> int:
-        """Epochs that are done."""
         return len(self.validation_loss)
 
     @property

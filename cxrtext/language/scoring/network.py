@@ -104,8 +104,6 @@ class FeedForward(Protocol):
 
 
 class Norm:
-    """A layer norm."""
-
     def __init__(self, module: nn.LayerNorm, dtype: torch.dtype) -> None:
         # torch takes float32 weights with bfloat16 input on the CPU, and not on a GPU.
         kept = torch.float32 if module.weight.device.type == "cpu" else dtype
@@ -136,8 +134,6 @@ class PlainFeedForward:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One transformer layer."""
-
     qkv: Product  # to queries, keys and values side by side, D to 3 D
     query: Product  # the first third of ``qkv``, D to D
     key_value: Product  # the rest, D to 2 D

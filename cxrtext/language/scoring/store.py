@@ -79,7 +79,6 @@ class SentenceStore:
         self.base.executescript(_SCHEMA)
 
     def add(self, sentence: Sentence, pieces: Pieces, words: Words) -> None:
-        """Add a sentence with its word pieces and words."""
         (number,) = self.base.execute(
             "INSERT INTO text (digest, length, pieces, words, unknown, has_eta) "
             "VALUES (?, ?, ?, ?, ?, ?) "

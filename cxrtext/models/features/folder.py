@@ -51,8 +51,6 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class FeatureShard:
-    """A file of features."""
-
     file: str  # its name below the folder
     rows: int
     digits: str  # the beginning of its SHA-256
@@ -60,8 +58,6 @@ class FeatureShard:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """An image of the folder."""
-
     image: str  # as the manifest writes it
     place: int
     height: int  # of the original, in pixels
@@ -211,7 +207,6 @@ class FeatureFolder:
             return {row["item"]: row["reason"] for row in csv.DictReader(handle)}
 
     def why_not(self, name: str) -> str:
-        """Why an image has no features."""
         missing = f"not in {self.folder}; encode the manifest that names it"
         return self.rejected.get(name, missing)
 

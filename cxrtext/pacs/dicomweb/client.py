@@ -98,7 +98,6 @@ class DicomWeb:
         )
 
     def close(self) -> None:
-        """Close its connections."""
         self._http.close()
 
     def log_in(self) -> str:

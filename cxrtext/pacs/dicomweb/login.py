@@ -56,7 +56,6 @@ class Login:
         self.said, self.keys, self._header = said, keys, header
 
     def headers(self) -> dict[str, str]:
-        """Headers of a request."""
         return {} if self._header is None else {"Authorization": self._header}
 
     def renewed(self, refused: Mapping[str, str]) -> bool:  # noqa: ARG002 - of tokens alone
@@ -67,7 +66,6 @@ class Login:
 def open_login(
     peer: str, web: Web, tls: ssl.SSLContext, environment: Mapping[str, str] = os.environ
 ) -> Login:
-    """The login of a peer."""
     if web.user is not None and web.password_env is not None:
         password = _secret("password", web.password_env, environment)
         basic = _basic(web.user, password)

@@ -115,7 +115,6 @@ class Database:
             opening.pop_all()
 
     def close(self) -> None:
-        """Close the file."""
         self.connection.close()
 
     @contextmanager

@@ -42,7 +42,6 @@ class ListenerCounts:
         self._thread.join(5)
 
     def add(self, name: Literal["accepted", "refused", "cut"]) -> None:
-        """Count one more."""
         with self._lock:
             self._counts[name] += 1
 
@@ -71,8 +70,6 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class InboxStatus:
-    """An inbox at a moment."""
-
     waiting: dict[str, int] = field(default_factory=dict)  # by kind of entry
     held: int = 0  # wait until something of their study changes
     failed: int = 0  # for somebody to look at

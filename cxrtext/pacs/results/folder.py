@@ -224,7 +224,6 @@ class ResultsFolder:
         return [Sent(row, peer, at) for peer, at in found] or [Sent(row, "", "")]
 
     def sent_to(self, peer: str) -> frozenset[str]:
-        """UIDs of the results that a peer has."""
         with self._database() as database:
             found = database.execute("SELECT instance FROM sent WHERE peer = ?", [peer])
             return frozenset(instance for (instance,) in found)
@@ -238,7 +237,6 @@ class ResultsFolder:
         return found
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
-        """Note that a peer has some results."""
         with self._database(write=True) as database:
             database.executemany(
                 "INSERT OR IGNORE INTO sent VALUES (?, ?, ?)",
@@ -266,7 +264,6 @@ class ResultsFolder:
             }
 
     def note_answered(self, rule: str, image: str, received: str, fault: str) -> None:
-        """Note that a rule has dealt with an image."""
         with self._database(write=True) as database:
             database.execute(
                 "INSERT OR IGNORE INTO answered VALUES (?, ?, ?, ?)", [rule, image, received, fault]

@@ -89,7 +89,6 @@ class SourceImage:
 
 
 def read_source(path: Path) -> SourceImage:
-    """Read the header of an image."""
     name = shown(path)
     try:
         with quiet():

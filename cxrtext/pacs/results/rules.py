@@ -79,8 +79,6 @@ def answer(
 
 @dataclass
 class _Answering:
-    """A peer that is answered."""
-
     service: Service
     peer: Peer
     folder: ResultsFolder

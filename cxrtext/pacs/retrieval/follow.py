@@ -51,8 +51,6 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How a peer is followed."""
-
     first: date | None = None  # studies from this day on; None: from the first start on
     days: int = 30  # how many are compared at a time
     modalities: tuple[str, ...] = ("CR", "DX")

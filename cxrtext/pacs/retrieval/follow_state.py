@@ -56,7 +56,6 @@ class FollowState(StateFile):
         return rows[0][0] if rows else default
 
     def note(self, name: str, value: str) -> None:
-        """Note something by name."""
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     # --- studies to look at ---
@@ -93,7 +92,6 @@ class FollowState(StateFile):
         self._change("UPDATE pending SET attempts = 0")
 
     def looked_at(self, study: str) -> None:
-        """Note that a study was looked at."""
         with self.together():
             self._db.execute(
                 "DELETE FROM renewed WHERE instance IN "

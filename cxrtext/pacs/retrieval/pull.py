@@ -43,8 +43,6 @@ Show = Callable[[str, int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class PullOptions:
-    """What is pulled."""
-
     first: date
     last: date
     modalities: tuple[str, ...] = ("CR", "DX")

@@ -44,8 +44,6 @@ CREATE INDEX instances_by_study ON instances (study);
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An instance as the state has it."""
-
     instance: str
     study: str
     series: str
@@ -56,8 +54,6 @@ class Row:
 
 
 class State(StateFile):
-    """The state of a pull; of one thread."""
-
     def __init__(self, path: Path | None) -> None:
         super().__init__(
             path,

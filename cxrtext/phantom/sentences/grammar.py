@@ -89,7 +89,6 @@ def polish(text: str) -> str:
 
 
 def fill(generator: np.random.Generator, template: str, **slots: str) -> str:
-    """A sentence from a template."""
     return polish(expand(generator, template, **slots))
 
 

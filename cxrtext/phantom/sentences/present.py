@@ -40,7 +40,6 @@ class Voice:
         self.generator = generator
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
         return float(self.generator.random()) < probability
 
     def number(self, low: float, high: float, digits: int = 0) -> str:
@@ -203,7 +202,6 @@ def atelectasis(voice: Voice, value: tuple[int, str], full: bool) -> Said:
 
 
 def nodule(voice: Voice, value: tuple[int, str], full: bool) -> Said:
-    """A nodule or a mass."""
     grade, lobe = value
     small = where("nodule: below mass", "nodule", lambda v: 0 < v[0] < 3)
     if full:
@@ -223,7 +221,6 @@ def nodule(voice: Voice, value: tuple[int, str], full: bool) -> Said:
 
 
 def granuloma(voice: Voice, lobe: str, full: bool) -> Said:
-    """A calcified granuloma."""
     if full:
         slots = {"mm": voice.number(3, 9), "lobe": voice.word(f"base {lobe}")}
         yield voice.say("chest", "granuloma", **slots), claims.granuloma(lobe), ()
@@ -286,7 +283,6 @@ def line(voice: Voice, value: str, full: bool) -> Said:
 
 
 def pacemaker(voice: Voice, value: str, full: bool) -> Said:
-    """A pacemaker."""
     side, leads = value.split()
     if full:
         text = voice.say("devices", "pacemaker", side=side, leads=leads)
@@ -298,7 +294,6 @@ def pacemaker(voice: Voice, value: str, full: bool) -> Said:
 
 
 def wires(voice: Voice, _: bool, __: bool) -> Said:
-    """Sternotomy wires."""
     yield voice.say("devices", "wires"), claims.some("wires"), ()
 
 

@@ -66,8 +66,6 @@ ELSEWHERE = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something of them is, or was."""
-
     what: str  # kind of place, such as "manifest" or "index"
     path: str
     entries: int  # rows, files, images

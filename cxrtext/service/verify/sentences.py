@@ -22,8 +22,6 @@ Placed = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ReportSentence:
-    """A sentence of a report."""
-
     section: str  # its section, such as "findings"; "report" where there is no heading
     sentence: str  # the sentence on one line, as the model reads it
     start: int  # where it starts in the report, in characters

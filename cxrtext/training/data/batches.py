@@ -119,7 +119,6 @@ class Batch:
         return mapped
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on another device."""
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
 

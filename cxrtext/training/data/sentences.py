@@ -36,7 +36,6 @@ _WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def study_words(sentences: Iterable[Sentence]) -> dict[str, StudyWords]:
-    """The words of each study's sentences, by study."""
     said: dict[str, list[str]] = defaultdict(list)
     for one in sentences:
         said[one.study_id].append(one.sentence)

@@ -268,7 +268,6 @@ class FindingAuc:
 
     @property
     def counts(self) -> bool:
-        """Whether it is in the mean."""
         return min(self.present, self.absent) >= COUNTED
 
     def row(self) -> dict[str, Any]:

@@ -87,7 +87,6 @@ def choose_targets(
     sides: bool = False,
     views: bool = False,
 ) -> Targets:
-    """The targets of each study: its labels, the words of its report, or none."""
     given = [
         name
         for name, wanted in (
@@ -269,7 +268,6 @@ def _check_count(
 
 
 def _wanted(records: Sequence[ImageRecord], split: str, targets: Targets) -> list[ImageRecord]:
-    """The images of a split that have targets; all of them where there are none."""
     known = targets.of_study
     return [r for r in records if r.split == split and (known is None or r.study_id in known)]
 

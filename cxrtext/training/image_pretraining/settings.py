@@ -92,7 +92,6 @@ class ImagePretrainSettings:
         return {key: value for key, value in self.to_dict().items() if key not in FREE}
 
     def steps(self, images: int) -> int:
-        """Steps on so many images."""
         epoch = images // self.batch
         if self.epochs is not None:
             return self.epochs * epoch

@@ -28,8 +28,6 @@ Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The targets of each study."""
-
     method: Method  # "words" or "labels"; "views" where there are none, and no study has a row
     findings: Sequence[FindingWord] = ()  # what each column is; of labels the name alone
     # [findings] of each study that something is known of: 1, 0, or -1 unknown

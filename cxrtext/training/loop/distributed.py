@@ -40,7 +40,6 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes."""
         return self.rank == 0
 
     @property
@@ -200,7 +199,6 @@ def local_device(name: str) -> str:
 
 
 def agreed(processes: Processes, value: int, what: str) -> int:
-    """A value that must be the same in all processes."""
     values = processes.gather(value)
     if len(set(values)) > 1:
         raise CxrTextError(

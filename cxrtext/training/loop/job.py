@@ -60,7 +60,6 @@ class Learner:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.parameters()[0].device
 
     def parts(self) -> dict[str, nn.Module]:
@@ -133,8 +132,6 @@ class StepNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport(StepNumbers):
-    """What one step did."""
-
     step: int
     lr: float  # learning rate of the step
     grad_norm: float  # gradient norm before clipping

@@ -93,7 +93,6 @@ class StateKeeper:
         """Nothing."""
 
     def save(self) -> None:
-        """Write the state."""
         learner, folder = self.learner, self.out / "state"
         require_room(folder, learner.state_bytes(), "a state", ELSEWHERE)
         state = {"configuration": self.configuration, "data": self.data, "learner": learner.state()}

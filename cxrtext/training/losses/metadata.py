@@ -20,8 +20,6 @@ Values = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Metadata of images."""
-
     kinds: tuple[Kind, ...]  # what each column holds, M in all
     # [n, M]; numbers in standard deviations from the training images' mean, categories as whole
     # numbers
@@ -118,7 +116,6 @@ def kernels_of(
 
 
 def kernels_for(section: ObjectiveSection, kinds: Sequence[Kind]) -> list[Kernel]:
-    """The kernels of an objective, of metadata or of embeddings; none where it has none."""
     if isinstance(section, HardnegCclk):
         return [Kernel(one.name, one.sigma) for one in section.kernel] or [Kernel("rbf")]
     if isinstance(section, WithKernel):

@@ -87,7 +87,6 @@ _NEEDED = ("ImageID", "StudyID", "PatientID", "Projection", "Labels")
 
 
 def column_of(name: str) -> str:
-    """The column of a name of the set."""
     return COLUMNS.get(name, name)
 
 

@@ -62,7 +62,6 @@ def _refuse_versions(path: Path) -> None:
 
 
 def open_versions(path: Path) -> Versions:
-    """Open a source of which `has_versions` says so."""
     if path.is_dir():
         return _folder(path)
     if path.name.lower().endswith(TABLES):
