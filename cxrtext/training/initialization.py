@@ -41,8 +41,8 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     from the folder's of ``model.text``, and all else from random ones.  The backbone of
     ``features``, those that ``data.features`` names, is the image encoder.
     """
-    stride = STRIDES[config.model.image]
-    if features is None and config.data.crop % stride:
+    stride = 1 if features is not None else STRIDES[config.model.image]
+    if config.data.crop % stride:
         raise ConfigError(
             f"data.crop: {config.data.crop} is no multiple of {stride}, the stride of "
             f"{config.model.image}; {max(1, round(config.data.crop / stride)) * stride} is"
