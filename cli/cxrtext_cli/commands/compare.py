@@ -60,6 +60,12 @@ def compare(
     from cxrtext.evaluation.report.write import summary_line
 
     files = [path / NAME if path.is_dir() else path for path in evaluations]
+    for file, path in zip(files, evaluations, strict=True):
+        if path.is_dir() and not file.is_file():
+            raise ConfigError(
+                f"{file}: no such file; name the predictions that {path} was computed from, or "
+                "the folder of an evaluation"
+            )
     given = {"primary": primary} if primary is not None else {}
     measures, lines, declared = {}, {}, "AUC"
     for name, result in zip(model_names(files), measure_files(files, **given), strict=True):

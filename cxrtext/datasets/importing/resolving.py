@@ -140,7 +140,7 @@ class FoundImages(OnDisk):
                     mixed.add(study)
         for one in self if mixed else ():
             if digest(one.image.study_id) in mixed and one.number not in found:
-                advice = "correct a header, or use --merged-patients"
+                advice = "correct the header or the table, or use --merged-patients"
                 found[one.number] = LeftOut(one.image.name, advice, TWO_PATIENTS)
         return found
 
