@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DEVICE, FOLDER, NEW_FOLDER, PROMPTS
+from cxrtext_cli.given import CHECKPOINT, DEVICE, FOLDER, NEW_FOLDER, PROMPTS, SECTION
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Prompts
@@ -36,6 +36,16 @@ Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text mo
 NotedModel = Annotated[
     Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
 ]
+Link = Annotated[
+    bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")
+]
+Sections = Annotated[
+    list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
+]
+Precision = Annotated[
+    str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
+]
+Uncertain = Annotated[str, typer.Option(help="Labels of -1: ignore, positive or negative.")]
 PromptsFile = Annotated[
     Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
 ]

@@ -99,10 +99,7 @@ class Admission:
     """Checks host, origin, key, scope, rate, size and kind, in this order."""
 
     def __init__(
-        self,
-        settings: Settings,
-        keys: KeyRing,
-        taking_files: Collection[str] = (),
+        self, settings: Settings, keys: KeyRing, taking_files: Collection[str] = ()
     ) -> None:
         self._settings = settings
         self._keys = keys

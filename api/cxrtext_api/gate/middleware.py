@@ -64,6 +64,7 @@ DRAIN_SECONDS = 3.0
 """How far a body that is not wanted is read on, so that a proxy that sends it sees the answer."""
 
 IMAGES = "/v1/images/"
+TOO_LATE = "The answer took too long; try again in a moment, or ask for less."
 
 _access = logging.getLogger("cxrtext_api.access")
 
@@ -112,7 +113,7 @@ class Gate:
         most = self._admission.max_bytes(scope)
         # Texts are bounded by how many requests may be inside; no file keeps them out.
         held = self._held if most > MAX_TEXT_BYTES else Budget(most)
-        served = _Served(receive, most, self._settings.body_seconds, held)
+        served = Served(receive, most, self._settings.body_seconds, held)
         scope[_SERVED] = served
 
         async def send_guarded(message: Message) -> None:
@@ -141,7 +142,7 @@ class Gate:
                 await asyncio.to_thread(self._record, scope, served)
 
     async def _answer_question(self, scope: Scope, receive: Receive, send: Send) -> None:
-        served: _Served = scope[_SERVED]
+        served: Served = scope[_SERVED]
         # The work has a time limit of its own; this one is for whatever else may hang.
         seconds = self._settings.body_seconds + self._settings.request_seconds
         limit: asyncio.Timeout | None = None
@@ -156,14 +157,15 @@ class Gate:
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
-            late = isinstance(error, TimeoutError) and limit is not None and limit.expired()
-            if late:
+            if isinstance(error, TimeoutError) and limit is not None and limit.expired():
                 self._metrics.rejected.labels("time").inc()
+                answer = problem_response(scope[REQUEST_ID], 503, TOO_LATE, headers=RETRY)
             else:
                 self._metrics.errors.labels(type(error).__name__).inc()
                 log_failure(scope[REQUEST_ID], error)
+                answer = problem_response(scope[REQUEST_ID], 500)
             if not served.status:
-                await _problem(scope[REQUEST_ID], late)(scope, receive, send)
+                await answer(scope, receive, send)
 
     async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the application; HEAD is answered as GET, without the body."""
@@ -208,7 +210,7 @@ class Gate:
         else:
             await answer(scope, receive, send)
 
-    def _record(self, scope: Scope, served: "_Served") -> None:
+    def _record(self, scope: Scope, served: "Served") -> None:
         """Keep what is kept of a request: a line for operators, one of the audit log, numbers."""
         seconds = time.monotonic() - served.begun
         # A route's pattern, rather than the address, which can name a patient; a method of HTTP's,
@@ -248,8 +250,8 @@ class Gate:
 _SERVED = "cxrtext_api.served"
 
 
-class Body:
-    """Counts and times what is received.
+class Served:
+    """What is received of a request, counted and timed, and what became of it.
 
     ``received`` bytes may be up to ``max_bytes``, and be waited for up to ``seconds``, which the
     server's own work on them is not counted in; what is held of all requests together may be up to
@@ -265,10 +267,16 @@ class Body:
         self._whole = False
         self.received = self._paced = 0
         self._patience = PACE_SECONDS
+        self.begun = time.monotonic()
+        self.status = 0  # while there is no answer, or where the caller left before
+        self.location = ""  # address of what it made
 
     async def receive(self) -> Message:
-        """The next part of the body, or the word that the caller has gone."""
-        if self._whole:
+        """The next part of the body, or the word that the caller has gone.
+
+        What still comes when there is an answer is only listened to.
+        """
+        if self._whole or self.status:
             return await self.raw_receive()
         begun = self._loop.time()
         try:
@@ -296,21 +304,8 @@ class Body:
         self._held.give(self._holds)
         self._holds = 0
 
-
-class _Served(Body):
-    """What became of a request; its status is 0 where the caller left before there was one."""
-
-    def __init__(self, receive: Receive, max_bytes: int, seconds: float, held: Budget) -> None:
-        super().__init__(receive, max_bytes, seconds, held)
-        self.begun = time.monotonic()
-        self.status = 0
-        self.location = ""  # address of what it made
-
-    async def receive(self) -> Message:
-        """As of a :class:`Body`; what still comes when there is an answer is only listened to."""
-        return await (self.raw_receive() if self.status else super().receive())
-
     def note(self, message: Message) -> None:
+        """Note how it is answered."""
         self.status = message["status"]
         if self.status == 201:
             self.location = Headers(raw=message["headers"]).get("location", "")
@@ -345,17 +340,6 @@ def _give_back(scope: Scope) -> None:
     request: RequestScope | None = scope.get(REQUEST_SCOPE)
     if request is not None:
         request.begin_answer()
-
-
-def _problem(request_id: str, late: bool) -> Response:
-    if not late:
-        return problem_response(request_id, 500)
-    return problem_response(
-        request_id,
-        503,
-        "The answer took too long; try again in a moment, or ask for less.",
-        headers=RETRY,
-    )
 
 
 def _add_headers(message: Message, scope: Scope) -> None:

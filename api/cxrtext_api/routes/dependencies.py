@@ -129,10 +129,9 @@ READ_ONLY = (
     "here with the next publication."
 )
 
-GUARDED: list[Any] = [
-    Security(HTTPBearer(auto_error=False, description="A key, where the server wants one.")),
-    Depends(_check_ready),
-]
+KEY: Any = Security(HTTPBearer(auto_error=False, description="A key, where the server wants one."))
+
+GUARDED: list[Any] = [KEY, Depends(_check_ready)]
 """Of every route under ``/v1``: ready, and said in the API's description that a key may be wanted
 (the gate checks it, before the body is read)."""
 

@@ -5,8 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from fastapi import APIRouter, Request, Response, Security
-from fastapi.security import HTTPBearer
+from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
 import cxrtext
@@ -17,7 +16,7 @@ from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
-from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
+from cxrtext_api.routes.dependencies import KEY, ResourcesDep, problem_of
 from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
@@ -61,9 +60,7 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     operation_id="metrics",
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}, **problem_of(401, 403, 404, 429)},
-    dependencies=[
-        Security(HTTPBearer(auto_error=False, description="A key, where the server wants one."))
-    ],
+    dependencies=[KEY],
 )
 async def metrics(request: Request, resources: ResourcesDep) -> Response:
     """Requests, times, queues, errors, the model and the process, in Prometheus' text format."""

@@ -61,7 +61,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
             name: Prompts(positive=list(prompts.positive), negative=list(prompts.negative))
             for name, prompts in service.prompts.items()
         },
-        calibrated=getattr(service, "calibration", None) is not None,
+        calibrated=service.calibration is not None,
         knows_images=service.familiar.images is not None,
         knows_sentences=service.familiar.words is not None,
         has_index=service.has_index,
@@ -151,7 +151,7 @@ def _number(value: Any) -> int | None:
 
 
 def _evaluated(service: "Service") -> EvaluationInfo | None:
-    kept = getattr(service, "calibration", None)
+    kept = service.calibration
     if kept is None:
         return None
     split, images = kept.measured

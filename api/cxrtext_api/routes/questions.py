@@ -13,14 +13,7 @@ from cxrtext.images import encode_png
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
-from cxrtext_api.routes.fields import (
-    DEFAULT_SIDE,
-    JSON,
-    PNG,
-    Side,
-    Threshold,
-    preferred,
-)
+from cxrtext_api.routes.fields import DEFAULT_SIDE, JSON, PNG, Side, Threshold, preferred
 from cxrtext_api.routes.images import draw_image
 from cxrtext_api.runtime.uploads import Pixels
 
@@ -125,7 +118,7 @@ async def classify(
 def _evaluated(
     service: "Service", finding: str, asked: "dict[str, ServicePrompts] | None"
 ) -> "FindingCalibration | None":
-    kept = getattr(service, "calibration", None)
+    kept = service.calibration
     return None if kept is None else kept.measured_of(finding, (asked or service.prompts)[finding])
 
 

@@ -14,13 +14,7 @@ from cxrtext.errors import InputError
 from cxrtext.service.limits import MAX_RESULTS, UNLIKE_IMAGE, UNLIKE_SENTENCE
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.observe.audit import EXPORTED
-from cxrtext_api.routes.dependencies import (
-    GUARDED,
-    AnyImageDep,
-    ImageId,
-    SessionDep,
-    problems,
-)
+from cxrtext_api.routes.dependencies import GUARDED, AnyImageDep, ImageId, SessionDep, problems
 from cxrtext_api.routes.fields import (
     CSV,
     DECIMAL,

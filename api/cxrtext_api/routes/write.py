@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -22,13 +21,7 @@ from cxrtext_api import entry
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import (
-    GUARDED,
-    MAX_ID_CHARACTERS,
-    WRITES,
-    SessionDep,
-    problems,
-)
+from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, WRITES, SessionDep, problems
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
 
@@ -116,13 +109,6 @@ async def _new_image_form(
 NewImageDep = Annotated[entry.NewImageForm, Depends(_new_image_form)]
 
 
-def _uploads(session: Session) -> Path:
-    folder = session.settings.uploads
-    if folder is None:
-        raise Refusal(403, NO_UPLOADS)
-    return folder
-
-
 @router.post(
     "/images",
     summary="Add an image",
@@ -150,7 +136,9 @@ async def add_image(
     200 and its id; a DICOM file whose header was corrected takes the place of the one before.  A
     key that may not read gets nothing back but what it sent.
     """
-    uploads, service = _uploads(session), session.service
+    uploads, service = session.settings.uploads, session.service
+    if uploads is None:
+        raise Refusal(403, NO_UPLOADS)
     caller: Caller = request.scope[CALLER]
     _ = service.index  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)

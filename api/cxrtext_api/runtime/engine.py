@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -44,19 +45,13 @@ class Batch(Generic[Item, Result]):
     weigh: Callable[[Item], int] = lambda _: 1  # by default items are counted
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
-    __slots__ = ("batch", "future", "has_time", "item", "loop", "seconds")
-
-    def __init__(
-        self,
-        batch: Batch[Any, Any],
-        item: Any,
-        future: "asyncio.Future[Any]",
-        has_time: bool = False,
-    ) -> None:
-        self.batch, self.item, self.future, self.has_time = batch, item, future, has_time
-        self.loop = future.get_loop()
-        self.seconds = 0.0
+    batch: Batch[Any, Any]
+    item: Any
+    future: "asyncio.Future[Any]"
+    has_time: bool
+    seconds: float = 0.0
 
 
 class Engine:
@@ -210,16 +205,9 @@ class Engine:
         batch = jobs[0].batch
         if not jobs[0].has_time:
             self._estimate.note(seconds / len(jobs))
-        for loop in {job.loop for job in jobs}:
-            results = [
-                (job.future, outcome)
-                for job, outcome in zip(jobs, outcomes, strict=True)
-                if job.loop is loop
-            ]
-            try:
-                loop.call_soon_threadsafe(_set_results, results)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                continue
+        futures = [job.future for job in jobs]  # all of the server's one loop
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            futures[0].get_loop().call_soon_threadsafe(_set_results, futures, outcomes)
         self._metrics.stages.labels(batch.name).observe(seconds)
         self._metrics.observe_batch(batch.name, len(jobs))
         self._metrics.queue.labels("model").set(self._waiting)
@@ -236,8 +224,8 @@ def _call_each(functions: Any) -> list[Any]:
     return [function() for function in functions]
 
 
-def _set_results(results: "list[tuple[asyncio.Future[Any], Outcome]]") -> None:
-    for future, (result, error) in results:
+def _set_results(futures: "list[asyncio.Future[Any]]", outcomes: list[Outcome]) -> None:
+    for future, (result, error) in zip(futures, outcomes, strict=True):
         if future.done():
             continue
         if error is None:

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from cxrtext.datasets.admission.ids import Ids, read_key
@@ -63,13 +62,15 @@ LoadService = Callable[[Settings], "Service"]
 
 
 def load_from_settings(settings: Settings) -> "Service":
-    """Load the model and the index that the settings name."""
+    """Load the model and the index that the settings name, on the device that they choose."""
+    from cxrtext.training.loop.device import choose_device
+
     open_uploads(settings)
     return load_service(
         settings.checkpoint,
         settings.index,
         prompts=None if settings.prompts is None else read_prompts(settings.prompts),
-        device=settings.device,
+        device=str(choose_device(settings.device)),
         wait_s=HELD_SECONDS,
     )
 
@@ -92,12 +93,7 @@ class Resources:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        metrics: Metrics,
-        load: LoadService = load_from_settings,
-        *,
-        warm: bool = False,
+        self, settings: Settings, metrics: Metrics, load: LoadService, *, warm: bool = False
     ) -> None:
         self.settings = settings
         self.ids = Ids(None if settings.hash_ids is None else read_key(settings.hash_ids))
@@ -116,8 +112,8 @@ class Resources:
         self._looker = ThreadPoolExecutor(2, thread_name_prefix="look")
         self._look: asyncio.Future[Any] | None = None
         self._seen_at = -math.inf
-        kept_in: list[Path] = [*settings.indexes, *([settings.uploads] if settings.uploads else [])]
-        self._disk = None if settings.uploads is None else Disk(kept_in)
+        uploads = settings.uploads
+        self._disk = None if uploads is None else Disk([*settings.indexes, uploads])
         self._trial: asyncio.Future[str | None] | None = None
         self._wrong: str | None = None
         self._follow: asyncio.Task[None] | None = None
@@ -154,8 +150,7 @@ class Resources:
             self._take(service)
         except Exception as error:  # noqa: BLE001 - whatever it is, readiness has to say so
             self.failure = error
-            known = isinstance(error, CxrTextError)
-            _log.error("cannot load: %s", error if known else type(error).__name__)
+            _log.error("cannot load: %s", _reason(error))
             if service is not None:
                 service.close()
         finally:
@@ -178,10 +173,9 @@ class Resources:
             with RequestScope(self.settings.request_seconds) as scope:
                 await self.engine.call(scope, new.warm_up)
         except Exception as error:  # noqa: BLE001 - the old model answers on
-            known = isinstance(error, CxrTextError)
             _log.error(
                 "the index has turned to what cannot be loaded, and is answered by as it was: %s",
-                error if known else type(error).__name__,
+                _reason(error),
             )
             return
         self.uploads.forget()
@@ -287,6 +281,11 @@ class Resources:
                 _log.error("nothing can be added or deleted: %s; make room on the disk", wrong)
         self._wrong = wrong
         return wrong is None
+
+
+def _reason(error: Exception) -> str:
+    """An error as it is logged: what is not ours may quote a report or a file."""
+    return str(error) if isinstance(error, CxrTextError) else type(error).__name__
 
 
 def _named(service: "Service") -> str:

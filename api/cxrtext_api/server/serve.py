@@ -46,7 +46,8 @@ def run_server(
         except OSError as error:  # another program that was starting was faster
             place = f"{_shown(settings.host)}:{settings.port}"
             raise WorkError(_why_not(error, place, settings.port)) from None
-        serve_on(settings, listener, functools.partial(on_ready, url_of(settings, listener)), load)
+        url = f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
+        serve_on(settings, listener, functools.partial(on_ready, url), load)
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -69,11 +70,6 @@ def listen(settings: Settings) -> socket.socket:
         listener.close()
         raise WorkError(_why_not(error, f"{_shown(host)}:{port}", port)) from None
     return listener
-
-
-def url_of(settings: Settings, listener: socket.socket) -> str:
-    """The address that a caller on this machine uses."""
-    return f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
 
 
 def _why_not(error: OSError, place: str, port: int) -> str:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER, INDEX
+from cxrtext_cli.commands.index import Folder
+from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, say
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def backup(
-    folder: Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX],
+    folder: Folder,
     out: Annotated[Path, typer.Option(help="New folder for the backup."), EMPTY_FOLDER],
     keys: Annotated[
         Path | None, typer.Option(help="The server's file of keys, to be kept with it."), FILE

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cxrtext.errors import ConfigError
 from cxrtext_cli.commands.evaluate import say_written
 from cxrtext_cli.given import FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import AsJson, print_json, print_table
@@ -40,8 +41,6 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare models that were evaluated on the same images, with paired tests; needs no model."""
-    from cxrtext.errors import ConfigError
-
     if len(evaluations) < 2:
         raise ConfigError("name at least two evaluations: cxrtext compare A B")
     if noninferiority is not None and not 0 < noninferiority < 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext.errors import ConfigError
 from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
@@ -16,6 +17,7 @@ from cxrtext_cli.options import (
     Features,
     MaxRejected,
     PromptsFile,
+    Uncertain,
     cache_in,
     features_in,
     pick_device,
@@ -32,9 +34,7 @@ if TYPE_CHECKING:
 def evaluate(
     ctx: typer.Context,
     checkpoint: Annotated[
-        Path | None,
-        typer.Argument(help="Checkpoint folder."),
-        CHECKPOINT,
+        Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
     ] = None,
     data: Annotated[
         Path | None,
@@ -67,9 +67,7 @@ def evaluate(
     average: Annotated[
         str, typer.Option(help="Of several prompts a side, average: embeddings or scores.")
     ] = "embeddings",
-    uncertain: Annotated[
-        str, typer.Option(help="Labels of -1: ignore, positive or negative.")
-    ] = "ignore",
+    uncertain: Uncertain = "ignore",
     boxes: Annotated[
         Path | None,
         typer.Option(help="Box file (COCO JSON or CSV), instead of the folder's."),
@@ -136,7 +134,6 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval."""
-    from cxrtext.errors import ConfigError
     from cxrtext.evaluation import Settings
     from cxrtext.evaluation.documents.questions import read_answers
     from cxrtext.evaluation.settings import SLICE_COLUMNS
@@ -222,8 +219,6 @@ RECOMPUTED = {
 
 def _given_with_from(ctx: typer.Context) -> set[str]:
     """The parameters that the command line has, all of which go with ``--from``."""
-    from cxrtext.errors import ConfigError
-
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name for name, one in sources.items() if one and one.name == "COMMANDLINE"}
     for name in sorted(given - RECOMPUTED):

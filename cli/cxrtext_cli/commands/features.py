@@ -1,19 +1,11 @@
 """``cxrtext encode`` and ``cxrtext probe``: features of a backbone."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cxrtext_cli.commands.job import (
-    Cluster,
-    InParts,
-    Manifest,
-    Workers,
-    chosen_part,
-    show_status,
-)
+from cxrtext_cli.commands.job import Cluster, InParts, Manifest, Workers, chosen_part, show_status
 from cxrtext_cli.given import BACKBONE, DATA_FOLDER, EXPORT, FEATURES, FILE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,
@@ -22,6 +14,7 @@ from cxrtext_cli.options import (
     Device,
     MaxRejected,
     Stages,
+    Uncertain,
     pick_device,
     print_json,
     print_table,
@@ -35,13 +28,6 @@ if TYPE_CHECKING:
     from cxrtext.evaluation.probes.feature_probe import FeatureProbe
     from cxrtext.jobs import Encoded
     from cxrtext.models.features import FeatureFolder
-
-
-class Arithmetic(StrEnum):
-    """Of the backbone."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
 
 
 def encode(
@@ -63,8 +49,9 @@ def encode(
         int, typer.Option(min=1, help="Views of each image: the center crop, and drawn ones.")
     ] = 1,
     precision: Annotated[
-        Arithmetic, typer.Option(help="Of the backbone; bfloat16 where the processor has it.")
-    ] = Arithmetic.FLOAT32,
+        Literal["float32", "bfloat16"],
+        typer.Option(help="Of the backbone; bfloat16 where the processor has it."),
+    ] = "float32",
     only_estimate: Annotated[
         bool, typer.Option("--estimate", help="Say what it takes, from ten images, and stop.")
     ] = False,
@@ -92,7 +79,7 @@ def encode(
         grid=grid,
         reduce=reduce,
         views=views,
-        precision=precision.value,
+        precision=precision,
         shard=shard,
         max_rejected=max_rejected,
         cache=cache,
@@ -166,9 +153,7 @@ def probe(
         typer.Option(help="File for the mean features of each image, .parquet or .npz."),
         EXPORT,
     ] = None,
-    uncertain: Annotated[
-        str, typer.Option(help="Labels of -1: ignore, positive or negative.")
-    ] = "ignore",
+    uncertain: Uncertain = "ignore",
     as_json: AsJson = False,
 ) -> None:
     """Measure what features hold: linear and few-label probes, neighbors, t-SNE."""

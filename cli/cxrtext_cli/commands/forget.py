@@ -85,7 +85,7 @@ def _show(done: "Forgotten", as_json: bool) -> None:
             continue
         state = "gone" if place.done else "stays" if place.why else "found"
         rows.append((place.what, str(place.entries), state, place.path))
-    print_table([(row[0], row[1], row[2], row[3]) for row in rows], left=4)
+    print_table(rows, left=4)
     for why in dict.fromkeys(place.why for place in done.left):
         names = sorted({place.what for place in done.left if place.why == why})
         say(f"{', '.join(names)}: {why}")

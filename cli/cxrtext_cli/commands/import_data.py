@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, FILE, FILE_OR_FOLDER, NEW_FOLDER
-from cxrtext_cli.options import AsJson, MaxRejected, Stages, print_json, print_table, say
+from cxrtext_cli.options import AsJson, Link, MaxRejected, Stages, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.datasets.importing import ImportSummary
 
 
 def _shares(text: str) -> tuple[int, int, int]:
-    from cxrtext.errors import ConfigError
-
     parts = text.split(",")
     if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
         raise ConfigError(f"--split is '{text}'; give three shares such as 80,10,10")
@@ -133,17 +132,12 @@ def import_data(
     require_view: Annotated[
         bool, typer.Option("--require-view", help="Leave out images that do not say their view.")
     ] = False,
-    link: Annotated[
-        bool,
-        typer.Option("--link", help="Hard links instead of copies; originals become read-only."),
-    ] = False,
+    link: Link = False,
     issuer: Annotated[
         str, typer.Option(help="Issuer of patient ids whose DICOM header names none.")
     ] = "",
     merged_patients: Annotated[
-        Path | None,
-        typer.Option(help="Table of merged patients: patient_id, merged_into."),
-        FILE,
+        Path | None, typer.Option(help="Table of merged patients: patient_id, merged_into."), FILE
     ] = None,
     same_images: Annotated[
         str | None,

@@ -2,9 +2,8 @@
 
 import time
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -43,11 +42,7 @@ if TYPE_CHECKING:
     from cxrtext.index.publishing.pull import Pulled
 
 
-class Storage(StrEnum):
-    """How regions are kept."""
-
-    FLOAT16 = "float16"
-    INT8 = "int8"
+Storage = Literal["float16", "int8"]
 
 
 class _Group(TyperGroup):
@@ -70,6 +65,11 @@ index = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the index.", metavar="INDEX"), INDEX]
+Reports = Annotated[
+    Path | None,
+    typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
+    FILE,
+]
 Wait = Annotated[
     float, typer.Option(min=0.0, help="Seconds to queue while another process writes.")
 ]
@@ -93,17 +93,13 @@ def build(
         typer.Option(help="Checkpoint; by default the one that an existing index notes."),
         CHECKPOINT,
     ] = None,
-    reports: Annotated[
-        Path | None,
-        typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
-        FILE,
-    ] = None,
+    reports: Reports = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Embed images again that are in the index.")
     ] = False,
     storage: Annotated[
         Storage, typer.Option(help="Of a new index; int8 takes half the room.")
-    ] = Storage.FLOAT16,
+    ] = "float16",
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts of a new index's labels."), PROMPTS
     ] = None,
@@ -129,9 +125,7 @@ def build(
 
     asked = prompts_in(prompts)
     if manifest is None:
-        summary = make_index(
-            model, out, prompts=asked, storage=storage.value, device=pick_device(device)
-        )
+        summary = make_index(model, out, prompts=asked, storage=storage, device=pick_device(device))
         if as_json:
             print_json(summary.as_dict())
         else:
@@ -150,7 +144,7 @@ def build(
             cache=cache_in(cache),
             features=features_in(features),
             replace=replace,
-            storage=storage.value,
+            storage=storage,
             prompts=asked,
             wait_s=wait,
             progress=update,
@@ -200,8 +194,6 @@ def _named_in(path: Path) -> list[str]:
     """The studies that a file names, one a line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or 'unreadable').lower()}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; write one study id a line") from None
     studies = [line.strip() for line in lines if line.strip()]

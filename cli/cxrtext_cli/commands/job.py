@@ -9,7 +9,7 @@ import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, InputError
-from cxrtext_cli.commands.index import Storage
+from cxrtext_cli.commands.index import Reports, Storage
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,
@@ -18,7 +18,6 @@ from cxrtext_cli.given import (
     NEW_ADDRESS,
     NEW_TABLE,
     PROMPTS,
-    SECTION,
     SOURCE,
     checked,
 )
@@ -27,6 +26,8 @@ from cxrtext_cli.options import (
     AsJson,
     Device,
     MaxRejected,
+    Precision,
+    Sections,
     duration,
     pick_device,
     print_json,
@@ -78,14 +79,10 @@ def embed(
     manifest: Manifest,
     out: Address,
     model: Annotated[Path, typer.Option(help="Checkpoint folder."), CHECKPOINT],
-    reports: Annotated[
-        Path | None,
-        typer.Option(help="Table of reports; by default reports.csv beside the manifest."),
-        FILE,
-    ] = None,
+    reports: Reports = None,
     storage: Annotated[
         Storage, typer.Option(help="How regions are kept; int8 takes half the room.")
-    ] = Storage.FLOAT16,
+    ] = "float16",
     prompts: Annotated[
         Path | None, typer.Option(help="YAML file of prompts of the labels."), PROMPTS
     ] = None,
@@ -106,7 +103,7 @@ def embed(
 
     options = EmbedOptions(
         reports=reports,
-        storage=storage.value,
+        storage=storage,
         prompts=prompts_in(prompts),
         allow_outside=allow_outside,
         shard=shard,
@@ -123,20 +120,14 @@ def embed(
 @checked
 def score(
     reports: Annotated[
-        Path,
-        typer.Argument(help="Table of reports or sentences, or folder of text files."),
-        SOURCE,
+        Path, typer.Argument(help="Table of reports or sentences, or folder of text files."), SOURCE
     ],
     out: Address,
     model: Annotated[
         str, typer.Option(help="Masked language model: a folder, or a hub id."), LANGUAGE_MODEL
     ] = "microsoft/BiomedVLP-CXR-BERT-general",
-    section: Annotated[
-        list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
-    ] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
-    ] = "float32",
+    section: Sections = None,
+    precision: Precision = "float32",
     shard: Shard = 500,
     address: Cluster = None,
     workers: Workers = None,
@@ -149,23 +140,19 @@ def score(
 
     'cxrtext job finish' makes the table of 'cxrtext score-text' of the shards.
     """
-    from typing import cast
-
-    from cxrtext.language.scoring.settings import Precision, ScoreSettings
+    from cxrtext.language.scoring.settings import ScoreSettings
 
     settings = ScoreSettings(
-        sections=section, precision=cast(Precision, precision), max_rejected=max_rejected
+        sections=section,
+        precision=precision,  # type: ignore[arg-type]  # checked there
+        max_rejected=max_rejected,
     )
     settings.check()
     chosen = chosen_part(part)
     from cxrtext.jobs import ScoreOptions, score_job
 
     options = ScoreOptions(
-        settings=settings,
-        shard=shard,
-        device=pick_device(device),
-        workers=workers,
-        cluster=address,
+        settings=settings, shard=shard, device=pick_device(device), workers=workers, cluster=address
     )
     with _running(chosen, "scoring", "sentences") as running:
         status = score_job(reports, out, model, options, running)
@@ -195,11 +182,7 @@ def decode(
     from cxrtext.jobs import DecodeOptions, decode_job
 
     options = DecodeOptions(
-        resize=resize,
-        allow_outside=allow_outside,
-        shard=shard,
-        workers=workers,
-        cluster=address,
+        resize=resize, allow_outside=allow_outside, shard=shard, workers=workers, cluster=address
     )
     with _running(chosen, "decoding", "images") as running:
         status = decode_job(manifest, out, options, running)

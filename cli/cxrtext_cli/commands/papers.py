@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cxrtext.errors import ConfigError
 from cxrtext.experiments.papers import EXPERIMENTS
 from cxrtext_cli.given import ANY_PATH, CHECKPOINT, FOLDER, NEW_FOLDER
 from cxrtext_cli.options import (
@@ -13,6 +14,7 @@ from cxrtext_cli.options import (
     Cache,
     Device,
     Features,
+    Link,
     MaxRejected,
     Stages,
     cache_in,
@@ -54,13 +56,9 @@ def benchmark(
             help="To try: measure the images that are there; marked as not the benchmark.",
         ),
     ] = False,
-    link: Annotated[
-        bool,
-        typer.Option("--link", help="Hard links instead of copies; originals become read-only."),
-    ] = False,
+    link: Link = False,
     pictures: Annotated[
-        bool,
-        typer.Option("--pictures/--no-pictures", help="Show patients' pixels in report.html."),
+        bool, typer.Option("--pictures/--no-pictures", help="Show patients' pixels in report.html.")
     ] = True,
     device: Device = "auto",
     max_rejected: MaxRejected = 100,
@@ -76,7 +74,6 @@ def benchmark(
     if name is None:
         _show_list()
         return
-    from cxrtext.errors import ConfigError
     from cxrtext.evaluation.recipes import load_recipe
 
     recipe = load_recipe(name)

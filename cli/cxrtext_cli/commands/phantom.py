@@ -1,8 +1,7 @@
 """``cxrtext phantom``."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,21 +9,14 @@ from cxrtext_cli.given import NEW_FOLDER
 from cxrtext_cli.options import AsJson, print_json, progress
 
 
-class ImageFormat(StrEnum):
-    """How the images are written."""
-
-    PNG = "png"
-    DICOM = "dicom"
-
-
 def phantom(
     out: Annotated[Path, typer.Argument(help="Folder to write."), NEW_FOLDER],
     studies: Annotated[int, typer.Option(min=1, help="Number of studies.")] = 2000,
     size: Annotated[int, typer.Option(help="Side of an image in pixels, 64 to 1024.")] = 512,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another data set.")] = 0,
-    image_format: Annotated[ImageFormat, typer.Option("--format", help="Image files.")] = (
-        ImageFormat.PNG
-    ),
+    image_format: Annotated[
+        Literal["png", "dicom"], typer.Option("--format", help="Image files.")
+    ] = "png",
     masks: Annotated[
         bool, typer.Option("--masks", help="Also write what each finding covers.")
     ] = False,
@@ -39,7 +31,7 @@ def phantom(
             studies=studies,
             size=size,
             seed=seed,
-            image_format=image_format.value,
+            image_format=image_format,
             masks=masks,
             progress=update,
         )

@@ -152,12 +152,7 @@ def pretrain_image(
     )
 
     settings = ImagePretrainSettings(
-        image=image,
-        resize=resize,
-        crop=crop,
-        epochs=epochs,
-        batch=batch,
-        sides=sides,
+        image=image, resize=resize, crop=crop, epochs=epochs, batch=batch, sides=sides
     )
     check_settings(settings)
     check_output(out, resume)

@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
-from cxrtext_cli.given import (
-    LANGUAGE_MODEL,
-    NEW_FILE,
-    NEW_TABLE,
-    NEW_TABLE_OR_STDOUT,
-    SECTION,
-    SOURCE,
-)
+from cxrtext_cli.given import LANGUAGE_MODEL, NEW_FILE, NEW_TABLE, NEW_TABLE_OR_STDOUT, SOURCE
 from cxrtext_cli.options import (
     AsJson,
     Device,
     MaxRejected,
+    Precision,
+    Sections,
     duration,
     pick_device,
     progress,
@@ -113,12 +108,8 @@ def score_text(
         typer.Option(help="Write each word piece's log-likelihood to this table too."),
         NEW_TABLE,
     ] = None,
-    section: Annotated[
-        list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION
-    ] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32 (exact), bfloat16, float16 (GPU), int8 (CPU).")
-    ] = "float32",
+    section: Sections = None,
+    precision: Precision = "float32",
     device: Device = "auto",
     cache: Annotated[
         Path | None,
@@ -135,10 +126,9 @@ def score_text(
     scored again.
     """
     from dataclasses import asdict
-    from typing import cast
 
     from cxrtext.language.eta import check_target
-    from cxrtext.language.scoring.settings import Precision, ScoreSettings, check_paths
+    from cxrtext.language.scoring.settings import ScoreSettings, check_paths
 
     target = _target(reports, out)
     if plot is not None:
@@ -148,7 +138,7 @@ def score_text(
         k=k,
         fit=fit,
         sections=tuple(section) if section else None,
-        precision=cast(Precision, precision),
+        precision=precision,  # type: ignore[arg-type]  # checked there
         max_rejected=max_rejected,
         cache=False if no_cache else cache or True,
         tokens=tokens,

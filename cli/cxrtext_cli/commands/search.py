@@ -1,9 +1,8 @@
 """``cxrtext search``."""
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -26,27 +25,9 @@ if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage, Service
 
 
-class Target(StrEnum):
-    """What is looked for."""
-
-    IMAGES = "images"
-    SENTENCES = "sentences"
-
-
-class Unique(StrEnum):
-    """What is to occur once among the results."""
-
-    PATIENT = "patient"
-    STUDY = "study"
-    PICTURE = "picture"
-
-
-class Mode(StrEnum):
-    """How thoroughly to look."""
-
-    AUTO = "auto"
-    EXACT = "exact"
-    FAST = "fast"
+Target = Literal["images", "sentences"]
+Unique = Literal["patient", "study", "picture"]
+Mode = Literal["auto", "exact", "fast"]
 
 
 def search(
@@ -62,7 +43,7 @@ def search(
     image_id: Annotated[
         str | None, typer.Option(help="The same with an indexed image, by its name.")
     ] = None,
-    target: Annotated[Target, typer.Option(help="What to look for.")] = Target.IMAGES,
+    target: Annotated[Target, typer.Option(help="What to look for.")] = "images",
     without: Annotated[
         list[str] | None,
         typer.Option("--not", help="What is not to be there; may be repeated."),
@@ -82,7 +63,7 @@ def search(
     ] = False,
     mode: Annotated[
         Mode, typer.Option(help="exact proves the order; fast looks at candidates only.")
-    ] = Mode.AUTO,
+    ] = "auto",
     out: Annotated[
         Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
     ] = None,
@@ -97,10 +78,10 @@ def search(
         raise InputError("give either a sentence or --image FILE, or both")
     if image is not None and image_id is not None:
         raise InputError("give either --image or --image-id, not both")
-    if target is Target.SENTENCES:
+    if target == "sentences":
         if query is not None and (image is not None or image_id is not None):
             raise InputError("sentences are looked for by a sentence or by an image, not by both")
-        if without or unique or mode is not Mode.AUTO:
+        if without or unique or mode != "auto":
             raise InputError("--not, --unique and --mode are for --target images")
     if other_patients and image_id is None:
         raise InputError("--other-patients wants --image-id: a file does not say whose it is")
@@ -122,7 +103,7 @@ def search(
             asked = [query, *(without or ())] if query is not None else list(without or ())
             for far in service.unlike_sentences(asked):
                 say_unlike("a sentence", far, UNLIKE_SENTENCE)
-            if target is Target.SENTENCES:
+            if target == "sentences":
                 options: SentenceOptions = {"where": where}
                 if min_score is not None:
                     options["min_score"] = min_score
@@ -136,9 +117,9 @@ def search(
                     k,
                     where=where,
                     min_score=min_score,
-                    unique=unique.value if unique else None,
+                    unique=unique,
                     exclude_patients=[known[1].patient_id] if known and other_patients else (),
-                    mode=mode.value,
+                    mode=mode,
                 )
                 rows = [hit_row(hit, labels=out is not None or as_json) for hit in found.hits]
                 columns = dict.fromkeys(name for row in rows for name in row)

@@ -10,18 +10,9 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import ANY_PATH, CHECKPOINT, INDEX, NEW_FILE, NEW_FOLDER, checked
-from cxrtext_cli.options import (
-    AsJson,
-    Device,
-    PromptsFile,
-    pick_device,
-    print_json,
-    print_rows,
-    say,
-)
+from cxrtext_cli.options import AsJson, Device, PromptsFile, print_json, print_rows, say
 
 if TYPE_CHECKING:
-    from cxrtext.service import Service
     from cxrtext_api.settings import Settings
 
 
@@ -136,7 +127,7 @@ def serve(
         log_format=log_format,
     )
     configure_logging(log_format)
-    run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"), load=load)
+    run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"))
     gc.freeze()  # the process ends: to look for garbage among a model's objects takes seconds
 
 
@@ -160,14 +151,6 @@ def _checked(**options: object) -> "Settings":
         faults = error.errors(include_input=False, include_url=False)
         names = sorted({str(fault["loc"][0]).replace("_", "-") for fault in faults})
         raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
-
-
-def load(settings: "Settings") -> "Service":
-    """Load the service, on the device that is chosen only here, after the port is known free."""
-    from cxrtext_api.runtime.resources import load_from_settings
-
-    device = pick_device(settings.device)
-    return load_from_settings(settings.model_copy(update={"device": device}))
 
 
 keys = typer.Typer(

@@ -219,8 +219,6 @@ def _read(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{name}: not UTF-8 text; give the report as a text file") from None
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror}") from None
 
 
 def _check_wording(wording: str | None) -> None:

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.commands.pacs.peers import PEERS_FILE, PeersFile, modalities_of
+from cxrtext.errors import ConfigError
+from cxrtext_cli.commands.pacs.peers import PEERS_FILE, Modality, PeerName, PeersFile, modalities_of
 from cxrtext_cli.given import FOLDER, NEW_FOLDER
 from cxrtext_cli.options import say
 
 
 def follow(
-    name: Annotated[str, typer.Argument(help="Name of the peer in the file of peers.")],
+    name: PeerName,
     inbox: Annotated[Path, typer.Option(help="Folder of the inbox."), NEW_FOLDER],
     first: Annotated[
         datetime | None,
@@ -28,17 +29,14 @@ def follow(
     every: Annotated[
         float, typer.Option(min=0.1, help="Seconds between two looks at what is new.")
     ] = 10.0,
-    modality: Annotated[
-        str, typer.Option(help="Modalities of the studies that are asked for.")
-    ] = "CR,DX",
+    modality: Modality = "CR,DX",
     pulled: Annotated[
         Path | None, typer.Option(help="Folder of a pull, whose images are here already."), FOLDER
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Look once, then end.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Compare the days now, too.")] = False,
     believe: Annotated[
-        bool,
-        typer.Option("--believe-deletions", help="Pass deletions on, however many they are."),
+        bool, typer.Option("--believe-deletions", help="Pass deletions on, however many they are.")
     ] = False,
     peers: PeersFile = PEERS_FILE,
 ) -> None:
@@ -47,8 +45,6 @@ def follow(
     New images come by Orthanc's list of changes where peers.yaml names it, else by looking at
     today. Each night the last days are compared, which finds corrections and deletions.
     """
-    from cxrtext.errors import ConfigError
-
     if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at):
         raise ConfigError(f"--at is '{at}'; give a time such as 02:00")
     modalities = modalities_of(modality)

@@ -47,7 +47,6 @@ def worker_settings(
     keep: str, issuer: str, readers: int, peers: Path | None,
 ) -> "WorkerSettings":  # fmt: skip
     """The settings of a worker, checked before anything is loaded."""
-    from cxrtext.errors import InputError
     from cxrtext.pacs.inbox.worker import WorkerSettings
     from cxrtext.pacs.peers import read_peers
 
@@ -63,7 +62,7 @@ def worker_settings(
         issuer=issuer,
         peers={} if peers is None else read_peers(peers),
         readers=readers,
-    )  # fmt: skip
+    )
     settings.check()
     return settings
 
@@ -90,15 +89,7 @@ def work(
     from cxrtext.pacs.inbox.worker import work as work_on
 
     settings = worker_settings(
-        index,
-        archive,
-        model,
-        pick_device(device),
-        hash_ids,
-        keep,
-        issuer,
-        readers,
-        peers,
+        index, archive, model, pick_device(device), hash_ids, keep, issuer, readers, peers
     )
     work_on(folder, settings, lambda: False, say, once=once)
     if once:

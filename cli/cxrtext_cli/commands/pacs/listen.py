@@ -59,8 +59,7 @@ def listen(
     archive: Archive = None,
     peers: Peers = None,
     allow: Annotated[
-        list[str] | None,
-        typer.Option(help="A title that may send, or TITLE=NAME; repeatable."),
+        list[str] | None, typer.Option(help="A title that may send, or TITLE=NAME; repeatable.")
     ] = None,
     aet: Annotated[str, typer.Option(help="Our title, which peers call.")] = "CXRTEXT",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -90,15 +89,7 @@ def listen(
     settings = None
     if index is not None:
         settings = worker_settings(
-            index,
-            archive,
-            model,
-            pick_device(device),
-            hash_ids,
-            keep,
-            issuer,
-            readers,
-            peers,
+            index, archive, model, pick_device(device), hash_ids, keep, issuer, readers, peers
         )
     from cxrtext.pacs import need
     from cxrtext.pacs.inbox.queue import Inbox

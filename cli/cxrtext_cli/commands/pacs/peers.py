@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cxrtext.errors import ConfigError
 from cxrtext_cli.given import ANY_PATH, checked
 from cxrtext_cli.options import AsJson, print_json, print_table
 
@@ -20,12 +21,12 @@ PeersFile = Annotated[
 """The option of every command that speaks with a peer."""
 
 PEERS_FILE = Path("peers.yaml")
+PeerName = Annotated[str, typer.Argument(help="Name of the peer in the file of peers.")]
+Modality = Annotated[str, typer.Option(help="Modalities of the studies that are asked for.")]
 
 
 def modalities_of(text: str) -> tuple[str, ...]:
     """The modalities of an option, such as "CR,DX"."""
-    from cxrtext.errors import ConfigError
-
     found = tuple(one.strip().upper() for one in text.split(",") if one.strip())
     if not found or not all(one.isalnum() for one in found):
         raise ConfigError(f"--modality is '{text}'; give such as CR,DX")

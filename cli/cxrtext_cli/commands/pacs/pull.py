@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.commands.pacs.peers import PEERS_FILE, PeersFile, modalities_of
+from cxrtext_cli.commands.pacs.peers import PEERS_FILE, Modality, PeerName, PeersFile, modalities_of
 from cxrtext_cli.given import FILE, NEW_FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, print_table, say
 
@@ -35,16 +35,14 @@ def _accessions(path: Path | None) -> tuple[str, ...]:
 
 
 def pull(
-    name: Annotated[str, typer.Argument(help="Name of the peer in the file of peers.")],
+    name: PeerName,
     first: Annotated[datetime, typer.Option("--from", formats=Day, help="First StudyDate.")],
     out: Annotated[Path, typer.Option(help="Folder that the images come into."), NEW_FOLDER],
     last: Annotated[
         datetime | None,
         typer.Option("--to", formats=Day, help="Last StudyDate.", show_default="today"),
     ] = None,
-    modality: Annotated[
-        str, typer.Option(help="Modalities of the studies that are asked for.")
-    ] = "CR,DX",
+    modality: Modality = "CR,DX",
     accessions: Annotated[
         Path | None, typer.Option(help="File of accession numbers, one a line: only these."), FILE
     ] = None,

@@ -7,16 +7,18 @@ import typer
 from typer.core import TyperGroup
 
 from cxrtext.errors import CheckpointError, InputError, WorkError
-from cxrtext_cli.given import (
-    CHECKPOINT,
-    FILE,
-    FOLDER,
-    INDEX,
-    NEW_FOLDER,
-    PROMPTS,
-    checked,
+from cxrtext_cli.given import CHECKPOINT, FILE, FOLDER, INDEX, NEW_FOLDER, checked
+from cxrtext_cli.options import (
+    AsJson,
+    Device,
+    PromptsFile,
+    pick_device,
+    print_json,
+    print_rows,
+    progress,
+    prompts_in,
+    say,
 )
-from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_rows, progress, say
 
 if TYPE_CHECKING:
     from cxrtext.pacs.peers import Kind, Peer
@@ -43,9 +45,16 @@ NewFolder = Annotated[
     Path, typer.Option(help="Folder of the results; made where missing."), NEW_FOLDER
 ]
 Peers = Annotated[Path, typer.Option(help="File of the peers."), FILE]
+HashIds = Annotated[
+    Path | None,
+    typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
+    FILE,
+]
 PeersIf = Annotated[Path | None, typer.Option(help="File of the peers, for --send."), FILE]
 
 
+@results.command("make", short_help="Make results of images; the same without 'make'.")
+@checked
 def make(
     images: Annotated[
         list[Path], typer.Argument(help="DICOM radiographs.", metavar="IMAGE..."), FILE
@@ -58,24 +67,16 @@ def make(
         Path | None, typer.Option(help="Checkpoint folder; by default the index's."), CHECKPOINT
     ] = None,
     index: Annotated[
-        Path | None,
-        typer.Option(help="An index; heatmaps are shaded by its images."),
-        INDEX,
+        Path | None, typer.Option(help="An index; heatmaps are shaded by its images."), INDEX
     ] = None,
     kinds: Annotated[
         str, typer.Option("--as", help="What to make, of sc, sr, seg, gsps.")
     ] = "sc,sr",
-    prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
-    ] = None,
+    prompts: PromptsFile = None,
     above: Annotated[
         float, typer.Option(min=0, max=1, help="Make results from this probability on.")
     ] = 0.0,
-    hash_ids: Annotated[
-        Path | None,
-        typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
-        FILE,
-    ] = None,
+    hash_ids: HashIds = None,
     send: Annotated[str | None, typer.Option(help="Peer to send them to.")] = None,
     peers: PeersIf = None,
     device: Device = "auto",
@@ -97,7 +98,6 @@ def make(
     for one in sentence:
         check_sentence(one)
     from cxrtext.datasets.admission.ids import Ids, read_key
-    from cxrtext.evaluation.classification.prompts import read_prompts
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.service import load_service
@@ -106,9 +106,7 @@ def make(
     if peer is not None:
         peer.require_write()
     ids = Ids(read_key(hash_ids) if hash_ids else None)
-    service = load_service(
-        model, index, prompts=read_prompts(prompts) if prompts else None, device=pick_device(device)
-    )
+    service = load_service(model, index, prompts=prompts_in(prompts), device=pick_device(device))
     folder = ResultsFolder(out)
     made: list[Kept] = []
     faults: list[str] = []
@@ -148,6 +146,8 @@ def make(
         raise WorkError(f"{len(faults)} of {len(images)} images gave no results: see above")
 
 
+@results.command("send", short_help="Send the results of a folder to a peer.")
+@checked
 def send(
     peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
     out: Folder,
@@ -163,6 +163,8 @@ def send(
     typer.echo(f"{peer}: {done['sent']} sent, {done['there']} there before")
 
 
+@results.command("revoke", short_help="Take results back by rejection notes.")
+@checked
 def revoke(
     out: Folder,
     study: Annotated[str | None, typer.Option(help="Those of a study, by its UID or id.")] = None,
@@ -226,18 +228,8 @@ def revoke(
         typer.echo(f"{peer.name}: {done['sent']} notes sent, {done['there']} there before")
 
 
-def list_results(out: Folder, as_json: AsJson = False) -> None:
-    """List the results of a folder, and where each was sent."""
-    from cxrtext.pacs.results.folder import ResultsFolder
-
-    folder = ResultsFolder(out, create=False)
-    rows, peers_of = [], folder.peers()
-    for one in folder.all():
-        peers = peers_of.get(one.instance, [])
-        rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
-    print_json(rows) if as_json else print_rows(rows)
-
-
+@results.command("answer", short_help="Make and send results of what comes, by a rule.")
+@checked
 def answer(
     index: Annotated[Path, typer.Option(help="Index that the inbox's worker fills."), INDEX],
     out: NewFolder,
@@ -246,11 +238,7 @@ def answer(
         bool, typer.Option("--once", help="End when all that is there was dealt with.")
     ] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    hash_ids: Annotated[
-        Path | None,
-        typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
-        FILE,
-    ] = None,
+    hash_ids: HashIds = None,
     device: Device = "auto",
 ) -> None:
     """Make and send the results of what comes from peers, by their rule in the file of peers.
@@ -295,6 +283,20 @@ def answer(
         time.sleep(wait)
 
 
+@results.command("list", short_help="List results, and where each was sent.")
+@checked
+def list_results(out: Folder, as_json: AsJson = False) -> None:
+    """List the results of a folder, and where each was sent."""
+    from cxrtext.pacs.results.folder import ResultsFolder
+
+    folder = ResultsFolder(out, create=False)
+    rows, peers_of = [], folder.peers()
+    for one in folder.all():
+        peers = peers_of.get(one.instance, [])
+        rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
+    print_json(rows) if as_json else print_rows(rows)
+
+
 def _row(one: "Kept") -> dict[str, object]:
     return {
         "kind": one.kind,
@@ -328,14 +330,3 @@ def _send(folder: "ResultsFolder", some: "list[Kept]", peer: "Peer") -> dict[str
 
     done = send_results(folder, some, peer)
     return {"sent": done.sent, "there": done.there}
-
-
-results.command("make", short_help="Make results of images; the same without 'make'.")(
-    checked(make)
-)
-results.command("send", short_help="Send the results of a folder to a peer.")(checked(send))
-results.command("revoke", short_help="Take results back by rejection notes.")(checked(revoke))
-results.command("answer", short_help="Make and send results of what comes, by a rule.")(
-    checked(answer)
-)
-results.command("list", short_help="List results, and where each was sent.")(checked(list_results))
