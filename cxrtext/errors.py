@@ -1,20 +1,5 @@
 """The exceptions a user can meet, and what each means for the exit code.
 
-::
-
-    CxrTextError
-    ├── InputError            the input or the options are wrong          exit code 2
-    │   ├── ConfigError       a configuration file or a ``--set`` value
-    │   ├── DataError         a table, a row, a folder of data
-    │   ├── ImageError        an image that cannot be read
-    │   ├── CheckpointError   a model folder, or an index made by another model
-    │   ├── NotFoundError     what was asked for is not in the index
-    │   └── UnavailableError  the service was started without what this question wants
-    └── WorkError             the input was right, the work failed        exit code 1
-        ├── DiskError         a disk is full, or cannot be written
-        ├── HeldError         another process holds a file for now
-        └── HubError          the model hub cannot be reached
-
 Every message names what is wrong, where (file, row, value) and what to do about it, and never holds
 report text, a patient's name or a pixel.  Wrong arguments to mathematics raise ``ValueError``.
 """

@@ -23,16 +23,14 @@ from cxrtext.files.digests import read_sums
 from cxrtext.files.signed_log import faults, key_of
 from cxrtext.files.sqlite import open_database
 
-Check = Callable[[Path], list[str] | None]
-"""Takes a file, or a folder's catalogue; gives, or raises, what is wrong, a line each."""
+Check = Callable[[Path], object]
+"""Takes a file, or a folder's catalogue; gives a list of what is wrong, a line each, or raises."""
 
 MAX_JSON = 64 * 2**20  # bytes of a JSON file that is looked into
 
 
 @dataclass(slots=True)
 class FilesReport:
-    """What a check of a folder found."""
-
     folder: Path
     # files compared with a digest or a checksum, by kind.
     checked: Counter[str] = field(default_factory=Counter)
@@ -106,7 +104,8 @@ def _listed(folder: Path) -> list[str]:
 
 def _problems(path: Path, check: Check) -> list[str]:
     try:
-        return check(path) or []
+        found = check(path)
+        return found if isinstance(found, list) else []
     except CxrTextError as error:
         return [str(error)]
     except (OSError, ValueError, sqlite3.DatabaseError) as error:
@@ -121,7 +120,7 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
     if name == "features.json":
         return "features", _features
     if suffix == ".json":
-        return "notes", _sealed if _is_sealed(path) else None
+        return "notes", read_sealed if _is_sealed(path) else None
     if suffix == ".pt" and path.stem.startswith(("step-", "state-")):
         return "training states", _named
     if name in ("reference.safetensors", "familiar.safetensors", "encoder.safetensors"):
@@ -156,10 +155,6 @@ def _features(path: Path) -> None:
     from cxrtext.models.features import open_features
 
     open_features(path.parent, check=True)
-
-
-def _sealed(path: Path) -> None:
-    read_sealed(path)
 
 
 def _named(path: Path) -> None:

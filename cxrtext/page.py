@@ -97,7 +97,6 @@ class Table:
 
     @property
     def kind(self) -> str:
-        """Its class in the style sheet."""
         return "words" if self.words else "dense" if len(self.rows[0]) >= DENSE else ""
 
 
@@ -150,7 +149,6 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """Its name in links."""
         return "-".join("".join(c if c.isalnum() else " " for c in self.title.lower()).split())
 
 
@@ -173,16 +171,10 @@ def html_page(
     links: bool = True,
     footer: str = RESEARCH,
 ) -> str:
-    """A page.
+    """A page with its headline, which is also the window's title where none is given.
 
-    Args:
-        heading: Its headline, and its title where that is "".
-        sections: What stands in it.
-        title: Of the window.
-        head: Blocks between the headline and the tiles.
-        tiles: The figures that are read first.
-        links: Whether links to the sections stand in the head.
-        footer: A last line.
+    ``head`` are blocks between the headline and the tiles, ``tiles`` the figures that are read
+    first; ``links`` says whether links to the sections stand in the head.
     """
     page = _environment().get_template("page.html.j2")
     return page.render(
@@ -275,7 +267,6 @@ class Estimated(str):
     numbers: tuple[str, str, str]
 
     def __new__(cls, value: str, low: str, high: str) -> Self:
-        """Put the interval behind the figure."""
         found = super().__new__(cls, f"{value} [{low}, {high}]")
         found.numbers = value, low, high
         return found

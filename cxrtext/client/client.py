@@ -80,7 +80,7 @@ class Client:
         retries: int = RETRIES,
         http: "httpx2.Client | None" = None,
     ) -> None:
-        self._transport = Transport(url, key, timeout=timeout, retries=retries, http=http)
+        self._transport = Transport(url, key, timeout, retries, http)
 
     def __enter__(self) -> "Client":
         return self
@@ -89,7 +89,6 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
         self._transport.close()
 
     # --- the server ---

@@ -50,13 +50,7 @@ class Transport:
     """
 
     def __init__(
-        self,
-        url: str,
-        key: str | None = None,
-        *,
-        timeout: float = 120.0,
-        retries: int = RETRIES,
-        http: "httpx2.Client | None" = None,
+        self, url: str, key: str | None, timeout: float, retries: int, http: "httpx2.Client | None"
     ) -> None:
         if not _URL.fullmatch(url):
             raise ConfigError("the server's address is wrong; give such as http://127.0.0.1:8000")
@@ -105,14 +99,13 @@ class Transport:
 
     def stream(self, method: str, path: str, **content: Any) -> Iterator[str]:
         """As :meth:`send`, and give the text of the answer as it arrives."""
-        for attempt in range(self._retries + 1):
+        for _ in range(self._retries):
             try:
                 yield from self._stream_once(method, path, content)
                 return
             except ApiError as error:
-                if attempt == self._retries:
-                    raise
                 _wait_for(error)
+        yield from self._stream_once(method, path, content)
 
     def _stream_once(self, method: str, path: str, content: Mapping[str, Any]) -> Iterator[str]:
         with (

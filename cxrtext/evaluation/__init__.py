@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         precision_at,
     )
     from cxrtext.evaluation.classification.operating import (
-        confusion,
         f1_score,
         likelihood_ratios,
         matthews,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
         PAPER_THRESHOLDS,
         contrast_to_noise,
         heat_map,
-        mean_iou,
         overlap_by_threshold,
         pointing_game,
         smooth_grid,
@@ -58,13 +56,11 @@ if TYPE_CHECKING:
     )
     from cxrtext.evaluation.intervals.comparison import Comparison, compare
     from cxrtext.evaluation.intervals.multiple import detectable_difference, holm
-    from cxrtext.evaluation.intervals.proportions import proportion_interval, wilson_interval
+    from cxrtext.evaluation.intervals.proportions import proportion_interval
     from cxrtext.evaluation.measure import measure, measure_file
     from cxrtext.evaluation.metrics import (
         area_under_curve,
         average_precision,
-        precision_recall_curve,
-        roc_curve,
         weighted_mean,
         weighted_median,
         youden_threshold,
@@ -98,7 +94,6 @@ __all__ = [
     "brier_score",
     "class_precision",
     "compare",
-    "confusion",
     "confusion_matrix",
     "contrast_to_noise",
     "detectable_difference",
@@ -117,7 +112,6 @@ __all__ = [
     "linear_probe",
     "log_loss",
     "matthews",
-    "mean_iou",
     "mean_median_rank",
     "mean_recall",
     "measure",
@@ -137,7 +131,6 @@ __all__ = [
     "positive_ranks",
     "positive_value",
     "precision_at",
-    "precision_recall_curve",
     "prompt_embeddings",
     "proportion_interval",
     "rank_metrics",
@@ -149,14 +142,12 @@ __all__ = [
     "reliability_bins",
     "resample_patients",
     "retrieval_metrics",
-    "roc_curve",
     "score_differences",
     "sensitivity_threshold",
     "slice_aucs",
     "smooth_grid",
     "weighted_mean",
     "weighted_median",
-    "wilson_interval",
     "write_predictions",
     "youden_threshold",
 ]

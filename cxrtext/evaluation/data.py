@@ -95,7 +95,7 @@ def _boxes(folder: Path, boxes: Path | None) -> Drawn:
         return None, [], []
     if not path.is_file():
         raise DataError(f"{path}: no such file; give a box file with --boxes")
-    found = list(iter_boxes(path, absent=True))
+    found = list(iter_boxes(path))
     return (
         [entry for entry in found if isinstance(entry, Box)],
         [entry for entry in found if isinstance(entry, Absent)],

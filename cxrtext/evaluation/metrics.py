@@ -8,7 +8,6 @@ blocks, so that memory stays bounded.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args, overload
 
 import numpy as np
@@ -146,8 +145,8 @@ def average_precision(
     Source: Manning, Raghavan and Schütze 2008, section 8.4; ties as in scikit-learn.
     """
     if weights is None:
-        curve = precision_recall_curve(scores, labels)
-        return float((np.diff(curve.recall, prepend=0.0) * curve.precision).sum())
+        _, true, false = _counts(scores, labels)
+        return float((np.diff(true / true[-1], prepend=0.0) * (true / (true + false))).sum())
     values, truth = scores_and_truth(scores, labels, negative=False)
     order = np.argsort(-values, kind="stable")
     ordered = truth[order]
@@ -206,27 +205,6 @@ def _numbers(values: ArrayLike) -> Floats:
     return numbers
 
 
-@dataclass(frozen=True, slots=True)
-class RocCurve:
-    """Points from the strictest threshold to the loosest, [k + 1] each; the first is infinity.
-
-    The others are the distinct scores from the highest; a score at or above one says present.
-    """
-
-    thresholds: Floats
-    false_positive_rate: Floats
-    true_positive_rate: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class PrecisionRecallCurve:
-    """Points from the strictest threshold to the loosest, [k] each; recall rises to 1."""
-
-    thresholds: Floats
-    precision: Floats
-    recall: Floats
-
-
 def _counts(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Distinct scores from the highest, and true and false positives at or above each."""
     values, truth = scores_and_truth(scores, labels, negative=False)
@@ -234,23 +212,6 @@ def _counts(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats, Float
     true: Floats = np.cumsum(np.bincount(place, weights=truth.astype(np.float64)))
     false: Floats = np.cumsum(np.bincount(place, weights=(~truth).astype(np.float64)))
     return -distinct, true, false
-
-
-def roc_curve(scores: ArrayLike, labels: ArrayLike) -> RocCurve:
-    """The points of the ROC curve; equal scores make one point.  Source: Fawcett 2006."""
-    scores_and_truth(scores, labels)
-    thresholds, true, false = _counts(scores, labels)
-    return RocCurve(
-        np.concatenate([[np.inf], thresholds]),
-        np.concatenate([[0.0], false / false[-1]]),
-        np.concatenate([[0.0], true / true[-1]]),
-    )
-
-
-def precision_recall_curve(scores: ArrayLike, labels: ArrayLike) -> PrecisionRecallCurve:
-    """The points of precision and recall; equal scores make one.  Source: Davis, Goadrich 2006."""
-    thresholds, true, false = _counts(scores, labels)
-    return PrecisionRecallCurve(thresholds, true / (true + false), true / true[-1])
 
 
 def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:

@@ -4,15 +4,16 @@ Every measuring part gives such rows, ``results.csv`` holds them, and the report
 headline, the paper's tables and the documents are pivots of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cxrtext.evaluation.intervals.bootstrap import Interval
+from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
 from cxrtext.evaluation.intervals.comparison import Compared
 from cxrtext.evaluation.intervals.estimates import Estimate
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.records import write_table
 from cxrtext.records.tables import plain
 
@@ -78,13 +79,28 @@ class Rows:
         row = Row(part, group, measure, one.value, one.low, one.high, n, known)
         self._rows[part, group, measure] = row
 
+    def compare_by(
+        self,
+        name: str,
+        place: tuple[str, str, str],
+        resampled: Floats,
+        keys: tuple[Hashable, ...],
+        patients: int,
+    ) -> None:
+        """Let models be compared by the figure at (part, group, measure), if it was measured.
+
+        ``resampled`` [R] are its values on resamples of so many patients, and ``keys`` what stands
+        for the rows that it is of.
+        """
+        row = self.find(*place)
+        if row is not None and row.value is not None:
+            self.compared[name] = Resampled(row.value, resampled, keys, row.ends, patients)
+
     def update(self, other: "Rows") -> None:
-        """Add all rows of another table."""
         self._rows |= other._rows
         self.compared |= other.compared
 
     def find(self, part: str, group: str, measure: str) -> Row | None:
-        """A row, or None."""
         return self._rows.get((part, group, measure))
 
     def value(self, part: str, group: str, measure: str) -> float | None:

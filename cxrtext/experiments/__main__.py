@@ -11,12 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from cxrtext.errors import CxrTextError
-from cxrtext.experiments import (
-    EXPERIMENTS,
-    ExperimentListener,
-    ExperimentOptions,
-    run_experiment,
-)
+from cxrtext.experiments import EXPERIMENTS, ExperimentListener, ExperimentOptions, run_experiment
 from cxrtext.experiments.experiment import split_names
 
 INTERVAL = 5.0

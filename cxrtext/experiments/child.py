@@ -76,7 +76,6 @@ def end_with_parent() -> None:
 
 
 def say(text: str) -> None:
-    """Print a line."""
     print(text, flush=True)  # noqa: T201
 
 

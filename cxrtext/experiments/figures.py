@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from cxrtext.errors import DataError
 from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.experiments.data.images import CIFAR10
 from cxrtext.experiments.data.sets import THINNED
-from cxrtext.experiments.measures import METRICS
-from cxrtext.files import DAMAGED_ARCHIVE, replacing
+from cxrtext.experiments.measures import MEASURE_AGAIN
+from cxrtext.experiments.stages import opened_arrays
+from cxrtext.files import replacing
 
 OURS, PAPER = "#1f5fa8", "#c2571a"
 DPI = 130
@@ -191,22 +191,15 @@ def _colors() -> dict[str, tuple[float, ...]]:
 
 
 def _placed(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
-            features, classes = held["features"], held["classes"]
-    except DAMAGED_ARCHIVE as error:
-        raise DataError(
-            f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
-            "the command measures again"
-        ) from None
+    with opened_arrays(path, MEASURE_AGAIN) as held:
+        features, classes = held["features"], held["classes"]
     return embed_neighbors(features), classes
 
 
 def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
     """Draw the test images' features of the first seed, unless the picture is newer than they.
 
-    Returns:
-        The picture and "", or None and why it is left out.
+    Gives the picture and "", or None and why it is left out.
     """
     runs = [(out / "runs" / name / "seed-0" / "features.npz", title) for name, title in EMBEDDED]
     there = [(features, title) for features, title in runs if features.is_file()]

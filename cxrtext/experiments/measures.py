@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from cxrtext import __version__
-from cxrtext.errors import DataError
 from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
-from cxrtext.files import DAMAGED_ARCHIVE, replacing
+from cxrtext.experiments.stages import opened_arrays
+from cxrtext.files import replacing
 
 JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
 """In a run's folder."""
+MEASURE_AGAIN = f"remove its folder's {METRICS}, and the command measures again"
 FORMAT = 5
 """Of what a measured run leaves; one that an older version measured is measured again."""
 Measures = dict[str, Resampled]
@@ -42,27 +43,20 @@ def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
 
 def read_measures(path: Path) -> Measures:
     """Read what :func:`write_measures` wrote."""
-    try:
-        # Opened here: NumPy leaves a file that is no archive open.
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
-            names = ("names", "estimates", "values", "digests", "ends", "patients")
-            return {
-                str(name): Resampled(
-                    float(estimate),
-                    values,
-                    (str(digest),),
-                    None if np.isnan(low) else (float(low), float(high)),
-                    int(patients) or None,
-                )
-                for name, estimate, values, digest, (low, high), patients in zip(
-                    *(held[name] for name in names), strict=True
-                )
-            }
-    except DAMAGED_ARCHIVE as error:
-        raise DataError(
-            f"{path}: not readable ({type(error).__name__}); remove its folder's {METRICS}, and "
-            "the command measures again"
-        ) from None
+    with opened_arrays(path, MEASURE_AGAIN) as held:
+        names = ("names", "estimates", "values", "digests", "ends", "patients")
+        return {
+            str(name): Resampled(
+                float(estimate),
+                values,
+                (str(digest),),
+                None if np.isnan(low) else (float(low), float(high)),
+                int(patients) or None,
+            )
+            for name, estimate, values, digest, (low, high), patients in zip(
+                *(held[name] for name in names), strict=True
+            )
+        }
 
 
 def paired(one: Resampled, other: Resampled) -> bool:

@@ -154,7 +154,6 @@ def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[st
 
 
 def failed_lines(failed: Failures) -> list[str]:
-    """A line for each row and seed that failed."""
     return [
         name + ("" if one["seed"] is None else f", seed {one['seed']}") + f": {one['line']}"
         for name, found in failed.items()

@@ -1,7 +1,7 @@
 """What all rows of table 1 share, made once: data, text, images, and where training starts."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -37,10 +37,8 @@ def fingerprints(data: Path) -> dict[str, str]:
 def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, int]:
     """Write the reports that may be learned from, so that no text model sees a test patient.
 
-    ``train.csv`` (training split) and ``learning.csv`` (validation as well) into a folder.
-
-    Returns:
-        How many rows each has.
+    ``train.csv`` (training split) and ``learning.csv`` (validation as well) into a folder; gives
+    how many rows each has.
     """
     path = reports_of(manifest)
     if path is None:
@@ -108,25 +106,14 @@ def _one_thread() -> Iterator[None]:
 
 
 def _language_model(
-    out: Path, reports: Path, scale: Scale, listener: ExperimentListener
-) -> tuple[str, dict[str, Any]]:
-    if isinstance(scale.language_model, str):
-        return scale.language_model, {"hub id": scale.language_model}
-    folder, options = out / "language-model", dict(scale.language_model)
+    out: Path, reports: Path, options: Mapping[str, Any], listener: ExperimentListener
+) -> dict[str, Any]:
+    from cxrtext.language import pretrain_text
 
-    def work() -> dict[str, Any]:
-        from cxrtext.language import pretrain_text
-
-        with _one_thread():
-            summary = pretrain_text(
-                reports,
-                folder,
-                **options,
-                progress=listener.counting("language model", "steps"),
-            )
-        return {"pseudo-perplexity a word piece": summary.perplexity, "epochs": summary.epochs}
-
-    return str(folder), stage(out, "language-model", folder / "model.safetensors", work)
+    heard = listener.counting("language model", "steps")
+    with _one_thread():
+        summary = pretrain_text(reports, out, **options, progress=heard)
+    return {"pseudo-perplexity a word piece": summary.perplexity, "epochs": summary.epochs}
 
 
 def _decode(
@@ -214,34 +201,37 @@ def _aligned(
 def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentListener) -> Prepared:
     """Make what all rows share of a given data folder, or phantoms, unless an earlier run has."""
     notes: dict[str, dict[str, Any]] = {}
+
+    def once(name: str, product: Path, work: Callable[[], Mapping[str, Any]]) -> None:
+        notes[name] = stage(out, name, product, work)
+
     data = given or out / "data"
     if given is None:
-        notes["phantoms"] = stage(
-            out, "phantoms", data / "manifest.csv", lambda: _draw(data, scale, listener)
-        )
+        once("phantoms", data / "manifest.csv", lambda: _draw(data, scale, listener))
     manifest, text, cache = manifest_of(data), out / "text", out / "decoded"
-    notes["reports"] = stage(
-        out, "reports", text / LEARNING, lambda: write_learning_reports(data, manifest, text)
-    )
-    model, notes["language-model"] = _language_model(out, text / TRAINING, scale, listener)
-    notes["score-text"] = stage(
-        out, "score-text", text / SENTENCES, lambda: _score(text, model, listener)
-    )
-    notes["decode"] = stage(
-        out, "decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener)
-    )
+    once("reports", text / LEARNING, lambda: write_learning_reports(data, manifest, text))
+    if isinstance(scale.language_model, str):
+        model = scale.language_model
+        notes["language-model"] = {"hub id": model}
+    else:
+        folder, options = out / "language-model", scale.language_model
+        once(
+            folder.name,
+            folder / "model.safetensors",
+            lambda: _language_model(folder, text / TRAINING, options, listener),
+        )
+        model = str(folder)
+    once("score-text", text / SENTENCES, lambda: _score(text, model, listener))
+    once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
     prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes)
     if not scale.columns:
         return prepared
     encoder, aligned = out / "image-encoder", out / "start"
     weights, start = encoder / "encoder.safetensors", aligned / "train/checkpoint"
-    notes["pretrain-image"] = stage(
-        out,
+    once(
         "pretrain-image",
         weights,
         lambda: _image_encoder(encoder, manifest, cache, scale, listener),
     )
-    notes["start"] = stage(
-        out, "start", start, lambda: _aligned(aligned, weights, prepared, scale, listener)
-    )
+    once("start", start, lambda: _aligned(aligned, weights, prepared, scale, listener))
     return replace(prepared, start=start)

@@ -6,11 +6,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cxrtext.experiments.experiment import ExperimentListener, Measure
 from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
@@ -54,7 +53,6 @@ class Run:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Its row and seed."""
         return self.row, self.seed
 
     def is_done(self) -> bool:
@@ -119,15 +117,6 @@ class Child:
     begun: float
 
 
-def _wait_for_lock(lock: IO[str], run: Run, listener: ExperimentListener) -> None:
-    """Take the lock of a run's folder, after a process that a killed experiment left there."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        listener.say(f"{run.name}: waiting for the process of a stopped experiment to end")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-
-
 def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
     """Start a run with so many threads; says when another process has to end first."""
     environment = {
@@ -139,7 +128,11 @@ def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
     }
     with (run.folder / "lock").open("a") as lock, (run.folder / LOG).open("ab") as log:
         # The child inherits the lock and holds it as long as it lives, whatever becomes of us.
-        _wait_for_lock(lock, run, listener)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            listener.say(f"{run.name}: waiting for the process of a stopped experiment to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", MODULE, str(run.folder)],
             stdin=subprocess.PIPE,
@@ -165,14 +158,6 @@ def stop(children: Sequence[Child]) -> None:
         except subprocess.TimeoutExpired:
             child.process.kill()
             child.process.wait()
-
-
-@contextmanager
-def _stopping(children: list[Child]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        stop(children)
 
 
 def _tail(path: Path) -> bytes:
@@ -221,7 +206,7 @@ def run_all(
     shown = -1
     if len(waiting) < len(runs):
         listener.say(f"done by an earlier run: {len(runs) - len(waiting)} of {len(runs)}")
-    with _stopping(children):
+    try:
         while waiting or children:
             while waiting and len(children) < parallel:
                 (waiting[0].folder / LOG).write_bytes(b"")
@@ -235,6 +220,8 @@ def run_all(
             if done != shown:
                 listener.progress("training", done, total, "steps")
                 shown = done
+    finally:
+        stop(children)
     return failures
 
 

@@ -140,12 +140,7 @@ def _ours(found: ByMeasure, ceiling: ByMeasure) -> dict[str, Any]:
 def read_claims(
     rows: Mapping[str, Trainings], columns: Iterable[str] = ("",)
 ) -> list[dict[str, Any]]:
-    """Read the table: ``column``, ``claim``, ``verdict`` and ``because`` of each claim.
-
-    Args:
-        rows: The measures of each row's trainings, by name and seed.
-        columns: Those that the table has, each read by itself.
-    """
+    """Read each column of the table: ``column``, ``claim``, ``verdict`` and ``because``."""
     read = []
     for column in columns:
         prefix = f"{LIVE}-" if column == LIVE else ""

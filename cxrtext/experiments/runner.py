@@ -35,13 +35,8 @@ def run_experiment(
 ) -> Outcome:
     """Run an experiment (one of ``EXPERIMENTS``), or resume it; nothing finished is repeated.
 
-    Returns:
-        The table, also written to ``table.html`` and ``table.json``.
-
-    Raises:
-        ConfigError: There is no such experiment, an option is wrong, or the folder holds another.
-        DataError: The data lack what the experiment needs.
-        WorkError: Every row failed, or another process runs it in the same folder.
+    The table is also written to ``table.html`` and ``table.json``.  Where every row failed it is a
+    WorkError; one that failed beside others stands in ``Outcome.failed``.
     """
     if name not in EXPERIMENTS:
         known = "; ".join(f"{key}: {what}" for key, what in EXPERIMENTS.items())

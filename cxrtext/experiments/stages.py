@@ -2,13 +2,16 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cxrtext.config import first_difference
-from cxrtext.errors import ConfigError
-from cxrtext.files import read_sealed, write_sealed
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.files import DAMAGED_ARCHIVE, read_sealed, write_sealed
 
 IDENTITY = "experiment.json"
 """What an experiment's folder was made with."""
@@ -32,10 +35,19 @@ def noted_in(path: Path) -> dict[str, Any]:
     return noted
 
 
+@contextmanager
+def opened_arrays(path: Path, mend: str) -> Iterator[Mapping[str, Any]]:
+    """The arrays of an ``.npz`` file; where it is damaged, ``mend`` says what makes it again."""
+    try:
+        # Opened here: NumPy leaves a file that is no archive open.
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as held:
+            yield held
+    except DAMAGED_ARCHIVE as error:
+        raise DataError(f"{path}: not readable ({type(error).__name__}); {mend}") from None
+
+
 def claim(out: Path, identity: Mapping[str, Any]) -> None:
     """Note what an experiment is made with in its folder, or check that it is what is noted."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: is a file; name a folder with --out")
     note = out / IDENTITY
     noted = read_json(note)
     if noted is None:
@@ -63,10 +75,9 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
 def stage(
     out: Path, name: str, product: Path, work: Callable[[], Mapping[str, Any] | None]
 ) -> dict[str, Any]:
-    """Do a stage, unless it is noted as done and its product is there.
+    """Do a stage, unless it is noted as done and its product is there; gives the note.
 
-    Returns:
-        The note: ``seconds``, and what ``work`` returned.
+    That has ``seconds``, and what ``work`` returned.
     """
     note = out / "stages" / f"{name}.json"
     noted = read_json(note)

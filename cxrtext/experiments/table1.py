@@ -34,12 +34,7 @@ from cxrtext.experiments.papers.table1 import (
     Scale,
     trials_of,
 )
-from cxrtext.experiments.preparation import (
-    Prepared,
-    fingerprints,
-    prepare,
-    relative,
-)
+from cxrtext.experiments.preparation import Prepared, fingerprints, prepare, relative
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
 from cxrtext.experiments.table import group_of, order_of, trainings_of
@@ -63,7 +58,6 @@ class Table1:
 
     @property
     def seeds(self) -> int:
-        """Trainings a row."""
         return self.options.seeds or self.scale.seeds
 
     def identity(self) -> dict[str, Any]:
@@ -88,7 +82,6 @@ class Table1:
         return metrics and recipe_of(metrics["configuration"]), wanted
 
     def source(self) -> dict[str, Any]:
-        """The scale, and which data."""
         data = self.options.data
         source = f"{self.scale.studies} drawn studies of {self.scale.size} px"
         if data is not None:
@@ -104,8 +97,37 @@ class Table1:
         }
 
     def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
-        """See :func:`build_table`."""
-        return build_table(self.rows, finished, failed)
+        """Lay the table out: ``sample``, ``groups`` (its columns), ``reading`` and ``order``."""
+        column_of = {row.name: row.column for row in self.rows}
+        by_column: dict[str, list[Finished]] = defaultdict(list)
+        for one in finished:
+            by_column[column_of[one.run.row]].append(one)
+        for some in by_column.values():
+            key = unequal_budget([one.metrics["configuration"] for one in some])
+            if key is not None:
+                raise ConfigError(
+                    f"the rows were trained with different {key}; remove the folders of the runs "
+                    "that an older version trained"
+                )
+        first = finished[0]
+        if not first.measures:
+            raise DataError(
+                f"{first.run.folder / METRICS}: nothing could be measured "
+                f"({'; '.join(first.metrics['evaluation']['left_out'])}); give data with a "
+                "labels.csv or a boxes.json"
+            )
+        trainings = trainings_of(finished)
+        groups = []
+        for column in dict.fromkeys(column_of.values()):
+            rows = [row for row in self.rows if row.column == column]
+            groups.append(_group(column, rows, by_column[column], failed))
+        return {
+            "sample": _sample(first),
+            "groups": groups,
+            "reading": read_claims(trainings, list(by_column)),
+            "order": order_of(claims_of(self.rows, [Measure("AUC")]), trainings, MEASURES),
+            "different": list(DIFFERENT),
+        }
 
     def page(self, table: dict[str, Any], out: Path) -> Page:
         """There are no figures."""
@@ -230,45 +252,6 @@ def _sample(first: Finished) -> dict[str, Any]:
         "sentences": values.get((GROUNDING, MEAN_OF_SENTENCES, "sentences"), 0),
         "boxes": pairs,
         "left_out": left_out,
-    }
-
-
-def build_table(
-    rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
-) -> dict[str, Any]:
-    """Lay the table out: ``sample``, ``groups`` (its columns), ``reading`` and ``order``."""
-    column_of = {row.name: row.column for row in rows}
-    by_column: dict[str, list[Finished]] = defaultdict(list)
-    for one in finished:
-        by_column[column_of[one.run.row]].append(one)
-    for some in by_column.values():
-        key = unequal_budget([one.metrics["configuration"] for one in some])
-        if key is None:
-            continue
-        raise ConfigError(
-            f"the rows were trained with different {key}; remove the folders of the runs that "
-            "an older version trained"
-        )
-    first = finished[0]
-    if not first.measures:
-        raise DataError(
-            f"{first.run.folder / METRICS}: nothing could be measured "
-            f"({'; '.join(first.metrics['evaluation']['left_out'])}); give data with a labels.csv "
-            "or a boxes.json"
-        )
-    trainings = trainings_of(finished)
-    columns = dict.fromkeys(row.column for row in rows)
-    return {
-        "sample": _sample(first),
-        "groups": [
-            _group(
-                column, [row for row in rows if row.column == column], by_column[column], failures
-            )
-            for column in columns
-        ],
-        "reading": read_claims(trainings, list(by_column)),
-        "order": order_of(claims_of(rows, [Measure("AUC")]), trainings, MEASURES),
-        "different": list(DIFFERENT),
     }
 
 

@@ -44,7 +44,6 @@ class Views:
 
     @property
     def seeds(self) -> int:
-        """Trainings a row."""
         return self.options.seeds or 1
 
     def identity(self) -> dict[str, Any]:
@@ -74,7 +73,6 @@ class Views:
         return metrics and metrics["settings"], view_settings(run.settings).deciding()
 
     def source(self) -> dict[str, Any]:
-        """The paper's question, the scale, and which data."""
         experiment, data = self.experiment, self.options.data
         return {
             "experiment": experiment.name,
@@ -86,9 +84,19 @@ class Views:
         }
 
     def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
-        """See :func:`build_table`."""
-        found = build_table(self.experiment, self.trials, finished, failed)
-        return {**found, "different": list(self.experiment.different)}
+        """Lay the tables of the rows that were asked for out: ``groups`` and ``order``."""
+        groups = {group.name: group for group, _ in self.trials}
+        measures = {one.name: one for group in self.experiment.groups for one in group.measures}
+        claims = self.experiment.all_claims()
+        return {
+            "groups": [
+                _group(group, [t for g, t in self.trials if g.name == name], finished, failed)
+                for name, group in groups.items()
+            ],
+            "order": order_of(claims, trainings_of(finished), measures),
+            "reading": [],
+            "different": list(self.experiment.different),
+        }
 
     def page(self, table: dict[str, Any], out: Path) -> Page:
         """The page with its figures, which are PNG files."""
@@ -180,25 +188,6 @@ def _group(
         group, trials, some, failures, lambda one: {"settings": one.metrics["settings"]}
     )
     return {**found, "data": group.data, "about": about, "beside_paper": True}
-
-
-def build_table(
-    experiment: Experiment,
-    trials: Sequence[tuple[Group, Trial]],
-    finished: Sequence[Finished],
-    failures: Failures,
-) -> dict[str, Any]:
-    """Lay the tables of the rows that were asked for out: ``groups`` and ``order``."""
-    groups = {group.name: group for group, _ in trials}
-    measures = {one.name: one for group in experiment.groups for one in group.measures}
-    return {
-        "groups": [
-            _group(group, [t for g, t in trials if g.name == group.name], finished, failures)
-            for group in groups.values()
-        ],
-        "order": order_of(experiment.all_claims(), trainings_of(finished), measures),
-        "reading": [],
-    }
 
 
 def head(table: Mapping[str, Any]) -> list[Block]:

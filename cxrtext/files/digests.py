@@ -97,17 +97,17 @@ def check_folder(
 ) -> dict[str, str]:
     """Digests by name of a folder's files (``wrong`` where one is missing, damaged, not listed)."""
     try:
-        listed = read_sums(folder)
+        listed = read_sums(folder) or {}
     except (ValueError, OSError) as error:
         raise wrong(f"{error}; {fix}") from None
     for name in names:
         if not (folder / name).is_file():
             raise wrong(f"{folder / name}: is missing; {fix}")
-        if name not in (listed or {}):
+        if name not in listed:
             raise wrong(f"{folder / name}: has no digest in {SUMS}; {fix}")
     if problems := file_problems(folder):
         raise wrong(f"{problems[0]}; {fix}")
-    return listed or {}
+    return listed
 
 
 def check_listed(path: Path, wrong: type[CxrTextError]) -> None:

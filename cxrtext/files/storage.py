@@ -9,7 +9,6 @@ Object stores are reached by fsspec, which takes credentials from where its libr
 """
 
 import errno
-import hashlib
 import os
 import shutil
 from abc import ABC, abstractmethod
@@ -21,7 +20,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cxrtext.errors import ConfigError, DataError, DiskError, NotFoundError, WorkError
-from cxrtext.files.digests import sha256
 from cxrtext.files.writing import remove_file, replacing, sync
 
 EXTRA = "pip install 'cxrtext[cluster]'"
@@ -56,8 +54,8 @@ class Storage(ABC):
         """What a file holds."""
 
     @abstractmethod
-    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> str:
-        """Write a file, or put another in its place, in one step; gives its SHA-256.
+    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> None:
+        """Write a file, or put another in its place, in one step.
 
         ``data`` are the bytes, or a file that holds them; ``new`` refuses (FileExistsError) a name
         that is taken.
@@ -150,21 +148,19 @@ class _Folder(Storage):
                 raise IsADirectoryError
             return path.stat().st_size
 
-    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> str:
+    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> None:
         path = self._path(name)
         with self._errors(name):
             if new and path.exists():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
             self._make(path.parent)
-            for attempt in range(_ATTEMPTS):
-                try:
-                    return self._put(path, data, new)
-                except FileNotFoundError:
-                    # Where a file system has no locks, another machine's sweep can take a
-                    # temporary file for one that was left.
-                    if attempt == _ATTEMPTS - 1:
-                        raise
-            raise AssertionError
+            for _ in range(_ATTEMPTS - 1):
+                # Where a file system has no locks, another machine's sweep can take a temporary
+                # file for one that was left.
+                with suppress(FileNotFoundError):
+                    self._put(path, data, new)
+                    return
+            self._put(path, data, new)
 
     def _make(self, folder: Path) -> None:
         """Make a folder and those above it; what this storage makes is for its owner alone."""
@@ -176,13 +172,12 @@ class _Folder(Storage):
                 if not each.is_dir():
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(each))
 
-    def _put(self, path: Path, data: bytes | Path, new: bool) -> str:
+    def _put(self, path: Path, data: bytes | Path, new: bool) -> None:
         with replacing(path, new=new) as temporary:
             if isinstance(data, Path):
                 shutil.copyfile(data, temporary)
-                return sha256(temporary)
-            temporary.write_bytes(data)
-        return hashlib.sha256(data).hexdigest()
+            else:
+                temporary.write_bytes(data)
 
     def entries(self, prefix: str = "") -> list[Entry]:
         found: list[Entry] = []
@@ -276,15 +271,14 @@ class _Remote(Storage):
         path = self._path(name)
         return int(self._ask(name, lambda: self._files.info(path))["size"])
 
-    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> str:
+    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> None:
         path, mode = self._path(name), "create" if new else "overwrite"
         if new and self.has(name):  # not every store knows conditions on uploads
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
         if isinstance(data, Path):
             self._ask(name, lambda: self._files.put_file(str(data), path, mode=mode))
-            return sha256(data)
-        self._ask(name, lambda: self._files.pipe_file(path, data, mode=mode))
-        return hashlib.sha256(data).hexdigest()
+        else:
+            self._ask(name, lambda: self._files.pipe_file(path, data, mode=mode))
 
     def entries(self, prefix: str = "") -> list[Entry]:
         below = prefix if prefix.endswith("/") else prefix.rpartition("/")[0]

@@ -71,18 +71,24 @@ def crops(images: Tensor, views: Views, crop: int) -> Tensor:
 def rotated_crop(images: Tensor, views: Views, crop: int) -> Tensor:
     """Cut windows that are turned about their centers, in one bilinear pass.
 
-    [B, 1, R, R] of 8 bits -> [B, 1, crop, crop], float32, in the same units; beyond its edge an
-    image goes on as at the edge.
+    [B, 1, R, R] of 8 bits -> [B, 1, crop, crop]; see `sampled`.
     """
     size = images.shape[-1]
     scale = crop / size  # of the window in an image's coordinates, which go from −1 to 1
     cos, sin = torch.cos(views.angle) * scale, torch.sin(views.angle) * scale
     x = (2 * views.left + crop) / size - 1
     y = (2 * views.top + crop) / size - 1
-    affine = torch.stack([cos, -sin, x, sin, cos, y], dim=-1).view(-1, 2, 3)
-    grid = F.affine_grid(
-        affine.to(images.device), [len(images), 1, crop, crop], align_corners=False
-    )
+    return sampled(images, [cos, -sin, x, sin, cos, y], (crop, crop))
+
+
+def sampled(images: Tensor, affine: list[Tensor], size: tuple[int, int]) -> Tensor:
+    """Look at images bilinearly, [B, C, H, W] -> [B, C, *size], float32, in the same units.
+
+    ``affine`` are the entries, [B] each, of the 2 x 3 map from what is seen to the image, in
+    coordinates from −1 to 1.  Beyond its edge an image goes on as at the edge.
+    """
+    maps = torch.stack(affine, dim=-1).view(-1, 2, 3).to(images.device)
+    grid = F.affine_grid(maps, [*images.shape[:2], *size], align_corners=False)
     return F.grid_sample(
         images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False
     )

@@ -4,7 +4,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -92,9 +92,8 @@ class DecodedCache:
         Yields:
             For each path, in order, its square [1, R, R] uint8, or why there is none.
         """
-        with _Visit(
-            self.of_kind(preprocessing), preprocessing, processes, ahead, self._say, keep
-        ) as visit:
+        folder = self.of_kind(preprocessing)
+        with _Visit(folder, preprocessing, self._say, processes, ahead, keep) as visit:
             for image in visit.images(paths):
                 yield image if isinstance(image, ImageError) else image[0]
 
@@ -107,9 +106,7 @@ class DecodedCache:
 
         Those that are there already are left as they are.
         """
-        with disk_errors(self.folder), ExitStack() as stack:
-            store = SquareStore(self.folder, size, self._say)
-            stack.callback(store.close)
+        with disk_errors(self.folder), closing(SquareStore(self.folder, size, self._say)) as store:
             store.begin_filling()
             added = 0
             for one in images:
@@ -146,7 +143,6 @@ class DecodedCache:
         paths: Sequence[Path],
         preprocessing: Preprocessing,
         *,
-        processes: int | None = None,
         reject: Callable[[int, str], None] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Squares:
@@ -160,9 +156,7 @@ class DecodedCache:
             progress: Called with (done, total).
         """
         slots = np.full(len(paths), -1, dtype=np.int64)
-        with _Visit(
-            self.of_kind(preprocessing), preprocessing, processes, None, self._say
-        ) as visit:
+        with _Visit(self.of_kind(preprocessing), preprocessing, self._say) as visit:
             for row, image in enumerate(visit.images(paths)):
                 if isinstance(image, ImageError):
                     if reject:
@@ -220,9 +214,9 @@ class _Visit:
         self,
         folder: Path,
         preprocessing: Preprocessing,
-        processes: int | None,
-        ahead: int | None,
         say: Callable[[str], None],
+        processes: int | None = None,
+        ahead: int | None = None,
         keep: bool = True,
     ) -> None:
         self._folder, self._keep = folder, keep

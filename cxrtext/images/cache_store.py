@@ -16,6 +16,7 @@ import numpy as np
 
 from cxrtext.errors import DataError, WorkError, line_of
 from cxrtext.files import only_one
+from cxrtext.files.sqlite import make_tables, transaction
 from cxrtext.files.table_sums import strict_text
 from cxrtext.images.reader_pool import ReadImage
 from cxrtext.images.source import MAX_FILE_BYTES
@@ -62,12 +63,7 @@ YOUNG_NS = 2_000_000_000
 
 @contextmanager
 def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
-    """Turn what a disk or SQLite refuses into one line that names the cache and what it holds.
-
-    Raises:
-        WorkError: The disk is full, or fails.
-        DataError: The folder cannot be written, or the catalogue is damaged.
-    """
+    """Turn what a disk or SQLite refuses into one line that names the cache and what it holds."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
@@ -201,17 +197,12 @@ def _reason_checksum(digest: bytes, reason: object) -> int:
     return zlib.crc32(digest + str(reason).encode("utf-8", "surrogatepass"))
 
 
-class UnusableError(Exception):
+class UnusableError(DataError):
     """The catalogue is damaged or of another version."""
 
 
 class Catalogue:
-    """An open catalogue; a context manager.
-
-    Raises:
-        UnusableError: It is damaged or of another version.
-        sqlite3.Error: It cannot be opened or made.
-    """
+    """An open catalogue; one that is damaged or of another version is an UnusableError."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / NAME
@@ -221,32 +212,19 @@ class Catalogue:
         self._base.text_factory = strict_text
         self._noted: list[tuple[Any, ...]] = []
         try:
-            self._prepare()
+            # A killed process leaves what the system has; only a machine that loses power could
+            # lose more, and then the checksums show it.
+            self._base.execute("PRAGMA journal_mode = PERSIST")
+            self._base.execute("PRAGMA synchronous = OFF")
+            make_tables(self._base, path, _SCHEMA, FORMAT, wrong=UnusableError, mend="decode again")
+            if self._value("PRAGMA quick_check(1)") != "ok":
+                raise UnusableError
         except BaseException as error:
             self._base.close()
             damaged = isinstance(error, sqlite3.DatabaseError)
             if damaged and not isinstance(error, sqlite3.OperationalError):
                 raise UnusableError from None
             raise
-
-    def _prepare(self) -> None:
-        base = self._base
-        # A killed process leaves what the system has; only a machine that loses power could
-        # lose more, and then the checksums show it.
-        base.execute("PRAGMA journal_mode = PERSIST")
-        base.execute("PRAGMA synchronous = OFF")
-        base.execute("BEGIN IMMEDIATE")
-        version = self._value("PRAGMA user_version")
-        empty = self._value("SELECT count(*) FROM sqlite_master") == 0
-        if version != (0 if empty else FORMAT):
-            raise UnusableError
-        if empty:
-            for statement in _SCHEMA.split(";")[:-1]:
-                base.execute(statement)
-            base.execute(f"PRAGMA user_version = {FORMAT}")
-        base.execute("COMMIT")
-        if self._value("PRAGMA quick_check(1)") != "ok":
-            raise UnusableError
 
     def __enter__(self) -> Self:
         return self
@@ -267,15 +245,9 @@ class Catalogue:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        self._base.execute("BEGIN IMMEDIATE")
-        try:
-            self._base.executemany("INSERT OR REPLACE INTO file VALUES (?,?,?,?,?)", self._noted)
-            yield self._base
-            self._base.execute("COMMIT")
-        except BaseException:
-            if self._base.in_transaction:
-                self._base.execute("ROLLBACK")
-            raise
+        with transaction(self._base) as base:
+            base.executemany("INSERT OR REPLACE INTO file VALUES (?,?,?,?,?)", self._noted)
+            yield base
         self._noted.clear()
 
     def digest(self, path: Path, stamp: Stamp) -> bytes | None:
@@ -291,7 +263,6 @@ class Catalogue:
             self.flush()
 
     def flush(self) -> None:
-        """Keep what was noted."""
         with self._writing():
             pass
 
@@ -311,7 +282,6 @@ class Catalogue:
         return self._stores("reader != ?", READER_VERSION)
 
     def remove_store(self, store: Store) -> None:
-        """Forget a store and its squares."""
         with self._writing() as base:
             base.execute("DELETE FROM square WHERE store = ?", [store.id])
             base.execute("DELETE FROM store WHERE id = ?", [store.id])

@@ -16,6 +16,7 @@ _INFERNO = "000004 1f0c48 550f6d 88226a ba3655 e35933 f98c0a f9c932 fcffa4"
 _COLORS = np.array([list(bytes.fromhex(color)) for color in _INFERNO.split()], dtype=np.float32)
 _BOX_COLOR = (64, 224, 255)
 _SHADOW = (0, 0, 0)
+_OPACITY = 0.6  # the greatest share of color
 
 
 def to_uint8(image: Floats) -> npt.NDArray[np.uint8]:
@@ -47,7 +48,6 @@ def render_overlay(
     heat: Floats,
     *,
     limits: tuple[float, float] | None = None,
-    opacity: float = 0.6,
     boxes: Sequence[Box] = (),
     peak: tuple[float, float] | None = None,
 ) -> Image.Image:
@@ -61,7 +61,6 @@ def render_overlay(
         heat: [H, W], NaN where undefined.
         limits: Heat that is drawn fully transparent, and heat that is drawn at full opacity. None
             takes the least and the greatest; constant heat is then not drawn.
-        opacity: Greatest share of color, in [0, 1].
         boxes: (x, y, width, height) each, in original pixels.
         peak: (x, y) in original pixels, marked by a ring.
 
@@ -71,7 +70,7 @@ def render_overlay(
     gray = to_uint8(image)
     if heat.shape != gray.shape:
         raise ValueError(f"heat is {list(heat.shape)}, the image {list(gray.shape)}")
-    picture = Image.fromarray(_blend(gray, _level(heat, limits), opacity))
+    picture = Image.fromarray(_blend(gray, _level(heat, limits)))
     draw = ImageDraw.Draw(picture)
     line = max(2, round(max(gray.shape) / 400))
     for box in boxes:
@@ -101,12 +100,12 @@ def _level(heat: Floats, limits: tuple[float, float] | None) -> Floats:
     return np.where(defined, level, 0).astype(np.float32)
 
 
-def _blend(gray: npt.NDArray[np.uint8], level: Floats, opacity: float) -> npt.NDArray[np.uint8]:
+def _blend(gray: npt.NDArray[np.uint8], level: Floats) -> npt.NDArray[np.uint8]:
     # 256 steps are all that 8-bit colors can tell apart.
     steps = np.linspace(0, 1, 256)
     places = np.linspace(0, 1, len(_COLORS))
     colors = np.stack([np.interp(steps, places, channel) for channel in _COLORS.T], axis=-1)
-    share = (opacity * steps**1.5).astype(np.float32)
+    share = (_OPACITY * steps**1.5).astype(np.float32)
     index = np.rint(level * 255).astype(np.uint8)
     alpha = share[index][..., np.newaxis]
     # gray and share once a pixel, color three times

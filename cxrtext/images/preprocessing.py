@@ -151,11 +151,7 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
-        """Read what `to_dict` gave; other keys are dropped.
-
-        Raises:
-            ValueError: When a key is missing, of the wrong type or out of range.
-        """
+        """Read what `to_dict` gave; other keys are dropped, and wrong values a ValueError."""
         old = {"resample": "bilinear", "fit": "crop"}  # what files without these keys mean
         names = [name for name in cls.__slots__ if name != "offset"]
         try:

@@ -165,7 +165,7 @@ def _image_bytes(data: bytes) -> int:
 def _gray(image: Image.Image) -> Gray:
     if image.mode.startswith("I"):
         return _of_depth(np.asarray(image))
-    if image.mode in ("1", "L"):
+    if image.mode in ("1", "L") and "transparency" not in image.info:
         return _of_depth(np.asarray(image.convert("L") if image.mode == "1" else image))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         return Gray(_in_strips(image.convert("RGBA")))

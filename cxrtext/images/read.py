@@ -39,12 +39,7 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
 def read_image_bytes(
     data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
 ) -> Floats:
-    """Read an image that was sent rather than stored; see `read_image`.
-
-    Raises:
-        ImageError: As in `read_image`.
-        ValueError: When ``window`` is a tuple of another length than 2.
-    """
+    """Read an image that was sent rather than stored; see `read_image`."""
     gray = decode_image(data, name, frame=frame, window=window)
     with named_errors(name):
         return gray.floats()
@@ -53,7 +48,7 @@ def read_image_bytes(
 def decode_image(
     data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
 ) -> Gray:
-    """Decode an image so far that 8 bits or floats can be made of it; see `read_image_bytes`."""
+    """Decode an image so far that 8 bits or floats can be made of it; see `read_image`."""
     check_window(window)
     with named_errors(name):
         return _decode(bytes(data), frame, window)

@@ -47,15 +47,13 @@ class ReaderPool(SandboxPool):
 
     def read(self, path: Path, *, frame: int | None = None, window: Window | None = None) -> Floats:
         """Read a stored image; see `cxrtext.images.read_image`."""
-        pixels: Floats = self._read(str(path), frame=frame, window=window).pixels
-        return pixels
+        return self._read(str(path), frame=frame, window=window).pixels
 
     def read_bytes(
         self, data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
     ) -> Floats:
         """Read an image that was sent; see `cxrtext.images.read_image_bytes`."""
-        pixels: Floats = self._read(name, data, frame=frame, window=window).pixels
-        return pixels
+        return self._read(name, data, frame=frame, window=window).pixels
 
     def show_bytes(self, data: bytes, name: str, side: int | None = None) -> Bytes:
         """Read an image that was sent in 8 bits, [H, W], with its longest side at most so long."""

@@ -93,11 +93,7 @@ class Limits:
 
 
 class SandboxProcess:
-    """A started process.
-
-    Raises:
-        WorkError: When it does not start.
-    """
+    """A started process (WorkError where it does not start)."""
 
     def __init__(self, work: str, limits: Limits) -> None:
         self.tasks = 0
@@ -131,16 +127,10 @@ class SandboxProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
         return self._process.poll() is None
 
     def ask(self, request: Any, data: bytes) -> tuple[Any, memoryview]:
-        """Have one task done; the bytes of the answer may be written to.
-
-        Raises:
-            ImageError: When the work refused.
-            ProcessLost: When the process died, hung or ran out of memory; it is ended.
-        """
+        """Have one task done, as `SandboxPool.ask`; the bytes of the answer may be written to."""
         self.tasks += 1
         deadline = time.monotonic() + self._limits.wall_seconds
         text = json.dumps(request).encode()
@@ -343,9 +333,6 @@ def answers(
     """Give tasks of JSON, in order, with their answers, or with why their process was lost.
 
     All processes end with this one, even where it is killed.
-
-    Raises:
-        WorkError: A process cannot be started.
     """
     with SandboxPool(work, workers, seconds=seconds, wall_seconds=seconds) as pool:
 

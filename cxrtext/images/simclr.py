@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cxrtext.images.augment import sampled
+
 ATTEMPTS = 10
 """Windows drawn until one fits; then the whole image is taken."""
 CHUNK = 64
@@ -153,19 +155,13 @@ def _changed(images: Tensor, draws: SimclrDraws, spec: SimclrSpec) -> Tensor:
 def resized_crop(images: Tensor, windows: Tensor) -> Tensor:
     """Cut a window out of each image and bring it back to full size, in one bilinear pass.
 
-    Windows [5, B] are left, top, width, height, 1 or −1 for a mirror image.  The values keep
-    their unit; beyond its edge an image continues as at the edge.
+    Windows [5, B] are left, top, width, height, 1 or −1 for a mirror image; see
+    :func:`cxrtext.images.augment.sampled`.
     """
     left, top, width, height, side = windows
     zero = torch.zeros_like(left)
-    # grid_sample's coordinates go from −1 to 1.
     rows = [width * side, zero, 2 * left + width - 1, zero, height, 2 * top + height - 1]
-    affine = torch.stack(rows, dim=-1).view(-1, 2, 3)
-    grid = F.affine_grid(affine, list(images.shape), align_corners=False)
-    seen: Tensor = F.grid_sample(
-        images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False
-    )
-    return seen
+    return sampled(images, rows, (images.shape[-2], images.shape[-1]))
 
 
 def jitter_colors(images: Tensor, amounts: Tensor, *, turn_hue: bool = True) -> Tensor:

@@ -54,11 +54,7 @@ class ImageMemoryError(ImageError):
 
 
 def stored_bytes(path: Path) -> bytes:
-    """Give what a file of at most 1 GiB holds.
-
-    Raises:
-        ImageError: When it cannot be read; one line that names it, the fault and what to do.
-    """
+    """Give what a file of at most 1 GiB holds, or say in one line why not (ImageError)."""
     called = shown(path)
     try:
         path = Path(path)

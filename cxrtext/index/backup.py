@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 
-from cxrtext.errors import CxrTextError, DataError, NotFoundError, WorkError
+from cxrtext.errors import CxrTextError, DataError, NotFoundError
 from cxrtext.files import (
     SUMS,
     file_problems,
@@ -27,7 +27,7 @@ from cxrtext.index.publishing.publish import publish
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import INDEX, MODEL
-from cxrtext.index.store.writer import write_summary
+from cxrtext.index.store.writer import disk_errors, write_summary
 from cxrtext.pausing import StageProgress
 
 NOTE = "backup.json"
@@ -55,7 +55,6 @@ def back_up(
     *,
     keys: Path | None = None,
     model: bool = True,
-    wait_s: float = 30.0,
     progress: StageProgress | None = None,
 ) -> BackupSummary:
     """Copy an index, the files of its uploads, its checkpoint and a file of keys into a new folder.
@@ -67,23 +66,19 @@ def back_up(
         out: The backup's folder, new or empty, which only its owner may read.
         keys: The server's file of keys, to be copied, too.
         model: Whether to copy the checkpoint that the index notes.
-        wait_s: How long to wait for a writer, where the index changes faster than it is copied.
     """
     check_index_folder(index)
     check_empty(out)
-    try:
-        with replacing_folder(out, private=True) as folder:
-            storage = open_storage(folder)
-            publish(index, storage, model=model, scratch=folder, wait_s=wait_s, progress=progress)
-            if keys is not None:
-                shutil.copyfile(keys, folder / KEYS)
-            noted = {"format": FORMAT, "version": VERSION, "of": str(index.absolute())}
-            write_sealed(folder / NOTE, noted)
-    except OSError as error:
-        raise WorkError(
-            f"{error.filename or out}: {error.strerror}; the backup was not made; fix the disk and "
-            "run the same command again"
-        ) from None
+    with (
+        disk_errors(out, "the backup was not made"),
+        replacing_folder(out, private=True) as folder,
+    ):
+        storage = open_storage(folder)
+        publish(index, storage, model=model, scratch=folder, progress=progress)
+        if keys is not None:
+            shutil.copyfile(keys, folder / KEYS)
+        noted = {"format": FORMAT, "version": VERSION, "of": str(index.absolute())}
+        write_sealed(folder / NOTE, noted)
     return _read(out)[0]
 
 
@@ -133,7 +128,6 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
     listed it looks for where they were.
 
     Args:
-        backup: The folder that :func:`back_up` made.
         out: A new or an empty folder; it gets ``index/``, and ``uploads/``, ``model/`` and
             ``keys.txt`` where the backup has them.
     """
@@ -146,26 +140,22 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
     if problems := file_problems(backup):
         raise DataError(f"{problems[0]}; nothing was restored; restore from another backup")
     tell("checking the backup", 1, 1)
-    try:
-        with replacing_folder(out, sums=False, private=True) as folder:
-            _lay(backup, manifest, folder, tell)
-            if found.keys:
-                shutil.copyfile(backup / KEYS, folder / KEYS)
-            _tell_where(folder / INDEX, out.absolute(), model=found.model)
-            with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
-                wrong = check_index(folder / INDEX, catalogue)
-            if wrong:
-                raise DataError(f"{backup}: {wrong[0]}; restore from another backup")
-    except OSError as error:
-        raise WorkError(
-            f"{error.filename or out}: {error.strerror}; nothing was restored; fix the disk and "
-            "run the same command again"
-        ) from None
+    with (
+        disk_errors(out, "nothing was restored"),
+        replacing_folder(out, sums=False, private=True) as folder,
+    ):
+        _lay(backup, manifest, folder, tell)
+        if found.keys:
+            shutil.copyfile(backup / KEYS, folder / KEYS)
+        _tell_where(folder / INDEX, out.absolute(), model=found.model)
+        with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
+            wrong = check_index(folder / INDEX, catalogue)
+        if wrong:
+            raise DataError(f"{backup}: {wrong[0]}; restore from another backup")
     return found
 
 
 def check_empty(folder: Path) -> None:
-    """Refuse a folder that holds something (DataError)."""
     if folder.exists() and (not folder.is_dir() or not is_empty(folder)):
         raise DataError(f"{folder}: is not empty; name a new folder")
 

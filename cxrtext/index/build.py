@@ -1,7 +1,7 @@
 """Building an index from a manifest, or adding to one."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,13 +92,13 @@ def build_index(
             _update_metadata(catalogue, [r for r in records if r.name in known])
         skipped = len(records) - len(todo)
 
-        def report(done: int, _: int) -> None:
+        def report(done: int) -> None:
             if progress:
                 progress(skipped + done, len(records))
 
         root = str(manifest.parent.resolve())
         parts = embed_records(model, todo, features=features, cache=cache)
-        embedded = _add_images(catalogue, model, todo, root, rejects, parts, report)
+        embedded = add_embedded(catalogue, model, todo, root, parts, rejects.add, report)
         rejected = rejects.write(out)
         if not catalogue.counts()[0]:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
@@ -285,25 +285,33 @@ def packed_images(
         yield EmbeddedImages(part.rows, part.sizes, vectors, labels, part.failed)
 
 
-def _add_images(
+def add_embedded(
     catalogue: Catalogue,
     model: ImageTextModel,
     todo: Sequence[ImageRecord],
-    root: str,
-    rejects: Rejects,
+    root: str | None,
     embedded: Iterable[EmbeddedBatch],
-    progress: Progress,
+    reject: Callable[[str, str], None],
+    report: Callable[[int], None],
 ) -> int:
+    """Add images as they are embedded; counts them.
+
+    Their names are relative to ``root``, or for None to the folder of each file.  ``reject`` is
+    told the name of one that cannot be read, and why; ``report`` how many are done.
+    """
     done = added = 0
     for part in packed_images(model, catalogue.meta(), embedded):
         for row, reason in part.failed:
-            rejects.add(todo[row].name, reason)
+            reject(todo[row].name, reason)
         if part.rows:
-            images = [part.image(i, todo[row], root) for i, row in enumerate(part.rows)]
+            images = [
+                part.image(i, todo[row], root or str(todo[row].path.parent))
+                for i, row in enumerate(part.rows)
+            ]
             add_images(catalogue.path.parent, catalogue, images, part.vectors)
             added += len(part.rows)
         done += len(part.rows) + len(part.failed)
-        progress(done, len(todo))
+        report(done)
     return added
 
 

@@ -111,13 +111,7 @@ def reports_of(
     said: Sequence[tuple[str, str, int, str]],
     silent: Sequence[str] = (),
 ) -> NewReports:
-    """What studies say, with the vectors of the sentences that the index does not hold yet.
-
-    Args:
-        vectors: Of each sentence, by its text.
-        said: Study, section, position and text of each sentence.
-        silent: Studies that say nothing any more.
-    """
+    """What studies say, with the vectors, given by text, of the sentences that are new."""
     query = "SELECT 1 FROM sentences WHERE sentence = ?"
     texts = dict.fromkeys(text for *_, text in said)
     new = [one for one in texts if not catalogue.database.execute(query, (one,)).fetchone()]

@@ -5,14 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from cxrtext.errors import CheckpointError, DataError, WorkError
+from cxrtext.errors import CheckpointError, DataError
 from cxrtext.files import is_empty, replacing_folder, sha256
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.catalogue import CATALOGUE, TEXT_COLUMNS, Catalogue
+from cxrtext.index.store.writer import disk_errors
 from cxrtext.records import write_table
 from cxrtext.records.manifest import is_own_column
 from cxrtext.records.text_source import SECTION_COLUMNS
-
-COLUMNS = ("image", "study_id", "patient_id", "split")
 
 
 def export_uploads(folder: Path, out: Path) -> int:
@@ -32,20 +31,14 @@ def export_uploads(folder: Path, out: Path) -> int:
         reports = {study: catalogue.report(study) for study in studies}
     if not images:
         raise DataError(f"{folder}: holds no image that was added over HTTP")
-    try:
-        with replacing_folder(out, private=True) as made:
-            rows = [_copied(made, row) for row in images]
-            names = dict.fromkeys(name for row in rows for name in row)
-            write_table(made / "manifest.csv", list(names), rows)
-            said = [_report(study, lines) for study, lines in reports.items() if lines]
-            names = dict.fromkeys(name for row in said for name in row)
-            if said:
-                write_table(made / "reports.csv", list(names), said)
-    except OSError as error:
-        raise WorkError(
-            f"{error.filename or out}: {error.strerror}; nothing was written; fix the disk and run "
-            "the same command again"
-        ) from None
+    with disk_errors(out, "nothing was written"), replacing_folder(out, private=True) as made:
+        rows = [_copied(made, row) for row in images]
+        names = dict.fromkeys(name for row in rows for name in row)
+        write_table(made / "manifest.csv", list(names), rows)
+        said = [_report(study, lines) for study, lines in reports.items() if lines]
+        names = dict.fromkeys(name for row in said for name in row)
+        if said:
+            write_table(made / "reports.csv", list(names), said)
     return len(images)
 
 
@@ -66,7 +59,7 @@ def _copied(made: Path, row: tuple[Any, ...]) -> dict[str, Any]:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     return {
-        **dict(zip(COLUMNS, (name, study, patient, split), strict=True)),
+        **dict(zip(TEXT_COLUMNS, (name, study, patient, split), strict=True)),
         **{k: v for k, v in json.loads(metadata).items() if not is_own_column(k)},
     }
 

@@ -26,8 +26,6 @@ from cxrtext.records.manifest import LABEL
 
 @dataclass(frozen=True, slots=True)
 class LabeledImage:
-    """An image with its zero-shot labels."""
-
     image: IndexedImage
     scores: dict[str, float]  # ``γ² (s_pos − s_neg)`` by finding; above 0 says present
     probabilities: dict[str, float]  # their logistic, calibrated where the checkpoint has it
@@ -143,7 +141,6 @@ def labels_as_meta(
 
 
 def labeler_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeler:
-    """The labeler that an index's catalogue notes."""
     calibrations = json.loads(noted.get("calibration", "{}"))
     return Labeler(
         model,
@@ -153,7 +150,6 @@ def labeler_of(model: ImageTextModel, noted: Mapping[str, str]) -> Labeler:
 
 
 def phrases_of(prompts: Mapping[str, Prompts]) -> list[str]:
-    """Every phrase of some prompts."""
     return [phrase for one in prompts.values() for phrase in (*one.positive, *one.negative)]
 
 

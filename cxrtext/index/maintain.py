@@ -15,12 +15,13 @@ from cxrtext.index.search.index import model_of
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, set_meta
 from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import Snapshot, take_snapshot
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, orphans, rows_of, vector_files
+from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, rows_of, vector_files
 from cxrtext.index.store.writer import (
     IndexSummary,
     Segments,
     append_rows,
     note_segments,
+    orphans,
     sweep,
     write_summary,
     writing,
@@ -64,11 +65,9 @@ def traces(folder: Path, catalogue: Catalogue) -> int:
 
     Files are those that a writer left when it was killed, and that the next one removes.
     """
-    meta = catalogue.meta()
-    if "generation" not in meta:
+    if "generation" not in catalogue.meta():
         return 0
-    files = {name for (name,) in catalogue.database.execute("SELECT file FROM structures")}
-    left = sum(holes(catalogue)) + len(orphans(folder, meta, files))
+    left = sum(holes(catalogue)) + len(orphans(folder, catalogue))
     return left or int(_lacks_structure(catalogue))
 
 
@@ -138,7 +137,7 @@ def rewrite(
         segments = _copy_images(folder, meta, snapshot, model if rebuild else None, language)
         if len(snapshot.texts):
             segments += append_rows(folder, meta, 0, {SENTENCES: snapshot.texts.numpy()})
-        _name_new_files(catalogue, meta, snapshot, language, segments)
+        _name_new_files(catalogue, meta, snapshot, segments)
         del snapshot
         sweep(folder, catalogue)
         refresh_structure(folder, catalogue, model, force=True)
@@ -182,13 +181,9 @@ def _copy_images(
 
 
 def _name_new_files(
-    catalogue: Catalogue,
-    meta: dict[str, str],
-    snapshot: Snapshot,
-    language: Language,
-    segments: Segments,
+    catalogue: Catalogue, meta: dict[str, str], snapshot: Snapshot, segments: Segments
 ) -> None:
-    live = snapshot.numbers[snapshot.numbers >= 0].tolist()
+    live = snapshot.numbers[snapshot.live].tolist()
     with catalogue.transaction(write=True) as database:
         # In rising order no place is taken twice: the new one is never above the old.
         database.executemany("UPDATE images SET place = ? WHERE number = ?", enumerate(live))
@@ -199,12 +194,5 @@ def _name_new_files(
         database.execute("DELETE FROM segments")
         note_segments(database, segments)
         database.execute("DELETE FROM structures")
-        set_meta(
-            database,
-            {
-                "generation": meta["generation"],
-                **language.as_meta(),
-                "places": len(live),
-                "sentence_places": len(snapshot.sentence_numbers),
-            },
-        )
+        counts = {"places": len(live), "sentence_places": len(snapshot.sentence_numbers)}
+        set_meta(database, {**meta, **counts})

@@ -21,14 +21,8 @@ import torch
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import sha256, sync
 from cxrtext.images.cache import DecodedCache
-from cxrtext.index.build import packed_images, start_index
-from cxrtext.index.changes import (
-    NewReports,
-    add_images,
-    add_reports,
-    delete_images,
-    set_attributes,
-)
+from cxrtext.index.build import add_embedded, start_index
+from cxrtext.index.changes import NewReports, add_reports, delete_images, set_attributes
 from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.store.catalogue import CATALOGUE, UNLIKE, Catalogue, empty_index, set_meta
 from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
@@ -135,10 +129,9 @@ def _start(new: Catalogue, old: Catalogue, model: ImageTextModel, checkpoint: Pa
     known = new.known_sentences()
     texts = [text for text in old.known_sentences() if text not in known]
     rows = model.embed_sentences(texts).cpu() if texts else torch.empty(0)
-    if "model" not in new.meta():
-        meta = old.meta()
-        prompts = prompts_of_json(meta["prompts"])
-        start_index(new, model, checkpoint, list(rows), prompts, meta["storage"])
+    meta = old.meta()
+    prompts = prompts_of_json(meta["prompts"])
+    start_index(new, model, checkpoint, list(rows), prompts, meta["storage"])
     said = old.database.execute(
         "SELECT study_id, section, position, sentences.sentence FROM said "
         "JOIN sentences ON sentences.number = said.sentence"
@@ -192,25 +185,21 @@ def _embed(
         if str(number) in known:
             continue
         with suppress(OSError):  # embedding notes it
-            is_damaged = bool(is_kept) and sha256(path) != path.stem
+            is_damaged = is_kept and sha256(path) != path.stem
         if is_damaged:
             lost[str(number)] = str(path), "is damaged; put it back from a backup"
         else:
             todo.append(ImageRecord(path, str(number), *names))
-    done = len(known)
-    batches = embed_records(model, todo, cache=cache)
-    for part in packed_images(model, new.meta(), batches):
-        for row, reason in part.failed:
-            lost[todo[row].name] = str(todo[row].path), reason
-        if part.rows:
-            images = [
-                part.image(i, todo[row], str(todo[row].path.parent))
-                for i, row in enumerate(part.rows)
-            ]
-            add_images(new.path.parent, new, images, part.vectors)
-        done += len(part.rows) + len(part.failed)
+    paths = {record.name: str(record.path) for record in todo}
+
+    def lose(name: str, reason: str) -> None:
+        lost[name] = paths[name], reason
+
+    def report(done: int) -> None:
         if progress:
-            progress(done, len(rows))
+            progress(len(known) + done, len(rows))
+
+    add_embedded(new, model, todo, None, embed_records(model, todo, cache=cache), lose, report)
     return lost
 
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +42,13 @@ STALE = 0.1  # share of images that a structure may not know before it is made a
 SMALL = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class ExactAnswers:
-    """Exact results of queries."""
+def _exact_answers(
+    snapshot: Snapshot, model: ImageTextModel, queries: Tensor
+) -> tuple[list[set[int]], float]:
+    """Places of the ten best images of each sentence embedding [Q, D], by the exact search.
 
-    best: list[set[int]]  # places of the best images of each query
-    reranked: float  # mean share of the images that were scored to prove it
-
-
-def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) -> ExactAnswers:
-    """The ten best images of sentence embeddings [Q, D], by the exact search.
-
-    Of a large archive only as many queries are asked as :data:`MEASURE_SECONDS` allow, and
-    :data:`MIN_QUERIES` at least.
+    And the mean share of the images that were scored to prove it.  Of a large archive only as many
+    queries are asked as :data:`MEASURE_SECONDS` allow, and :data:`MIN_QUERIES` at least.
     """
     begun = time.monotonic()
     best: list[set[int]] = []
@@ -67,17 +61,17 @@ def measure_exact(snapshot: Snapshot, model: ImageTextModel, queries: Tensor) ->
         order = exact_order(snapshot, model, Query(texts=text[None]), places, effort)
         best.append({place for _, (_, place) in zip(range(RECALL_AT), order, strict=False)})
         scored += effort.scored / max(1, len(places))
-    return ExactAnswers(best, scored / max(1, len(best)))
+    return best, scored / max(1, len(best))
 
 
-def recall_of(
-    snapshot: Snapshot, structure: Structure, queries: Tensor, measured: ExactAnswers
+def _recall_of(
+    snapshot: Snapshot, structure: Structure, queries: Tensor, exact: list[set[int]]
 ) -> float:
     """Share of the exact best images of queries that are among a structure's candidates."""
     live = snapshot.numbers[: structure.places] >= 0
     allowed = None if live.all() else live
     found = wanted = 0
-    for text, best in zip(queries, measured.best, strict=False):
+    for text, best in zip(queries, exact, strict=False):
         known = {place for place in best if place < structure.places}
         vector = structure.rotation.query(snapshot.language.weights(text[None])[0].numpy())
         near = nearest_places(structure.index, vector, structure.tuning, allowed)
@@ -86,19 +80,17 @@ def recall_of(
     return found / wanted if wanted else 1.0
 
 
-def tune(
+def _tune(
     snapshot: Snapshot, model: ImageTextModel, structure: Structure, queries: Tensor
 ) -> Tuning:
     """The least depth and effort at which candidates hold a share of the exact ten best."""
-    measured = measure_exact(snapshot, model, queries)
+    exact, reranked = _exact_answers(snapshot, model, queries)
     novelty = float(snapshot.language.novelty(queries).max())
     tuning = replace(structure.tuning, depth=FIRST_DEPTH, effort=FIRST_EFFORT, novelty=novelty)
     while True:
-        recall = recall_of(snapshot, replace(structure, tuning=tuning), queries, measured)
+        recall = _recall_of(snapshot, replace(structure, tuning=tuning), queries, exact)
         if recall >= TARGET_RECALL or is_deep(tuning.depth, structure.index.ntotal):
-            return replace(
-                tuning, recall_at_10=recall, reranked=measured.reranked, queries=len(measured.best)
-            )
+            return replace(tuning, recall_at_10=recall, reranked=reranked, queries=len(exact))
         tuning = replace(tuning, depth=2 * tuning.depth, effort=2 * tuning.effort)
 
 
@@ -169,6 +161,6 @@ def refresh_structure(
     snapshot = take_snapshot(folder, catalogue)
     assert snapshot.structure is not None  # noqa: S101 - noted above
     queries = _sample_queries(snapshot, model)
-    tuning = tune(snapshot, model, snapshot.structure, queries)
+    tuning = _tune(snapshot, model, snapshot.structure, queries)
     note(tuning, usual_likeness=usual_likeness(snapshot.arrays["means"], snapshot.live))
     sweep(folder, catalogue)

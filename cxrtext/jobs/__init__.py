@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
-    from cxrtext.jobs.decode import (
-        DecodeOptions,
-        FinishedDecoding,
-        decode_job,
-        finish_decode,
-    )
+    from cxrtext.jobs.decode import DecodeOptions, FinishedDecoding, decode_job, finish_decode
     from cxrtext.jobs.driver import EveryNth, Running
     from cxrtext.jobs.embed import EmbedOptions, FinishedEmbedding, embed_job, finish_embed
     from cxrtext.jobs.encode.begin import EncodeOptions

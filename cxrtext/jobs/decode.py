@@ -14,26 +14,24 @@ from typing import Any
 import numpy as np
 
 from cxrtext.errors import ImageError
-from cxrtext.files.storage import open_storage
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache, DecodedFile, digest_of
 from cxrtext.images.cache_store import READER_VERSION, Stamp, stamp_of
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.jobs.driver import Running
-from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.engines.engine import Task
 from cxrtext.jobs.kind import (
     SHARD,
-    Contents,
     ImageKind,
     ImageWorkers,
     Make,
     Work,
     digest_of_images,
     every_shard_of_images,
-    require_ready,
+    ready_job,
     require_same,
 )
-from cxrtext.jobs.plan import Definition, Plan, digest_of_table, read_plan
+from cxrtext.jobs.plan import Contents, Definition, Plan, digest_of_table
 from cxrtext.jobs.shards import Shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.records import Rejects, checked_manifest
@@ -120,8 +118,7 @@ class _Decode(ImageKind):
     def contents(self) -> Contents:
         outside = self._options.allow_outside
         rows = sum(1 for _ in checked_manifest(self.manifest, allow_outside=outside))
-        shared = {"source": str(self.manifest.resolve()), "allow_outside": outside}
-        return Contents(rows, -(-rows // self.images_a_shard), shared)
+        return self.contents_of(rows, {})
 
     def work(self) -> DecodeWork:
         return DecodeWork(self.storage.location, self._options.readers)
@@ -132,16 +129,14 @@ def decode_job(
     address: str,
     options: DecodeOptions | None = None,
     running: Running | None = None,
-    *,
-    start: Start | None = None,
 ) -> JobStatus:
     """Decode the images of a manifest in shards; a job that was stopped goes on.
 
-    Arguments and errors are those of :func:`cxrtext.jobs.embed.embed_job`.
+    Arguments are those of :func:`cxrtext.jobs.embed.embed_job`.
     """
     options = options or DecodeOptions()
     Preprocessing(resize=options.resize, crop=options.resize)  # refuses what is out of range
-    return _Decode(address, manifest, options).run(running, start)
+    return _Decode(address, manifest, options).run(running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +159,16 @@ def finish_decode(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> FinishedDecoding:
     """Fill a cache of decoded images with the shards of a decode job."""
-    storage = open_storage(address)
-    plan = read_plan(storage, KIND)
-    done = require_ready(storage, plan, max_rejected)
+    made = ready_job(address, KIND, max_rejected)
+    plan = made.plan
     manifest = manifest or Path(plan.shared["source"])
     now = {"manifest": digest_of_table(manifest), "version of the image reader": READER_VERSION}
-    require_same(storage, plan, now, now)
+    require_same(made, now)
     rejects = Rejects(max_rejected)
 
     def files() -> Iterator[DecodedFile]:
         seen = 0
-        for shard, records in every_shard_of_images(storage, plan, done, manifest, rejects):
+        for shard, records in every_shard_of_images(made, manifest, rejects):
             for i, place in enumerate(shard.places):
                 height, width, *stamp = map(int, shard.arrays["files"][i])
                 square = shard.arrays["squares"][i][np.newaxis]

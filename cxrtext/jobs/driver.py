@@ -11,7 +11,7 @@ that what ends a worker is its memory or its device.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cxrtext.errors import InputError, WorkError
@@ -101,7 +101,11 @@ class _Drive:
         self._ask_at = time.monotonic() + REFRESH_S
 
     def run(self, tasks: Iterable[Task]) -> None:
-        wanted = self._wanted(tasks)
+        wanted = (
+            task
+            for task in tasks
+            if self._running.part.has(task.number) and task.number not in self._done
+        )
         self._running.progress(status_of(self._plan, self._done, {}))
         more = True
         while more or self._under_way:
@@ -117,11 +121,6 @@ class _Drive:
                     self._under_way -= 1
                     self._take(outcome)
             self._look_around()
-
-    def _wanted(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        for task in tasks:
-            if self._running.part.has(task.number) and task.number not in self._done:
-                yield task
 
     def _submit(self, task: Task) -> None:
         self._engine.submit(task)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
 from cxrtext.files import sha256
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.build import (
@@ -40,23 +40,23 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import SUMMARY, IndexSummary, write_summary, writing
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.jobs.driver import Running
-from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.engines.engine import Task
 from cxrtext.jobs.kind import (
     SHARD,
-    Contents,
     ImageKind,
     ImageWorkers,
+    Made,
     Make,
     Work,
     digest_of_images,
     every_shard_of_images,
     readers_here,
+    ready_job,
     require_here,
-    require_ready,
     require_same,
 )
-from cxrtext.jobs.plan import Definition, Plan, digest_of_table, read_plan
-from cxrtext.jobs.shards import Shard, ShardFile, commit_named, read_named
+from cxrtext.jobs.plan import Contents, Definition, Plan, digest_of_table
+from cxrtext.jobs.shards import Shard, commit_named, read_named
 from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
@@ -198,13 +198,10 @@ class _Embed(ImageKind):
         shared = {
             "notes": index_notes(model, vectors, self._prompts, options.storage),
             "sentences": commit_named(self.storage, "sentences", save({"sentences": stacked})),
-            "source": str(self.manifest.resolve()),
             "reports": str(options.reports.resolve()) if options.reports else None,
             "checkpoint": str(self._checkpoint.resolve()),
-            "allow_outside": options.allow_outside,
         }
-        rows = studies.total()
-        return Contents(rows, -(-rows // self.images_a_shard), shared)
+        return self.contents_of(studies.total(), shared)
 
     def work(self) -> EmbedWork:
         checkpoint, options = str(self._checkpoint.resolve()), self._options
@@ -217,8 +214,6 @@ def embed_job(
     address: str,
     options: EmbedOptions | None = None,
     running: Running | None = None,
-    *,
-    start: Start | None = None,
 ) -> JobStatus:
     """Embed the images of a manifest in shards; a job that was stopped goes on.
 
@@ -227,7 +222,7 @@ def embed_job(
     """
     kind = _Embed(address, manifest, checkpoint, options or EmbedOptions())
     check_columns(manifest, [next(kind.records())])
-    return kind.run(running, start)
+    return kind.run(running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,14 +266,13 @@ def finish_embed(
     """
     import torch
 
-    storage = open_storage(address)
-    plan = read_plan(storage, KIND)
-    done = require_ready(storage, plan, max_rejected)
+    made = ready_job(address, KIND, max_rejected)
+    plan = made.plan
     manifest = manifest or Path(plan.shared["source"])
     checkpoint = checkpoint or Path(plan.shared["checkpoint"])
     reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
     now = _inputs(manifest, reports, checkpoint)
-    require_same(storage, plan, now, now)
+    require_same(made, now)
     torch.set_num_threads(plan.definition["threads"])
     K = index_parts or max(1, -(-plan.rows // INDEX_PART))
     names, studies = [set[str]() for _ in range(K)], set[str]()
@@ -287,7 +281,7 @@ def finish_embed(
         studies.add(record.study_id)
     model = load_model(checkpoint, device)
     said = said_in(manifest, reports, studies)
-    texts = _vectors_of(storage, plan, said)
+    texts = _vectors_of(made.storage, plan, said)
     rejects = Rejects(max_rejected)
     folders = [out] if K == 1 else [out / part_name(k, K) for k in range(K)]
     if K > 1:
@@ -298,15 +292,16 @@ def finish_embed(
             stack.enter_context(_begun_index(folder, checkpoint, plan.shared["notes"], own))
             for folder, own in zip(folders, names, strict=True)
         ]
-        _add_shards(storage, plan, done, manifest, catalogues, rejects, progress)
+        _add_shards(made, manifest, catalogues, rejects, progress)
         rejected = rejects.write(out)
         if len(rejects.rows) == plan.rows:
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
-        for k, catalogue in enumerate(catalogues):
+        for k, (folder, catalogue) in enumerate(zip(folders, catalogues, strict=True)):
             of_part = said if K == 1 else [s for s in said if part_of(s.study_id, K) == k]
-            summary = _close_index(catalogue, model, of_part, texts)
-            indexes[str(folders[k])] = summary
+            add_sentences(catalogue, model, of_part, texts)
+            refresh_structure(folder, catalogue, model)
+            indexes[str(folder)] = IndexSummary.of(write_summary(folder, catalogue))
     images = sum(summary.images for summary in indexes.values())
     return FinishedEmbedding(plan.rows, images, len(rejects.rows), rejected, indexes)
 
@@ -343,9 +338,7 @@ def _begun_index(
 
 
 def _add_shards(
-    storage: Storage,
-    plan: Plan,
-    done: Mapping[int, ShardFile],
+    made: Made,
     manifest: Path,
     catalogues: Sequence[Catalogue],
     rejects: Rejects,
@@ -355,7 +348,7 @@ def _add_shards(
     K, root = len(catalogues), str(manifest.parent.resolve())
     known = [catalogue.known_images() for catalogue in catalogues]
     added = 0
-    for shard, records in every_shard_of_images(storage, plan, done, manifest, rejects):
+    for shard, records in every_shard_of_images(made, manifest, rejects):
         of_shard = [records[place] for place in shard.places]
         part = _embedded(shard)
         for k, catalogue in enumerate(catalogues):
@@ -369,7 +362,7 @@ def _add_shards(
                 arrays = {name: rows[chosen] for name, rows in part.vectors.items()}
                 add_images(catalogue.path.parent, catalogue, images, arrays)
         added += len(records)
-        progress(added, plan.rows)
+        progress(added, made.plan.rows)
 
 
 def _embedded(shard: Shard) -> EmbeddedImages:
@@ -398,15 +391,3 @@ def _prove(
                 f"{folder}: {len(names - found)} images are missing and {len(found - names)} are "
                 "too many; remove the folder, and finish the job again"
             )
-
-
-def _close_index(
-    catalogue: Catalogue,
-    model: ImageTextModel,
-    said: Sequence[Sentence],
-    texts: "Mapping[str, Tensor]",
-) -> IndexSummary:
-    folder = catalogue.path.parent
-    add_sentences(catalogue, model, said, texts)
-    refresh_structure(folder, catalogue, model)
-    return IndexSummary.of(write_summary(folder, catalogue))

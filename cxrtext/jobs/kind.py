@@ -10,16 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 from cxrtext.files.storage import Storage, open_storage
+from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs.driver import Running, drive
-from cxrtext.jobs.engines.engine import Engine, Start, Task
+from cxrtext.jobs.engines.engine import Engine, Task
 from cxrtext.jobs.engines.engine import Work as AnyWork
-from cxrtext.jobs.plan import Definition, Plan, begin, begun, plan_file, read_plan
+from cxrtext.jobs.plan import Contents, Definition, Plan, begin, begun, plan_file, read_plan
 from cxrtext.jobs.shards import (
     DamagedShardError,
     Shard,
@@ -90,7 +92,7 @@ class ImageWorkers(Workers):
 
 def readers_here(readers: int) -> int:
     """Processes that decode for the worker that this process is."""
-    return readers or len(os.sched_getaffinity(0))
+    return readers or cores()
 
 
 # --- at a worker
@@ -151,15 +153,6 @@ def _close() -> None:
 # --- at the driver
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What the first driver of a job finds out, once for all."""
-
-    rows: int
-    shards: int
-    shared: Mapping[str, Any]  # what the shards have in common
-
-
 class Kind(ABC):
     """A kind of job, of which a driver was asked for one."""
 
@@ -193,31 +186,17 @@ class Kind(ABC):
         """The plan of the job, begun now or before."""
         definition = self.definition()
         plan = begun(self.storage, self.name, definition)
-        if plan is None:
-            found = self.contents()
-            plan = begin(
-                self.storage, self.name, definition,
-                rows=found.rows, shards=found.shards, shared=found.shared,
-            )  # fmt: skip
-        return plan
+        return plan or begin(self.storage, self.name, definition, self.contents())
 
-    def make(
-        self, plan: Plan, running: Running | None = None, start: Start | None = None
-    ) -> JobStatus:
-        """Make the shards that are missing; ``start`` starts another engine than the workers'."""
+    def make(self, plan: Plan, running: Running | None = None) -> JobStatus:
+        """Make the shards that are missing."""
         shared = [*plan_file(self.storage), *self.shared()]
-        work = self.work()
-        return drive(
-            self.storage,
-            plan,
-            self.tasks(),
-            lambda: start(work) if start else self.workers.start(work, shared),
-            running,
-        )
+        start = partial(self.workers.start, self.work(), shared)
+        return drive(self.storage, plan, self.tasks(), start, running)
 
-    def run(self, running: Running | None = None, start: Start | None = None) -> JobStatus:
-        """Begin the job, or go on with it; errors are those of :meth:`begin` and :meth:`make`."""
-        return self.make(self.begin(), running, start)
+    def run(self, running: Running | None = None) -> JobStatus:
+        """Begin the job, or go on with it."""
+        return self.make(self.begin(), running)
 
 
 class ImageKind(Kind):
@@ -230,7 +209,13 @@ class ImageKind(Kind):
         self, address: str | Path, manifest: Path, workers: ImageWorkers, shard: int
     ) -> None:
         super().__init__(address, workers)
-        self.manifest, self.workers, self.images_a_shard = manifest, workers, shard
+        self.manifest, self.images_a_shard = manifest, shard
+
+    def contents_of(self, rows: int, shared: Mapping[str, Any]) -> Contents:
+        """So many images, and what their shards have in common beside where they lie."""
+        source, outside = str(self.manifest.resolve()), self.workers.allow_outside
+        shared = {"source": source, "allow_outside": outside, **shared}
+        return Contents(rows, -(-rows // self.images_a_shard), shared)
 
     def records(self) -> Iterator[ImageRecord]:
         """The images, each checked by itself alone."""
@@ -254,8 +239,23 @@ class ImageKind(Kind):
 # --- when it is finished
 
 
-def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, ShardFile]:
-    """The shards of a job to be finished; says at once what would end the work after hours."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A job, and the shards of it that are there."""
+
+    storage: Storage
+    plan: Plan
+    done: Mapping[int, ShardFile]
+
+
+def ready_job(address: str, kind: str, max_rejected: int) -> Made:
+    """A job to be finished, see :func:`require_ready`."""
+    storage = open_storage(address)
+    return require_ready(storage, read_plan(storage, kind), max_rejected)
+
+
+def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> Made:
+    """A job with all of its shards; says at once what would end the work after hours."""
     done = committed(storage)
     missing = [number for number in range(plan.shards) if number not in done]
     if missing:
@@ -271,37 +271,32 @@ def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> dict[int, 
             f"{max_rejected}; with a higher limit they are listed beside the output, each with its "
             "reason"
         )
-    return done
+    return Made(storage, plan, done)
 
 
-def require_same(
-    storage: Storage, plan: Plan, now: Mapping[str, object], names: Iterable[str]
-) -> None:
+def require_same(made: Made, now: Mapping[str, object]) -> None:
     """Refuse to finish a job with another table or model than it was begun with (DataError)."""
-    for name in names:
-        if plan.definition[name] != now[name]:
+    for name, value in now.items():
+        if made.plan.definition[name] != value:
             raise DataError(
-                f"{storage.address}: the {name} is another one than when the job was begun; name "
-                "the former, or start the job anew"
+                f"{made.storage.address}: the {name} is another one than when the job was "
+                "begun; name the former, or start the job anew"
             )
 
 
-def every_shard(storage: Storage, plan: Plan, done: Mapping[int, ShardFile]) -> Iterator[Shard]:
-    """Read the shards of a job in order, each checked by its digest (CheckpointError).
-
-    ``done`` is what :func:`require_ready` gave.
-    """
+def every_shard(made: Made) -> Iterator[Shard]:
+    """Read the shards of a job that is ready in order, each checked by its digest."""
     removed: list[str] = []
-    for number in range(plan.shards):
+    for number in range(made.plan.shards):
         try:
-            shard = read_shard(storage, plan.digest, done[number])
+            shard = read_shard(made.storage, made.plan.digest, made.done[number])
         except DamagedShardError:
-            removed.append(done[number].name)
+            removed.append(made.done[number].name)
         if removed:  # the others are looked at still: then one start makes all of them again
             continue
         yield shard
     if removed:
-        raise damaged(storage, removed)
+        raise damaged(made.storage, removed)
 
 
 def records_by_shard(plan: Plan, manifest: Path) -> Iterator[list[ImageRecord]]:
@@ -312,25 +307,22 @@ def records_by_shard(plan: Plan, manifest: Path) -> Iterator[list[ImageRecord]]:
 
 
 def every_shard_of_images(
-    storage: Storage,
-    plan: Plan,
-    done: Mapping[int, ShardFile],
-    manifest: Path,
-    rejects: Rejects | None = None,
+    made: Made, manifest: Path, rejects: Rejects | None = None
 ) -> Iterator[tuple[Shard, list[ImageRecord]]]:
     """Every shard with the images that it is of, and those that were rejected noted with why."""
-    shards = every_shard(storage, plan, done)
-    for shard, records in zip(shards, records_by_shard(plan, manifest), strict=True):
+    for shard, records in zip(
+        every_shard(made), records_by_shard(made.plan, manifest), strict=True
+    ):
         if sorted([*shard.places, *shard.rejected]) != list(range(len(records))):
             raise CheckpointError(
-                f"{storage.address}: shard {shard.number} does not have each of its rows once; "
-                "remove it, and start the job again"
+                f"{made.storage.address}: shard {shard.number} does not have each of its rows "
+                "once; remove it, and start the job again"
             )
         names = digest_of_names(records[place].name for place in shard.places)
         if shard.about["images"] != names:
             raise CheckpointError(
-                f"{storage.address}: {done[shard.number].name} is of other images; remove it, and "
-                "start the job again"
+                f"{made.storage.address}: {made.done[shard.number].name} is of other images; "
+                "remove it, and start the job again"
             )
         if rejects is not None:
             for place, reason in sorted(shard.rejected.items()):

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
-from cxrtext.files import sealed, sha256
-from cxrtext.files.digests import SEAL, seal_of
+from cxrtext.files import sealed, sha256, unsealed
 from cxrtext.files.storage import Storage, is_remote
 
 NAME = "job.json"
@@ -24,6 +23,15 @@ VERSION = 1
 
 Definition = dict[str, Any]
 """What must be the same when a job is started again, by the words that a refusal uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the first driver of a job finds out, once for all."""
+
+    rows: int  # images, or distinct sentences
+    shards: int
+    shared: Mapping[str, Any]  # what the shards have in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,7 @@ def command_of(kind: str) -> str:
 
 
 def read_plan(storage: Storage, kind: str | None = None) -> Plan:
-    """Read a job's plan.
-
-    Raises:
-        NotFoundError: There is none.
-        CheckpointError: It is damaged, or of another version.
-        DataError: It is of another kind than was asked for.
-    """
+    """Read a job's plan (NotFoundError where there is none)."""
     try:
         data = storage.read(NAME)
     except NotFoundError:
@@ -65,10 +67,10 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
             "'decode', or with 'cxrtext encode'"
         ) from None
     try:
-        value = json.loads(data)
-        if value.pop(SEAL) != seal_of(value) or value["format"] != FORMAT:
+        value = unsealed(data)
+        if value["format"] != FORMAT:
             raise ValueError
-    except (ValueError, AttributeError, KeyError):
+    except (ValueError, KeyError):
         raise CheckpointError(
             f"{storage.address}: {NAME} is damaged; start the job anew in another folder"
         ) from None
@@ -119,15 +121,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:16]}…"
 
 
-def begin(
-    storage: Storage,
-    kind: str,
-    definition: Definition,
-    *,
-    rows: int,
-    shards: int,
-    shared: Mapping[str, Any],
-) -> Plan:
+def begin(storage: Storage, kind: str, definition: Definition, contents: Contents) -> Plan:
     """Commit a plan; where another process was faster, its plan counts."""
     value = {
         "format": FORMAT,
@@ -135,9 +129,9 @@ def begin(
         "cxrtext": version("cxrtext"),
         "kind": kind,
         "definition": definition,
-        "rows": rows,
-        "shards": shards,
-        "shared": dict(shared),
+        "rows": contents.rows,
+        "shards": contents.shards,
+        "shared": dict(contents.shared),
     }
     data = json.dumps(sealed(value), indent=1, ensure_ascii=False).encode()
     try:

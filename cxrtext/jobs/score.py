@@ -6,7 +6,7 @@ is said a thousand times is scored once.  ``finish`` makes the table as ``score-
 cache that knows every sentence.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,25 +18,24 @@ import numpy as np
 
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import scratch_folder
-from cxrtext.files.storage import Storage, open_storage
 from cxrtext.jobs.driver import Running
-from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.engines.engine import Task
 from cxrtext.jobs.kind import (
     ROW_S,
     SHARD,
     START_S,
-    Contents,
     Kind,
+    Made,
     Make,
     Work,
     Workers,
     every_shard,
+    ready_job,
     require_here,
-    require_ready,
     require_same,
 )
-from cxrtext.jobs.plan import Definition, Plan, read_plan
-from cxrtext.jobs.shards import Shard, ShardFile
+from cxrtext.jobs.plan import Contents, Definition, Plan
+from cxrtext.jobs.shards import Shard
 from cxrtext.jobs.status import JobStatus
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
@@ -121,17 +120,6 @@ def _read(
         yield work, source.digest
 
 
-def _shards_of(groups: Iterable[Group], size: int) -> Iterator[list[Group]]:
-    some: list[Group] = []
-    for group in groups:
-        some.append(group)
-        if sum(map(len, some)) >= size:
-            yield some
-            some = []
-    if some:
-        yield some
-
-
 class _Score(Kind):
     name = KIND
 
@@ -183,8 +171,14 @@ class _Score(Kind):
 
     def _shards(self) -> Iterator[list[Group]]:
         window = self._scorer.language.window
-        groups = self._sentences.groups(window, self._scorer.batch_tokens)
-        return _shards_of(groups, self._shard)
+        some: list[Group] = []
+        for group in self._sentences.groups(window, self._scorer.batch_tokens):
+            some.append(group)
+            if sum(map(len, some)) >= self._shard:
+                yield some
+                some = []
+        if some:
+            yield some
 
 
 def _inputs(digest: str, scorer: Scorer) -> Definition:
@@ -197,8 +191,6 @@ def score_job(
     model: str | Path = DEFAULT_MODEL,
     options: ScoreOptions | None = None,
     running: Running | None = None,
-    *,
-    start: Start | None = None,
 ) -> JobStatus:
     """Score the sentences of some reports in shards; a job that was stopped goes on.
 
@@ -214,7 +206,7 @@ def score_job(
     scorer = _scorer(model, settings, options.device)
     with _read(reports, scorer, settings) as (sentences, digest):
         kind = _Score(address, reports, model, options, scorer, sentences, digest)
-        return kind.run(running, start)
+        return kind.run(running)
 
 
 def finish_score(
@@ -236,40 +228,33 @@ def finish_score(
         model: Where the language model lies now, likewise.
         settings: What the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
     """
-    storage, settings = open_storage(address), settings or ScoreSettings()
-    plan = read_plan(storage, KIND)
-    done = require_ready(storage, plan, settings.max_rejected)
+    settings = settings or ScoreSettings()
+    made = ready_job(address, KIND, settings.max_rejected)
+    plan = made.plan
     reports, model = reports or Path(plan.shared["source"]), model or plan.shared["model"]
     fixed = _settings(plan)
     scorer = _scorer(model, fixed, device)
     now = _inputs(open_source(reports).digest, scorer)
-    require_same(storage, plan, now, now)
+    require_same(made, now)
     with scratch_folder(out.absolute().parent, "scores") as folder:
         known = folder / "scores.sqlite"
-        _collect(storage, plan, done, known, scorer.identity, progress)
+        _collect(made, known, scorer.identity, progress)
         ours = ("a", "k", "fit", "tokens", "max_rejected")
         fixed = replace(fixed, cache=known, **{name: getattr(settings, name) for name in ours})
         summary = score_reports(reports, out, fixed, model=scorer.language, on_scored=on_scored)
     if not summary.from_cache == summary.distinct_sentences == plan.rows:
         raise CheckpointError(
-            f"{storage.address}: the shards have {summary.from_cache} of "
+            f"{made.storage.address}: the shards have {summary.from_cache} of "
             f"{summary.distinct_sentences} sentences; start the job anew in another folder"
         )
     return replace(summary, from_cache=0)
 
 
-def _collect(
-    storage: Storage,
-    plan: Plan,
-    done: Mapping[int, ShardFile],
-    known: Path,
-    identity: str,
-    progress: Callable[[int, int], None],
-) -> None:
+def _collect(made: Made, known: Path, identity: str, progress: Callable[[int, int], None]) -> None:
     """Put the scores of all shards into a cache; together they are of as many as were planned."""
     count = 0
     with ScoreCache(known, identity) as cache:
-        for shard in every_shard(storage, plan, done):
+        for shard in every_shard(made):
             if not shard.places:
                 continue
             ends = np.cumsum(shard.arrays["lengths"])[:-1]
@@ -277,9 +262,9 @@ def _collect(
             digests = [row.tobytes() for row in shard.arrays["digests"]]
             cache.add(dict(zip(digests, values, strict=True)))
             count += len(digests)
-            progress(count, plan.rows)
-    if count != plan.rows:
+            progress(count, made.plan.rows)
+    if count != made.plan.rows:
         raise CheckpointError(
-            f"{storage.address}: the shards have {count} sentences, not {plan.rows}; start the job "
-            "anew in another folder"
+            f"{made.storage.address}: the shards have {count} sentences, not {made.plan.rows}; "
+            "start the job anew in another folder"
         )

@@ -40,7 +40,6 @@ class ShardFile:
     rejected: int
     digits: str  # the beginning of its SHA-256
     modified: float = 0.0  # when it was committed, seconds since 1970
-    size: int = 0  # bytes
 
     @classmethod
     def of(cls, entry: Entry) -> "ShardFile | None":
@@ -49,7 +48,7 @@ class ShardFile:
         if found is None:
             return None
         number, rows, rejected = map(int, found.groups()[:3])
-        return cls(entry.name, number, rows, rejected, found[4], entry.modified, entry.size)
+        return cls(entry.name, number, rows, rejected, found[4], entry.modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,8 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
     return found
 
 
-def commit_shard(storage: Storage, job: str, shard: Shard) -> str:
-    """Commit a shard of the job of a digest; gives its name.  The same shard has the same bytes."""
+def commit_shard(storage: Storage, job: str, shard: Shard) -> None:
+    """Commit a shard of the job of a digest; the same shard has the same bytes."""
     from safetensors.numpy import save
 
     header = {
@@ -101,18 +100,11 @@ def commit_shard(storage: Storage, job: str, shard: Shard) -> str:
     data = save(arrays, metadata={_HEADER: json.dumps(header, sort_keys=True, ensure_ascii=False)})
     digits = hashlib.sha256(data).hexdigest()[:DIGITS]
     counts = f"{len(shard.places)}.{len(shard.rejected)}"
-    name = f"{FOLDER}{shard.number:06d}.{counts}.{digits}.safetensors"
-    storage.commit(name, data)
-    return name
+    storage.commit(f"{FOLDER}{shard.number:06d}.{counts}.{digits}.safetensors", data)
 
 
 def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
-    """Read a shard and check it.
-
-    Raises:
-        DamagedShardError: It is not what was written; it is removed, so that it is made again.
-        CheckpointError: It is of another job.
-    """
+    """Read a shard; a damaged one is removed, so that it is made again (DamagedShardError)."""
     from safetensors.numpy import load
 
     data = storage.read(file.name)

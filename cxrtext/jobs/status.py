@@ -44,31 +44,17 @@ class JobStatus:
         return {**asdict(self), "shards_left": self.shards - self.shards_done}
 
 
-def job_status(
-    storage: Storage, plan: Plan | None = None, *, now: float | None = None
-) -> JobStatus:
-    """Say how far a job is.
-
-    Raises:
-        NotFoundError: There is no job.
-    """
-    plan = plan or read_plan(storage)
-    return status_of(plan, committed(storage), failures(storage), now=now)
+def job_status(storage: Storage) -> JobStatus:
+    """Say how far a job is (NotFoundError where there is none)."""
+    return status_of(read_plan(storage), committed(storage), failures(storage))
 
 
-def status_of(
-    plan: Plan,
-    done: Mapping[int, ShardFile],
-    failed: Mapping[int, str],
-    *,
-    now: float | None = None,
-) -> JobStatus:
+def status_of(plan: Plan, done: Mapping[int, ShardFile], failed: Mapping[int, str]) -> JobStatus:
     """The status of a job of which some shards are there."""
-    now = time.time() if now is None else now
     files = sorted(done.values(), key=lambda file: file.modified)
     rows_done = sum(file.rows + file.rejected for file in files)
     # The clock of the storage may be ahead of ours.
-    idle = max(0.0, now - files[-1].modified) if files else None
+    idle = max(0.0, time.time() - files[-1].modified) if files else None
     rate = _rate(files)
     left = None
     if rate and idle is not None and idle < RECENT_S:
@@ -93,12 +79,10 @@ def _rate(files: list[ShardFile]) -> float | None:
 
 
 def note_failure(storage: Storage, number: int, reason: str) -> None:
-    """Note that a shard could not be made."""
     storage.commit(f"{FAILED}{number:06d}.json", json.dumps({"reason": reason}).encode())
 
 
 def forget_failure(storage: Storage, number: int) -> None:
-    """Forget that a shard could not be made."""
     storage.remove(f"{FAILED}{number:06d}.json")
 
 

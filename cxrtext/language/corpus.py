@@ -29,12 +29,7 @@ class Corpus:
 
 
 def read_corpus(reports: Path | str, sections: Sequence[str] | None = None) -> Corpus:
-    """Read reports and divide each into sentences.
-
-    Args:
-        reports: What ``open_source`` reads: a table of reports or sentences, or a folder of text
-            files.
-    """
+    """Read reports, a table or a folder of text files, and divide each into sentences."""
     if sections is not None:
         check_sections(sections)
     studies: dict[str, list[Sentence]] = {}

@@ -26,7 +26,7 @@ from cxrtext.models.folders import (
 from cxrtext.models.image_encoder import BackboneEncoder
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
-from cxrtext.models.weight_files import misfit
+from cxrtext.models.weight_files import misfit, on_cpu
 from cxrtext.text.tokenizer import load_tokenizer_of
 
 _AGAIN = "copy the checkpoint again, or train it anew"
@@ -48,7 +48,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     spec = {**asdict(model.spec), "preprocessing": model.spec.preprocessing.to_dict()}
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, {"format": FORMAT, "version": VERSION, **spec})
-        tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+        tensors = on_cpu(model.state_dict())
         save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
         model.tokenizer.save_pretrained(temporary)
         encoder = model.image_encoder
@@ -114,10 +114,6 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
 
     The model is in evaluation mode, and has its tokenizer, fingerprint and folder: what is kept
     beside it (reference images, calibration) is read from there when it is asked for.
-
-    Raises:
-        CheckpointError: A file is missing or damaged, or a tensor is missing, extra or of
-            another shape; or the model wants a backbone that is not found.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

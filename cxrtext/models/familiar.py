@@ -97,11 +97,10 @@ def looks(squares: Squares | Tensor, preprocessing: Preprocessing) -> Rows:
 
     8-bit squares [b, 1, R, R] of `Preprocessing.square` -> [b, 192].
     """
-    given = (
-        squares if isinstance(squares, Tensor) else torch.from_numpy(np.ascontiguousarray(squares))
-    )
+    if not isinstance(squares, Tensor):
+        squares = torch.from_numpy(np.ascontiguousarray(squares))
     with torch.inference_mode():
-        gray = center_crop(given, preprocessing.crop).float() * _STEP
+        gray = center_crop(squares, preprocessing.crop).float() * _STEP
         if gray.shape[-1] > _SIDE:
             gray = F.adaptive_avg_pool2d(gray, _SIDE)
         parts = [F.adaptive_avg_pool2d(gray, _GRID).flatten(1)]
@@ -291,19 +290,17 @@ class Familiar:
 def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
     """Put what is familiar into the checkpoint of the model of a fingerprint, which stays."""
     path = folder / FAMILIAR
-    arrays: dict[str, NDArray[np.generic]] = {}
+    tensors: dict[str, Tensor] = {}
     notes: dict[str, object] = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
     if familiar.images is not None:
         gaussian = familiar.images.gaussian
-        arrays |= {name: getattr(gaussian, name) for name in ("mean", "scale", "axes", "variances")}
-        arrays["rest"] = np.array([gaussian.rest])
+        for name in ("mean", "scale", "axes", "variances"):
+            tensors[name] = torch.from_numpy(getattr(gaussian, name))
+        tensors["rest"] = torch.tensor([gaussian.rest], dtype=torch.float64)
         notes["image_threshold"] = familiar.images.threshold
     if familiar.words is not None:
-        arrays["words"] = familiar.words.digests
+        tensors["words"] = torch.from_numpy(familiar.words.digests)
         notes["word_threshold"] = familiar.words.threshold
-    tensors = {
-        name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()
-    }
     save_sealed(path, tensors, notes)
     return path
 

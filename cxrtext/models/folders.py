@@ -50,6 +50,8 @@ SMALL_FILES = (
 )
 HUB_TIMEOUT = 10.0
 """Seconds that the hub may take to answer."""
+TRAIN = "cxrtext pretrain-text REPORTS --out DIR"
+"""What makes a language model where there is none."""
 _ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 # No part of a revision starts with a dot: the local cache makes paths of them.
 _HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*))?")
@@ -60,11 +62,6 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
     """Return the local folder of a model, fetched from the hub when it is not here yet.
 
     ``offline`` never touches the network; HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE say the same.
-
-    Raises:
-        CheckpointError: The name is neither a folder nor a hub id.
-        HubError: The model is not here, and the hub cannot be reached, does not have it or may
-            not be asked.
     """
     folder = Path(name_or_path)
     if folder.is_dir():
@@ -84,13 +81,16 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
 
 def check_model_name(name_or_path: str | Path) -> None:
     """Refuse what is neither the folder of a language model nor a hub id; nothing is fetched."""
-    if Path(name_or_path).is_dir():
-        check_model_folder(Path(name_or_path))
+    folder = Path(name_or_path)
+    if folder.is_dir():
+        if not (folder / CONFIG).is_file():
+            raise CheckpointError(
+                f"{folder}: not a language model: it has no {CONFIG}; train one: {TRAIN}"
+            )
+        if not any((folder / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
+            raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
     elif isinstance(name_or_path, Path) or not _HUB_NAME.fullmatch(name_or_path):
-        raise CheckpointError(
-            f"{name_or_path}: no such model folder; train one: "
-            "cxrtext pretrain-text REPORTS --out DIR"
-        )
+        raise CheckpointError(f"{name_or_path}: no such model folder; train one: {TRAIN}")
 
 
 def commit_of(folder: Path) -> str | None:
@@ -111,7 +111,7 @@ def _hub_error(message: str) -> HubError:
     return HubError(
         f"{message}.\n"
         "Download its folder where there is access and pass the path, or train a model on "
-        "your reports: cxrtext pretrain-text REPORTS --out DIR"
+        f"your reports: {TRAIN}"
     )
 
 
@@ -157,6 +157,14 @@ def _downloaded_snapshot(repository: str, revision: str, missing: str) -> Path:
         ) from None
 
 
+def read_json(path: Path) -> Any:
+    """What a JSON file of a model's folder holds."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"{path}: not a readable JSON file") from None
+
+
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:
     """What a checkpoint's ``config.json`` says, its fields not yet checked."""
     if not folder.is_dir():
@@ -196,14 +204,3 @@ def backbone_elsewhere(folder: Path) -> str | None:
         f"{folder} and was not copied: put its folder to {folder / BACKBONE_FOLDER} and copy "
         f"again, or name it in {BACKBONES_VARIABLE} where the copy is used"
     )
-
-
-def check_model_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be a language model's."""
-    if not (folder / CONFIG).is_file():
-        raise CheckpointError(
-            f"{folder}: not a language model: it has no {CONFIG}; train one: "
-            "cxrtext pretrain-text REPORTS --out DIR"
-        )
-    if not any((folder / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
-        raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")

@@ -132,8 +132,8 @@ Golden = Mapping[str, NDArray[Any]]
 """A drawn image, and what a backbone made of it."""
 Architecture = Literal["resnet18", "resnet50", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
-"""``resnet18`` and ``resnet50`` have stride 32; ``resnet-narrow`` has stride 16, three
-stages of one block, and 128 channels in the last, for small images on a CPU."""
+"""``resnet-narrow`` has three stages of one block, and 128 channels in the last, for small images
+on a CPU."""
 
 _SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
@@ -168,8 +168,8 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
 class RegionEncoder(nn.Module):
     """Features of regions, [B, h, w, C], and what is trained to bring them to the joint space.
 
-    That is up to two alignment layers (:mod:`~.alignment`), a linear map with bias to D
-    dimensions, and what is added to it by a region's place (:mod:`~.position`).
+    That is up to two alignment layers, a linear map with bias to D dimensions, and what is added
+    to it by a region's place.
     """
 
     def _train_on(self, channels: int, dimension: int, position: str, alignment: int) -> None:
@@ -239,7 +239,6 @@ class ImageEncoder(RegionEncoder):
 
     @property
     def trunk(self) -> nn.Module:
-        """The ResNet."""
         return self.backbone
 
     @property
@@ -248,7 +247,6 @@ class ImageEncoder(RegionEncoder):
         return strided_offset(STRIDES[self.architecture])
 
     def features(self, images: Tensor) -> Tensor:
-        """What the ResNet makes of images [B, 1, H, W]: [B, h, w, C]."""
         found: Tensor = self.backbone(images).last_hidden_state
         return found.permute(0, 2, 3, 1).contiguous()
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
@@ -11,9 +11,10 @@ from cxrtext.errors import CheckpointError
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.weight_files import SHOWN, check_finite, listed, misfit, read_tensors
 
+_STEM = "embedder.embedder.convolution.weight"
 STEMS = {
     "conv1.weight": "layer1.0.conv1.weight",
-    "embedder.embedder.convolution.weight": "encoder.stages.0.layers.0.layer.0.convolution.weight",
+    _STEM: "encoder.stages.0.layers.0.layer.0.convolution.weight",
 }
 """The first convolution of each layout, and another tensor that the layout always has."""
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
@@ -21,7 +22,6 @@ _BLOCK = re.compile(r"layer(\d+)\.(\d+)\.(conv|bn)(\d)\.(\w+)")
 _SHORTCUT = re.compile(r"layer(\d+)\.(\d+)\.downsample\.([01])\.(\w+)")
 _PROJECTION = re.compile(r"(?:module\.|model\.)?(?:image_encoder\.)?(projection\..+)")
 _COUNTER = "num_batches_tracked"
-_STEM = "embedder.embedder.convolution.weight"
 
 
 def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
@@ -40,10 +40,8 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
     the batch normalization's running statistics do not fit until training has renewed them.
 
     ``path`` is a ``.safetensors`` file, or a pickle of tensors (``.pt``, ``.pth``, ``.bin``), which
-    is read without running what it holds.
-
-    Returns:
-        One line: what was loaded, and the names of what was not.
+    is read without running what it holds.  What is given is a line about what was loaded, and the
+    names of what was not.
     """
     state = read_tensors(path)
     prefix = _prefix(path, state)
@@ -80,7 +78,16 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
 
 
 def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
-    prefixes = prefixes_of_trunks(state)
+    """Whatever stands before a ResNet's own names: "", ``module.``, ``encoder.encoder.`` and so on.
+
+    A file may hold several ResNets, a student and a teacher for example; such is refused.
+    """
+    prefixes = sorted(
+        name.removesuffix(stem)
+        for name in state
+        for stem, other in STEMS.items()
+        if name.endswith(stem) and name.removesuffix(stem) + other in state
+    )
     if not prefixes:
         raise CheckpointError(
             f"{path}: holds no ResNet: none of its {len(state)} tensors is the first convolution "
@@ -159,27 +166,13 @@ def _grouped(names: list[str]) -> str:
     )
 
 
-def prefixes_of_trunks(names: Iterable[str]) -> list[str]:
-    """Whatever stands before a ResNet's own names: "", ``module.``, ``encoder.encoder.`` and so on.
-
-    A file may hold several ResNets, a student and a teacher for example.
-    """
-    known = set(names)
-    return sorted(
-        name.removesuffix(stem)
-        for name in known
-        for stem, other in STEMS.items()
-        if name.endswith(stem) and name.removesuffix(stem) + other in known
-    )
-
-
 def name_in_encoder(name: str) -> str:
     """Translate a trunk's name into that of transformers' ResNet; unknown names stay as they are.
 
     ``layer1.0.conv2.weight`` is ``encoder.stages.0.layers.0.layer.1.convolution.weight``.
     """
     if name == "conv1.weight":
-        return "embedder.embedder.convolution.weight"
+        return _STEM
     if name.startswith("bn1."):
         return f"embedder.embedder.normalization.{name.removeprefix('bn1.')}"
     if match := _BLOCK.fullmatch(name):

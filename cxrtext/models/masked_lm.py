@@ -19,7 +19,7 @@ from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import write_json
-from cxrtext.models.folders import SAFE_WEIGHTS, commit_of
+from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of
 from cxrtext.models.text_encoder import BertKeys
 from cxrtext.models.text_folder import (
     TextFolder,
@@ -29,7 +29,8 @@ from cxrtext.models.text_folder import (
     only_tensors,
     read_text_folder,
 )
-from cxrtext.text.tokenizer import lowercases, save_tokenizer, unusual_settings, vocabulary_of
+from cxrtext.models.weight_files import on_cpu
+from cxrtext.text.tokenizer import save_tokenizer, unusual_settings, vocabulary_of
 
 PROJECTION = 128
 """Size of CXR-BERT's projection head, which is not read; part of every fingerprint."""
@@ -60,13 +61,13 @@ def fingerprint_of(model: BertForMaskedLM, tokenizer: BertTokenizer) -> str:
         exclude={"hidden_dropout_prob", "attention_probs_dropout_prob"}
     )
     config["projection_size"] = PROJECTION
-    vocabulary: list[Any] = [lowercases(tokenizer), vocabulary_of(tokenizer)]
+    vocabulary: list[Any] = [bool(tokenizer.do_lower_case), vocabulary_of(tokenizer)]
     if settings := unusual_settings(tokenizer):
         vocabulary.append(settings)
     digest = hashlib.sha256(json.dumps([config, vocabulary], sort_keys=True).encode())
-    for name, tensor in sorted(_independent(model).items()):
+    for name, tensor in sorted(on_cpu(_independent(model)).items()):
         digest.update(f"{name} {list(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+        digest.update(tensor.numpy().data)
     return digest.hexdigest()
 
 
@@ -112,10 +113,7 @@ def save_masked_language_model(
     """
     config = {"architectures": ["BertForMaskedLM"], **_known(model).model_dump()}
     write_json(folder / "config.json", config | {"model_type": "bert", "dtype": "float32"})
-    tensors = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in _independent(model).items()
-    }
-    save_file(tensors, folder / SAFE_WEIGHTS, metadata={"format": "pt"})
+    save_file(on_cpu(_independent(model)), folder / SAFE_WEIGHTS, metadata={"format": "pt"})
     save_tokenizer(tokenizer, folder)
 
 
@@ -143,7 +141,7 @@ def _check_has_head(state: Mapping[str, Any], source: Path) -> None:
         raise CheckpointError(
             f"{source}: holds an encoder without the masked-language-model head ({_HEAD}*), so it "
             "cannot score sentences; take a checkpoint that was saved with its head "
-            "(BertForMaskedLM), or train one: cxrtext pretrain-text REPORTS --out DIR"
+            f"(BertForMaskedLM), or train one: {TRAIN}"
         )
 
 

@@ -11,7 +11,7 @@ trained on.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isqrt
@@ -72,10 +72,7 @@ def choose_reference(
     """Choose images for a reference: one a patient first, then a second one, and so on.
 
     The choice depends on names alone, not on their order, and images that come to a split later
-    displace as few as can be.
-
-    Returns:
-        Places of at most ``count`` images chosen, in rising order.
+    displace as few as can be.  Places of at most ``count`` images are given, in rising order.
     """
     digests = [hashlib.blake2b(name.encode(), digest_size=16).digest() for name in names]
     seen: Counter[str] = Counter()
@@ -88,9 +85,7 @@ def choose_reference(
 
 def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Reference:
     """Embed validation images, 8-bit squares [1, R, R], as a reference."""
-    left = iter(squares)
-    batches = iter(lambda: list(islice(left, EMBEDDED_AT_ONCE)), [])
-    return reference_of(embed_squares(model, some) for some in batches)
+    return reference_of(embed_squares(model, some) for some in _batches(squares, EMBEDDED_AT_ONCE))
 
 
 def reference_of(regions: Iterable[Tensor]) -> Reference:
@@ -104,14 +99,9 @@ def reference_of(regions: Iterable[Tensor]) -> Reference:
 def save_reference(folder: Path, reference: Reference, fingerprint: str) -> Path:
     """Put a reference into the checkpoint whose model, of that fingerprint, made it."""
     path = folder / REFERENCE
-    notes = {
-        "format": FORMAT,
-        "version": VERSION,
-        "fingerprint": fingerprint,
-        "source": reference.source,
-    }
+    notes = {"format": FORMAT, "version": VERSION, "fingerprint": fingerprint}
     rows = torch.from_numpy(np.array(reference.rows))
-    save_sealed(path, {"regions": rows}, notes)
+    save_sealed(path, {"regions": rows}, {**notes, "source": reference.source})
     return path
 
 
@@ -155,10 +145,14 @@ def choose_images(records: Sequence[ImageRecord]) -> list[int]:
 
 def looks_of(squares: Iterable[Square], preprocessing: Preprocessing) -> Rows:
     """Looks of 8-bit squares [1, R, R] as they come, [n, 192]."""
-    rest, parts = iter(squares), [np.empty((0, LOOK))]
-    while some := list(islice(rest, LOOKED_AT_ONCE)):
-        parts.append(looks(np.stack(some), preprocessing))
-    return np.concatenate(parts)
+    batches = _batches(squares, LOOKED_AT_ONCE)
+    found = [looks(np.stack(some), preprocessing) for some in batches]
+    return np.concatenate([np.empty((0, LOOK)), *found])
+
+
+def _batches(squares: Iterable[Square], size: int) -> Iterator[list[Square]]:
+    rest = iter(squares)
+    return iter(lambda: list(islice(rest, size)), [])
 
 
 def describe_data(train: Split, validation: Split) -> Familiar:

@@ -95,16 +95,13 @@ def embed_files(
     cache: DecodedCache | None = None,
     readers: ReaderPool | None = None,
 ) -> Iterator[EmbeddedBatch]:
-    """Embed image files, in order, a batch at a time.
+    """Embed image files, in order, a batch at a time; every path is named once, or has failed.
 
     Args:
         batch: Images a batch; at most a few batches of pixels are held at once.
         processes: Processes that decode; None for one a core, 0 to decode in this one.
         cache: Where decoded images are kept; without it they are decoded each time.
         readers: The processes that decode where there is no cache; they stay open.
-
-    Yields:
-        Batches that together name every path once, as embedded or as failed.
     """
     # While one batch is embedded the next is decoded.
     preprocessing = model.spec.preprocessing

@@ -106,16 +106,14 @@ QUERIES: tuple[str, ...] = get_args(QueryName)
 
 
 class LinearQuery(nn.Linear):
-    """``q = W r``, which starts as a multiple of r.
+    """``q = W r``, which starts as q = r: ``⟨q_n, q_c⟩ / √D`` is at most ``1 / √D`` then.
 
-    ``sharpness`` is what ``⟨q_n, q_c⟩ / √D`` is at first for equal regions.  With q = r it is
-    ``1 / √D``, so that every bag is close to the mean region.
+    So every bag is close to the mean region at first.
     """
 
-    def __init__(self, dimension: int, sharpness: float) -> None:
+    def __init__(self, dimension: int) -> None:
         super().__init__(dimension, dimension, bias=False)
-        with torch.no_grad():
-            nn.init.eye_(self.weight).mul_(math.sqrt(sharpness * math.sqrt(dimension)))
+        nn.init.eye_(self.weight)
 
 
 class MlpQuery(nn.Module):
@@ -131,16 +129,11 @@ class MlpQuery(nn.Module):
         return torch.tanh(self.second(torch.relu(self.first(regions))))
 
 
-def build_query(name: str, dimension: int, sharpness: float | None = None) -> nn.Module | None:
-    """Make the query map of a name, of regions [..., D] to queries [..., D].
-
-    "none" is q = r; a ``sharpness`` of None starts "linear" there.
-    """
+def build_query(name: str, dimension: int) -> nn.Module | None:
+    """Make the query map of a name, of regions [..., D] to queries [..., D]; "none" is q = r."""
     match name:
         case "linear":
-            return LinearQuery(
-                dimension, 1 / math.sqrt(dimension) if sharpness is None else sharpness
-            )
+            return LinearQuery(dimension)
         case "mlp":
             return MlpQuery(dimension)
         case "none":

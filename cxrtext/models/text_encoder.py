@@ -107,10 +107,7 @@ def family_name(text: Mapping[str, Any]) -> str:
 def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a configuration that a checkpoint keeps; others are dropped unread.
 
-    A BERT's are without ``model_type``.
-
-    Raises:
-        ValueError: A field is missing or out of range, or the family is none.
+    A BERT's are without ``model_type``; a ``ValueError`` tells of what is missing or out of range.
     """
     family = MODEL_TYPES.get(str(values.get("model_type", "bert")))
     if family is None:
@@ -179,19 +176,16 @@ class TextEncoder(nn.Module):
 
     def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Pooled states [S, H] of sentences, arguments as above."""
-        whole = attention_mask is not None and attention_mask.ndim == 4
-        attended = attention_mask
-        if attention_mask is not None and whole and self.family == "mpnet":
-            # It adds a mask of four dimensions to its scores as it is.
-            lowest = torch.finfo(torch.float32).min
-            barred = ~attention_mask[:, :, :1]
-            attended = torch.zeros(barred.shape, device=barred.device).masked_fill(barred, lowest)
+        real = attended = attention_mask
+        if attention_mask is not None and attention_mask.ndim == 4:
+            real = attention_mask[:, 0, 0]
+            if self.family == "mpnet":  # it adds such a mask to its scores as it is
+                barred = ~attention_mask[:, :, :1]
+                lowest = torch.finfo(torch.float32).min
+                attended = torch.zeros_like(barred, dtype=torch.float32).masked_fill(barred, lowest)
         found = self.backbone(input_ids=input_ids, attention_mask=attended)
         states: Tensor = found.last_hidden_state
-        if self.pooling == "cls":
-            return states[:, 0]
-        real = attention_mask[:, 0, 0] if attention_mask is not None and whole else attention_mask
-        return mean_state(states, real)
+        return states[:, 0] if self.pooling == "cls" else mean_state(states, real)
 
     def project(self, states: Tensor) -> Tensor:
         """Map states [S, H] to unit vectors [S, D]."""

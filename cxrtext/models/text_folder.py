@@ -23,6 +23,7 @@ from cxrtext.models.folders import (
     SAFE_WEIGHTS,
     commit_of,
     find_model_folder,
+    read_json,
 )
 from cxrtext.models.text_encoder import (
     FAMILIES,
@@ -112,10 +113,7 @@ def read_encoder_config(path: Path, families: Iterable[str]) -> tuple[str, Encod
     """The family of a ``config.json``, and its keys by this program's own schema."""
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file; a model folder holds a config.json")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise CheckpointError(f"{path}: not a readable JSON file") from None
+    values = read_json(path)
     given = values.get("model_type") if isinstance(values, dict) else None
     known = [name for name, family in MODEL_TYPES.items() if family in families]
     if given is not None and given not in known:

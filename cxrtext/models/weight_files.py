@@ -28,19 +28,20 @@ def read_state(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     """Read a model folder's weights, safetensors or a pickle: their file, and tensors by name."""
     safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
     if safe.is_file():
-        try:
-            return safe, load_file(safe)
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{safe}: not readable as safetensors ({error})") from None
+        return safe, _read_safetensors(safe)
     if pickled.is_file():
         return pickled, _read_pickle(pickled)
     raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
 
 
+def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors as a file takes them: on the CPU, without gradients, in one piece each."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
 def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     listed = []
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
+    for name, tensor in sorted(on_cpu(tensors).items()):
         digest = hashlib.sha256(tensor.flatten().view(torch.uint8).numpy().data).hexdigest()
         listed.append([name, str(tensor.dtype), list(tensor.shape), digest])
     return seal_of([dict(notes), listed])
@@ -48,7 +49,7 @@ def _seal_of_tensors(notes: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
 
 def save_sealed(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write a ``.safetensors`` with notes and a digest of both, whole or not at all."""
-    kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    kept = on_cpu(tensors)
     text = json.dumps({**notes, SEAL: _seal_of_tensors(notes, kept)})
     with replacing(path) as temporary:
         # One note: the order of several is drawn anew each time, and equal files are to be equal.
@@ -116,17 +117,22 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file of image weights")
     if path.suffix == ".safetensors":
-        try:
-            with safe_open(path, framework="pt") as file:
-                is_sealed = f'"{SEAL}"' in (file.metadata() or {}).get(_NOTES, "")
-            return load_sealed(path)[1] if is_sealed else load_file(path)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise CheckpointError(f"{path}: not readable as safetensors ({error})") from None
+        return _read_safetensors(path)
     state = _read_pickle(path, "save its state_dict alone")
     for wrapper in _WRAPPERS:
         if isinstance(state.get(wrapper), Mapping):
             state = state[wrapper]
     return {str(name): value for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    """Read a file of tensors, compared with its digest where it is one of this program's."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            is_sealed = f'"{SEAL}"' in (file.metadata() or {}).get(_NOTES, "")
+        return load_sealed(path)[1] if is_sealed else load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: not readable as safetensors ({error})") from None
 
 
 def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") -> Mapping[str, Any]:

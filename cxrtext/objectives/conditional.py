@@ -35,12 +35,7 @@ from cxrtext.objectives.scores import (
 def y_aware(scores: Tensor, kernel: Tensor, positive: Tensor | None = None) -> Tensor:
     """y-Aware InfoNCE, ``−(1/N) Σ_k (w_ik/Ẑ_i) log( e^{s_ik} / ((1/N) Σ_j e^{s_ij}) )``.
 
-    Returns:
-        [A], in nats; it can be below 0.
-
-    Raises:
-        ValueError: The shapes do not fit, the kernel has a NaN, or a row's weights sum to 0 or
-            less.
+    It can be below 0.  A row's weights must sum to more than 0.
     """
     weights = _weights(scores, kernel, positive)
     check_shares(weights)
@@ -78,11 +73,8 @@ def conditional_uniformity(
             and their products.
 
     Returns:
-        A scalar, in nats.
-
-    Raises:
-        ValueError: The shapes do not fit, the kernel has a NaN or a value above the supremum, or
-            all candidates of a row are as like the anchor as can be, so that none is repelled.
+        A scalar, in nats.  Where all candidates of a row are as like the anchor as can be, none can
+        be repelled, which is refused.
     """
     weights = _weights(scores, kernel, positive)
     if not 0 < supremum < math.inf:

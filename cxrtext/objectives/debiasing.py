@@ -70,9 +70,10 @@ def debiased(
     """
     rows = split_rows(scores, positive)
     in_class = None if extra is None else mean_positive(rows.positive, extra)
-    if not bool(((_per_row(eta, rows, "eta") >= 0) & (_per_row(eta, rows, "eta") < 1)).all()):
+    each = _per_row(eta, rows, "eta")
+    if not bool(((each >= 0) & (each < 1)).all()):
         raise ValueError("eta must lie in [0, 1) in every row")
-    return debiased_terms(rows, eta, gamma_sq, in_class)[0]
+    return debiased_terms(rows, each, gamma_sq, in_class)[0]
 
 
 def mean_positive(chosen: Tensor, extra: Tensor) -> Tensor:

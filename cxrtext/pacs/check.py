@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 from cxrtext.errors import CxrTextError
 from cxrtext.images.dicom.file import ALLOWED, uid_name
@@ -17,6 +18,10 @@ from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError,
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.query import Question
 from cxrtext.pacs.tls import HandshakeError
+
+if TYPE_CHECKING:
+    from pynetdicom.association import Association
+    from pynetdicom.presentation import PresentationContext
 
 BUDGET_S = 10.0
 STEP_S = 3.0
@@ -53,27 +58,26 @@ def check_peer(peer: Peer) -> list[Step]:
         update={"timeout_s": STEP_S, "window": None, "requests_per_second": 1000.0}
     )
     asked = peer.model_copy(update={"limits": given})
-    protocols = [
-        name
-        for name, there in (("DICOMweb", peer.dicomweb), ("DIMSE", peer.dimse))
-        if there is not None
-    ]
-    layers = {"DICOMweb": _web_layers, "DIMSE": _dimse_layers}
-    found: dict[str, list[Step]] = {name: [] for name in protocols}
+    layers: dict[str, Iterator[tuple[str, Inquiry]]] = {}
+    if peer.dicomweb is not None:
+        layers["DICOMweb"] = _web_layers(asked)
+    if peer.dimse is not None:
+        layers["DIMSE"] = _dimse_layers(asked)
+    found: dict[str, list[Step]] = {name: [] for name in layers}
 
     def look(name: str) -> None:
-        for layer, looked in layers[name](asked):
+        for layer, looked in layers[name]:
             step = _within(name, layer, looked, min(STEP_S + 1.0, end - time.monotonic()))
             found[name].append(step)
             if not step.ok:
                 return
 
-    threads = [threading.Thread(target=look, args=(name,), daemon=True) for name in protocols]
+    threads = [threading.Thread(target=look, args=(name,), daemon=True) for name in layers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(end + 0.5 - time.monotonic(), 0.1))
-    return [step for name in protocols for step in list(found[name])]
+    return [step for steps in found.values() for step in list(steps)]
 
 
 def _within(protocol: str, layer: str, look: Inquiry, seconds: float) -> Step:
@@ -85,11 +89,9 @@ def _within(protocol: str, layer: str, look: Inquiry, seconds: float) -> Step:
             answer.append(Step(protocol, layer, True, look()))
         except _Failed as error:
             answer.append(Step(protocol, error.layer or layer, False, str(error)))
-        except CxrTextError as error:
+        except (CxrTextError, HandshakeError) as error:
             said = error.what if isinstance(error, PeerError) else str(error)
             answer.append(Step(protocol, layer, False, said))
-        except HandshakeError as error:
-            answer.append(Step(protocol, layer, False, str(error)))
         except Exception as error:  # noqa: BLE001 - whatever a peer makes a library raise
             said = f"failed ({type(error).__name__}); run with --debug"
             answer.append(Step(protocol, layer, False, said))
@@ -190,23 +192,28 @@ def _web_search(peer: Peer) -> str:
 def _echoed(peer: Peer) -> str:
     from pynetdicom import build_context
 
-    associations = Associations(peer)
     try:
-        association = associations.open([build_context(ECHO), build_context(FIND)])
+        with _associated(peer, [build_context(ECHO), build_context(FIND)]) as association:
+            if any(one.abstract_syntax == ECHO for one in association.accepted_contexts):
+                status = association.send_c_echo()
+                if getattr(status, "Status", None) != 0:
+                    raise _Failed("took the association, but does not answer C-ECHO; see its log")
     except TlsError as error:
         raise _Failed(error.what, "TLS") from None
+    where = dimse_of(peer)
+    return f"{where.our_aet} to {where.aet}"
+
+
+@contextlib.contextmanager
+def _associated(
+    peer: Peer, contexts: "list[PresentationContext]", *, scp: bool = False
+) -> "Iterator[Association]":
+    association = Associations(peer).open(contexts, scp=scp)
     try:
-        if association.accepted_contexts and any(
-            context.abstract_syntax == ECHO for context in association.accepted_contexts
-        ):
-            status = association.send_c_echo()
-            if getattr(status, "Status", None) != 0:
-                raise _Failed("took the association, but does not answer C-ECHO; see its log")
+        yield association
     finally:
         with contextlib.suppress(Exception):
             association.release()
-    where = dimse_of(peer)
-    return f"{where.our_aet} to {where.aet}"
 
 
 def _found(peer: Peer) -> str:
@@ -222,8 +229,7 @@ def _found(peer: Peer) -> str:
 def _offered(peer: Peer) -> str:
     from pynetdicom import build_context
 
-    association = Associations(peer).open([build_context(GET), *storage_contexts()], scp=True)
-    try:
+    with _associated(peer, [build_context(GET), *storage_contexts()], scp=True) as association:
         accepted = association.accepted_contexts
         if not any(context.abstract_syntax == GET for context in accepted):
             raise _Failed(
@@ -235,9 +241,6 @@ def _offered(peer: Peer) -> str:
             for context in accepted
             if context.abstract_syntax != GET and context.as_scp
         }
-    finally:
-        with contextlib.suppress(Exception):
-            association.release()
     if not syntaxes:
         raise _Failed("sends no radiographs in a syntax that is read here; see its C-GET settings")
     said = f"{len(syntaxes)} of {len(ALLOWED)} transfer syntaxes"

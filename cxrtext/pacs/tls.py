@@ -52,8 +52,10 @@ def client_context(
         authorities: Who signs certificates of peers; None for those that the system trusts.
         certificate: Ours, for a peer that asks for one, with its key.
     """
-    context = ssl.create_default_context() if authorities is None else _empty_client()
-    if authorities is not None:
+    if authorities is None:
+        context = ssl.create_default_context()
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _trust(context, authorities)
     if certificate is not None and key is not None:
         _present(context, certificate, key)
@@ -81,10 +83,6 @@ class _Socket(ssl.SSLSocket):
     def shutdown(self, how: int) -> None:
         with suppress(OSError):
             super().shutdown(how)
-
-
-def _empty_client() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _modern(context: ssl.SSLContext) -> ssl.SSLContext:
@@ -227,7 +225,7 @@ def _distrusted(error: ssl.SSLCertVerificationError, host: str, ca: str) -> str:
 
 def is_spoken(host: str, port: int, seconds: float) -> bool:
     """Whether TLS is spoken at a port, whoever is there."""
-    context = _empty_client()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:

@@ -16,8 +16,6 @@ from cxrtext.phantom.state import SIDES, State
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One patient in one exposure."""
-
     chest: float  # half the inner width of the chest
     apex: float  # v of the lungs' apices
     domes: tuple[float, float]  # v of the right and left diaphragm's dome
@@ -169,7 +167,6 @@ class Anatomy:
 
     @property
     def pixel(self) -> float:
-        """Side of a pixel in body coordinates."""
         return 1.0 / (self.size * self.body.zoom)
 
     @property
@@ -179,7 +176,6 @@ class Anatomy:
 
     @property
     def lungs(self) -> tuple[Lung, Lung]:
-        """The right one and the left one."""
         return self.right, self.left
 
     def lung_of(self, place: str) -> Lung:
@@ -245,19 +241,22 @@ def _lung(body: Body, side: str, u: Map, v: Map, radius: Map) -> Lung:
     lateral = u * np.float32(sign)
     dome, rest = body.domes[number], body.rest[number]
     floor = _floor(body, lateral, dome, rest)
-    edge = max(0.008, 1.3 * float(abs(v[1, 0] - v[0, 0])))
-    inside = ramp((1.0 - radius) * np.float32(0.3), edge) * ramp(floor - v, edge)
-    inside *= ramp(lateral - np.float32(0.015), edge)
+    chest = _above(floor, radius, lateral, v, float(abs(v[1, 0] - v[0, 0])))
     height = (v - np.float32(body.apex)) / np.float32(dome - body.apex)
-    return Lung(sign, side, dome, rest, lateral, height, radius, floor, inside)
+    return Lung(sign, side, dome, rest, lateral, height, radius, floor, chest)
+
+
+def _above(floor: Map, radius: Map, lateral: Map, v: Map, pixel: float) -> Map:
+    """The mask of the half of the chest above a diaphragm."""
+    edge = max(0.008, 1.3 * pixel)
+    inside = ramp((1.0 - radius) * np.float32(0.3), edge) * ramp(floor - v, edge)
+    return inside * ramp(lateral - np.float32(0.015), edge)
 
 
 def rest_chest(anatomy: "Anatomy", lung: Lung) -> Map:
     """The mask that a lung would have under a diaphragm that is not raised, [size, size]."""
     floor = _floor(anatomy.body, lung.lateral, lung.rest, lung.rest)
-    edge = max(0.008, 1.3 * anatomy.pixel)
-    inside = ramp((1.0 - lung.radius) * np.float32(0.3), edge) * ramp(floor - anatomy.v, edge)
-    return inside * ramp(lung.lateral - np.float32(0.015), edge)
+    return _above(floor, lung.radius, lung.lateral, anatomy.v, anatomy.pixel)
 
 
 def _heart(body: Body, u: Map, v: Map, pixel: float) -> tuple[Map, Map]:

@@ -206,7 +206,6 @@ def calcified_arch(anatomy: Anatomy, total: Map) -> None:
 
 
 def bones(anatomy: Anatomy) -> Map:
-    """Attenuation of all bones, [size, size]."""
     total = ribs(anatomy) + girdle(anatomy) + calcified_cartilage(anatomy)
     spine(anatomy, total)
     calcified_arch(anatomy, total)

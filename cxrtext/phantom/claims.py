@@ -22,8 +22,6 @@ SIZES = ("no", "small", "moderate", "large", "tension")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A class of sentences."""
-
     name: str  # its name, such as "effusion: small right"
     # Pairs of an axis and the indices of its allowed values, sorted by axis.
     allowed: tuple[tuple[str, frozenset[int]], ...] = ()
@@ -93,7 +91,6 @@ def where(name: str, axis: str, true: Callable[[Any], bool]) -> Claim:
 
 
 def all_of(claims: Iterable[Claim]) -> Claim:
-    """Every one of the claims at once; there must be one at least."""
     first, *others = claims
     for claim in others:
         first = first & claim
@@ -102,7 +99,6 @@ def all_of(claims: Iterable[Claim]) -> Claim:
 
 @cache
 def none(axis: str) -> Claim:
-    """The axis has its normal value."""
     normal = VALUES[axis][0]
     return where(f"{axis}: none", axis, lambda value: value == normal)
 

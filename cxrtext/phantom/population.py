@@ -23,16 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.state import (
-    AXES,
-    BASES,
-    GRADE_SHARE,
-    LOBE_PAIRS,
-    LOBES,
-    SIDES,
-    VALUES,
-    State,
-)
+from cxrtext.phantom.state import AXES, BASES, GRADE_SHARE, LOBE_PAIRS, LOBES, SIDES, VALUES, State
 
 Floats = NDArray[np.float64]
 

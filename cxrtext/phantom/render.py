@@ -26,8 +26,6 @@ STREAMS = (
 
 @dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """Where a finding is seen."""
-
     finding: str  # its CheX5 name
     part: str  # where: a lobe, "right", "left", or "heart"
     bbox: tuple[float, float, float, float]  # x, y, w, h in pixels
@@ -64,8 +62,6 @@ class Patient:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What a picture is made of."""
-
     # Attenuation, [size, size], in arbitrary units (air 0, lung about 0.4, abdomen about
     # 1.3).
     total: Map
@@ -134,5 +130,4 @@ def draw(patient: Patient, size: int) -> tuple[Map, list[PlacedBox]]:
 
 
 def placed_boxes(effects: list[Effect]) -> list[PlacedBox]:
-    """The boxes round the findings."""
     return [PlacedBox(effect.finding, effect.part, effect.box()) for effect in effects]

@@ -78,7 +78,6 @@ def incidental(voice: Voice, axis: str, value: str) -> Statement:
 
 
 def unchanged(voice: Voice) -> Statement:
-    """That the findings are those of the study before."""
     return Statement(voice.say("incidental", "unchanged"), claims.UNCHANGED)
 
 
@@ -103,7 +102,6 @@ class Report:
     impression: tuple[Statement, ...]  # the sentences of IMPRESSION
 
     def sections(self) -> Iterator[tuple[str, tuple[Statement, ...]]]:
-        """The two sections that speak of the image, with their names."""
         yield "findings", self.findings
         yield "impression", self.impression
 

@@ -285,8 +285,6 @@ FIVE = tuple(name for name, axis in AXES.items() if axis.finding in CHEX5)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is to be seen in one study."""
-
     cardiomegaly: int = 0  # grade, 0 (none) to 3 (severe)
     edema: tuple[int, str] = (0, "")  # grade 0 to 3, and the side that is worse ("" where neither)
     effusion: tuple[int, int] = (0, 0)  # grades 0 to 3 of the right and of the left side

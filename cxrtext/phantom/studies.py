@@ -90,9 +90,7 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
 def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
     """Draw the studies of a set, patient by patient.
 
-    Returns:
-        ``count`` studies; splits depend on the count, everything else of a study only on the seed
-        and its number.
+    Splits depend on the count, everything else of a study only on the seed and its number.
     """
     patients: list[list[PhantomStudy]] = []
     total = 0

@@ -143,8 +143,6 @@ TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
 @dataclass(frozen=True, slots=True)
 class PhantomSummary:
-    """What a set holds."""
-
     studies: int  # studies, which is images
     patients: int
     splits: dict[str, int]  # studies by split

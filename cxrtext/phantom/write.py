@@ -342,10 +342,6 @@ def write_phantoms(
             spread, 0 to 3.  At 0 they stand out; at 1 those of the first grade are subtle.
         masks: Whether to write what each finding covers, ``masks/<study>_<finding>_<part>.png``.
         workers: Processes; by default as many as there are cores.
-        progress: Called with the images done and the images in all.
-
-    Raises:
-        DataError: A parameter is out of its range, or the folder holds something else.
     """
     job = Job(out, size, seed, image_format, float(difficulty), masks)
     _check(job, studies, workers)

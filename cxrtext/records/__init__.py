@@ -1,11 +1,11 @@
 """Studies, sentences, images, labels and boxes, and the files they are kept in."""
 
-from cxrtext.records.boxes import Absent, Box, iter_boxes, read_boxes, write_boxes
+from cxrtext.records.boxes import Absent, Box, iter_boxes, write_boxes
 from cxrtext.records.labels import CHEX5, read_labels
 from cxrtext.records.manifest import checked_manifest, read_manifest, stream_manifest
 from cxrtext.records.report_sources import open_reports, open_source, read_reports
 from cxrtext.records.rows import TableRows
-from cxrtext.records.sentences import SentenceWriter, read_sentences, write_sentences
+from cxrtext.records.sentences import SentenceWriter, read_sentences
 from cxrtext.records.study import ImageRecord, LeftOut, Sentence, Study
 from cxrtext.records.tables import Rejects, RowWriter, Table, read_table, require_match, write_table
 from cxrtext.records.text_source import SECTION_COLUMNS, TextSource
@@ -29,7 +29,6 @@ __all__ = [
     "iter_boxes",
     "open_reports",
     "open_source",
-    "read_boxes",
     "read_labels",
     "read_manifest",
     "read_reports",
@@ -38,6 +37,5 @@ __all__ = [
     "require_match",
     "stream_manifest",
     "write_boxes",
-    "write_sentences",
     "write_table",
 ]

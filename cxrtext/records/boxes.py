@@ -8,18 +8,17 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 from cxrtext.errors import DataError
-from cxrtext.files import check_listed, note_source, open_regular, write_json
+from cxrtext.files import check_listed, note_source, write_json
+from cxrtext.records.decoding import read_json
 from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmentation
 from cxrtext.records.rows import TABLES, TableRows
-from cxrtext.records.study import LeftOut, none_left_out
+from cxrtext.records.study import LeftOut
 
 UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"
 """Kinds of problem."""
-
-FILE_LIMIT = 2**28  # largest box file that is read, in bytes: JSON is read whole
 
 Corners = tuple[float, float, float, float]
 """x, y, w, h in pixels, from the top left."""
@@ -30,26 +29,24 @@ _FINDING = ("finding", "category_name")
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class _Sought:
     image: str  # the ``image`` cell of the manifest
     width: int  # of the image, in original pixels; 0 where a table does not say
     height: int
     finding: str  # the category, such as "Pneumonia"
-    label_text: str  # the sentence that the box illustrates
-    bbox: Corners  # in original pixels
+    label_text: str  # the sentence that was looked for in the image
+
+
+@dataclass(frozen=True, slots=True)
+class Box(_Sought):
+    bbox: Corners  # what the sentence says is there, in original pixels
     # the mask, as runs over height x width (see `masks`); None where there is but a box.
     segmentation: Runs | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
-    """A sentence that was looked for in an image and has no box there: what it says is absent."""
-
-    image: str  # the ``image`` cell of the manifest
-    width: int  # of the image, in original pixels; 0 where a table does not say
-    height: int
-    finding: str  # the category, such as "Pneumonia"
-    label_text: str
+class Absent(_Sought):
+    """What a sentence says is not in the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +67,6 @@ def write_boxes(path: Path, boxes: Iterable[Box | Absent]) -> None:
     """Write boxes as COCO JSON with ``label_text``, whole or not at all.
 
     A sentence without a box has a ``bbox`` of null.
-
-    Raises:
-        DataError: Two boxes give one image different sizes.
     """
     images: dict[str, dict[str, object]] = {}
     categories: dict[str, int] = {}
@@ -113,16 +107,7 @@ def _drawn(box: Box | Absent) -> dict[str, object]:
 def _load_coco(path: Path) -> dict[str, list[Any]]:
     check_listed(path, DataError)
     note_source(path)
-    try:
-        with open_regular(path) as handle:
-            data = handle.read(FILE_LIMIT + 1)
-        if len(data) > FILE_LIMIT:
-            raise DataError(f"{path}: larger than {FILE_LIMIT >> 20} MiB; is it a box file?")
-        value = json.loads(data.decode("utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"{path}: not readable JSON in UTF-8; save it again") from None
+    value = read_json(path, "is it a box file?", "save it again")
     parts = ("images", "annotations", "categories")
     if not isinstance(value, dict) or not all(isinstance(value.get(p, []), list) for p in parts):
         raise DataError(f"{path}: no COCO JSON: it has no lists {', '.join(parts)}")
@@ -265,33 +250,16 @@ def _bbox(where: str, values: list[Any], height: int, width: int) -> Corners | L
     return x, y, w, h
 
 
-@overload
-def iter_boxes(path: Path, *, absent: Literal[False] = False) -> Iterator[Box | LeftOut]: ...
-@overload
-def iter_boxes(path: Path, *, absent: Literal[True]) -> Iterator[Box | Absent | LeftOut]: ...
-
-
-def iter_boxes(path: Path, *, absent: bool = False) -> Iterator[Box | Absent | LeftOut]:
-    """Give the boxes of a file, and what was rejected among them.
+def iter_boxes(path: Path) -> Iterator[Box | Absent | LeftOut]:
+    """Give the boxes of a file, the sentences that have none, and what is damaged among them.
 
     Args:
         path: COCO JSON (``.json``), whose annotations have ``bbox`` and ``label_text``, and if
             wanted ``segmentation``; or a table (``.csv``, ``.parquet``) with ``image``,
             ``label_text``, ``x``, ``y``, ``w``, ``h`` and if wanted ``finding``, ``width``,
             ``height`` and ``segmentation`` (COCO's, as JSON).  MS-CXR's own columns are taken too.
-        absent: Whether to give sentences that have no box: those whose ``bbox`` is null, or whose
-            ``x``, ``y``, ``w`` and ``h`` are empty.  Where such a one has a segmentation, the box
-            is the smallest around that.
+            A sentence whose ``bbox`` is null, or whose ``x``, ``y``, ``w`` and ``h`` are empty, has
+            no box, or the smallest around its segmentation.
     """
-    found = map(_plain, map(checked_box, raw_boxes(path)))
-    return found if absent else (entry for entry in found if not isinstance(entry, Absent))
-
-
-def _plain(box: Box | Absent | LeftOut) -> Box | Absent | LeftOut:
-    """A box; what is wrong with it counts as damaged, of whatever kind it is."""
-    return LeftOut(box.where, box.why) if isinstance(box, LeftOut) else box
-
-
-def read_boxes(path: Path) -> list[Box]:
-    """Read the boxes of a file; see ``iter_boxes``."""
-    return list(none_left_out(path, iter_boxes(path)))
+    found = map(checked_box, raw_boxes(path))
+    return (LeftOut(b.where, b.why) if isinstance(b, LeftOut) else b for b in found)

@@ -3,13 +3,17 @@
 import codecs
 import gzip
 import io
+import json
 import re
 from collections.abc import Iterator
-from typing import TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
 from cxrtext.errors import DataError
+from cxrtext.files import open_regular
 
 LINE_LIMIT = 1_000_000  # longest line that is read, in characters
+JSON_LIMIT = 2**28  # largest JSON file that is read, in bytes: it is read whole
 NO_LINE = 100 * LINE_LIMIT  # what is longer is no line, and its file no text
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
 
@@ -55,6 +59,20 @@ def decode(content: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: Path, if_large: str, if_none: str) -> Any:
+    """What a JSON file of at most `JSON_LIMIT` holds; else a DataError that ends in an advice."""
+    try:
+        with open_regular(path) as handle:
+            data = handle.read(JSON_LIMIT + 1)
+        if len(data) > JSON_LIMIT:
+            raise DataError(f"{path}: larger than {JSON_LIMIT >> 20} MiB; {if_large}")
+        return json.loads(data.decode("utf-8-sig"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: not readable JSON in UTF-8; {if_none}") from None
 
 
 def open_text(raw: io.BufferedReader | gzip.GzipFile, name: str) -> io.TextIOWrapper:

@@ -26,14 +26,9 @@ VALUES = {"1": 1, "0": 0, "-1": -1, "1.0": 1, "0.0": 0, "-1.0": -1, "": None}
 
 
 def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict[str, int | None]]:
-    """Read labels by study.
+    """Labels by study and finding: 1, 0, -1, or None where unknown, as without a column.
 
-    Args:
-        path: A CSV or Parquet file with ``study_id`` and a column a finding.
-        findings: The findings wanted; a finding without a column is unknown everywhere.
-
-    Returns:
-        ``labels[study_id][finding]``: 1, 0, -1, or None where unknown.
+    ``path`` is a CSV or Parquet file with ``study_id`` and a column a finding.
     """
     table = read_table(path, required=["study_id"])
     if not set(findings) & set(table.columns):

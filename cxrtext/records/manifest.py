@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -55,24 +55,23 @@ class ImageFolder:
 
 
 def read_manifest(path: Path, *, allow_outside: bool = False) -> list[ImageRecord]:
-    """Read a manifest.
+    """The records of a manifest, one a row; whether an image exists is not looked at.
 
-    Args:
-        path: A CSV or Parquet file with ``image`` (a path relative to the manifest) and
-            ``study_id``; optional ``patient_id`` (default: the study), ``split`` (default: train)
-            and any other column.
-
-    Returns:
-        One record a row, in the order of the table.  Whether an image exists is not looked at.
+    ``path`` is a CSV or Parquet file with ``image`` (a path relative to the manifest) and
+    ``study_id``; optional ``patient_id`` (default: the study), ``split`` (default: train) and any
+    other column.
     """
     records = []
-    seen: dict[str, int] = {}
+    images: dict[str, int] = {}
+    patients: dict[str, ImageRecord] = {}
     for record in stream_manifest(path, allow_outside=allow_outside):
-        if record.name in seen:
-            raise _twice(path, record, seen[record.name])
-        seen[record.name] = record.row
+        row = images.setdefault(record.name, record.row)
+        if row != record.row:
+            raise _twice(path, record, row)
+        first = patients.setdefault(record.patient_id, record)
+        if first.split != record.split:
+            raise _in_two_splits(path, record, first.split, first.row)
         records.append(record)
-    check_patient_disjoint(path, records)
     return records
 
 
@@ -146,15 +145,6 @@ def _added(met: sqlite3.Connection, table: str, *values: str | int) -> bool:
     marks = ", ".join("?" * len(values))
     query = f"INSERT OR IGNORE INTO {table} VALUES ({marks})"  # noqa: S608 - our own words
     return met.execute(query, values).rowcount == 1
-
-
-def check_patient_disjoint(path: Path, records: Iterable[ImageRecord]) -> None:
-    """Refuse a manifest in which one patient stands in two splits, with both rows."""
-    first: dict[str, ImageRecord] = {}
-    for record in records:
-        other = first.setdefault(record.patient_id, record)
-        if other.split != record.split:
-            raise _in_two_splits(path, record, other.split, other.row)
 
 
 def _twice(path: Path, record: ImageRecord, row: int) -> DataError:

@@ -36,16 +36,12 @@ def mask_of_runs(runs: Sequence[int], height: int, width: int) -> Mask:
 
     >>> mask_of_runs((2, 2), 2, 2).tolist()
     [[False, True], [False, True]]
-
-    Raises:
-        ValueError: The runs are not those of height times width pixels.
     """
     lengths = np.asarray(runs, dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 0).any() or int(lengths.sum()) != height * width:
         raise ValueError(f"these runs are not those of {height} x {width} pixels")
     inside = np.arange(len(lengths)) % 2 == 1
-    mask: Mask = np.repeat(inside, lengths).reshape(width, height).T
-    return mask
+    return np.repeat(inside, lengths).reshape(width, height).T
 
 
 def box_of_mask(mask: Mask) -> tuple[float, float, float, float]:
@@ -87,13 +83,10 @@ def read_segmentation(value: Any, height: int, width: int) -> tuple[Runs, int, i
     """Read COCO's ``segmentation`` of an image of a size, or of 0 x 0 where that is not known.
 
     Polygons are filled; run lengths may be a list, or compressed text as pycocotools writes it.
+    A ValueError says what is wrong with it.
 
     Returns:
         Runs, height and width; None where there is no segmentation (None, "" or an empty list).
-
-    Raises:
-        ValueError: It is none, is of another size than the image, or covers no pixel; the message
-            says which.
     """
     if value is None or value in ("", []):
         return None

@@ -82,10 +82,6 @@ class ParquetTable:
 
         Text that is not UTF-8 comes with lone surrogates; a binary column counts as text where it
         is named.
-
-        Raises:
-            ParquetError: The file is damaged, a part of it needs too much memory, a cell is too
-                long, or its rows come to too much for a file of its size.
         """
         stdin = self._child.stdin
         assert stdin is not None  # noqa: S101 - for the type checker

@@ -133,10 +133,7 @@ def open_folder(path: Path) -> TextSource:
 
 def open_report_file(path: Path) -> TextSource:
     """Open one text file as one report; one that is empty or no report raises a DataError."""
-
-    def read() -> tuple[str, Study] | LeftOut:
-        return read_report_file(path, path.name, 1)
-
+    read = partial(read_report_file, path, path.name, 1)
     first = read()
     if isinstance(first, LeftOut):
         raise DataError(f"{path}: {first.why}")

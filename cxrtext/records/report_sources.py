@@ -213,15 +213,14 @@ def check_source(path: Path | str) -> None:
 def open_source(path: Path | str) -> TextSource:
     """Open reports or sentences to be read one by one.
 
+    What is wrong with single rows or files comes as a ``LeftOut`` in its place; a report that is
+    repeated under its study_id comes once.
+
     Args:
         path: A table (``.csv``, ``.csv.gz``, ``.parquet``, ``.jsonl``) with ``study_id`` and either
             ``report`` or any of ``findings``, ``impression``, ``indication``, ``comparison``; a
             table with ``sentence``; a folder of ``.txt`` reports, or one of them; or "-" for
             sentences on standard input, one a line.
-
-    Returns:
-        The source.  What is wrong with single rows or files comes as a ``LeftOut`` in its place; a
-        report that is repeated under its study_id comes once.
     """
     if str(path) == "-":
         return open_stdin()

@@ -1,7 +1,7 @@
 """The table of scored sentences that ``cxrtext score-text`` writes and training reads."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,18 +30,11 @@ WRITTEN_COLUMNS: dict[str, Kind] = {
 """The columns that are written: ``log_likelihood_per_token``, in nats a word piece, is for people
 to compare by; ``unknown`` counts words that the language model's vocabulary lacks."""
 
-
 COLUMNS = tuple(WRITTEN_COLUMNS)[:-2]  # those that are read
 
 
 class SentenceWriter(RowWriter):
-    """Writes scored sentences one by one; see `RowWriter`.
-
-    ::
-
-        with SentenceWriter(path) as writer:
-            writer.add(sentence)
-    """
+    """Writes scored sentences one by one; see `RowWriter`."""
 
     def __init__(self, target: Path | TextIO) -> None:
         super().__init__(target, WRITTEN_COLUMNS)
@@ -49,13 +42,6 @@ class SentenceWriter(RowWriter):
     def add(self, sentence: Sentence) -> None:
         each = sentence.log_likelihood / sentence.n_tokens if sentence.n_tokens else None
         self.write({**asdict(sentence), "log_likelihood_per_token": each})
-
-
-def write_sentences(path: Path, sentences: Iterable[Sentence]) -> None:
-    """Write scored sentences as CSV or Parquet, whole or not at all."""
-    with SentenceWriter(path) as writer:
-        for sentence in sentences:
-            writer.add(sentence)
 
 
 def write_notes(path: Path, notes: Mapping[str, Any], digest: str | None = None) -> None:
@@ -103,11 +89,7 @@ def _number(path: Path, row: int, name: str, text: str) -> float:
 
 
 def read_sentences(path: Path) -> list[Sentence]:
-    """Read scored sentences.
-
-    Returns:
-        One sentence a row, in the order of the table; one with unknown words may lack its η.
-    """
+    """Read scored sentences, one a row; one with unknown words may lack its η."""
     table = read_table(path, required=COLUMNS)
     check_notes(path)
     sentences = []

@@ -147,9 +147,7 @@ def _csv_rows(stream: TextIO, columns: Iterable[str]) -> Callable[[Mapping[str, 
 class RowWriter:
     """Writes rows one by one; a file appears whole at the end or not at all.
 
-    Args:
-        target: A path ending in ``.csv`` or ``.parquet``, or an open text stream, which gets CSV.
-        columns: The columns in order, and what each holds.
+    An open text stream gets CSV.
     """
 
     def __init__(self, target: Path | TextIO, columns: Mapping[str, Kind]) -> None:

@@ -129,13 +129,15 @@ def ground_grid(
     from scipy import ndimage
 
     cut = float((grid.mean() + grid.max()) / 2) if threshold is None else threshold
-    row, column = (int(i) for i in np.unravel_index(int(grid.argmax()), grid.shape))
-    peak = geometry.center_of_cell(row, column, (grid.shape[0], grid.shape[1]))
+    shape = grid.shape[0], grid.shape[1]
+    row, column = divmod(int(grid.argmax()), shape[1])
+    peak = geometry.center_of_cell(row, column, shape)
     groups, _ = ndimage.label(grid >= cut)  # of cells that touch by an edge
-    boxes = [
-        GroundedBox(_box(place, grid.shape, geometry), float(grid[groups == number].max()))
-        for number, place in enumerate(ndimage.find_objects(groups), 1)
-    ]
+    boxes = []
+    for number, (rows, columns) in enumerate(ndimage.find_objects(groups), 1):
+        cells = columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start
+        x, y, w, h = geometry.boxes_of_cells(cells, shape).tolist()
+        boxes.append(GroundedBox((x, y, w, h), float(grid[groups == number].max())))
     boxes.sort(key=lambda box: -box.score)
     return Grounding(score, grid, geometry, peak, cut, boxes)
 
@@ -151,14 +153,3 @@ def on_scale(
     if scale is not None and threshold is None:
         found = ground_grid(found.grid, found.score, found.geometry, scale[0])
     return replace(found, scale=scale)
-
-
-def _box(
-    place: tuple[slice, slice], shape: tuple[int, ...], geometry: Geometry
-) -> tuple[float, float, float, float]:
-    """The box of some rows and columns of a grid, in original pixels, cut to the crop."""
-    rows, columns = place
-    left, top = columns.start, rows.start
-    cell_box = left, top, columns.stop - left, rows.stop - top
-    x, y, w, h = geometry.boxes_of_cells(cell_box, (shape[0], shape[1])).tolist()
-    return x, y, w, h

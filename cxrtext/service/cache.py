@@ -32,7 +32,6 @@ class Remembered(Generic[K, V]):
         return len(self._known)
 
     def clear(self) -> None:
-        """Forget everything."""
         with self._lock:
             self._known.clear()
 

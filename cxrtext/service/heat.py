@@ -24,17 +24,18 @@ region everywhere."""
 SCORED_AT_ONCE, SENTENCES_AT_ONCE = 64, 16
 """Images, and sentences, at a time: memory is bounded, and so is the time between two pauses."""
 
+REMEMBERED = 4096  # sentences
+
 Scale = tuple[float, float]
 
 
 class HeatScales:
     """Scales of sentences, remembered; threads may share one."""
 
-    def __init__(self, references: References, size: int = 4096) -> None:
+    def __init__(self, references: References) -> None:
         self._references = references
-        self._size = size
         self._made: tuple[ReferenceScores | None, Remembered[str, Scale]]
-        self._made = None, Remembered(size)
+        self._made = None, Remembered(REMEMBERED)
 
     def put(
         self, found: Verification, texts: Tensor, threshold: float | None = None
@@ -61,7 +62,7 @@ class HeatScales:
         if reference is None:
             return [None] * len(sentences)
         if self._made[0] is not reference:  # the archive that it is of has changed
-            self._made = reference, Remembered(self._size)
+            self._made = reference, Remembered(REMEMBERED)
         known = self._made[1]
         found = known.use(sentences)
         missing = {sentence: i for i, sentence in enumerate(sentences) if sentence not in found}

@@ -1,7 +1,7 @@
 """The sentences of an archive that its own images support least."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from heapq import nsmallest
 from pathlib import Path
@@ -10,7 +10,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.data import manifest_of, sentences_beside
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models.regions import embed_files
-from cxrtext.pausing import finish
+from cxrtext.pausing import Progress, finish
 from cxrtext.records import ImageRecord, Rejects, read_manifest
 from cxrtext.service.answers import EmbeddedImage
 from cxrtext.service.service import Service
@@ -51,15 +51,13 @@ def least_supported(
     allow_outside: bool = False,
     cache: DecodedCache | None = None,
     rejects: Rejects | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[list[CheckedSentence], int]:
     """Verify every report of a data folder; gives the least supported sentences, and of how many.
 
     Args:
         service: What is loaded; it needs calibrated verdicts or reference images.
         split: "train", "val", "test" or "all".
-        wordings: Only sentences of these wordings; None for all.
-        rejects: Takes images that cannot be read.
     """
     manifest = manifest_of(data)
     read = sentences_beside(manifest)

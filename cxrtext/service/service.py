@@ -1,7 +1,7 @@
 """What can be asked of a loaded model and index: the one thing the CLI and the API both call."""
 
 import threading
-import time
+import timeit
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -253,7 +253,6 @@ class Service:
             return self._texts.embed(sentences)
 
     def forget_asked(self) -> None:
-        """Forget the sentences that were asked about lately."""
         self._texts.clear()
 
     @property
@@ -470,21 +469,13 @@ def threads_for(work: Callable[[], object]) -> int:
     if several == 1:
         return 1
     try:
-        slow = _seconds(work, 1)
-        quick = _seconds(work, several)
+        torch.set_num_threads(1)
+        slow = min(timeit.repeat(work, number=1, repeat=TIMES))
+        torch.set_num_threads(several)
+        quick = min(timeit.repeat(work, number=1, repeat=TIMES))
     finally:
         torch.set_num_threads(several)
     return several if slow > WORTH * quick else 1
-
-
-def _seconds(work: Callable[[], object], threads: int) -> float:
-    torch.set_num_threads(threads)
-    took = []
-    for _ in range(TIMES):
-        begun = time.perf_counter()
-        work()
-        took.append(time.perf_counter() - begun)
-    return min(took)
 
 
 def load_service(

@@ -5,24 +5,23 @@ from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from cxrtext.index.store.catalogue import TEXT_COLUMNS
 from cxrtext.records.tables import plain
 
 if TYPE_CHECKING:
     from cxrtext.index import ImageHit
 
-HIT_COLUMNS = ("score", "image", "study_id", "patient_id", "split")
+HIT_COLUMNS = ("score", *TEXT_COLUMNS)
 """The first columns of every table of hits."""
 
 
 def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:
     """A found image: score, names, the manifest's other columns, and what the model says."""
-    image = hit.image
-    names = (image.image, image.study_id, image.patient_id, image.split)
-    row = dict(zip(HIT_COLUMNS, (hit.score, *names), strict=True))
+    row = {"score": hit.score} | {name: getattr(hit.image, name) for name in TEXT_COLUMNS}
     kept = {f"label.{finding}": p for finding, p in hit.labels.items()} if labels else {}
     if labels and hit.unlike is not None:
         kept["model.unlike"] = hit.unlike
-    return row | dict(image.metadata) | kept
+    return row | dict(hit.image.metadata) | kept
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:

@@ -6,7 +6,6 @@ process." an effusion.  Which findings such a sentence rules out is learned from
 (:func:`learn_exclusions`): reports that hold the sentence hardly ever affirm them.
 """
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +15,10 @@ from functools import lru_cache
 from cxrtext.text.finding_words import (
     SELDOM_DENIED,
     StudyWords,
-    corpus_words,
     find_words,
+    sentence_words,
     singular,
+    together,
 )
 from cxrtext.text.sides import SIDES, Side, side_of, sides_of
 
@@ -45,18 +45,13 @@ FUNCTION_WORDS = frozenset(re.findall(r"\S+", _WITHOUT_MEANING))
 
 @dataclass(frozen=True, slots=True, order=True)
 class Assertion:
-    """That a finding is there, or is not there.
+    """That a finding is there, or is not there."""
 
-    ``finding`` is the name of a word of findings.  ``side`` is that of the one side it is said of.
-    ``limited`` marks a denial of a large one alone: "no large effusion"; ``implied`` one by a
-    sentence without a word of the finding.
-    """
-
-    finding: str
+    finding: str  # the name of a word of findings
     present: bool
-    side: Side = ""
-    limited: bool = False
-    implied: bool = False
+    side: Side = ""  # the one side that it is said of
+    limited: bool = False  # a denial of a large one alone: "no large effusion"
+    implied: bool = False  # a denial by a sentence without a word of the finding
 
     def __str__(self) -> str:
         said = " ".join(word for word in (self.side, self.finding) if word)
@@ -65,16 +60,12 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class StudySays:
-    """What a report says of findings.
+    """What a report says of findings."""
 
-    ``present`` are the findings that it affirms, with the sides that it names (both where it names
-    none); ``absent`` those that it rules out and nowhere affirms or hedges; ``named`` all that it
-    names, in whatever way.
-    """
-
+    # those that it affirms, with the sides that it names (both where it names none)
     present: Mapping[str, frozenset[Side]]
-    absent: frozenset[str]
-    named: frozenset[str]
+    absent: frozenset[str]  # those that it rules out and nowhere affirms or hedges
+    named: frozenset[str]  # all that it names, in whatever way
 
     def contradicts(self, said: Iterable[Assertion]) -> bool:
         """Whether it says the opposite of any of some assertions."""
@@ -92,18 +83,14 @@ class StudySays:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The findings of a corpus, and what its statements rule out.
+    """The findings of a corpus, and what its statements rule out."""
 
-    Args:
-        forms: The finding of each form of its word.
-        modifiers: Findings that rarely stand alone in a sentence ("interstitial edema"): beside
-            another they say nothing of their own.
-        excludes: The other findings that a statement rules out, by a word that it denies, or that
-            it holds while it affirms nothing.
-    """
-
-    forms: Mapping[str, str]
+    forms: Mapping[str, str]  # the finding of each form of its word
+    # findings that rarely stand alone in a sentence ("interstitial edema"): beside another they say
+    # nothing of their own.
     modifiers: frozenset[str] = frozenset()
+    # the other findings that a statement rules out, by a word that it denies, or that it holds
+    # while it affirms nothing.
     excludes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def assertions(self, sentence: str) -> tuple[Assertion, ...]:
@@ -141,7 +128,7 @@ class Vocabulary:
             for one in self._findings(words.affirmed):
                 present[one] |= sides if one in sided or len(sides) > 1 else set()
             for one in self._findings(words.hedged):
-                hedged[one] |= sides_of(sentence)
+                hedged[one] |= sides
             if statements_of(sentence):
                 absent |= set(self.ruled_out(sentence))
         for one in present:
@@ -162,22 +149,13 @@ class Vocabulary:
         return "" if left == right else "left" if left else "right"
 
 
-@lru_cache(maxsize=50_000)
-def words_of(sentence: str) -> StudyWords:
-    (found,) = corpus_words([[sentence]])
-    return found
+words_of = lru_cache(maxsize=50_000)(sentence_words)
 
 
 def affirmed_findings(sentences: Iterable[str]) -> set[str]:
     """The findings of :data:`~cxrtext.text.finding_words.SELDOM_DENIED` that sentences affirm."""
     affirmed = {word for sentence in sentences for word in words_of(sentence).affirmed}
     return {singular(word, SELDOM_DENIED) for word in affirmed} & SELDOM_DENIED
-
-
-def _study_words(sentences: Sequence[str]) -> StudyWords:
-    words = [words_of(sentence) for sentence in sentences]
-    kinds = ("affirmed", "denied", "hedged", "left", "right")
-    return StudyWords(*(frozenset[str]().union(*(getattr(w, k) for w in words)) for k in kinds))
 
 
 def statements_of(sentence: str) -> set[str]:
@@ -198,13 +176,9 @@ def learn_vocabulary(studies: Sequence[Sequence[str]]) -> Vocabulary:
     """Learn the words of findings from the sentences of reports, and what rules findings out.
 
     Words that mean one finding become one: reports that deny "enlarged" hardly ever affirm
-    "cardiomegaly".
-
-    Args:
-        studies: The sentences of each report; those of studies that are measured later should not
-            be among them.
+    "cardiomegaly".  Studies that are measured later should not be among these.
     """
-    findings = find_words([_study_words(sentences) for sentences in studies])
+    findings = find_words([together(map(words_of, sentences)) for sentences in studies])
     forms = {form: one.name for one in findings for form in one.forms}
     forms = _joined(studies, Vocabulary(forms))
     plain = Vocabulary(forms)
@@ -299,4 +273,4 @@ def _modifiers(studies: Iterable[Sequence[str]], vocabulary: Vocabulary) -> froz
             there = vocabulary._findings(words_of(sentence).affirmed)
             seen.update(there)
             alone.update(there if len(there) == 1 else ())
-    return frozenset(one for one, count in seen.items() if alone[one] < math.ceil(count / 2))
+    return frozenset(one for one, count in seen.items() if alone[one] < count / 2)

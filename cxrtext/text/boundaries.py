@@ -194,11 +194,8 @@ def _chunks(text: str) -> list[str]:
 def segment(text: str) -> list[str]:
     """Divide one paragraph with single spaces and no line breaks into sentences.
 
-    The sentences are cut from the text itself, so that nothing is lost, repeated or altered
-    whatever PySBD makes of it.
-
-    Returns:
-        The sentences, stripped, of at most CHUNK_LIMIT characters each, or a single longer word.
+    They are cut from the text itself, so that nothing is lost, repeated or altered whatever PySBD
+    makes of it: stripped, of at most CHUNK_LIMIT characters each, or a single longer word.
     """
     sentences = []
     for chunk in _chunks(text):

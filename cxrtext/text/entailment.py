@@ -7,7 +7,6 @@ in one sentence ("Small left effusion and atelectasis.").
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cxrtext.text.wording import mentions
@@ -21,22 +20,16 @@ _WORD = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a sentence asks of a report, and what it offers to others, as marked words.
+    """What a sentence asks of a report, and what it offers to others, as marked words."""
 
-    Args:
-        asked: Must stand in one sentence of the report: what is affirmed, and how.  Of a
-            sentence that affirms and denies nothing ("The lungs are clear."), or hedges, all words.
-        denied: Must be affirmed nowhere in the report.
-        offered: What it affirms, how, and all of its words.
-    """
-
+    # must stand in one sentence of the report: what is affirmed, and how; of a sentence that
+    # affirms and denies nothing ("The lungs are clear."), or hedges, all words.
     asked: frozenset[str]
-    denied: frozenset[str]
-    offered: frozenset[str]
+    denied: frozenset[str]  # must be affirmed nowhere in the report
+    offered: frozenset[str]  # what it affirms, how, and all of its words
 
 
 def statement_of(sentence: str) -> Statement:
-    """Take a sentence apart."""
     affirmed, denied = mentions(sentence)
     words = set(_WORD.findall(sentence.lower()))
     findings = {f"+{word}" for word in affirmed}
@@ -48,11 +41,3 @@ def statement_of(sentence: str) -> Statement:
         frozenset(f"+{word}" for word in denied),
         frozenset(findings | qualifiers | plain),
     )
-
-
-def entails(report: Iterable[Statement], said: Statement) -> bool:
-    """Whether a report, by its sentences, makes another sentence true."""
-    offered = [one.offered for one in report]
-    if any(said.denied & one for one in offered):
-        return False
-    return not said.asked or any(said.asked <= one for one in offered)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,24 +100,19 @@ _ABOUT = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StudyWords:
-    """The words of one report, in lower case.
+class StudyWords(NamedTuple):
+    """The words of one report, or of a sentence, in lower case."""
 
-    ``affirmed`` and ``denied`` are those of :func:`~cxrtext.text.wording.mentions` in any of its
-    sentences; ``hedged`` those of sentences that hedge; ``left`` and ``right`` those affirmed in a
-    part about this side (:func:`~cxrtext.text.sides.sided_parts`).
-    """
-
-    affirmed: frozenset[str]
-    denied: frozenset[str]
-    hedged: frozenset[str]
-    left: frozenset[str] = frozenset()
+    affirmed: frozenset[str] = frozenset()  # by `mentions` of any of its sentences
+    denied: frozenset[str] = frozenset()
+    hedged: frozenset[str] = frozenset()  # all words of sentences that hedge
+    left: frozenset[str] = frozenset()  # those affirmed in a part about this side (`sided_parts`)
     right: frozenset[str] = frozenset()
 
     def affirms(self, finding: "FindingWord") -> bool:
         """Whether any form of a finding's word is affirmed, on its side where it has one."""
-        return not self._of(finding.side).isdisjoint(finding.forms)
+        of = {"": self.affirmed, "left": self.left, "right": self.right}[finding.side]
+        return not of.isdisjoint(finding.forms)
 
     def denies(self, finding: "FindingWord") -> bool:
         """Whether a form of a finding's word is denied, and none affirmed or hedged."""
@@ -137,25 +133,15 @@ class StudyWords:
         other = self.right if finding.side == "left" else self.left
         return other.isdisjoint(finding.forms)
 
-    def _of(self, side: Side) -> frozenset[str]:
-        return self.affirmed if side == "" else self.left if side == "left" else self.right
-
 
 @dataclass(frozen=True, slots=True)
 class FindingWord:
-    """A word of a finding.
+    """A word of a finding."""
 
-    Args:
-        forms: The word and other forms of it, in lower case; the first names the finding.
-        side: "left" or "right" where it is asked for on that side alone, else "".
-        affirmed: Reports of the corpus that affirm it.
-        denied: Reports that deny it and do not affirm it.
-    """
-
-    forms: tuple[str, ...]
-    side: Side = ""
-    affirmed: int = field(default=0, compare=False)
-    denied: int = field(default=0, compare=False)
+    forms: tuple[str, ...]  # it and its other forms, in lower case; the first names the finding
+    side: Side = ""  # the one that it is asked for on alone
+    affirmed: int = field(default=0, compare=False)  # reports of the corpus that affirm it
+    denied: int = field(default=0, compare=False)  # reports that deny it and do not affirm it
 
     @property
     def name(self) -> str:
@@ -164,37 +150,28 @@ class FindingWord:
 
 
 def corpus_words(studies: Iterable[Iterable[str]]) -> list[StudyWords]:
-    """The words of each report of a corpus, from its sentences.
-
-    Marks of de-identification are no words.
-    """
-    sentence_words = cache(_sentence_words)  # sentences repeat; forgotten with this call
-    found = []
-    for sentences in studies:
-        words: list[set[str]] = [set(), set(), set(), set(), set()]
-        for sentence in sentences:
-            for kind, new in zip(words, sentence_words(sentence), strict=True):
-                kind |= new
-        found.append(StudyWords(*map(frozenset, words)))
-    return found
+    """The words of each report of a corpus, from its sentences."""
+    remembered = cache(sentence_words)  # sentences repeat; forgotten with this call
+    return [together(map(remembered, sentences)) for sentences in studies]
 
 
-def _sentence_words(sentence: str) -> tuple[frozenset[str], ...]:
-    """Of one sentence: affirmed, denied, hedged, left, right."""
+def together(parts: Iterable[StudyWords]) -> StudyWords:
+    """The words of a report, from those of its sentences."""
+    return StudyWords(*(frozenset[str]().union(*same) for same in zip(*parts, strict=True)))
+
+
+def sentence_words(sentence: str) -> StudyWords:
+    """The words of a sentence; marks of de-identification are none."""
     text = _MARKS.sub(" ", sentence)
     affirmed, denied = mentions(text)
-    hedged = set(_words(text)) if wording(text) == "uncertain" else set()
+    hedged = set(map(str.lower, _WORD.findall(text))) if wording(text) == "uncertain" else set()
     sided: dict[Side, set[str]] = {"left": set(), "right": set()}
     for part, sides in sided_parts(text) if affirmed else ():
         for side in sides:
             sided[side] |= mentions(part)[0] & affirmed
     # one text for a word, however many sentences hold it
     kinds = (affirmed, denied, hedged, sided["left"], sided["right"])
-    return tuple(frozenset(map(sys.intern, words)) for words in kinds)
-
-
-def _words(text: str) -> Iterable[str]:
-    return (word.lower() for word in _WORD.findall(text))
+    return StudyWords(*(frozenset(map(sys.intern, words)) for words in kinds))
 
 
 def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[FindingWord]:
@@ -204,12 +181,8 @@ def find_words(studies: Sequence[StudyWords], *, sides: bool = False) -> list[Fi
     reports affirm it (:data:`AFFIRMED`, :data:`ENOUGH`), at most :data:`MOST` do, and
     :data:`DENIED` deny it, or it is one of :data:`SELDOM_DENIED`.
 
-    Args:
-        sides: Whether a word that enough reports affirm on the left, and on the right, is also
-            taken by side, after all others.
-
-    Returns:
-        The most affirmed first, equals by name; empty where no word is often enough affirmed.
+    The most affirmed come first, equals by name.  With ``sides`` a word that enough reports affirm
+    on the left, and on the right, is also taken by side, after all others.
     """
     total = len(studies)
     forms = _forms({word for study in studies for word in study.affirmed | study.denied})
@@ -287,11 +260,9 @@ def _counts(
 
 
 def word_targets(words: Sequence[FindingWord], studies: Sequence[StudyWords]) -> Targets:
-    """Which report affirms which word.
+    """Which report affirms which word, [studies, words].
 
-    Returns:
-        [studies, words]: 1 affirmed; 0 denied or not mentioned; -1 unknown: hedged, or on a side
-        that the report does not tell.
+    1 affirmed; 0 denied or not mentioned; -1 unknown: hedged, or on a side that it does not tell.
     """
     values = [
         [1 if study.affirms(word) else -1 if study.unknown(word) else 0 for word in words]

@@ -60,11 +60,6 @@ ALIASES_TO_SECTIONS |= dict.fromkeys(REPORT_NAMES, HEADLESS)
 """The section of each heading, in small letters with single spaces."""
 
 
-def canonical(heading: str) -> str | None:
-    """Return the section that a heading opens, or None where it is no known heading."""
-    return ALIASES_TO_SECTIONS.get(" ".join(heading.lower().split()))
-
-
 def _alternatives(aliases: list[str]) -> str:
     longest_first = sorted(aliases, key=len, reverse=True)
     return "|".join(r"\s+".join(map(re.escape, alias.split())) for alias in longest_first)
@@ -181,7 +176,8 @@ def find_headings(text: str) -> list[Heading]:
         elif kind == "view":
             found.append(Heading(start, end, _view_section(words), view=True))
         else:
-            found.append(Heading(start, end, canonical(words)))
+            section = ALIASES_TO_SECTIONS.get(" ".join(words.lower().split()))
+            found.append(Heading(start, end, section))
     return found
 
 

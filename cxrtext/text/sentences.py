@@ -116,15 +116,16 @@ def _letter(match: re.Match[str]) -> str:
     return match["letter"].strip(" \t().").lower()
 
 
-def _after_stop(block: str, match: re.Match[str]) -> bool:
-    return block[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip().endswith(_STOPS)
+def _before(block: str, match: re.Match[str]) -> str:
+    return block[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()
 
 
 def list_marks(block: str) -> Iterator[tuple[int, int]]:
     """Give ``(start, end)`` of each mark that opens an item of a list in lines, none blank."""
     candidates = list(_CANDIDATE.finditer(block))
     # "Chest 1. Normal heart. 2. Clear lungs." is a list, "in zone 1. The one in zone 2." is not.
-    seconds = [m.start() for m in candidates if _number(m) == 2 and _after_stop(block, m)]
+    twos = [match for match in candidates if _number(match) == 2]
+    seconds = [match.start() for match in twos if _before(block, match).endswith(_STOPS)]
     last_second = max(seconds, default=-1)
     letters = [_letter(match) for match in candidates if match["letter"] is not None]
     previous, previous_letter = 0, ord("a") - 1
@@ -140,7 +141,7 @@ def list_marks(block: str) -> Iterator[tuple[int, int]]:
                 yield match.span()
             continue
         number = _number(match)
-        before = block[max(0, match.start() - _LOOK_BACK) : match.start()].rstrip()
+        before = _before(block, match)
         if match["line"] is not None:
             # "at the level of\n4. The ..." is the end of a sentence that was wrapped.
             opens = number in (1, previous + 1) or not before or before.endswith(_STOPS)
@@ -184,9 +185,7 @@ def _item_segments(item: str) -> Iterator[Segment]:
 def divide(text: str) -> Iterator[Segment]:
     """Divide a text into its sentences and what is dropped between them.
 
-    Yields:
-        Segments in order.  Apart from white space they are the normalized text, no character lost,
-        repeated or altered.
+    Apart from white space they are the normalized text, no character lost, repeated or altered.
     """
     for block in _BLANK_LINE.split(normalize(text)):
         done = 0

@@ -33,13 +33,8 @@ def study_sentences(study: Study, sections: Sequence[str] | None = None) -> list
 
     Where the table has columns of sections, they are used, and the whole report only when none of
     the wanted sections has text in them: tables that hold both hold the same text twice.
-
-    Args:
-        study: The study, texts possibly empty.
-        sections: Names of the sections wanted; default ``DESCRIPTIVE_SECTIONS``.
-
-    Returns:
-        The sentences in order, not yet scored; ``position`` counts from 0 in each section.
+    ``position`` counts from 0 in each section.  ``sections`` are ``DESCRIPTIVE_SECTIONS`` by
+    default.
     """
     wanted = check_sections(DESCRIPTIVE_SECTIONS if sections is None else sections)
     texts = [(name, body) for name, body in _texts(study) if name in wanted]

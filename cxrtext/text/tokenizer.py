@@ -23,9 +23,8 @@ OTHER_CHARACTERS = 100
 """Most characters outside ASCII in a trained vocabulary; the rest become [UNK]."""
 
 
-def make_tokenizer(vocabulary: dict[str, int], *, lowercase: bool = True) -> BertTokenizer:
-    """Build BERT's tokenizer over a vocabulary of word pieces."""
-    return _bert(WordPieces(dict(vocabulary), lowercase))
+def make_tokenizer(vocabulary: dict[str, int]) -> BertTokenizer:
+    return _bert(WordPieces(vocabulary))
 
 
 def load_tokenizer(folder: Path) -> BertTokenizer:
@@ -79,9 +78,6 @@ def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> Be
         A BERT tokenizer; every printable ASCII character is in its vocabulary, so that [UNK] is
         rare.  The same sentences give the same vocabulary.
 
-    Raises:
-        ValueError: The size leaves no room for the special tokens and the characters.
-
     Source: Devlin et al. 2019; Schuster and Nakajima 2012 (WordPiece).
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -123,7 +119,7 @@ def save_tokenizer(tokenizer: BertTokenizer, folder: Path) -> None:
     """Write ``vocab.txt``, ``tokenizer.json`` and ``tokenizer_config.json`` into a folder."""
     write_text(folder / "vocab.txt", "\n".join(vocabulary_of(tokenizer)) + "\n")
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {"do_lower_case": lowercases(tokenizer), "tokenizer_class": "BertTokenizer"}
+    settings = {"do_lower_case": bool(tokenizer.do_lower_case), "tokenizer_class": "BertTokenizer"}
     write_json(folder / "tokenizer_config.json", settings | unusual_settings(tokenizer))
 
 
@@ -136,11 +132,6 @@ def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
 def continues_word(tokenizer: BertTokenizer) -> list[bool]:
     """Return by id whether a piece continues the word of the piece before it."""
     return [piece.startswith("##") and piece != "##" for piece in vocabulary_of(tokenizer)]
-
-
-def lowercases(tokenizer: BertTokenizer) -> bool:
-    """Return whether the tokenizer lower-cases its input."""
-    return bool(tokenizer.do_lower_case)
 
 
 def unusual_settings(tokenizer: BertTokenizer) -> dict[str, bool]:

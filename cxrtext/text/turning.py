@@ -40,11 +40,7 @@ _LONGEST = 6
 def turned(sentence: str, turns: Iterable[str] = TURNS) -> tuple[str, ...]:
     """Sentences that differ in one thing from one, and say what is false where it is true.
 
-    Args:
-        turns: Some of :data:`TURNS`.
-
-    Returns:
-        Each distinct one; empty where no rule fits.
+    ``turns`` are some of :data:`TURNS`.
 
     >>> turned("Small left pleural effusion.")
     ('Small right pleural effusion.', 'No small left pleural effusion.')
@@ -148,10 +144,9 @@ def _denial(sentence: str) -> tuple[str, ...]:
         return ()
     if match := _THERE.match(sentence):
         return (_capital(f"there {match[1].lower()} no {_small(match['rest'])}"),)
-    if _SEEN.search(sentence) and len(_BE.findall(sentence)) == 1:
-        return (_capital("no " + _small(re.sub(r"^an? ", "", sentence, flags=_FLAGS))),)
     verbs = _BE.findall(sentence)
-    if not verbs and len(sentence.split()) <= _LONGEST:
+    is_phrase = not verbs and len(sentence.split()) <= _LONGEST
+    if is_phrase or (len(verbs) == 1 and _SEEN.search(sentence)):
         return (_capital("no " + _small(re.sub(r"^an? ", "", sentence, flags=_FLAGS))),)
     if len(verbs) == 1 and _BE_NOW.search(sentence):
         return (_BE_NOW.sub(r"\1 not ", sentence),)

@@ -31,19 +31,12 @@ _FRAMES = {"BertProcessing", "RobertaProcessing", "TemplateProcessing"}
 
 @dataclass(frozen=True, slots=True)
 class WordPieces:
-    """A vocabulary of word pieces, and how text is normalized before it is cut into them.
+    """A vocabulary of word pieces, and how text is normalized before it is cut into them."""
 
-    Args:
-        ids: By word piece.
-        lowercase: Whether upper case is taken away.
-        strip_accents: Whether accents are; None does as ``lowercase`` says.
-        split_chinese: Whether each Chinese character is a word.
-    """
-
-    ids: dict[str, int]
+    ids: dict[str, int]  # by word piece
     lowercase: bool = True
-    strip_accents: bool | None = None
-    split_chinese: bool = True
+    strip_accents: bool | None = None  # None does as ``lowercase`` says
+    split_chinese: bool = True  # whether each Chinese character is a word
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from cxrtext.config import Config, with_whole_paths, write_config
-from cxrtext.errors import ConfigError, DataError
+from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.evaluation.data import find_table
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
@@ -40,7 +40,7 @@ from cxrtext.training.initialization import (
     training_arguments,
 )
 from cxrtext.training.loop.device import autocast, choose_device
-from cxrtext.training.loop.distributed import Processes, agreed, connected, local_device
+from cxrtext.training.loop.distributed import Processes, connected, local_device
 from cxrtext.training.loop.folder import check_folder, own_folder
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers
 from cxrtext.training.loop.resume import (
@@ -48,7 +48,6 @@ from cxrtext.training.loop.resume import (
     deciding,
     fingerprint,
     load_newest_state,
-    plain,
 )
 from cxrtext.training.loop.steps import Listener
 from cxrtext.training.losses.loss_data import gather_extras, objective_files
@@ -152,7 +151,7 @@ def _train(
     if processes.first:
         trainer.require_room_to_start()
         # In this order: a folder with a state is resumed by its configuration.
-        write_config(config.out / "config.yaml", plain(with_whole_paths(config)))
+        write_config(config.out / "config.yaml", with_whole_paths(config).model_dump(mode="json"))
         (config.out / "state").mkdir(parents=True, exist_ok=True)
     _greet(trainer, tables)
     validation = trainer.run()
@@ -170,8 +169,12 @@ def _saved_state(
     if saved:
         read = "the manifest, the sentences or a table of the objective"
         check_same(saved, deciding(config), tables.fingerprint, folder, read=read)
-    step = saved["learner"]["progress"]["step"] if saved else 0
-    agreed(processes, step, "the step to resume from")
+    steps = processes.gather(saved["learner"]["progress"]["step"] if saved else 0)
+    if len(set(steps)) > 1:
+        raise CxrTextError(
+            f"the processes do not agree on the step to resume from: {steps}; give them the same "
+            "files and an 'out' folder that all of them see"
+        )
     return saved
 
 
@@ -203,7 +206,6 @@ class Tables:
 
 
 def read_tables(config: Config) -> Tables:
-    """Read manifest and sentences."""
     records = read_manifest(config.data.manifest, allow_outside=config.data.allow_outside)
     sentences = read_sentences(config.data.sentences)
     known = {sentence.section for sentence in sentences}
@@ -269,7 +271,7 @@ def look_of(
         return stored_images(features)
     heard = listener or Listener()
     cache = DecodedCache(config.data.cache or config.out / "cache", heard.say)
-    return decoded_images(cache, model.spec.preprocessing, progress=heard.decoding)
+    return decoded_images(cache, model.spec.preprocessing, heard.decoding)
 
 
 def gather_examples(

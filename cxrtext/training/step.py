@@ -64,11 +64,8 @@ class Towers(nn.Module):
         """Embed images and u sentences in groups.
 
         Images are [b, 1, H, W], normalized, or features [b, h, w, C] of the locked image encoder,
-        which are in float16.
-
-        Returns:
-            Regions [b, N, D] and texts [u, D], unit vectors in float32, and the summed
-            cross-entropy of the masked word pieces, in nats (0 without a head).
+        which are in float16.  Regions [b, N, D] and texts [u, D] are unit vectors in float32; the
+        third is the summed cross-entropy of the masked word pieces, in nats (0 without a head).
         """
         with autocast(images.device, self.precision):
             if images.dtype == torch.float16:
@@ -104,7 +101,6 @@ class PairLearner(Learner):
     locked: tuple[str, ...] = ()
 
     def parts(self) -> dict[str, nn.Module]:
-        """The modules whose weights a state keeps, by name."""
         return {"model": self.model, "head": self.head or nn.Module()}
 
     def lock(self, names: tuple[str, ...]) -> None:
@@ -179,11 +175,9 @@ class PairJob:
     schedule: TrainingArguments
 
     def make(self, step: int) -> tuple[Batch, Views]:
-        """The batch of a step, on the CPU, and how its images are to be seen."""
         return self.loader.make(step)
 
     def gradients(self, step: int, made: tuple[Batch, Views]) -> StepNumbers:
-        """Compute a step's gradients."""
         model, arguments = self.learner.model, self.schedule
         batch, views = made
         self.learner.lock(arguments.locked(step))
@@ -218,10 +212,8 @@ def backward(
     """Compute the gradients of a step; they are left in the parameters, times the loss's scale.
 
     Gradients are expected to be empty; batch and augmented images are this process's share.
-    Dropout and the objective draw from seeds that follow from ``step``.
-
-    Returns:
-        The losses, and the values of :class:`StepNumbers` [6], on the device.
+    Dropout and the objective draw from seeds that follow from ``step``.  With the losses come the
+    values of :class:`StepNumbers` [6], on the device.
     """
     count, rank, world = len(batch.parts), learner.processes.rank, learner.processes.world
     draws = torch.Generator().manual_seed(seed_of(arguments.seed, 7, step))
@@ -331,10 +323,8 @@ def score_batch(
     counts; then the columns are put together, so that every process has the whole matrix and can
     compute any objective on it exactly.  Sentences travel, not regions: they are N times smaller.
 
-    Regions [b, N, D] are of this process's images, texts [u, D] of its distinct sentences.
-
-    Returns:
-        Scores [S + T, B] scaled by γ², γ², and the sentences' unit vectors [S + T, D].
+    Regions [b, N, D] are of this process's images, texts [u, D] of its distinct sentences.  What
+    comes is scores [S + T, B] scaled by γ², γ², and the sentences' unit vectors [S + T, D].
     """
     gamma_sq, rank, world = model.gamma_sq, processes.rank, processes.world
     if world == 1:

@@ -26,7 +26,7 @@ from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
 from cxrtext.training.loop.folder import OUT, MetricsLog, draw_curves
 from cxrtext.training.loop.job import StepReport, bytes_of
-from cxrtext.training.loop.resume import deciding, plain, require_room, save_state
+from cxrtext.training.loop.resume import deciding, require_room, save_state
 from cxrtext.training.loop.steps import Listener, take_steps
 from cxrtext.training.step import PairJob
 from cxrtext.training.validation import ZeroShot, validate
@@ -178,17 +178,10 @@ class Trainer:
         if not learner.processes.first:
             return
         folder, keep = self.config.out / "state", self.config.training.keep
-        require_room(
-            folder,
-            self.job.learner.state_bytes() + self._weight_bytes(),
-            "a state and a checkpoint",
-            ELSEWHERE,
-        )
-        state = {
-            "configuration": deciding(self.config),
-            "data": self.data,
-            "learner": learner.state(),
-        }
+        size = learner.state_bytes() + self._weight_bytes()
+        require_room(folder, size, "a state and a checkpoint", ELSEWHERE)
+        configuration = deciding(self.config)
+        state = {"configuration": configuration, "data": self.data, "learner": learner.state()}
         save_state(folder, learner.progress.step, state, keep)
         self._checkpoint("checkpoint")
 
@@ -196,7 +189,7 @@ class Trainer:
         if not self.job.learner.processes.first:
             return
         training = {
-            "configuration": plain(self.config),
+            "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
             "step": self.job.learner.progress.step,
             "validation": self.validation,

@@ -200,10 +200,8 @@ def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None])
             raise
         say(f"no zero-shot AUC in training: {error}")
         return None
-    table = [
-        [labels.get(record.study_id, {}).get(finding) for record in examples.records]
-        for finding in prompts
-    ]
+    of_studies = [labels.get(record.study_id, {}) for record in examples.records]
+    table = [[own.get(finding) for own in of_studies] for finding in prompts]
     known = np.asarray(
         [[float(cell) if cell in (0, 1) else np.nan for cell in row] for row in table]
     )

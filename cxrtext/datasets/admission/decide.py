@@ -95,17 +95,14 @@ def decide(said: Described) -> Decision:
         return Decision(fault="holds no pixel data; export the image with its pixels")
     if said.syntax and said.syntax not in ALLOWED:
         return Decision(fault="its transfer syntax is not supported; export it uncompressed")
+    orientation = said.all("PatientOrientation"), said.all("ImageOrientationPatient")
     notes = (
         BURNED_IN if said.first("BurnedInAnnotation").upper() == "YES" else "",
-        MOVED.get(_movement(said), ""),
+        MOVED.get(movement_said(*orientation), ""),
         "" if known else NO_PART,
         "" if view.view else NO_VIEW,
     )
     return Decision(view=view.view, notes=tuple(filter(None, notes)))
-
-
-def _movement(said: Described) -> str:
-    return movement_said(said.all("PatientOrientation"), said.all("ImageOrientationPatient"))
 
 
 def _kind(said: Described) -> Decision | None:

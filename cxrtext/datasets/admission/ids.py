@@ -97,11 +97,7 @@ class ObjectIds:
 
 
 def object_ids(said: Described, issuer: str = "") -> ObjectIds:
-    """Read the ids of an object, of which `IDS` was read.
-
-    Args:
-        issuer: Of patient ids whose header names none.
-    """
+    """The ids of an object, of which `IDS` was read; ``issuer`` is of patients without one."""
     accession = said.first("AccessionNumber")
     named = said.first("IssuerOfPatientID") or said.first("IssuerOfPatientIDQualifiersSequence")
     return ObjectIds(

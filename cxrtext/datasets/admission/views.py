@@ -27,10 +27,9 @@ _AXES = {**dict.fromkeys("LR", "x"), **dict.fromkeys("AP", "y"), **dict.fromkeys
 
 
 def read_view(text: str) -> str:
-    """Say which view a word or a text names, such as "AP_PORTABLE" or "Thorax seitlich".
+    """Which view a word or a text names, such as "AP_PORTABLE" or "Thorax seitlich".
 
-    Returns:
-        "AP", "PA", "frontal", ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
+    One of `FRONTAL`, ``LATERAL``, ``OTHER``, or "" where it does not say, or says two.
     """
     words = BED_SIDE.sub("BEDSIDE", plain_words(text))
     if OBLIQUES.within(words) or SWIMMERS.search(words):

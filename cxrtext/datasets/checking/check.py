@@ -38,11 +38,10 @@ class CheckOptions:
     # manifest's own columns.
     reports: Path | None = None
     labels: Path | None = None  # a table of labels; by default ``labels.csv`` beside the manifest
-    # a file of boxes; by default ``boxes.json`` or ``boxes.csv`` beside the manifest.
+    # a file of boxes; by default ``boxes.json``, ``.csv`` or ``.parquet`` beside the manifest.
     boxes: Path | None = None
     allow_outside: bool = False  # whether images may lie outside the manifest's folder
     pictures: bool = False  # whether to draw example pictures
-    workers: int | None = None  # processes that read; by default one a core
     # where to keep what was seen of images; by default ``.check-data.sqlite`` beside the manifest.
     cache: Path | None = None
     keep_cache: bool = True  # false reads every image anew and keeps nothing
@@ -88,27 +87,17 @@ def find_sources(
         manifest=manifest,
         reports=reports,
         labels=labels or _existing(folder, "labels.csv", "labels.parquet"),
-        boxes=boxes or _existing(folder, "boxes.json", "boxes.csv"),
+        boxes=boxes or _existing(folder, "boxes.json", "boxes.csv", "boxes.parquet"),
     )
 
 
 def check_data(
     data: Path, options: CheckOptions | None = None, progress: StageProgress = silent
 ) -> CheckReport:
-    """Check a data set.
-
-    Returns:
-        What was found.  Faults of the data are in it; they are not raised.
-
-    Raises:
-        DataError: There is no manifest, it cannot be read at all, or an option is wrong.
-        WorkError: No process can be started.
-    """
+    """Check a data set; faults of the data are in the report, and only of the manifest raised."""
     options = options or CheckOptions()
-    if options.workers is not None and options.workers < 1:
-        raise DataError(f"workers is {options.workers}; it must be 1 or more")
     sources = find_sources(data, options.reports, options.labels, options.boxes)
-    workers = options.workers or cores()
+    workers = cores()
     problems, report = Problems(), CheckReport(str(data))
     listing = read_listing(sources.manifest, problems, allow_outside=options.allow_outside)
     if not listing.rows:

@@ -240,18 +240,14 @@ class FactsCache:
         """Keep what is known of a file; faults are not kept, so that they are looked at again."""
         if self._database is None or facts.fault:
             return
+        noted = asdict(facts)
         self._database.execute(
             "INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)",
-            (path, *stamp, _text_of(facts, path, stamp)),
+            (path, *stamp, json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])})),
         )
         if time.monotonic() - self._committed > _COMMIT_SECONDS:
             self._database.commit()
             self._committed = time.monotonic()
-
-
-def _text_of(facts: ImageFacts, path: str, stamp: Stamp) -> str:
-    noted = asdict(facts)
-    return json.dumps({**noted, SEAL: seal_of([path, *stamp, noted])})
 
 
 def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
@@ -294,10 +290,8 @@ def _open(path: Path) -> sqlite3.Connection:
 def open_cache(path: Path | None, *, wanted: bool = False) -> Iterator[FactsCache]:
     """Open the cache, making it where there is none; what was put is kept also after an error.
 
-    Args:
-        path: The file; None keeps nothing.
-        wanted: Whether the user named the file: then it must be possible to write it.  The one
-            beside the manifest is done without in a folder that cannot be written.
+    None keeps nothing.  One that is ``wanted`` by name must be possible to write; the one beside
+    the manifest is done without in a folder that cannot be written.
     """
     if path is None:
         yield FactsCache(None)

@@ -153,13 +153,10 @@ def _relation(group: Sequence[ListedImage]) -> str:
 
 
 def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[list[ListedImage]]:
-    """Note images of equal 8-bit pixels, whatever files they lie in.
+    """Note images of equal 8-bit pixels; return those that can be read, in groups of equal ones.
 
     A DICOM file and a PNG copy of what it shows are found, and so are equal files.  Images of one
     gray level are left out.
-
-    Returns:
-        Those that can be read, in groups of equal ones.
     """
     by_pixels: dict[str, list[ListedImage]] = defaultdict(list)
     for image in images:
@@ -180,15 +177,12 @@ Pair = tuple[ListedImage, ListedImage]
 def note_near_duplicates(
     groups: Sequence[Sequence[ListedImage]], workers: int, problems: Problems
 ) -> list[Pair]:
-    """Note pairs whose outlines differ in few bits and whose gray levels correlate.
+    """Note and return pairs whose outlines differ in few bits and whose gray levels correlate.
 
     Of equal images one stands for all of them; pairs of two patients or splits are worse.
     Measured on 162 radiographs: copies in half the size, as JPEG, or in another contrast correlate
     by 0.986 or more; on drawn ones of 64 pixels, different images with like outlines by 0.976 at
-    most.
-
-    Returns:
-        The pairs, of the first ``MAX_PAIRS`` alone.
+    most.  Only the first ``MAX_PAIRS`` are looked at.
     """
     firsts = [group[0] for group in groups]
     if len(firsts) < 2:

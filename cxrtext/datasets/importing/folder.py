@@ -42,9 +42,8 @@ ENDINGS = (*PICTURES, ".dcm")
 def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
     """Give the relative path of every file of a set, in order; see `walk`.
 
-    Args:
-        out: The data folder to be written, all links followed: where it lies below, it is passed
-            over, and where it is the folder itself, the files that an import writes are.
+    The data folder to be written, all links followed, is passed over where it lies below, and where
+    it is the folder itself, the files that an import writes are.
     """
 
     def wanted(entry: os.DirEntry[str]) -> bool:
@@ -78,9 +77,6 @@ def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) ->
     """The relative path of every file by its name alone; the first of equal names.
 
     An ending in capitals is that in small letters, as lists have it.
-
-    Args:
-        endings: Of the files that are wanted, in small letters; by default PNG and JPEG files.
     """
     found: dict[str, str] = {}
     for name in walk_set(root, out):
@@ -96,12 +92,9 @@ class Placer:
 
     Images that lie in the data folder stay where they are.  Others are copied, which takes no space
     where the file system can share blocks (reflinks of Btrfs and XFS); a symbolic link would lead
-    out of the folder, and a hard link would let whoever edits it change the original.
-
-    Args:
-        ids: With hashed ids, files are named by hashes: their names may be patients'.
-        link: Makes hard links where possible, and takes the right to write from the file, which
-            is the original too.
+    out of the folder, and a hard link would let whoever edits it change the original: with ``link``
+    hard links are made where possible, and the right to write is taken from the file.  With hashed
+    ids, files are named by hashes: their names may be patients'.
     """
 
     def __init__(self, root: Path, out: Path, ids: Ids, *, link: bool) -> None:
@@ -217,7 +210,7 @@ def _same_times(first: Path, second: Path) -> bool:
 
 
 _NOT_NOTED = (
-    *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients", "workers"),
+    *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
     *("same_images", "link", "pixels"),
 )
 """Options that may change from one run to the next."""
@@ -236,9 +229,8 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
 def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids: Ids) -> None:
     """Note in a folder what it is made with, or check that a run before noted the same.
 
-    Args:
-        out: The folder: new, empty, of an earlier run, or one that holds the set itself and nothing
-            of the names that are written.
+    It is new, empty, of an earlier run, or holds the set itself and nothing of the names that are
+    written.
     """
     if out.exists() and not out.is_dir():
         raise DataError(f"{out}: is a file; name a folder")
@@ -305,11 +297,9 @@ _ROW = re.compile(
 
 
 class LeftOutList:
-    """Counts what is left out and lists it with the reason.
+    """Counts what is left out and lists it with the reason; more than ``limit`` damaged raise.
 
-    Args:
-        ids: With hashed ids, files are listed under hashes too: their names may be patients'.
-        limit: How many may be damaged; one more raises.
+    With hashed ids, files are listed under hashes too: their names may be patients'.
     """
 
     def __init__(self, out: Path, ids: Ids, limit: int) -> None:

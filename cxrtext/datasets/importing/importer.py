@@ -139,7 +139,7 @@ class Import:
         # Opened before anything is written.
         given = options.reports, options.boxes
         open_texts = partial(as_reports, given[0]) if given[0] else reading.reports
-        open_boxes = partial(iter_boxes, given[1], absent=True) if given[1] else reading.boxes
+        open_boxes = partial(iter_boxes, given[1]) if given[1] else reading.boxes
         self._texts, self._boxes = open_texts and open_texts(), open_boxes and open_boxes()
 
     def run(self, left_out: LeftOutList) -> ImportSummary:
@@ -289,17 +289,21 @@ class Import:
         """Look at the pixels of all images; what was seen before a kill is not looked at again."""
         self.tell("looking at images", 0, len(found))
         with open_cache(self.out / CACHE_NAME) as cache:
-            return look_at(found, self.out, cache, self.options.workers, self.tell)
+            return look_at(found, self.out, cache, self.tell)
+
+    def _rows_before(self) -> Iterator[dict[str, str]]:
+        """The rows of the manifest of an earlier run."""
+        path = self.out / "manifest.csv"
+        for row in TableRows(path) if path.is_file() else ():
+            if not isinstance(row, LeftOut):
+                yield row[1]
 
     def _keep_names(self, found: FoundImages, dropped: set[int]) -> None:
-        before = self.out / "manifest.csv"
         if self.placer.in_place:
             return
         names = {digest(one.name) for one in found if one.number not in dropped}
         there = list(self.placer.placed()) if self.unfinished else []
-        if before.is_file():
-            rows = (row for row in TableRows(before) if not isinstance(row, LeftOut))
-            there += [row[1].get("image", "") for row in rows]
+        there += [row.get("image", "") for row in self._rows_before()]
         self.placer.remove(name for name in there if digest(name) not in names)
 
     def _write_equal(
@@ -356,10 +360,8 @@ class Import:
 
     def _draw_splits(self, found: FoundImages, dropped: set[int], left_out: LeftOutList) -> None:
         """Draw the splits that are not known, by what labels or reports say of the patients."""
-        path, before = self.out / "manifest.csv", dict[str, str]()
-        if path.is_file():  # of an earlier run with the same shares and seed
-            rows = (row for row in TableRows(path) if not isinstance(row, LeftOut))
-            before = {row.get("patient_id", ""): row.get("split", "") for _, row in rows}
+        rows = self._rows_before()  # with the same shares and seed
+        before = {row.get("patient_id", ""): row.get("split", "") for row in rows}
         studies, patients = Studies(), dict[int, str]()
         for one in found:
             if one.number not in dropped:
@@ -470,12 +472,6 @@ def import_folder(
         progress: Called with the stage, the files or rows done, and those in all.
         wanted: Says of an image whether it is brought over; the others are passed over and not
             listed. All by default.
-
-    Raises:
-        ConfigError: An option is wrong.
-        DataError: No layout is recognized, a table is missing or wrong, more files are damaged than
-            ``max_rejected``, no image is kept, or ``out`` holds something else.
-        WorkError: A file cannot be written, or another process imports into ``out``.
     """
     options = options or ImportOptions()
     options.check()

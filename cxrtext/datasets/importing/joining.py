@@ -151,11 +151,7 @@ class Reports(OnDisk):
         self, out: Path, studies: Studies | None, merged: Merged, ids: Ids, left_out: LeftOutList,
         tell: StageProgress,
     ) -> None:  # fmt: skip
-        """Write the report of each study that was kept, and beside them what was replaced.
-
-        Args:
-            studies: Those that were kept; None writes every report.
-        """
+        """Write the report of each study that was kept, or every one, and what was replaced."""
         of_study = self._joined(studies, merged, left_out)
         columns, named = self._columns(of_study), self._names
         rest = dict.fromkeys(("study_id", "status", "time", "why", "report"), "text")

@@ -1,7 +1,6 @@
 """What an import is asked for, what the reader of a set gives, and the tables and cells of sets."""
 
 import gzip
-import json
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +11,8 @@ from typing import Any, Literal, TypeVar
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.files import open_regular
 from cxrtext.records import Absent, Box, LeftOut, Study, TableRows
-from cxrtext.records.boxes import FILE_LIMIT
+from cxrtext.records.decoding import read_json
 from cxrtext.records.labels import CHEXPERT, VALUES
 from cxrtext.records.manifest import is_own_column
 from cxrtext.records.parquet_tables import ParquetTable
@@ -50,7 +48,6 @@ class ImportOptions:
     same_images: SameImages | None = None
     merged_patients: Path | None = None  # a table of patients that were merged
     issuer: str = ""  # of patient ids whose header names none
-    workers: int | None = None  # processes that look at pixels; by default one a core
     max_rejected: int = 100  # how many rows and files may be damaged
 
     def check(self) -> None:
@@ -187,16 +184,7 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | LeftOu
 
 def read_objects(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON file that holds a list of them; its other entries are passed over."""
-    try:
-        with open_regular(path) as handle:
-            data = handle.read(FILE_LIMIT + 1)
-        if len(data) > FILE_LIMIT:
-            raise DataError(f"{path}: larger than {FILE_LIMIT >> 20} MiB; is it the right file?")
-        value = json.loads(data.decode("utf-8-sig"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"{path}: not readable JSON in UTF-8; get the file again") from None
+    value = read_json(path, "is it the right file?", "get the file again")
     if not isinstance(value, list):
         raise DataError(f"{path}: holds no list; is it the right file?")
     return [entry for entry in value if isinstance(entry, dict)]

@@ -293,16 +293,12 @@ FEW = 8  # images for which another process is not worth its start
 
 
 def look_at(
-    found: FoundImages, out: Path, cache: FactsCache, workers: int | None, tell: StageProgress
+    found: FoundImages, out: Path, cache: FactsCache, tell: StageProgress
 ) -> dict[int, Seen]:
-    """Look at every image, or remember it from a run before.
+    """Look at every image, or remember it from a run before; what was seen, by number.
 
-    Args:
-        out: The data folder.  What is seen is kept under the image's name there, so that
-            ``check-data`` finds it, and no other name is kept.
-
-    Returns:
-        What was seen, by number.
+    It is kept under the image's name in the data folder, so that ``check-data`` finds it, and no
+    other name is kept.
     """
     seen: dict[int, Seen] = {}
     total = len(found)
@@ -329,7 +325,7 @@ def look_at(
         else:
             seen[one.number] = _seen(known)
     tell("looking at images", len(seen), max(total, 1))
-    several = min(workers or os.cpu_count() or 1, 1 + len(unread) // FEW)
+    several = min(os.cpu_count() or 1, 1 + len(unread) // FEW)
     looked = looked_at(tasks(), several)
     for (number, kept, stamp), (_, facts) in zip(unread, looked, strict=True):
         cache.put(kept, stamp, facts)

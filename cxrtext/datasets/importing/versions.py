@@ -84,11 +84,8 @@ def read_status(text: str) -> tuple[Status, bool]:
 def read_time(text: str) -> str:
     """The digits of a time such as 2024-03-01 12:00, 1.3.2024 or 20240301120000+0100.
 
-    One that names its zone becomes local time, which those without are taken for.
-
-    Returns:
-        Year, month, day, hour, minute and second, as many as there are; "" where it is no time, or
-        may be read as two: nobody knows the month of 3/1/2024.
+    One that names its zone becomes local time, which those without are taken for.  "" where it is
+    no time, or may be read as two: nobody knows the month of 3/1/2024.
     """
     text = text.strip()
     zone = _ZONE.search(text)
@@ -133,9 +130,7 @@ def _order(version: ReportVersion) -> tuple[int, str]:
 def choose(versions: Sequence[ReportVersion], *, arrived: bool = False) -> Chosen:
     """Choose the version that counts; of several of one status and time the first.
 
-    Args:
-        arrived: Whether they stand in the order in which they came: where times do not tell which
-            is later, the last counts.
+    Of those that stand in the order in which they ``arrived`` the last, where times do not tell.
     """
     if arrived:
         versions = versions[::-1]

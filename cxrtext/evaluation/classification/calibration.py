@@ -22,6 +22,9 @@ from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
 from cxrtext.files import write_sealed
 from cxrtext.models import ImageTextModel
 
+TEMPERATURES = 1e-2, 1e2
+"""The lowest and the highest that is fitted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -52,45 +55,39 @@ def _loss(z: Floats, target: Floats) -> float:
     return float((np.logaddexp(0.0, z) - target * z).mean())
 
 
-def log_loss(logits: ArrayLike, labels: ArrayLike, calibration: Calibration | None = None) -> float:
-    """Mean negative log-likelihood of the labels, in nats, a calibration being applied first.
+def log_loss(logits: ArrayLike, labels: ArrayLike) -> float:
+    """Mean negative log-likelihood of the labels, in nats.
 
     Taken from logits, so that no probability rounds to 0 or 1.  Source: Good 1952.
     """
     values, truth = scores_and_truth(logits, labels, positive=False, negative=False)
-    one = calibration or Calibration()
-    return _loss(one.scale * values + one.shift, truth.astype(np.float64))
+    return _loss(values, truth.astype(np.float64))
 
 
-def fit_temperature(
-    logits: ArrayLike, labels: ArrayLike, limits: tuple[float, float] = (1e-2, 1e2)
-) -> Calibration:
+def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     """Fit one temperature by the log-loss of validation images.
 
-    The loss is convex in 1 / temperature, so its slope has one root.
-
-    ``limits`` are the lowest and highest temperature.  Logits that separate the classes have
-    their best temperature at 0, and logits that rank no better than chance at infinity; then the
-    limit is the answer.  Both classes must occur.
+    The loss is convex in 1 / temperature, so its slope has one root.  Logits that separate the
+    classes have their best temperature at 0, and logits that rank no better than chance at
+    infinity; then the end of :data:`TEMPERATURES` is the answer.  Both classes must occur.
 
     Source: Guo et al. 2017 (temperature scaling).
     """
     from scipy.optimize import brentq
 
     values, truth = scores_and_truth(logits, labels)
-    if not 0 < limits[0] < limits[1]:
-        raise ValueError(f"limits must be 0 < lowest < highest, not {limits}")
+    lowest, highest = TEMPERATURES
     # In the logarithm, as a scale spans decades, and of logits of size 1, whatever theirs is.
     size = float(np.abs(values).max()) or 1.0
-    unit, low, high = values / size, log(size / limits[1]), log(size / limits[0])
+    unit, low, high = values / size, log(size / highest), log(size / lowest)
 
     def slope(scale: float) -> float:
         return float(((logistic(exp(scale) * unit) - truth) * unit).mean())
 
     if slope(low) >= 0:
-        return Calibration(1 / limits[1])
+        return Calibration(1 / highest)
     if slope(high) <= 0:
-        return Calibration(1 / limits[0])
+        return Calibration(1 / lowest)
     return Calibration(exp(brentq(slope, low, high, xtol=1e-13)) / size)
 
 
@@ -137,7 +134,7 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     return Calibration(scale, shift - scale * center)
 
 
-def _probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Truth]:
+def probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Truth]:
     values, truth = scores_and_truth(probabilities, labels, positive=False, negative=False)
     if (values < 0).any() or (values > 1).any():
         raise ValueError("probabilities must lie in [0, 1]; turn scores into probabilities first")
@@ -146,7 +143,7 @@ def _probabilities_and_truth(probabilities: ArrayLike, labels: ArrayLike) -> tup
 
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
     """Mean squared difference of probability and label.  Source: Brier 1950."""
-    values, truth = _probabilities_and_truth(probabilities, labels)
+    values, truth = probabilities_and_truth(probabilities, labels)
     return float(((values - truth) ** 2).mean())
 
 
@@ -169,9 +166,7 @@ def reliability_bins(
 
     The last part has its upper end.  Source: DeGroot and Fienberg 1983.
     """
-    values, truth = _probabilities_and_truth(probabilities, labels)
-    if bins < 1:
-        raise ValueError(f"bins must be at least 1, not {bins}")
+    values, truth = probabilities_and_truth(probabilities, labels)
     place = np.minimum((values * bins).astype(np.int64), bins - 1)
     counts = np.bincount(place, minlength=bins)
     kept = counts > 0
@@ -218,7 +213,6 @@ class FindingCalibration(BaseModel):
 
     @property
     def calibration(self) -> Calibration:
-        """Scale and shift."""
         return Calibration(self.scale, self.shift)
 
 

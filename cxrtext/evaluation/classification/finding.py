@@ -143,16 +143,18 @@ class Value:
 class FindingMeasure:
     """A measure of one finding, how it is computed, and by what ``method`` its interval.
 
-    One with a ``definition`` stands in the report's table of findings, and its definition below.
-    ``both``: it wants images with and without the finding; ``fitted``: a fit to validation
-    images; ``sides``: scores of two prompts; ``mean``: its mean over findings is measured, by
-    which models are compared.
+    ``definition`` is what the report says of it, several under one ``title``; ``digits`` those
+    after the point.  ``both``: it wants images with and without the finding; ``fitted``: a fit to
+    validation images; ``sides``: scores of two prompts; ``mean``: its mean over findings is
+    measured, by which models are compared.
     """
 
     name: str
     of: Callable[[Case, Drawn], Value]
     method: str = ""
     definition: str = ""
+    title: str = ""
+    digits: int = 3
     both: bool = False
     fitted: bool = False
     sides: bool = False
@@ -169,7 +171,7 @@ def _area(scores: Callable[[Case], Floats]) -> Callable[[Case, Drawn], Value]:
     return of
 
 
-MEASURES = (
+SCORED = (
     FindingMeasure(
         "AUC", _area(lambda case: case.scores), AREA,
         "the chance that an image with the finding scores above one without; a tie is one half.",
@@ -197,24 +199,43 @@ MEASURES = (
         "the share of images whose higher-scoring prompt is the label.",
         mean=True,
     ),
-    FindingMeasure("Brier", Case.brier, RESAMPLED),
+)  # fmt: skip
+FITTED = (
     FindingMeasure(
-        "sensitivity", lambda case, drawn: case.right(case.fit.threshold, case.truth, drawn),
-        SHARE, both=True, fitted=True,
+        "threshold", lambda case, _: Value(case.fit.threshold), digits=2, fitted=True
+    ),
+    FindingMeasure(
+        "sensitivity", lambda case, drawn: case.right(case.fit.threshold, case.truth, drawn), SHARE,
+        "the shares of images with and without the finding on the right side of a threshold that "
+        "validation images chose (the largest sum of both, Youden).",
+        "Sensitivity, specificity", digits=2, both=True, fitted=True,
     ),
     FindingMeasure(
         "specificity", lambda case, drawn: case.right(case.fit.threshold, ~case.truth, drawn),
-        SHARE, both=True, fitted=True,
+        SHARE, digits=2, both=True, fitted=True,
     ),
-    FindingMeasure("ECE before", lambda case, _: Value(case.error(UNSCALED))),
+    FindingMeasure(
+        "T", lambda case, _: Value(case.fit.calibration.temperature), digits=2, fitted=True
+    ),
+    FindingMeasure(
+        "ECE before", lambda case, _: Value(case.error(UNSCALED)), "",
+        "expected calibration error: the gap between mean probability and share of positives, "
+        "averaged over 15 equal bins by their images. The probability is the logistic of the score "
+        "difference (before), of the difference over a temperature (T), or scaled and shifted "
+        "(Platt).",
+        "ECE",
+    ),
     FindingMeasure(
         "ECE with T", lambda case, _: Value(case.error(case.fit.calibration)), fitted=True
     ),
     FindingMeasure("ECE Platt", lambda case, _: Value(case.error(case.fit.platt)), fitted=True),
-    FindingMeasure("threshold", lambda case, _: Value(case.fit.threshold), fitted=True),
-    FindingMeasure("T", lambda case, _: Value(case.fit.calibration.temperature), fitted=True),
+    FindingMeasure(
+        "Brier", Case.brier, RESAMPLED,
+        "the mean squared difference of probability and label, at temperature T.",
+    ),
 )  # fmt: skip
-"""Every measure of a finding; the report's table and definitions follow from this list.
+MEASURES = SCORED + FITTED
+"""Every measure of a finding; the report's two tables of them and its definitions follow from it.
 
 The accuracy is at 0; the threshold (Youden) and the temperature T are chosen on validation images,
 the sensitivity and specificity are at that threshold, and the Brier score is at T, else at 1.

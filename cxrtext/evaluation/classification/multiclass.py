@@ -82,19 +82,18 @@ def precision_at(scores: ArrayLike, right: ArrayLike, k: int) -> float:
     return float((good[above].sum() + (k - above.sum()) * good[level].mean()) / k)
 
 
-def class_precision(
-    scores: ArrayLike, classes: ArrayLike, cutoffs: Sequence[int] = PRECISION_AT
-) -> dict[str, Floats]:
+def class_precision(scores: ArrayLike, classes: ArrayLike) -> dict[str, Floats]:
     """Precision of the first K images for the sentence of each class, ``P@K`` -> [F].
 
-    The candidates are the images of all classes.  A cut-off above their number is left out.
+    K is each of :data:`PRECISION_AT` that is not above the number of candidates, the images of all
+    classes.
 
     Source: Zhang et al. 2020 (ConVIRT) and Huang et al. 2021 (GLoRIA): text-image retrieval.
     """
     values, truth = _checked(scores, classes)
     return {
         f"P@{k}": np.array([precision_at(row, truth == f, k) for f, row in enumerate(values)])
-        for k in cutoffs
+        for k in PRECISION_AT
         if k <= len(truth)
     }
 

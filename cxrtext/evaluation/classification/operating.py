@@ -5,15 +5,18 @@ present.  What does not fit is a ValueError.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, isnan, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.calibration import Calibration
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
+from cxrtext.evaluation.classification.probabilities import (
+    THRESHOLDS,
+    net_benefit,
+    recalibration,
+)
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.intervals.bootstrap import interval_of
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients, resampled_sums, share_of
@@ -25,30 +28,11 @@ from cxrtext.evaluation.settings import Settings
 YOUDEN = "Youden"
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """The four counts of a threshold."""
-
-    true_positives: int
-    false_positives: int
-    false_negatives: int
-    true_negatives: int
-
-
 def outcomes(scores: ArrayLike, labels: ArrayLike, threshold: float) -> NDArray[np.bool_]:
     """Which of the four each row is, [n, 4]: true and false positive, false and true negative."""
     values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
     above = values > threshold
     return np.stack([above & truth, above & ~truth, ~above & truth, ~above & ~truth], axis=1)
-
-
-def confusion(scores: ArrayLike, labels: ArrayLike, threshold: float) -> Confusion:
-    """Count the rows above a threshold and not above it, with and without the finding.
-
-    >>> confusion([0.9, 0.8, 0.2, 0.1], [1, 0, 1, 0], 0.5)
-    Confusion(true_positives=1, false_positives=1, false_negatives=1, true_negatives=1)
-    """
-    return Confusion(*outcomes(scores, labels, threshold).sum(axis=0).tolist())
 
 
 def sensitivity_threshold(scores: ArrayLike, labels: ArrayLike, sensitivity: float) -> float:
@@ -147,28 +131,13 @@ def negative_value(ratio: float, prevalence: float) -> float:
     return 1 / (1 + ratio * prevalence / (1 - prevalence))
 
 
-@dataclass(frozen=True, slots=True)
-class OperatingPoint:
-    """What a threshold does on the images measured.
-
-    ``chosen``: how validation images chose it.  PPV and NPV are those of the data, and their
-    ``at_prevalence`` forms those of another prevalence, by Bayes; the ratios are likelihood ratios,
-    whose high end is None where it is infinite.
-    """
-
-    chosen: str
-    threshold: float
-    counts: Confusion
-    prevalence: float
-    sensitivity: Estimate
-    specificity: Estimate
-    ppv: Estimate
-    npv: Estimate
-    ratio_positive: Estimate
-    ratio_negative: Estimate
-    f1: Estimate
-    mcc: Estimate
-    at_prevalence: dict[str, Estimate | float]
+COUNTS = ("TP", "FP", "FN", "TN")
+METHODS = {
+    **dict.fromkeys(("sensitivity", "specificity", "PPV", "NPV"), SHARE),
+    **dict.fromkeys(("LR+", "LR−", "PPV at it", "NPV at it"), RATIO),
+    **dict.fromkeys(("F1", "MCC"), RESAMPLED),
+}
+"""By measure of an operating point the method of its interval; the others have none."""
 
 
 def _some(clusters: Patients, rows: ArrayLike) -> Patients:
@@ -180,15 +149,15 @@ def operating_point(
     labels: ArrayLike,
     threshold: float,
     *,
-    chosen: str = "",
     clusters: Patients = None,
     prevalence: float | None = None,
     resampled: ArrayLike | None = None,
-) -> OperatingPoint:
+) -> dict[str, Estimate]:
     """Measure a threshold that was chosen on other rows; both classes must occur.
 
-    Shares have Wilson's interval, clustered by patient; likelihood ratios, and the predictive
-    values of a given prevalence, follow from those of sensitivity and specificity; F1 and MCC have
+    By the names of ``results.csv``.  Shares have Wilson's interval, clustered by patient;
+    likelihood ratios, which may be infinite, and the predictive values of a given prevalence,
+    "PPV at it" and "NPV at it", follow from those of sensitivity and specificity; F1 and MCC have
     percentiles over resamples of the patients, where there are some.
 
     Args:
@@ -196,7 +165,7 @@ def operating_point(
         resampled: [R, 4], sums of :func:`outcomes` on resamples
             (:func:`~cxrtext.evaluation.intervals.estimates.resampled_sums`).
 
-    Source: Altman and Bland 1994 (predictive values); Zou, Donner 2012 (:func:`ratio_interval`).
+    Source: Altman and Bland 1994 (predictive values); Donner and Zou 2012 (:func:`ratio_of`).
     """
     values, truth = scores_and_truth(scores, labels)
     if clusters is not None and len(clusters) != len(values):
@@ -204,30 +173,32 @@ def operating_point(
     if prevalence is not None and not 0 < prevalence < 1:
         raise ValueError(f"prevalence must lie between 0 and 1, not {prevalence}")
     above = values > threshold
-    shares = {
-        "sensitivity": (above[truth], truth),
-        "specificity": (~above[~truth], ~truth),
-        "ppv": (truth[above], above),
-        "npv": (~truth[~above], ~above),
-    }
-    found = {name: share_of(right, _some(clusters, at)) for name, (right, at) in shares.items()}
-    sensitivity, specificity = found["sensitivity"], found["specificity"]
-    ratios = likelihood_ratios(_ends(sensitivity), _ends(specificity))
     totals = outcomes(values, truth, threshold).sum(axis=0)
+    found = {"threshold": Estimate(threshold), "prevalence": Estimate(float(truth.mean()))}
+    found |= {name: Estimate(n) for name, n in zip(COUNTS, totals.tolist(), strict=True)}
+    for name, right, at in (
+        ("sensitivity", above[truth], truth),
+        ("specificity", ~above[~truth], ~truth),
+        ("PPV", truth[above], above),
+        ("NPV", ~truth[~above], ~above),
+    ):
+        found[name] = share_of(right, _some(clusters, at))
+    ratios = likelihood_ratios(_ends(found["sensitivity"]), _ends(found["specificity"]))
+    for name, (value, *ends) in zip(("LR+", "LR−"), ratios, strict=True):
+        found[name] = Estimate() if isnan(value) else Estimate(value, *ends)
     drawn = np.zeros((0, 4)) if resampled is None else np.asarray(resampled)
     patients = len(values) if clusters is None else len(set(clusters))
-    return OperatingPoint(
-        chosen=chosen,
-        threshold=threshold,
-        counts=Confusion(*totals.tolist()),
-        prevalence=float(truth.mean()),
-        ratio_positive=_finite(ratios[0]),
-        ratio_negative=_finite(ratios[1]),
-        f1=_percentiles(f1_score(totals), f1_score(drawn), patients),
-        mcc=_percentiles(matthews(totals), matthews(drawn), patients),
-        at_prevalence={} if prevalence is None else _at(prevalence, ratios),
-        **found,
-    )
+    found["F1"] = _percentiles(f1_score(totals), f1_score(drawn), patients)
+    found["MCC"] = _percentiles(matthews(totals), matthews(drawn), patients)
+    if prevalence is not None:
+        found["other prevalence"] = Estimate(prevalence)
+        # PPV rises with its likelihood ratio, and NPV falls.
+        for name, of, ratio in (
+            ("PPV at it", positive_value, ratios[0]), ("NPV at it", negative_value, ratios[1])
+        ):  # fmt: skip
+            value, *ends = (of(one, prevalence) for one in ratio)
+            found[name] = _finite((value, min(ends), max(ends)))
+    return found
 
 
 def _ends(one: Estimate) -> Ends:
@@ -245,15 +216,6 @@ def _percentiles(value: Floats, resampled: Floats, patients: int) -> Estimate:
     return Estimate(float(value), *(interval_of(resampled, patients) or (None, None)))
 
 
-def _at(prevalence: float, ratios: tuple[Ends, Ends]) -> dict[str, Estimate | float]:
-    """PPV and NPV of a prevalence: the former rises with its likelihood ratio, the latter falls."""
-    found: dict[str, Estimate | float] = {"prevalence": prevalence}
-    for name, of, ratio in (("ppv", positive_value, ratios[0]), ("npv", negative_value, ratios[1])):
-        value, *ends = (of(one, prevalence) for one in ratio)
-        found[name] = _finite((value, min(ends), max(ends)))
-    return found
-
-
 def measure_operating(
     given: Classified, scores: Mapping[str, FindingScores], settings: Settings
 ) -> Rows:
@@ -261,8 +223,7 @@ def measure_operating(
 
     Of the findings with both classes among the images measured and among validation images, which
     choose the thresholds (Youden's, and that of a given sensitivity) and Platt's scale and shift.
-    ``scores`` are those of :func:`~.zero_shot.measure_zero_shot`.  An infinite likelihood ratio, or
-    end of one, is infinite here too.
+    ``scores`` are those of :func:`~.zero_shot.measure_zero_shot`.
     """
     rows = Rows()
     own = np.flatnonzero(given.measured)
@@ -278,61 +239,25 @@ def measure_operating(
             (YOUDEN, one.fit.threshold),
             (f"sensitivity {settings.sensitivity:g}", other),
         ):
-            _point(rows, f"{OPERATING}, {chosen}", finding, one, threshold, theirs, settings)
+            point = operating_point(
+                one.scores,
+                one.truth,
+                threshold,
+                clusters=theirs,
+                prevalence=settings.prevalence,
+                resampled=resampled_sums(
+                    outcomes(one.scores, one.truth, threshold),
+                    theirs,
+                    settings.resamples,
+                    (settings.seed, 6),
+                ),
+            )
+            for name, found in point.items():
+                rows.add(
+                    f"{OPERATING}, {chosen}", finding, name, found, method=METHODS.get(name, "")
+                )
         _probability(rows, finding, one.scores, one.truth, one.fit.platt, theirs)
     return rows
-
-
-def _point(
-    rows: Rows,
-    part: str,
-    finding: str,
-    one: FindingScores,
-    threshold: float,
-    patients: Sequence[str],
-    settings: Settings,
-) -> None:
-    sums = resampled_sums(
-        outcomes(one.scores, one.truth, threshold), patients, settings.resamples, (settings.seed, 6)
-    )
-    point = operating_point(
-        one.scores,
-        one.truth,
-        threshold,
-        clusters=patients,
-        prevalence=settings.prevalence,
-        resampled=sums,
-    )
-    counts = point.counts
-    for name, value in (
-        ("threshold", threshold),
-        ("prevalence", point.prevalence),
-        ("TP", counts.true_positives),
-        ("FP", counts.false_positives),
-        ("FN", counts.false_negatives),
-        ("TN", counts.true_negatives),
-    ):
-        rows.add(part, finding, name, value)
-    shares = {
-        "sensitivity": point.sensitivity,
-        "specificity": point.specificity,
-        "PPV": point.ppv,
-        "NPV": point.npv,
-    }
-    ratios = {"LR+": point.ratio_positive, "LR−": point.ratio_negative}
-    for name, share in shares.items():
-        rows.add(part, finding, name, share, method=SHARE)
-    for name, ratio in ratios.items():
-        ends = [inf if end is None else end for end in (ratio.value, ratio.high)]
-        known = Estimate() if ratio.low is None else Estimate(ends[0], ratio.low, ends[1])
-        rows.add(part, finding, name, known, method=RATIO)
-    for name, found in (("F1", point.f1), ("MCC", point.mcc)):
-        rows.add(part, finding, name, found, method=RESAMPLED)
-    if point.at_prevalence:
-        for name, key in (
-            ("other prevalence", "prevalence"), ("PPV at it", "ppv"), ("NPV at it", "npv")
-        ):  # fmt: skip
-            rows.add(part, finding, name, point.at_prevalence[key], method=RATIO)
 
 
 def _probability(
@@ -348,10 +273,7 @@ def _probability(
     rows.add(CALIBRATION, finding, "slope", found.slope, method=SANDWICH)
     rows.add(CALIBRATION, finding, "intercept", found.intercept, method=SANDWICH)
     benefit = net_benefit(platt.probabilities(scores), truth, clusters=patients)
-    none = (None,) * len(benefit.thresholds)
-    for cut, *ends in zip(
-        benefit.thresholds, benefit.model, benefit.low or none, benefit.high or none, strict=True
-    ):
-        rows.add(NET_BENEFIT, finding, f"{cut:.2f}", Estimate(*ends), method=BAND)
-    for cut, value in zip(benefit.thresholds, benefit.everyone, strict=True):
+    for cut, model in zip(THRESHOLDS, benefit.model, strict=True):
+        rows.add(NET_BENEFIT, finding, f"{cut:.2f}", model, method=BAND)
+    for cut, value in zip(THRESHOLDS, benefit.everyone, strict=True):
         rows.add(ON_ALL, finding, f"{cut:.2f}", value)

@@ -4,30 +4,24 @@ Logits and probabilities are [n], labels [n] are 1 or 0, ``clusters`` [n] are pa
 not fit is a ValueError.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cxrtext.evaluation.classification.calibration import fit_logistic, logistic
+from cxrtext.evaluation.classification.calibration import (
+    fit_logistic,
+    logistic,
+    probabilities_and_truth,
+)
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients
-from cxrtext.evaluation.intervals.proportions import cluster_codes
+from cxrtext.evaluation.intervals.proportions import codes_of_rows
 from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.evaluation.metrics import Floats, scores_and_truth
 
 THRESHOLDS = tuple(k / 100 for k in range(1, 100))
 Codes = NDArray[np.intp]
-
-
-def _codes(clusters: Patients, n: int) -> Codes:
-    """Number the patients of n rows; without them every row is its own."""
-    if clusters is None:
-        return np.arange(n)
-    if len(clusters) != n:
-        raise ValueError(f"{n} rows and {len(clusters)} clusters must be equally many")
-    return cluster_codes(clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +39,14 @@ class Recalibration:
 def recalibration(logits: ArrayLike, labels: ArrayLike, clusters: Patients = None) -> Recalibration:
     """Calibration slope and intercept of probabilities, given as logits, on new images.
 
-    Maximum likelihood; intervals are Wald's, by the sandwich of patients, and
-    there are none of a single patient.  Both classes must occur.  Where the logits separate the
-    classes, or are all equal, the slope is not defined.
+    Maximum likelihood; intervals are Wald's, by the sandwich of patients, and there are none of a
+    single patient.  Both classes must occur.  Where the logits separate the classes, or are all
+    equal, the slope is not defined.
 
     Source: Cox 1958; Van Calster et al. 2016; Liang and Zeger 1986 (the sandwich).
     """
     values, truth = scores_and_truth(logits, labels)
-    ones, codes = np.ones((len(values), 1)), _codes(clusters, len(values))
+    ones, codes = np.ones((len(values), 1)), codes_of_rows(clusters, len(values))
     target = truth.astype(np.float64)
     intercept = _regression(ones, values, target, codes)
     present, absent = values[truth], values[~truth]
@@ -85,24 +79,18 @@ def _regression(design: Floats, offset: Floats, target: Floats, codes: Codes) ->
 
 @dataclass(frozen=True, slots=True)
 class NetBenefit:
-    """Net benefit by the probability from which on one would act, [k] each.
+    """Net benefit at each of :data:`THRESHOLDS`, in true positives an image.
 
-    In true positives an image: acting by the model with its 95 % band, and acting on all; acting
-    on none is 0.  ``low`` and ``high`` are empty of a single patient, who has no band.
+    Of acting by the model, with its 95 % band but of a single patient, and of acting on all; acting
+    on none is 0.
     """
 
-    thresholds: tuple[float, ...]
-    model: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    everyone: tuple[float, ...]
+    model: list[Estimate]
+    everyone: list[float]
 
 
 def net_benefit(
-    probabilities: ArrayLike,
-    labels: ArrayLike,
-    thresholds: Sequence[float] = THRESHOLDS,
-    clusters: Patients = None,
+    probabilities: ArrayLike, labels: ArrayLike, clusters: Patients = None
 ) -> NetBenefit:
     """True positives less false positives, these weighed by the odds of the threshold.
 
@@ -110,33 +98,27 @@ def net_benefit(
     positives for a true one.  Probabilities of t and above are acted on.  The band is that of a
     mean, by the sums of patients.
 
-    >>> net_benefit([0.9, 0.6, 0.4, 0.1], [1, 0, 1, 0], [0.5]).model
-    (0.0,)
+    >>> net_benefit([0.9, 0.6, 0.4, 0.1], [1, 0, 1, 0]).model[49].value
+    0.0
 
     Source: Vickers and Elkin 2006.
     """
-    values, truth = scores_and_truth(probabilities, labels, positive=False, negative=False)
-    if (values < 0).any() or (values > 1).any():
-        raise ValueError("probabilities must lie in [0, 1]; turn scores into probabilities first")
-    cuts = np.asarray(thresholds, dtype=np.float64)
-    if cuts.ndim != 1 or not cuts.size or not ((cuts > 0) & (cuts < 1)).all():
-        raise ValueError("thresholds must be at least one number between 0 and 1")
-    codes = _codes(clusters, len(values))
+    values, truth = probabilities_and_truth(probabilities, labels)
+    codes = codes_of_rows(clusters, len(values))
     n, sizes = len(values), np.bincount(codes)
     groups = len(sizes)
-    model, errors, everyone = [], [], []
-    for cut in cuts:
+    model: list[Estimate] = []
+    everyone: list[float] = []
+    for cut in THRESHOLDS:
         gain = np.where(truth, 1.0, -cut / (1 - cut))
         earned = np.where(values >= cut, gain, 0.0)
         mean = float(earned.mean())
-        sums = np.bincount(codes, earned, minlength=groups) - mean * sizes
-        model.append(mean)
-        errors.append(sqrt(float((sums**2).sum()) * groups / max(groups - 1, 1)) / n)
         everyone.append(float(gain.mean()))
-    low: list[float] = []
-    high: list[float] = []
-    if groups > 1:
-        z = quantile(0.95, groups - 1)
-        low = [m - z * e for m, e in zip(model, errors, strict=True)]
-        high = [m + z * e for m, e in zip(model, errors, strict=True)]
-    return NetBenefit(tuple(cuts.tolist()), tuple(model), tuple(low), tuple(high), tuple(everyone))
+        if groups < 2:
+            model.append(Estimate(mean))
+            continue
+        sums = np.bincount(codes, earned, minlength=groups) - mean * sizes
+        error = sqrt(float((sums**2).sum()) * groups / (groups - 1)) / n
+        reach = quantile(0.95, groups - 1) * error
+        model.append(Estimate(mean, mean - reach, mean + reach))
+    return NetBenefit(model, everyone)

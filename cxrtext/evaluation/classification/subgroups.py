@@ -1,9 +1,10 @@
 """Whether a model serves every group alike: AUC by a column of the manifest."""
 
 import math
+from bisect import bisect
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +25,9 @@ UNKNOWN = "unknown"
 NOT_SAID = "the manifest does not say"
 MINIMUM = 10
 """Fewest images with a finding, and without, with which a group is measured."""
+EDGES = (40, 60, 80)
+"""First years of the age bands but the youngest."""
+BANDS = ("under 40", "40-59", "60-79", "80 and over")
 OLDEST = 122
 """Years of the longest life that is documented."""
 MOST_GROUPS = 12
@@ -32,14 +36,12 @@ MOST_GROUPS = 12
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """AUC within a group and its interval, None where it has too few images of a class.
+    """AUC within a group, without a value where it has too few images of a class.
 
     ``positives`` and ``negatives`` count the images with the finding and without it.
     """
 
-    auc: float | None
-    low: float | None
-    high: float | None
+    auc: Estimate
     positives: int
     negatives: int
 
@@ -48,32 +50,23 @@ class SliceResult:
 class SliceReport:
     """All groups of a column by name, in sorted order; those too small to measure among them.
 
-    ``gap`` is highest less lowest AUC, with its interval; None where fewer than two groups can be
-    measured.
+    ``gap`` is highest less lowest AUC; without a value where fewer than two groups can be measured.
     """
 
     slices: dict[str, SliceResult]
-    too_small: list[str]
-    gap: float | None
-    gap_low: float | None
-    gap_high: float | None
+    gap: Estimate
 
 
-def age_bands(ages: Sequence[str | float | None], edges: Sequence[int] = (40, 60, 80)) -> list[str]:
+def age_bands(ages: Sequence[str | float | None]) -> list[str]:
     """Name the age band of each row.
 
     >>> age_bands(["39", 40.0, "85", ""])
     ['under 40', '40-59', '80 and over', 'unknown']
 
-    Ages are those of :func:`age_years`; what is none is unknown.  ``edges`` are the first year of
-    each band but the youngest, rising.
+    Ages are those of :func:`age_years`; what is none is unknown.
     """
-    if not edges or any(a >= b for a, b in pairwise(edges)):
-        raise ValueError(f"edges must be at least one number, and rise: {list(edges)}")
-    names = [f"under {edges[0]}"]
-    names += [f"{a}-{b - 1}" for a, b in pairwise(edges)]
-    names.append(f"{edges[-1]} and over")
-    return [_band(age, edges, names) for age in ages]
+    years = [age_years(age) for age in ages]
+    return [UNKNOWN if math.isnan(one) else BANDS[bisect(EDGES, one)] for one in years]
 
 
 def age_years(age: str | float | None) -> float:
@@ -93,19 +86,11 @@ def age_years(age: str | float | None) -> float:
     return years if 0 <= years <= OLDEST else math.nan
 
 
-def _band(age: str | float | None, edges: Sequence[int], names: Sequence[str]) -> str:
-    years = age_years(age)
-    return UNKNOWN if math.isnan(years) else names[sum(years >= edge for edge in edges)]
-
-
 def slice_aucs(
     scores: ArrayLike,
     labels: ArrayLike,
     groups: Sequence[str],
     patients: Sequence[Hashable],
-    *,
-    level: float = 0.95,
-    minimum: int = MINIMUM,
 ) -> SliceReport:
     """Measure the AUC of each group, and the gap between the best and the worst.
 
@@ -114,7 +99,7 @@ def slice_aucs(
     below 0 and larger by chance the smaller the groups.
 
     Scores are finite, labels 1 or 0, a group "" is called "unknown"; all are [n], as the patients
-    are.  A group is measured with at least ``minimum`` positives and as many negatives.
+    are.  A group is measured with at least :data:`MINIMUM` positives and as many negatives.
 
     Source: Bonferroni 1936, for the pairs; the AUCs as in
         :mod:`cxrtext.evaluation.intervals.delong`.
@@ -122,8 +107,6 @@ def slice_aucs(
     values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
     if not len(values) == len(groups) == len(patients):
         raise ValueError("scores, groups and patients must be equally long")
-    if minimum < 1:
-        raise ValueError(f"minimum must be at least 1, not {minimum}")
     names = np.asarray([group or UNKNOWN for group in groups], dtype=object)
     codes = cluster_codes(patients)
     found: dict[str, SliceResult] = {}
@@ -131,27 +114,26 @@ def slice_aucs(
     for name in sorted(set(names)):
         at = names == name
         positives, negatives = int(truth[at].sum()), int((~truth[at]).sum())
-        if min(positives, negatives) < minimum:
-            found[name] = SliceResult(None, None, None, positives, negatives)
-            continue
-        one = area(values[at], truth[at], codes[at], int(codes.max()) + 1)
-        areas.append(one)
-        found[name] = SliceResult(one.value, *one.interval(level), positives, negatives)
-    too_small = [name for name, one in found.items() if one.auc is None]
-    return SliceReport(found, too_small, *_gap(areas, level))
+        known = Estimate()
+        if min(positives, negatives) >= MINIMUM:
+            one = area(values[at], truth[at], codes[at], int(codes.max()) + 1)
+            areas.append(one)
+            known = Estimate(one.value, *one.interval())
+        found[name] = SliceResult(known, positives, negatives)
+    return SliceReport(found, _gap(areas))
 
 
-def _gap(areas: Sequence[Area], level: float) -> tuple[float | None, float | None, float | None]:
-    """The highest AUC less the lowest, with its interval."""
+def _gap(areas: Sequence[Area]) -> Estimate:
+    """The highest AUC less the lowest."""
     pairs = list(combinations(areas, 2))
     if not pairs:
-        return None, None, None
-    each = 1 - (1 - level) / len(pairs)
+        return Estimate()
+    each = 1 - (1 - 0.95) / len(pairs)
     ordered = [sorted(pair, key=lambda one: -one.value) for pair in pairs]
     found = [difference(better, worse, each) for better, worse in ordered]
     values = [one.value for one in areas]
     low, high = max(one.low for one in found), max(one.high for one in found)
-    return max(values) - min(values), max(low, 0.0), high
+    return Estimate(max(values) - min(values), max(low, 0.0), high)
 
 
 def measure_slices(
@@ -188,12 +170,11 @@ def measure_slices(
 def _add(rows: Rows, part: str, finding: str, report: SliceReport) -> None:
     """The groups of a column, and the gap between them."""
     for name, group in report.slices.items():
-        found, n = Estimate(group.auc, group.low, group.high), group.positives + group.negatives
-        rows.add(part, name, OF_FINDING + finding, found, n, AREA)
+        n = group.positives + group.negatives
+        rows.add(part, name, OF_FINDING + finding, group.auc, n, AREA)
         rows.add(part, name, f"with {finding}", group.positives)
         rows.add(part, name, f"without {finding}", group.negatives)
-    gap = Estimate(report.gap, report.gap_low, report.gap_high)
-    rows.add(part, GAP, OF_FINDING + finding, gap, method=PAIRS)
+    rows.add(part, GAP, OF_FINDING + finding, report.gap, method=PAIRS)
 
 
 def _groups(images: Images, column: str) -> list[str]:
@@ -217,7 +198,6 @@ def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> Slice
         return None
     own = [groups[row] for row in one.rows]
     patients = [images.patients[row] for row in one.rows]
-    report = slice_aucs(one.scores, one.truth, own, patients, minimum=MINIMUM)
-    if all(group.auc is None for group in report.slices.values()):
-        return None
-    return report
+    report = slice_aucs(one.scores, one.truth, own, patients)
+    measured = any(group.auc.value is not None for group in report.slices.values())
+    return report if measured else None

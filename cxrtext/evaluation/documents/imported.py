@@ -61,6 +61,7 @@ def read_imported(folder: Path) -> Imported | None:
         else:
             images[row.get("reason", "").partition(":")[0]] += 1
     options = {name: note[name] for name in TOLD if name in note}
+    manifest = folder / "manifest.csv"
     return Imported(
         options=options,
         hashed=bool(note.get("key")),
@@ -69,13 +70,9 @@ def read_imported(folder: Path) -> Imported | None:
         same_images=len(same),
         unlike_frontal=len(looks),
         replaced_reports=len(replaced),
-        unchanged=_unchanged(folder / "manifest.csv", listed),
+        unchanged=manifest.is_file() and listed.get(manifest.name) == sha256(manifest),
     )
 
 
 def _rows(path: Path, listed: Mapping[str, str]) -> list[dict[str, str]]:
     return read_table(path).rows if path.is_file() or path.name in listed else []
-
-
-def _unchanged(path: Path, listed: Mapping[str, str]) -> bool:
-    return path.is_file() and listed.get(path.name) == sha256(path)

@@ -23,16 +23,8 @@ from cxrtext.models.folders import PINNED, TRAINING, read_checkpoint_config
 
 PACKAGES = (
     *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy"),
-    *(
-        "scikit-learn",
-        "pyarrow",
-        "pillow",
-        "pydicom",
-        "pysbd",
-        "imagecodecs",
-        "faiss-cpu",
-        "matplotlib",
-    ),
+    *("scikit-learn", "pyarrow", "pillow", "pydicom", "pysbd", "imagecodecs", "faiss-cpu"),
+    "matplotlib",
 )
 """Whose versions can change a figure."""
 TABLES = ("manifest", "reports", "labels", "boxes")
@@ -85,11 +77,11 @@ def shown_command(arguments: Sequence[str]) -> list[str]:
 
 def split_digest(names: Iterable[str], splits: Iterable[str]) -> str:
     """SHA-256 of the sorted lines "image<tab>split", in hexadecimal, whatever their order."""
-    lines = sorted(f"{name}\t{split}\n" for name, split in zip(names, splits, strict=True))
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    return _digest(sorted(f"{name}\t{split}\n" for name, split in zip(names, splits, strict=True)))
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def prompt_facts(prompts: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, Any]:
@@ -100,8 +92,7 @@ def prompt_facts(prompts: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str
         for side in ("positive", "negative")
         for text in sides[side]
     ]
-    digest = hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
-    return {"sha256": digest, "findings": prompts}
+    return {"sha256": _digest(lines), "findings": prompts}
 
 
 def table_facts(data: Path, boxes: Path | None) -> dict[str, Any]:
@@ -191,4 +182,4 @@ def _processor() -> str:
 
 def now() -> str:
     """The time, in UTC and whole seconds."""
-    return datetime.now(UTC).replace(microsecond=0).isoformat()
+    return datetime.now(UTC).isoformat(timespec="seconds")

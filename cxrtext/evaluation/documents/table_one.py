@@ -14,8 +14,6 @@ from cxrtext.page import EMPTY, Estimated, Table
 COLUMNS = {"sex": "patient", "view": "image", "site": "image", "manufacturer": "image"}
 """Columns of a manifest that are counted, and of what."""
 MISSING = "missing"
-OTHER = "other"
-PER_PATIENT = "Images of a patient"
 QUARTILES = ("first quartile", "third quartile")
 NOTE = (
     "Numbers with percentages of their column, or median [first and third quartile]. Age and sex "
@@ -41,7 +39,7 @@ class TableOne:
     columns: Sequence[str]
     rows: Sequence[Characteristic]
 
-    def page_table(self, caption: str = "By split") -> Table:
+    def page_table(self) -> Table:
         """As a table to read: levels are set in below their name, which stands once."""
         lines, before = [["", *self.columns]], ""
         for row in self.rows:
@@ -53,7 +51,7 @@ class TableOne:
                     lines.append([title, *[""] * len(self.columns)])
                 lines.append([f"\u2003{row.level}", *row.cells])
             before = row.name
-        return Table(lines, caption, ends=QUARTILES)
+        return Table(lines, "By split", ends=QUARTILES)
 
     def data_table(self) -> Table:
         """As a table for other programs: name, level and unit stand in each row."""
@@ -92,15 +90,14 @@ def table_one(population: Population) -> TableOne:
 def _sizes(population: Population, masks: Sequence[Truth]) -> list[Characteristic]:
     counts = [population.counts(mask) for mask in masks]
     rows = [
-        Characteristic("Images", "", "", [f"{one.images:,}" for one in counts]),
-        Characteristic("Studies", "", "", [f"{one.studies:,}" for one in counts]),
-        Characteristic("Patients", "", "", [f"{one.patients:,}" for one in counts]),
+        Characteristic(name.capitalize(), "", "", [f"{getattr(one, name):,}" for one in counts])
+        for name in ("images", "studies", "patients")
     ]
     each = []
     for mask in masks:
         images = Counter(population.images.patients[row] for row in np.flatnonzero(mask))
         each.append(_median(np.fromiter(images.values(), dtype=np.float64)))
-    return [*rows, Characteristic(PER_PATIENT, "", "median [IQR]", each)]
+    return [*rows, Characteristic("Images of a patient", "", "median [IQR]", each)]
 
 
 def _median(values: Floats) -> str:
@@ -161,7 +158,7 @@ def _levels(
     ]
     if rest:
         others = [_share(sum(one[name] for name in rest), one.total()) for one in counts]
-        rows.append(Characteristic(title, f"{OTHER} ({len(rest)} values)", of, others))
+        rows.append(Characteristic(title, f"other ({len(rest)} values)", of, others))
     cells = [_share(one[MISSING], one.total()) for one in counts]
     return [*rows, Characteristic(title, MISSING, of, cells)]
 

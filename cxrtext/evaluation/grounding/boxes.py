@@ -33,20 +33,12 @@ NOT_ONE_SIZE = "boxes that count in another image's size"
 NO_PIXEL = "boxes that cover no pixel of their image"
 
 
-def map_and_boxes(heat: ArrayLike, boxes: ArrayLike) -> tuple[Map, NDArray[np.float64]]:
-    """Check a map and its boxes, and give them as arrays, [H, W] and [n, 4]."""
-    values, rows = np.asarray(heat), np.atleast_2d(np.asarray(boxes, dtype=np.float64))
+def map_and_mask(heat: ArrayLike, boxes: ArrayLike) -> tuple[Map, Mask]:
+    """Check a map, and give it beside the :func:`box_mask` of its boxes, [H, W] each."""
+    values = np.asarray(heat)
     if values.ndim != 2 or not values.size or values.dtype.kind != "f":
         raise ValueError(f"a map is [H, W] of floats, not {list(values.shape)} {values.dtype}")
-    if rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
-        raise ValueError(f"boxes are [n, 4] with n of at least 1, not {list(rows.shape)}")
-    for number, row in enumerate(rows):
-        if not np.isfinite(row).all() or (row[2:] <= 0).any():
-            raise ValueError(
-                f"box {number} is {row.tolist()}; x, y, width and height are numbers, the latter "
-                "two above 0: leave it out or fix it"
-            )
-    return values, rows
+    return values, box_mask(boxes, values.shape)
 
 
 def _slices(box: NDArray[np.float64], shape: tuple[int, ...]) -> tuple[slice, slice]:
@@ -63,9 +55,16 @@ def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
 
     COCO boxes [n, 4] in pixels, clipped to the image of a shape (H, W) -> [H, W].
     """
-    _, rows = map_and_boxes(np.zeros((1, 1)), boxes)
+    rows = np.atleast_2d(np.asarray(boxes, dtype=np.float64))
+    if rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
+        raise ValueError(f"boxes are [n, 4] with n of at least 1, not {list(rows.shape)}")
     mask: Mask = np.zeros(shape, dtype=np.bool_)
     for number, row in enumerate(rows):
+        if not np.isfinite(row).all() or (row[2:] <= 0).any():
+            raise ValueError(
+                f"box {number} is {row.tolist()}; x, y, width and height are numbers, the latter "
+                "two above 0: leave it out or fix it"
+            )
         place = _slices(row, shape)
         if not mask[place].size:
             raise ValueError(

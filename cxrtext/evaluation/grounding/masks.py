@@ -52,10 +52,8 @@ VALIDATION = "validation sentences"
 NOT_ONE_SIZE = "masks that are of another image's size"
 
 
-def dice_by_threshold(
-    heat: ArrayLike, mask: ArrayLike, thresholds: Sequence[float] = PAPER_THRESHOLDS
-) -> Floats:
-    """Dice coefficient of {map ≥ threshold} and a mask, [k], for k rising thresholds.
+def dice_by_threshold(heat: ArrayLike, mask: ArrayLike) -> Floats:
+    """Dice coefficient of {map ≥ threshold} and a mask at each of ``PAPER_THRESHOLDS``, [41].
 
     2 |A ∩ B| / (|A| + |B|).  Pixels of the mask where the map is NaN count as missed.  The mask
     covers at least one pixel.
@@ -63,11 +61,8 @@ def dice_by_threshold(
     Source: Dice 1945.
     """
     values, inside = _checked(heat, mask)
-    cuts = np.asarray(thresholds, dtype=np.float64)
-    if cuts.ndim != 1 or not cuts.size or not (np.diff(cuts) > 0).all():
-        raise ValueError("thresholds must be at least one number, and rise")
-    both = at_or_above(values[inside], cuts)
-    dice: Floats = 2 * both / (at_or_above(values.ravel(), cuts) + inside.sum())
+    both = at_or_above(values[inside])
+    dice: Floats = 2 * both / (at_or_above(values.ravel()) + inside.sum())
     return dice
 
 

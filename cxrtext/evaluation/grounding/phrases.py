@@ -8,7 +8,7 @@ union.  A map or box of another form, and a box that covers no pixel, is a Value
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.grounding.boxes import Map, Phrase, box_mask, map_and_boxes
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
+from cxrtext.evaluation.grounding.boxes import Map, Phrase, map_and_mask
+from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
 from cxrtext.evaluation.intervals.estimates import Estimate
 from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
@@ -80,8 +80,7 @@ def contrast_to_noise(heat: ArrayLike, boxes: ArrayLike, *, signed: bool = False
 
     Source: Boecking et al. 2022 (BioViL, MS-CXR), not signed.
     """
-    values, rows = map_and_boxes(heat, boxes)
-    mask = box_mask(rows, values.shape)
+    values, mask = map_and_mask(heat, boxes)
     defined = ~np.isnan(values)
     inside, outside = values[mask & defined], values[~mask & defined]
     if not inside.size or not outside.size:
@@ -95,63 +94,34 @@ def contrast_to_noise(heat: ArrayLike, boxes: ArrayLike, *, signed: bool = False
 
 
 def _moments(values: Map) -> tuple[float, float]:
-    """Mean and variance; of equal values the variance is exactly 0."""
+    """Mean and variance, which is exactly 0 of equal values."""
     first = float(values[0])
     rest = values.astype(np.float64) - first
     return first + float(rest.mean()), float(rest.var())
 
 
-def overlap_by_threshold(
-    heat: ArrayLike,
-    boxes: ArrayLike,
-    thresholds: Sequence[float] = PAPER_THRESHOLDS,
-    *,
-    undefined: Literal["missed", "ignored"] = "missed",
-) -> NDArray[np.float64]:
-    """Intersection over union of {map ≥ threshold} and the union of the boxes.
+def overlap_by_threshold(heat: ArrayLike, boxes: ArrayLike) -> Floats:
+    """Intersection over union of {map ≥ threshold} and the union of the boxes, [41].
 
-    One histogram a side answers every threshold.
-
-    ``undefined``: pixels of a box where the map is NaN count as "missed", since the finding is
-    there; or are "ignored".
-
-    Returns:
-        [k], for k rising thresholds; NaN where pixels are ignored and no others are left.
+    At each of :data:`PAPER_THRESHOLDS`.  Pixels of a box where the map is NaN count as missed,
+    since the finding is there.
 
     Source: Jaccard 1912; Boecking et al. 2022.
     """
-    values, rows = map_and_boxes(heat, boxes)
-    cuts = np.asarray(thresholds, dtype=np.float64)
-    if cuts.ndim != 1 or not cuts.size or not (np.diff(cuts) > 0).all():
-        raise ValueError("thresholds must be at least one number, and rise")
-    boxed = values[box_mask(rows, values.shape)]
-    area = int((~np.isnan(boxed)).sum()) if undefined == "ignored" else boxed.size
-    inside = at_or_above(boxed, cuts)
-    union = area + at_or_above(values.ravel(), cuts) - inside
-    overlap: NDArray[np.float64] = np.divide(
-        inside, union, out=np.full(len(cuts), np.nan), where=union > 0
-    )
+    values, mask = map_and_mask(heat, boxes)
+    inside = at_or_above(values[mask])
+    overlap: Floats = inside / (mask.sum() + at_or_above(values.ravel()) - inside)
     return overlap
 
 
-def at_or_above(values: Map, cuts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many values reach each of the rising cuts, [k]."""
+def at_or_above(values: Map) -> NDArray[np.int64]:
+    """How many values reach each of :data:`PAPER_THRESHOLDS`, [41], by one histogram."""
+    cuts = np.asarray(PAPER_THRESHOLDS)
     reached = np.searchsorted(cuts, values.astype(np.float64), side="right")
     counts = np.bincount(reached, minlength=len(cuts) + 1)
     counts[-1] -= np.isnan(values).sum()  # NaN is sorted behind every number
     total: NDArray[np.int64] = counts[::-1].cumsum()[::-1][1:]
     return total
-
-
-def mean_iou(
-    heat: ArrayLike,
-    boxes: ArrayLike,
-    thresholds: Sequence[float] = PAPER_THRESHOLDS,
-    *,
-    undefined: Literal["missed", "ignored"] = "missed",
-) -> float:
-    """Mean of :func:`overlap_by_threshold`; :data:`COMMON_THRESHOLDS` are those of others."""
-    return float(overlap_by_threshold(heat, boxes, thresholds, undefined=undefined).mean())
 
 
 def pointing_game(heat: ArrayLike, boxes: ArrayLike) -> float:
@@ -163,36 +133,26 @@ def pointing_game(heat: ArrayLike, boxes: ArrayLike) -> float:
 
     Source: Zhang et al. 2018 (excitation backprop).
     """
-    values, rows = map_and_boxes(heat, boxes)
+    values, mask = map_and_mask(heat, boxes)
     if np.isnan(values).all():
         return math.nan
-    mask = box_mask(rows, values.shape)
     return float(mask[values == np.nanmax(values)].mean())
 
 
 def smooth_grid(grid: ArrayLike, sigma: float) -> NDArray[np.float64]:
     """Smooth a grid [h, w] with a Gaussian of σ cells cut off at 4 σ, mirrored at its edges.
 
-    Source: The heat maps of BioViL (Boecking et al. 2022) have σ = 1.5; equals
-        ``scipy.ndimage.gaussian_filter``.
+    Source: The heat maps of BioViL (Boecking et al. 2022) have σ = 1.5.
     """
+    from scipy.ndimage import gaussian_filter
+
     values = np.asarray(grid, dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise ValueError(f"a grid is [h, w], not {list(values.shape)}")
     if not sigma >= 0:
         raise ValueError(f"sigma must be 0 or more, not {sigma}")
-    radius = int(4 * sigma + 0.5)
-    if not radius:
-        return values
-    offsets = np.arange(-radius, radius + 1)
-    kernel = np.exp(-0.5 * (offsets / sigma) ** 2)
-    kernel /= kernel.sum()
-    for axis in (0, 1):
-        margin = [(radius, radius) if axis == one else (0, 0) for one in (0, 1)]
-        padded = np.pad(values, margin, mode="symmetric")
-        windows = np.lib.stride_tricks.sliding_window_view(padded, len(kernel), axis=axis)
-        values = windows @ kernel
-    return values
+    smooth: NDArray[np.float64] = gaussian_filter(values, sigma)
+    return smooth
 
 
 def heat_map(grid: ArrayLike, geometry: Geometry, sigma: float = 0.0) -> NDArray[np.float32]:
@@ -351,11 +311,9 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Rows:
     # By boxes, since sentences may be numbered in place of written out.
     keys = tuple((given.images.names[phrase.row], phrase.boxes) for phrase in phrases)
     for name in (CNR, MIOU, POINTING):
-        row = rows.find(GROUNDING, MEAN_OF_SENTENCES, name)
-        if row is not None and row.value is not None:
-            rows.compared[name] = Resampled(
-                row.value, resampled[name], keys, row.ends, len(set(own))
-            )
+        if name in resampled:
+            place = GROUNDING, MEAN_OF_SENTENCES, name
+            rows.compare_by(name, place, resampled[name], keys, len(set(own)))
     return rows
 
 

@@ -57,8 +57,8 @@ def draw(patients: Sequence[Hashable], resamples: int, seed: Sequence[int]) -> N
     return counts
 
 
-def interval(values: ArrayLike, level: float = 0.95, patients: int | None = None) -> Interval:
-    """Percentile interval of a measure's values over resamples, [R] without NaN -> (low, high).
+def interval(values: ArrayLike, patients: int | None = None) -> Interval:
+    """95 % percentile interval of a measure over resamples, [R] without NaN -> (low, high).
 
     Percentiles over few patients lie too close together, by as much as for a mean: with their
     number, at least 2, they are moved apart by √(n / (n − 1)) and Student's t.
@@ -68,13 +68,11 @@ def interval(values: ArrayLike, level: float = 0.95, patients: int | None = None
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size or np.isnan(numbers).any():
         raise ValueError("values must be [R] without NaN")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not {level}")
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     if patients is not None:
         if patients < 2:
             raise ValueError("an interval wants at least two patients")
-        reach = sqrt(patients / (patients - 1)) * quantile(level, patients - 1)
+        reach = sqrt(patients / (patients - 1)) * quantile(0.95, patients - 1)
         tail = two_sided(reach) / 2
     low, high = np.quantile(numbers, [tail, 1 - tail])
     return float(low), float(high)
@@ -92,9 +90,7 @@ def interval_of(values: Floats, patients: int | None = None) -> Interval | None:
     return interval(known, patients=patients)
 
 
-def logit_interval(
-    estimate: float, values: Floats, positives: int, level: float = 0.95
-) -> Interval | None:
+def logit_interval(estimate: float, values: Floats, positives: int) -> Interval | None:
     """The interval of average precision, on the logit scale, by its deviation over resamples.
 
     ``positives`` are the patients with the finding.  Within a quarter of a patient of 1 resamples
@@ -111,7 +107,7 @@ def logit_interval(
     if estimate > middle:
         deviation = max(deviation, sqrt(middle * (1 - middle) / positives))
     at = log(middle / (1 - middle))
-    reach = quantile(level) * deviation / (middle * (1 - middle))
+    reach = quantile(0.95) * deviation / (middle * (1 - middle))
     low, high = (1 / (1 + exp(min(-end, 700.0))) for end in (at - reach, at + reach))
     return low, 1.0 if estimate > middle else high
 
@@ -191,10 +187,7 @@ def difference_of(
 
 
 def verdict_of(found: Difference, *, smaller: bool = False) -> str:
-    """What a difference says of the first: it is better or worse where the interval leaves out 0.
-
-    ``smaller``: a smaller figure is the better one.
-    """
+    """What a difference says of the first; ``smaller``: a smaller figure is the better one."""
     if found.low > 0 or found.high < 0:
         return BETTER if (found.low > 0) != smaller else WORSE
     return TIED

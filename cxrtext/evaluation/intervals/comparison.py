@@ -15,7 +15,7 @@ from cxrtext.evaluation.intervals.bootstrap import (
     verdict_of,
 )
 from cxrtext.evaluation.intervals.delong import Area, difference
-from cxrtext.evaluation.intervals.multiple import POWER, holm, noninferior
+from cxrtext.evaluation.intervals.multiple import POWER, holm
 from cxrtext.evaluation.intervals.quantiles import NORMAL, quantile
 
 PRIMARY = "AUC"
@@ -36,7 +36,6 @@ class Ranked:
         return self.area.value
 
     def interval(self) -> Interval | None:
-        """(low, high)."""
         return self.area.interval()
 
 
@@ -102,14 +101,13 @@ def compare(
 ) -> Comparison:
     """Compare models that were evaluated on the same data with the same settings.
 
+    A measure that two models do not have on equal rows is left out, and said.
+
     Args:
         models: By name, the measures of :func:`~cxrtext.evaluation.evaluate`
-            (``evaluation.measured.compared``); at least two.
+            (``evaluation.rows.compared``); at least two.
         primary: The measure that decides, declared before the figures are seen.
         margin: Of noninferiority, for the primary measure and for AUCs.
-
-    Returns:
-        The comparison; a measure that two models do not have on equal rows is left out, and said.
     """
     if len(models) < 2:
         raise ValueError("a comparison wants at least two models")
@@ -134,20 +132,15 @@ def compare(
             if found is None:
                 left_out.append(f"{name}: {first} and {second}: {problem}")
                 continue
-            differences.append(_paired(name, (first, second), found))
-    judged = [_judged(one, primary, margin, isinstance(_any(models, one.measure), Ranked))
-              for one in differences]  # fmt: skip
+            asked = margin if name == primary or isinstance(one, Ranked) else None
+            differences.append(_paired(name, (first, second), found, asked))
     values_of = {
         model: {name: estimate_of(one) for name, one in measures.items()}
         for model, measures in models.items()
     }
     return Comparison(
-        list(models), values_of, _adjusted(judged, primary), left_out, primary, margin
+        list(models), values_of, _adjusted(differences, primary), left_out, primary, margin
     )
-
-
-def _any(models: Mapping[str, Measures], name: str) -> Compared:
-    return next(measures[name] for measures in models.values() if name in measures)
 
 
 def _problem(one: Compared | None, other: Compared | None) -> str:
@@ -173,23 +166,23 @@ def _difference(one: Compared, other: Compared) -> Difference | None:
     return None
 
 
-def _paired(name: str, models: tuple[str, str], found: Difference) -> PairedDifference:
-    verdict = verdict_of(found, smaller=name.endswith(SMALLER_IS_BETTER))
+def _paired(
+    name: str, models: tuple[str, str], found: Difference, margin: float | None
+) -> PairedDifference:
+    """A difference; with a margin also whether the second is noninferior by it.
+
+    With the two-sided 95 % interval the test is one-sided at 2.5 %.  Source: Piaggio et al. 2012
+    (CONSORT, noninferiority trials).
+    """
+    smaller = name.endswith(SMALLER_IS_BETTER)
     deviation = (found.high - found.low) / (2 * quantile(0.95))
+    least = -found.high if smaller else found.low
     return PairedDifference(
-        name, *models, found.estimate, found.low, found.high, found.p_value, verdict,
+        name, *models, found.estimate, found.low, found.high, found.p_value,
+        verdict_of(found, smaller=smaller),
+        noninferior=None if margin is None else least > -margin,
         detectable=(quantile(0.95) + NORMAL.inv_cdf(POWER)) * deviation,
     )  # fmt: skip
-
-
-def _judged(
-    one: PairedDifference, primary: str, margin: float | None, ranked: bool
-) -> PairedDifference:
-    """With whether it is noninferior, where that is asked."""
-    if margin is None or not (ranked or one.measure == primary):
-        return one
-    smaller = one.measure.endswith(SMALLER_IS_BETTER)
-    return replace(one, noninferior=noninferior(-one.high if smaller else one.low, margin))
 
 
 def _adjusted(found: Sequence[PairedDifference], primary: str) -> list[PairedDifference]:

@@ -15,38 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.intervals.bootstrap import Interval
 from cxrtext.evaluation.intervals.quantiles import quantile
-from cxrtext.evaluation.metrics import Floats
 
 Clusters = Sequence[Hashable] | NDArray[np.integer[Any]]
 """The patient of each row, [n]."""
 PRIOR = 2.0
 """Weight of a full correlation within patients, against the square of the patients seen."""
-
-
-def wilson_interval(share: float, rows: float, level: float = 0.95) -> Interval:
-    """The interval of a share of so many independent rows; it stays in [0, 1].
-
-    >>> low, high = wilson_interval(0.5, 10)
-    >>> round(low, 4), round(high, 4)
-    (0.2366, 0.7634)
-
-    Source: Wilson 1927.
-    """
-    return _wilson(share, rows, quantile(level))
-
-
-def _wilson(share: float, rows: float, z: float) -> Interval:
-    if not 0 <= share <= 1:
-        raise ValueError(f"a share lies in [0, 1], not at {share}")
-    if not rows > 0:
-        raise ValueError(f"a share wants more than {rows} rows")
-    square = z**2 / rows
-    middle = (share + square / 2) / (1 + square)
-    half = z * sqrt(share * (1 - share) / rows + square / (4 * rows)) / (1 + square)
-    # At 0 and 1 the end is the share itself, which rounding may miss.
-    low = 0.0 if share == 0 else max(0.0, middle - half)
-    high = 1.0 if share == 1 else min(1.0, middle + half)
-    return low, high
 
 
 def cluster_codes(clusters: Clusters) -> NDArray[np.intp]:
@@ -56,6 +29,15 @@ def cluster_codes(clusters: Clusters) -> NDArray[np.intp]:
     numbers: dict[Hashable, int] = {}
     codes = (numbers.setdefault(cluster, len(numbers)) for cluster in clusters)
     return np.fromiter(codes, dtype=np.intp, count=len(clusters))
+
+
+def codes_of_rows(clusters: Clusters | None, n: int) -> NDArray[np.intp]:
+    """:func:`cluster_codes` of n rows; without clusters every row is its own."""
+    if clusters is None:
+        return np.arange(n)
+    if len(clusters) != n:
+        raise ValueError(f"{n} rows and {len(clusters)} clusters must be equally many")
+    return cluster_codes(clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +56,20 @@ class Share:
 
     @property
     def effective_rows(self) -> float:
-        """Rows over the design effect."""
         return self.rows / self.design_effect
 
-    def interval(self, level: float = 0.95) -> Interval | None:
-        """Wilson's interval with the effective number of rows; None of a single patient's rows."""
+    def interval(self) -> Interval | None:
+        """Wilson's (1927) with the effective number of rows; None of a single patient's rows."""
         if self.patients < 2 <= self.rows:
             return None
-        return _wilson(self.value, self.effective_rows, quantile(level, self.degrees))
+        share, rows, z = self.value, self.effective_rows, quantile(0.95, self.degrees)
+        square = z**2 / rows
+        middle = (share + square / 2) / (1 + square)
+        half = z * sqrt(share * (1 - share) / rows + square / (4 * rows)) / (1 + square)
+        # At 0 and 1 the end is the share itself, which rounding may miss.
+        low = 0.0 if share == 0 else max(0.0, middle - half)
+        high = 1.0 if share == 1 else min(1.0, middle + half)
+        return low, high
 
 
 def proportion(right: ArrayLike, clusters: Clusters | None = None) -> Share:
@@ -104,13 +92,7 @@ def proportion(right: ArrayLike, clusters: Clusters | None = None) -> Share:
         raise ValueError("a share wants a list of at least one row")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("the rows of a share must be true or false, or lie in [0, 1]")
-    if clusters is not None and len(clusters) != len(values):
-        raise ValueError(f"{len(values)} rows and {len(clusters)} clusters must be equally many")
-    codes = np.arange(len(values)) if clusters is None else cluster_codes(clusters)
-    return _share(values, codes)
-
-
-def _share(values: Floats, codes: NDArray[np.intp]) -> Share:
+    codes = codes_of_rows(clusters, len(values))
     n, mean = len(values), float(values.mean())
     sizes = np.bincount(codes).astype(np.float64)
     patients = len(sizes)
@@ -159,9 +141,7 @@ def mean_proportion(parts: Sequence[tuple[ArrayLike, NDArray[np.integer[Any]]]])
     return Share(mean, most, patients, most * variance, max(patients - 1, 1))
 
 
-def proportion_interval(
-    right: ArrayLike, clusters: Clusters | None = None, level: float = 0.95
-) -> Interval:
+def proportion_interval(right: ArrayLike, clusters: Clusters | None = None) -> Interval:
     """The interval of a share, clustered by patient: see :func:`proportion`.
 
     >>> low, high = proportion_interval([True] * 5 + [False] * 5)
@@ -170,4 +150,4 @@ def proportion_interval(
 
     Rows of one single patient tell nothing of others: then it is (0, 1).
     """
-    return proportion(right, clusters).interval(level) or (0.0, 1.0)
+    return proportion(right, clusters).interval() or (0.0, 1.0)

@@ -110,12 +110,7 @@ def _numbered_sentences(tables: "dict[str, pa.Table]") -> "dict[str, pa.Table]":
 def read_predictions(path: Path, kinds: Mapping[str, type[Part]]) -> Predictions:
     """Read a file of :func:`write_predictions`.
 
-    Args:
-        kinds: By name the parts that are wanted; others in the file are passed over.
-
-    Raises:
-        DataError: The file is unreadable, is none of these, or a part of it was changed into
-            something that it cannot be.
+    ``kinds``: by name the parts that are wanted; others in the file are passed over.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

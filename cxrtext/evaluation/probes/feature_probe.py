@@ -83,8 +83,7 @@ def probe_features(
         settings: Which labels count, and the seed.
         labels: A table of labels in place of the folder's.
         out: Folder for ``probe.json`` and ``tsne.svg``.
-        export: File for the mean features of all images, see
-            :func:`export_vectors`.
+        export: File for the mean features of all images, see :func:`export_vectors`.
         progress: Called with (done, total) images whose features are read.
     """
     settings = settings or Settings()
@@ -208,15 +207,13 @@ NEIGHBORS = 20
 TEMPERATURE = 0.07
 
 
-def neighbor_scores(
-    train: ArrayLike, labels: ArrayLike, test: ArrayLike, neighbors: int = NEIGHBORS
-) -> Floats:
-    """The weighted share of an image's nearest training images that have a finding.
+def neighbor_scores(train: ArrayLike, labels: ArrayLike, test: ArrayLike) -> Floats:
+    """The weighted share of an image's 20 nearest training images that have a finding.
 
     Features [n, D] and [m, D] are centered by the training mean and compared by their cosine; each
     neighbor has the weight exp(cosine / 0.07).
 
-    All count where there are fewer than ``neighbors``.  Labels [n] are 1 or 0; -> [m], in [0, 1].
+    All count where there are fewer.  Labels [n] are 1 or 0; -> [m], in [0, 1].
 
     Source: Wu et al. 2018, section 3.4.
     """
@@ -225,11 +222,9 @@ def neighbor_scores(
     known, truth = np.asarray(train, dtype=np.float64), np.asarray(labels)
     if known.ndim != 2 or truth.shape != known.shape[:1] or not len(known):
         raise ValueError(f"features must be [n, D] and labels [n], got {known.shape}")
-    if neighbors < 1:
-        raise ValueError(f"neighbors must be at least 1, got {neighbors}")
     center = known.mean(axis=0)
     nearest = KNeighborsClassifier(
-        min(neighbors, len(known)),
+        min(NEIGHBORS, len(known)),
         weights=lambda distances: np.exp(-distances / TEMPERATURE),
         metric="cosine",
     )
@@ -269,7 +264,6 @@ def measure_neighbors(
     return found
 
 
-ENDINGS = (".parquet", ".npz")
 _ROWS = 4096  # of a group of a Parquet file
 
 
@@ -282,7 +276,8 @@ def export_vectors(
     ``vector`` (a list of D numbers), and ``about`` in the schema's metadata as "cxrtext"; an
     ``.npz`` has arrays of these names, and ``about`` as one of JSON.
     """
-    if path.suffix.lower() not in ENDINGS:
+    write = {".parquet": _write_parquet, ".npz": _write_arrays}.get(path.suffix.lower())
+    if write is None:
         raise DataError(f"{path}: embeddings are written to a file in .parquet or .npz")
     names = {
         "image": [record.name for record in records],
@@ -291,10 +286,7 @@ def export_vectors(
         "split": [record.split for record in records],
     }
     with replacing(path) as temporary:
-        if path.suffix.lower() == ".npz":
-            _write_arrays(temporary, names, vectors, about)
-        else:
-            _write_parquet(temporary, names, vectors, about)
+        write(temporary, names, vectors, about)
 
 
 def _write_arrays(

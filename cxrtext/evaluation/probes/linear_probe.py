@@ -94,9 +94,7 @@ def _fits(
         yield Probe(weights, float(model.intercept_[0] - weights @ center), ridge)
 
 
-def fit_probe(
-    features: ArrayLike, labels: ArrayLike, ridge: float, *, reference: ArrayLike | None = None
-) -> Probe:
+def fit_probe(features: ArrayLike, labels: ArrayLike, ridge: float) -> Probe:
     """Fit a logistic regression: mean log-loss + ridge / 2 · |w|² over standardized features.
 
     Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
@@ -106,12 +104,10 @@ def fit_probe(
     Args:
         features: [n, D], finite.
         labels: [n], 1 or 0.
-        reference: [m, D], the features whose mean and deviation standardize, such as all training
-            features where few of them have labels; by default ``features``.
 
     Source: Alain and Bengio 2017.
     """
-    return next(_fits(features, labels, [ridge], reference))
+    return next(_fits(features, labels, [ridge], None))
 
 
 def linear_probe(
@@ -125,7 +121,9 @@ def linear_probe(
 ) -> Probe:
     """Fit a probe, with the ridge that gives validation images the lowest log-loss.
 
-    The largest of several equally good ridges is taken; see :func:`fit_probe`.
+    The largest of several equally good ridges is taken; see :func:`fit_probe`.  ``reference``
+    [m, D] are the features whose mean and deviation standardize, such as all training features
+    where few of them have labels; by default ``features``.
     """
     if not ridges:
         raise ValueError("give at least one ridge")
@@ -152,9 +150,6 @@ def few_label_logits(
     train: tuple[ArrayLike, ArrayLike],
     validation: tuple[ArrayLike, ArrayLike],
     test: ArrayLike,
-    *,
-    shots: Sequence[int] = SHOTS,
-    seeds: Sequence[int] = SEEDS,
 ) -> dict[int, list[Floats]]:
     """Logits of test images, of probes fitted with a few labels.
 
@@ -162,15 +157,15 @@ def few_label_logits(
     training features standardize; the same seed draws the same rows for every model.
 
     Returns:
-        By number of positives, [n] a seed; a number that the training images cannot fill is an
-        empty list.
+        By number of positives, of :data:`SHOTS`, [n] a seed; a number that the training images
+        cannot fill is an empty list.
     """
     features, labels = np.asarray(train[0], dtype=np.float64), np.asarray(train[1])
     fewest = min(int((labels == 1).sum()), int((labels == 0).sum()))
     found: dict[int, list[Floats]] = {}
-    for positives in shots:
+    for positives in SHOTS:
         found[positives] = []
-        for seed in seeds if positives <= fewest else ():
+        for seed in SEEDS if positives <= fewest else ():
             rows = few_label_rows(labels, positives, np.random.default_rng([seed, positives]))
             some = features[rows], labels[rows]
             probe = linear_probe(*some, *validation, reference=features)

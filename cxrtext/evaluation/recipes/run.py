@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cxrtext.evaluation.documents.provenance import now
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.recipes.lists import digest_of_names
 from cxrtext.evaluation.recipes.prepare import Selection, plural, prepare
@@ -51,7 +51,6 @@ def run_recipe(
     features: FeatureFolder | None = None,
     report: ReportOptions | None = None,
     max_rejected: int = 100,
-    rejects: Rejects | None = None,
     importing: StageProgress = silent,
     progress: Callable[[int, int], None] | None = None,
 ) -> RecipeRun:
@@ -69,7 +68,7 @@ def run_recipe(
         importing: Progress of the import: stage, done, total.
     """
     found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    content, rejects = found.content, rejects or Rejects(max_rejected)
+    content, rejects = found.content, Rejects(max_rejected)
     selection = prepare(
         found, data, out, subset=subset, link=link, max_rejected=max_rejected, progress=importing
     )
@@ -147,5 +146,5 @@ def _record(
         "not_had": list(content.not_had),
         "fingerprint": result.fingerprint,
         "cxrtext": version("cxrtext"),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": now(),
     }

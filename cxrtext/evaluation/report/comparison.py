@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cxrtext.evaluation.grounding.phrases import CNR, SIGNED
-from cxrtext.evaluation.intervals.bootstrap import BETTER, SMALLER_IS_BETTER, WORSE, Interval
+from cxrtext.evaluation.intervals.bootstrap import BETTER, SMALLER_IS_BETTER, WORSE
 from cxrtext.evaluation.intervals.comparison import OF_FINDING, Comparison, PairedDifference
 from cxrtext.evaluation.intervals.methods import AREA, RESAMPLED, SHARE
 from cxrtext.evaluation.report.export import TABLES, export_tables
-from cxrtext.evaluation.report.tables import digits_of
+from cxrtext.evaluation.report.tables import digits_of, told
 from cxrtext.files import write_json, write_text
 from cxrtext.page import (
     COLORS,
@@ -61,16 +61,9 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
     for name in sorted(names, key=lambda one: one != comparison.primary):
         cells = []
         for model in comparison.models:
-            one = comparison.measures[model].get(name, {})
-            cells.append(with_interval(one.get("value"), _ends(one), digits_of(name)))
+            cells.append(told(comparison.measures[model].get(name, {}), digits_of(name)))
         rows.append([name, *cells])
     return rows
-
-
-def _ends(one: Mapping[str, float | None]) -> Interval | None:
-    """The interval of a measure, where there is one."""
-    low, high = one.get("low"), one.get("high")
-    return None if low is None or high is None else (low, high)
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
@@ -172,8 +165,9 @@ def finding_figures(comparison: Comparison) -> list[Figure]:
         for place, name in enumerate(names):
             one = comparison.measures[model].get(name)
             if one is not None:
-                ends = _ends(one)
-                axes.plot(ends or (), [place + shift] * (2 if ends else 0), color=color)
+                low, high = one["low"], one["high"]
+                if low is not None and high is not None:
+                    axes.plot([low, high], [place + shift] * 2, color=color)
                 label = model if place == 0 else None
                 axes.plot(one["value"] or 0.0, place + shift, "o", color=color, label=label)
 

@@ -14,7 +14,7 @@ from cxrtext.evaluation.classification.operating import YOUDEN
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.grounding.phrases import CNR, MEASURES, SIGNED, PhraseValues
-from cxrtext.evaluation.metrics import Floats, precision_recall_curve, roc_curve
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.retrieval.sentences import Wording
@@ -81,13 +81,14 @@ def classification_figures(result: Evaluation) -> list[Figure]:
 
 
 def _roc(scores: Scores) -> bytes:
+    from sklearn.metrics import roc_curve
+
     def draw(drawing: "Drawing") -> None:
         axes = drawing.add_subplot(title="ROC")
         axes.plot([0, 1], [0, 1], "--", color="0.6", linewidth=0.8)
         for color, (name, one) in zip(COLORS, scores.items(), strict=False):
-            curve = roc_curve(one.scores, one.truth)
-            rates = curve.false_positive_rate, curve.true_positive_rate
-            axes.plot(*rates, color=color, label=name, clip_on=False)
+            wrong, right, _ = roc_curve(one.truth, one.scores, drop_intermediate=False)
+            axes.plot(wrong, right, color=color, label=name, clip_on=False)
             if one.fit is not None:
                 above = one.scores > one.fit.threshold
                 axes.plot(above[~one.truth].mean(), above[one.truth].mean(), "o", color=color)
@@ -98,13 +99,14 @@ def _roc(scores: Scores) -> bytes:
 
 
 def _precision(scores: Scores) -> bytes:
+    from sklearn.metrics import precision_recall_curve
+
     def draw(drawing: "Drawing") -> None:
         axes = drawing.add_subplot(title="Precision and recall")
         for color, one in zip(COLORS, scores.values(), strict=False):
-            curve = precision_recall_curve(one.scores, one.truth)
-            recall = np.concatenate([[0.0], curve.recall])
-            precision = np.concatenate([curve.precision[:1], curve.precision])
-            axes.plot(recall, precision, color=color, clip_on=False)
+            precision, recall, _ = precision_recall_curve(one.truth, one.scores)
+            precision[-1] = precision[-2]  # at recall 0 scikit-learn has 1
+            axes.plot(recall[::-1], precision[::-1], color=color, clip_on=False)
         _unit(axes, "recall (sensitivity)", "precision", (0, 0.25, 0.5, 0.75, 1))
 
     return draw_svg(430, 360, draw)

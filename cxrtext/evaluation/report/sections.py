@@ -21,6 +21,7 @@ from cxrtext.evaluation.rows import (
     ALL_IMAGES,
     BOTH,
     BOX_RETRIEVAL,
+    CALIBRATION,
     CLASSES,
     GROUNDING,
     GROUPS,
@@ -39,13 +40,7 @@ UNCERTAIN = {
     "negative": "counted as absent",
 }
 DEFINITIONS = {
-    **{one.name: one.definition for one in MEASURES if one.definition},
-    "Sensitivity, specificity": "the shares of images with and without the finding on the right "
-    "side of a threshold that validation images chose (the largest sum of both, Youden).",
-    "ECE": "expected calibration error: the gap between mean probability and share of positives, "
-    "averaged over 15 equal bins by their images. The probability is the logistic of the score "
-    "difference (before), of the difference over a temperature (T), or scaled and shifted (Platt).",
-    "Brier": "the mean squared difference of probability and label, at temperature T.",
+    **{one.title or one.name: one.definition for one in MEASURES if one.definition},
     "PPV, NPV": "positive and negative predictive value: the shares of the images above and not "
     "above the threshold that are rightly there.",
     "LR+, LR−": "likelihood ratios, sensitivity / (1 − specificity) and (1 − sensitivity) / "
@@ -74,7 +69,6 @@ DEFINITIONS = {
     f"{AREA} (Obuchowski), drawn toward Hanley and McNeil's variance where patients are few. Of a "
     f"share: {SHARE} (design effect). Of AP: {LOGIT}. Of all others: {RESAMPLED}.",
 }
-"""By name."""
 
 
 BESIDE = (
@@ -101,9 +95,7 @@ def _benchmark(result: Evaluation) -> list[Block]:
     """What was measured by which recipe, and what that rests on."""
     note = result.recipe
     listed, primary = note["list"], note["primary"]
-    value = "not measured" if primary["value"] is None else number(primary["value"], 3)
-    if primary["low"] is not None:
-        value += f" [{number(primary['low'], 3)}, {number(primary['high'], 3)}]"
+    value = "not measured" if primary["value"] is None else str(tables.told(primary, 3))
     official = listed["official"]
     if official is None:
         compared = "none of the official lists"
@@ -154,7 +146,7 @@ def _classification(result: Evaluation) -> list[Block]:
             f"{how} Images with an unknown label are left out, those with an uncertain one "
             f"{uncertain}."
         ),
-        _last_strong(tables.classification_rows(rows)),
+        _last_strong(tables.pivot(rows, ZERO_SHOT)),
     ]
     fitted = tables.threshold_rows(rows)
     if len(fitted) > 1:
@@ -175,7 +167,7 @@ def _grounding(result: Evaluation) -> list[Block]:
         f"original pixels{smooth}; outside the crop that the model sees the map is not defined. "
         "Several boxes of a sentence are one area."
     )
-    table = _last_strong(tables.grounding_rows(result.rows))
+    table = _last_strong(tables.pivot(result.rows, GROUNDING))
     return [Text(note), table, *grounding_figures(result), tables.table4(result.rows)]
 
 
@@ -228,7 +220,6 @@ def _probe(result: Evaluation) -> list[Block]:
 
 
 def _operating(result: Evaluation) -> list[Block]:
-    """What thresholds do, and what acting by the probability is worth."""
     rows = result.rows
     blocks: list[Block] = [
         Text(
@@ -238,7 +229,7 @@ def _operating(result: Evaluation) -> list[Block]:
             "by patient, of shares; of likelihood ratios what follows from them; of F1 and MCC "
             "percentiles."
         ),
-        Table(tables.share_rows(rows), "Shares and likelihood ratios"),
+        Table(tables.point_rows(rows), "Shares and likelihood ratios"),
         Table(tables.point_rows(rows, tables.COUNTS), "Counts"),
     ]
     if result.settings.get("prevalence"):
@@ -252,7 +243,7 @@ def _operating(result: Evaluation) -> list[Block]:
             "A slope below 1: probabilities are too extreme. An intercept above 0: the finding is "
             "more frequent here than the validation images suggest."
         ),
-        Table(tables.calibration_rows(rows), "Calibration"),
+        Table(tables.pivot(rows, CALIBRATION), "Calibration"),
     ]
     return [*blocks, *benefit_figures(rows)]
 
@@ -274,7 +265,6 @@ def _classes(result: Evaluation) -> list[Block]:
 
 
 def _masks(result: Evaluation) -> list[Block]:
-    """Dice and pixel AUROC."""
     rows = result.rows
     threshold, seen = rows.value(MASKS, ALL, "threshold"), rows.count(MASKS, ALL, VALIDATION)
     chosen = (
@@ -288,11 +278,10 @@ def _masks(result: Evaluation) -> list[Block]:
         f"masks of a sentence are one. {chosen} Best Dice is at the threshold that is best for the "
         "row itself: it flatters. A map that says nothing has a pixel AUROC of 0.5."
     )
-    return [Text(note), _last_strong(tables.mask_rows(rows)), *mask_figures(rows)]
+    return [Text(note), _last_strong(tables.pivot(rows, MASKS)), *mask_figures(rows)]
 
 
 def _absence(result: Evaluation) -> list[Block]:
-    """Phrases without a box."""
     note = (
         "Sentences that were looked for in an image: the chance that one with a box there scores "
         "above one without, by the image-sentence score. Of the findings that have sentences of "
@@ -310,7 +299,6 @@ def _absence(result: Evaluation) -> list[Block]:
 
 
 def _sides(result: Evaluation) -> list[Block]:
-    """Left against right."""
     note = (
         f"Of {_source(result)} that name one side, affirm a finding and are false with left "
         "and right exchanged, as far as the words of the report tell. AUC of the side: of the "
@@ -320,7 +308,7 @@ def _sides(result: Evaluation) -> list[Block]:
         "that side of the picture's middle, the patient's left being at the right; regions in the "
         "middle count half."
     )
-    return [Text(note), _last_strong(tables.side_rows(result.rows))]
+    return [Text(note), _last_strong(tables.pivot(result.rows, SIDES))]
 
 
 def _source(result: Evaluation) -> str:

@@ -5,8 +5,10 @@ A pivot has a row a group and a column a measure.  Rows are lists of cells, the 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from cxrtext.evaluation.classification.finding import MEASURES
+from cxrtext.evaluation.classification.finding import FITTED, SCORED
 from cxrtext.evaluation.classification.multiclass import SCORES
 from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
@@ -75,7 +77,6 @@ class Column:
 
     @property
     def head(self) -> str:
-        """What stands above it."""
         return self.title or self.measure
 
 
@@ -84,30 +85,8 @@ def columns(*names: str, digits: int = 3) -> tuple[Column, ...]:
     return tuple(Column(name, digits) for name in names)
 
 
-def pivot(
-    rows: Rows,
-    part: str,
-    shown: Sequence[Column],
-    *,
-    first: str = "finding",
-    groups: Sequence[str] | None = None,
-) -> Cells:
-    """A row a group of a part, with a column a measure; ``first`` is the head of the groups."""
-    found = [[first, *(one.head for one in shown)]]
-    for group in rows.groups(part) if groups is None else groups:
-        cells = (one.show(rows.find(part, group, one.measure), one.digits) for one in shown)
-        found.append([group, *cells])
-    return found
-
-
-CLASSIFICATION = (
-    *columns(*(one.name for one in MEASURES if one.definition)),
-    *columns("with", "without", "left out", digits=0),
-)
-THRESHOLDS = (
-    *columns("threshold", "sensitivity", "specificity", digits=2),
-    Column("T", 2, show=temperature),
-    *columns("ECE before", "ECE with T", "ECE Platt", "Brier"),
+THRESHOLDS = tuple(
+    Column(one.name, one.digits, show=temperature if one.name == "T" else cell) for one in FITTED
 )
 POINTS = (
     *columns("sensitivity", "specificity", "PPV", "NPV", digits=2),
@@ -119,27 +98,50 @@ COUNTS = (
     *columns("F1", "MCC", digits=2),
 )
 PREVALENCES = columns("prevalence", "PPV", "NPV", "other prevalence", "PPV at it", "NPV at it")
-GROUNDED = (
-    *columns(CNR, SIGNED, MIOU, COMMON, POINTING, digits=2),
-    *columns("sentences", "boxes", digits=0),
-)
-MASKED = (
-    *columns("Dice", "pixel AUROC", "best Dice"),
-    Column("at", 2),
-    Column("mask's share"),
-    Column("sentences", 0),
-)
-ABSENT = (Column("AUC"), *columns("with a box", "without", digits=0))
 FOUND = (Column("threshold", 2), *columns("found", "false alarms"))
-SIDED = (
-    *columns("AUC of the side", "above its mirror", "peak on its side"),
-    *columns("left", "right", digits=0),
-)
+SHOWN_OF: Mapping[str, Sequence[Column]] = {
+    ZERO_SHOT: (
+        *(Column(one.name, one.digits) for one in SCORED),
+        *columns("with", "without", "left out", digits=0),
+    ),
+    CALIBRATION: columns("slope", "intercept", digits=2),
+    GROUNDING: (
+        *columns(CNR, SIGNED, MIOU, COMMON, POINTING, digits=2),
+        *columns("sentences", "boxes", digits=0),
+    ),
+    MASKS: (
+        *columns("Dice", "pixel AUROC", "best Dice"),
+        Column("at", 2),
+        Column("mask's share"),
+        Column("sentences", 0),
+    ),
+    ABSENCE: (Column("AUC"), *columns("with a box", "without", digits=0)),
+    SIDES: (
+        *columns("AUC of the side", "above its mirror", "peak on its side"),
+        *columns("left", "right", digits=0),
+    ),
+}
+"""The columns of a part's own table."""
 
 
-def classification_rows(rows: Rows) -> Cells:
-    """A row a finding, and the mean."""
-    return pivot(rows, ZERO_SHOT, CLASSIFICATION)
+def pivot(
+    rows: Rows,
+    part: str,
+    shown: Sequence[Column] | None = None,
+    *,
+    first: str = "finding",
+    groups: Sequence[str] | None = None,
+) -> Cells:
+    """A row a group of a part, with a column a measure; ``first`` is the head of the groups.
+
+    By default the columns are those of :data:`SHOWN_OF`, and the groups all.
+    """
+    shown = SHOWN_OF[part] if shown is None else shown
+    found = [[first, *(one.head for one in shown)]]
+    for group in rows.groups(part) if groups is None else groups:
+        cells = (one.show(rows.find(part, group, one.measure), one.digits) for one in shown)
+        found.append([group, *cells])
+    return found
 
 
 def threshold_rows(rows: Rows) -> Cells:
@@ -152,8 +154,8 @@ def threshold_rows(rows: Rows) -> Cells:
     return pivot(rows, ZERO_SHOT, THRESHOLDS, groups=fitted)
 
 
-def point_rows(rows: Rows, shown: Sequence[Column]) -> Cells:
-    """A row a finding and way in which its threshold was chosen."""
+def point_rows(rows: Rows, shown: Sequence[Column] = POINTS) -> Cells:
+    """A row a finding and way in which its threshold was chosen; by default shares and ratios."""
     chosen = rows.below(OPERATING)
     tables = {how: pivot(rows, f"{OPERATING}, {how}", shown) for how in chosen}
     found = [["finding", "threshold by", *(one.head for one in shown)]]
@@ -163,33 +165,10 @@ def point_rows(rows: Rows, shown: Sequence[Column]) -> Cells:
     return found
 
 
-def share_rows(rows: Rows) -> Cells:
-    """Shares and likelihood ratios by finding and threshold."""
-    return point_rows(rows, POINTS)
-
-
-def calibration_rows(rows: Rows) -> Cells:
-    """Slope and intercept by finding."""
-    return pivot(rows, CALIBRATION, columns("slope", "intercept", digits=2))
-
-
-def grounding_rows(rows: Rows) -> Cells:
-    """A row a finding, and the means."""
-    return pivot(rows, GROUNDING, GROUNDED)
-
-
-def mask_rows(rows: Rows) -> Cells:
-    return pivot(rows, MASKS, MASKED)
-
-
-def side_rows(rows: Rows) -> Cells:
-    return pivot(rows, SIDES, SIDED)
-
-
 def absence_rows(rows: Rows) -> Cells:
     """A row a finding with sentences of both kinds, their mean, and all."""
     known = [name for name in rows.groups(ABSENCE) if rows.value(ABSENCE, name, "AUC") is not None]
-    return pivot(rows, ABSENCE, ABSENT, groups=known)
+    return pivot(rows, ABSENCE, groups=known)
 
 
 def digits_of(name: str) -> int:
@@ -280,24 +259,29 @@ def probe_rows(rows: Rows) -> Cells:
 
 
 SHOWN: Mapping[str, Callable[[Rows], Cells]] = {
-    "zero-shot classification": classification_rows,
-    "operating points": share_rows,
-    "grounding": grounding_rows,
-    "masks": mask_rows,
+    "zero-shot classification": partial(pivot, part=ZERO_SHOT),
+    "operating points": point_rows,
+    "grounding": partial(pivot, part=GROUNDING),
+    "masks": partial(pivot, part=MASKS),
     "phrases without a box": absence_rows,
-    "left and right": side_rows,
+    "left and right": partial(pivot, part=SIDES),
     "retrieval of boxes and sentences (ties count against the model)": box_retrieval_rows,
     "retrieval (ties count against the model; equal sentences are right)": retrieval_rows,
 }
 """By title the tables that the terminal shows; one with a header alone is not shown."""
 
 
+def told(one: Mapping[str, Any], digits: int) -> str:
+    """``value``, ``low`` and ``high`` of a measure, as far as it has them."""
+    low, high = one.get("low"), one.get("high")
+    ends = None if low is None or high is None else (low, high)
+    return with_interval(one.get("value"), ends, digits)
+
+
 def primary_line(result: Evaluation) -> str:
     """The primary measure with its interval."""
-    one = result.primary
-    ends = None if one["low"] is None else (one["low"], one["high"])
-    text = with_interval(one["value"], ends, digits_of(one["measure"]))
-    return f"Primary measure: {one['measure']} {text}"
+    name = result.primary["measure"]
+    return f"Primary measure: {name} {told(result.primary, digits_of(name))}"
 
 
 HEADLINE = {
@@ -329,14 +313,12 @@ def _beside(
 
 
 def table1(rows: Rows) -> Table:
-    """All three tasks."""
     ours = headline(rows)
     cells = [ours[name] for name in TABLE1_COLUMNS]
     return _beside(cells, TABLE1_COLUMNS, TABLE1, "Table 1: all three tasks")
 
 
 def table3(rows: Rows) -> Table:
-    """AUC by finding."""
     same = set(rows.groups(ZERO_SHOT)) - {MEAN} == set(TABLE3_COLUMNS)
     groups = [*TABLE3_COLUMNS, MEAN if same else ""]
     cells = [cell(rows.find(ZERO_SHOT, name, "AUC")) or EMPTY for name in groups]
@@ -350,7 +332,6 @@ def table4(rows: Rows) -> Table:
 
 
 def table5(rows: Rows) -> Table:
-    """Retrieval between boxes and sentences."""
     heads: list[str] = []
     cells: list[str] = []
     for direction, arrow in zip(reversed(DIRECTIONS), ("box → text", "text → box"), strict=True):

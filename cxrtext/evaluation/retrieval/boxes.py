@@ -17,7 +17,7 @@ from cxrtext.evaluation.grounding.boxes import (
     region_boxes,
     region_of_interest_align,
 )
-from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
+from cxrtext.evaluation.intervals.bootstrap import draw, interval_of
 from cxrtext.evaluation.intervals.estimates import Estimate
 from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
@@ -37,9 +37,9 @@ from cxrtext.evaluation.predictions.columns import (
 from cxrtext.evaluation.retrieval.sentences import (
     CUTOFFS,
     PAPER_CUTOFFS,
+    add_ranks,
     embedding_ranks,
     rank_metrics,
-    recall_intervals,
 )
 from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, Rows, estimate
 from cxrtext.evaluation.settings import Settings
@@ -149,15 +149,9 @@ def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, l
 def _ranks(
     texts: Vectors, features: Vectors, keys: Sequence[str] | None, groups: Sequence[str] | None
 ) -> dict[str, Ranks]:
-    options = {
-        "query_keys": keys,
-        "candidate_keys": keys,
-        "query_groups": groups,
-        "candidate_groups": groups,
-    }
     return {
-        DIRECTIONS[0]: embedding_ranks(texts, features, **options),
-        DIRECTIONS[1]: embedding_ranks(features, texts, **options),
+        DIRECTIONS[0]: embedding_ranks(texts, features, keys=keys, groups=groups),
+        DIRECTIONS[1]: embedding_ranks(features, texts, keys=keys, groups=groups),
     }
 
 
@@ -190,12 +184,8 @@ def _add(
     rows.add(BOX_RETRIEVAL, BOTH + suffix, "Recall", recall, n, SHARE)
     rows.add(BOX_RETRIEVAL, BOTH + suffix, "MedR", middle, n, RESAMPLED)
     for name, some in ranks.items():
-        ends = recall_intervals(some, cutoffs, patients)
-        ends["MedR"] = interval_of(medians[name], distinct)
-        for measure, value in directions[name].items():
-            method = RESAMPLED if measure == "MedR" else SHARE
-            known = estimate(value, ends.get(measure))
-            rows.add(BOX_RETRIEVAL, name + suffix, measure, known, n, method)
+        ends = {"MedR": interval_of(medians[name], distinct)}
+        add_ranks(rows, (BOX_RETRIEVAL, name + suffix), some, cutoffs, patients, ends)
     return resampled
 
 
@@ -243,7 +233,5 @@ def measure_box_retrieval(given: BoxRanks, settings: Settings) -> Rows:
     names = [given.images.names[place] for place in given.places]
     keys = tuple(zip(names, given.boxes, strict=True))
     for name, values in resampled.items():
-        row = rows.find(BOX_RETRIEVAL, BOTH, name)
-        if row is not None and row.value is not None:
-            rows.compared[name] = Resampled(row.value, values, keys, row.ends, len(set(patients)))
+        rows.compare_by(name, (BOX_RETRIEVAL, BOTH, name), values, keys, len(set(patients)))
     return rows

@@ -7,7 +7,7 @@ fit, a score that is NaN and a query without a right answer are a ValueError.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Self
@@ -17,15 +17,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.cohort import IMAGES_AT_ONCE, Cohort
-from cxrtext.evaluation.intervals.bootstrap import (
-    Interval,
-    Resampled,
-    draw,
-    interval_of,
-)
+from cxrtext.evaluation.intervals.bootstrap import Interval, draw, interval_of
 from cxrtext.evaluation.intervals.methods import RESAMPLED, SHARE
-from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
-from cxrtext.evaluation.metrics import Floats, weighted_mean, weighted_median
+from cxrtext.evaluation.intervals.proportions import cluster_codes, codes_of_rows, proportion
+from cxrtext.evaluation.metrics import weighted_mean, weighted_median
 from cxrtext.evaluation.predictions.columns import (
     as_table,
     images_of,
@@ -43,7 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CUTOFFS = (1, 5, 10, 50, 100)
-Codes = NDArray[np.int64]
 PAPER_CUTOFFS = (10, 50, 100)
 """Those whose mean over both directions the paper calls Recall."""
 SCORES_AT_ONCE = 1 << 22
@@ -113,16 +107,6 @@ def _ranks(
     return 1 + counts
 
 
-def _numbered(first: Sequence[Hashable], second: Sequence[Hashable]) -> tuple[Codes, Codes]:
-    """Number the entries of two lists, equal ones alike, [Q] and [C]."""
-    numbers: dict[Hashable, int] = {}
-    rows, columns = (
-        np.array([numbers.setdefault(entry, len(numbers)) for entry in entries], dtype=np.int64)
-        for entries in (first, second)
-    )
-    return rows, columns
-
-
 def rank_metrics(ranks: ArrayLike, cutoffs: Sequence[int] = CUTOFFS) -> dict[str, float]:
     """Recall at cut-offs, median rank and mean reciprocal rank of ranks [Q] from 1."""
     values = np.asarray(ranks)
@@ -133,10 +117,7 @@ def rank_metrics(ranks: ArrayLike, cutoffs: Sequence[int] = CUTOFFS) -> dict[str
 
 
 def retrieval_metrics(
-    scores: ArrayLike,
-    relevant: ArrayLike | None = None,
-    cutoffs: Sequence[int] = CUTOFFS,
-    left_out: ArrayLike | None = None,
+    scores: ArrayLike, relevant: ArrayLike | None = None, cutoffs: Sequence[int] = CUTOFFS
 ) -> dict[str, float]:
     """Recall at cut-offs, median rank and mean reciprocal rank.
 
@@ -145,59 +126,37 @@ def retrieval_metrics(
 
     Returns ``R@K`` for each cut-off, ``MedR`` and ``MRR``; see :func:`positive_ranks`.
     """
-    return rank_metrics(positive_ranks(scores, relevant, left_out), cutoffs)
+    return rank_metrics(positive_ranks(scores, relevant), cutoffs)
 
 
 def embedding_ranks(
     queries: ArrayLike,
     candidates: ArrayLike,
     *,
-    query_keys: Sequence[Hashable] | None = None,
-    candidate_keys: Sequence[Hashable] | None = None,
-    query_groups: Sequence[Hashable] | None = None,
-    candidate_groups: Sequence[Hashable] | None = None,
-) -> NDArray[np.int64]:
-    """Ranks by inner product, a block of queries at a time.
+    keys: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable] | None = None,
+) -> Ranks:
+    """Ranks [n] by inner product where query and candidate i are a pair, in blocks of queries.
 
     Args:
-        query_keys: [Q]; a candidate with an equal key is right.  By default candidate i is the
+        queries: [n, D].
+        candidates: [n, D].
+        keys: [n]; a candidate of a pair with an equal key is right.  By default candidate i is the
             one right answer of query i.
-        query_groups: [Q]; wrong candidates of an equal group (the same patient's) are not counted.
-
-    Returns:
-        [Q], as :func:`positive_ranks`.
+        groups: [n]; wrong candidates of an equal group (the same patient's) are not counted.
     """
     left, right = (np.asarray(given, dtype=np.float64) for given in (queries, candidates))
-    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1] or not right.size:
-        raise ValueError(f"embeddings {left.shape} and {right.shape} must be [Q, D] and [C, D]")
-    keys = _pair("keys", query_keys, candidate_keys, left, right)
-    groups = _pair("groups", query_groups, candidate_groups, left, right)
-    if keys is None:
-        keys = np.arange(len(left)), np.arange(len(right))
+    if left.ndim != 2 or left.shape != right.shape or not right.size:
+        raise ValueError(f"embeddings {left.shape} and {right.shape} must be [n, D] both")
+    own = codes_of_rows(keys, len(left))
+    of = None if groups is None else codes_of_rows(groups, len(left))
     rows = max(1, SCORES_AT_ONCE // len(right))
-    ranks = [np.empty(0, dtype=np.int64)]
+    ranks = []
     for start in range(0, len(left), rows):
         block = slice(start, start + rows)
-        relevant = keys[0][block, None] == keys[1]
-        left_out = None if groups is None else groups[0][block, None] == groups[1]
-        ranks.append(positive_ranks(left[block] @ right.T, relevant, left_out))
+        left_out = None if of is None else of[block, None] == of
+        ranks.append(positive_ranks(left[block] @ right.T, own[block, None] == own, left_out))
     return np.concatenate(ranks)
-
-
-def _pair(
-    name: str,
-    of_queries: Sequence[Hashable] | None,
-    of_candidates: Sequence[Hashable] | None,
-    queries: NDArray[np.float64],
-    candidates: NDArray[np.float64],
-) -> tuple[Codes, Codes] | None:
-    if of_queries is None and of_candidates is None:
-        return None
-    if of_queries is None or of_candidates is None:
-        raise ValueError(f"{name} must be given for queries and candidates, or for neither")
-    if (len(of_queries), len(of_candidates)) != (len(queries), len(candidates)):
-        raise ValueError(f"{name} must be as many as the queries and the candidates")
-    return _numbered(of_queries, of_candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,20 +242,16 @@ class SentenceRanks:
         parts = list(self.queries.items())
         sizes = [len(one.ranks) for _, one in parts]
         own = np.repeat(np.arange(len(parts)), sizes)
+
+        def asking(asks: str) -> "pa.DictionaryArray":
+            names = [name if of == asks else None for of, one in parts for name in one.names]
+            return pa.array(names, pa.string()).dictionary_encode()
+
         return as_table(
             {
                 "direction": words([name for name, _ in parts], own),
-                **{
-                    column: pa.array(
-                        [
-                            name if direction == asks else None
-                            for direction, one in parts
-                            for name in one.names
-                        ],
-                        pa.string(),
-                    ).dictionary_encode()
-                    for column, asks in zip(("sentence", "image"), DIRECTIONS, strict=True)
-                },
+                "sentence": asking(DIRECTIONS[0]),
+                "image": asking(DIRECTIONS[1]),
                 "patient_id": words([name for _, one in parts for name in one.patients]),
                 "rank": np.concatenate([one.ranks for _, one in parts]),
                 "candidates": np.repeat([one.candidates for _, one in parts], sizes),
@@ -386,15 +341,8 @@ def rank_sentences(
     )
     images = images_of([cohort.records[row] for row in spoken])
     first = Queries(wording.texts, wording.patients, ranks[0], B)
-    return SentenceRanks(
-        dict(
-            zip(
-                DIRECTIONS,
-                (first, Queries(images.names, images.patients, ranks[1], S)),
-                strict=True,
-            )
-        )
-    )
+    second = Queries(images.names, images.patients, ranks[1], S)
+    return SentenceRanks(dict(zip(DIRECTIONS, (first, second), strict=True)))
 
 
 def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
@@ -402,41 +350,39 @@ def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
     rows = Rows()
     images = given.queries[DIRECTIONS[1]].names
     for direction, one in given.queries.items():
-        resampled = _add(rows, direction, one, settings)
+        ranks, patients = one.ranks, len(set(one.patients))
+        cutoffs = [k for k in CUTOFFS if k < one.candidates]
+        counts = draw(one.patients, settings.resamples, (settings.seed, 4))
+        resampled = {"R@10": weighted_mean(ranks <= 10, counts)} if 10 in cutoffs else {}
+        resampled["MedR"] = weighted_median(ranks, counts)
+        resampled["MRR"] = weighted_mean(1 / ranks, counts)
+        ends = {name: interval_of(resampled[name], patients) for name in ("MedR", "MRR")}
+        codes = cluster_codes(one.patients)
+        add_ranks(rows, (RETRIEVAL, direction), ranks, cutoffs, codes, ends)
+        rows.add(RETRIEVAL, direction, "queries", len(ranks))
+        rows.add(RETRIEVAL, direction, "candidates", one.candidates)
         # The patients of the queries alone, so that no sentence is kept for a comparison.
         keys = (*one.patients, *images)
-        for name in ("R@10", "MedR", "MRR"):
-            row = rows.find(RETRIEVAL, direction, name)
-            if name in resampled and row is not None and row.value is not None:
-                rows.compared[f"{direction} {name}"] = Resampled(
-                    row.value, resampled[name], keys, row.ends, len(set(one.patients))
-                )
+        for name, values in resampled.items():
+            place = RETRIEVAL, direction, name
+            rows.compare_by(f"{direction} {name}", place, values, keys, patients)
     return rows
 
 
-def recall_intervals(
-    ranks: Ranks, cutoffs: Sequence[int], patients: NDArray[np.intp]
-) -> dict[str, Interval | None]:
-    """Intervals of the shares of queries [n] found among the first K, by "R@K".
+def add_ranks(
+    rows: Rows,
+    group: tuple[str, str],
+    ranks: Ranks,
+    cutoffs: Sequence[int],
+    patients: NDArray[np.intp],
+    ends: Mapping[str, Interval | None],
+) -> None:
+    """Add :func:`rank_metrics` of the queries [n] of a direction, (part, group).
 
-    ``patients`` [n] are the numbers of the queries' patients.
+    ``patients`` [n] are the numbers of the queries' patients, and ``ends`` the intervals of other
+    measures than recall, whose intervals are those of shares.
     """
-    return {f"R@{k}": proportion(ranks <= k, patients).interval() for k in cutoffs}
-
-
-def _add(rows: Rows, direction: str, given: Queries, settings: Settings) -> dict[str, Floats]:
-    """The figures of a direction; returns them on every resample."""
-    ranks, patients = given.ranks, given.patients
-    cutoffs = [k for k in CUTOFFS if k < given.candidates]
-    counts = draw(patients, settings.resamples, (settings.seed, 4))
-    ends = recall_intervals(ranks, cutoffs, cluster_codes(patients))
-    values = {f"R@{k}": weighted_mean(ranks <= k, counts) for k in cutoffs}
-    values["MedR"] = weighted_median(ranks, counts)
-    values["MRR"] = weighted_mean(1 / ranks, counts)
-    ends |= {name: interval_of(values[name], len(set(patients))) for name in ("MedR", "MRR")}
+    recall = {f"R@{k}": proportion(ranks <= k, patients).interval() for k in cutoffs}
     for name, value in rank_metrics(ranks, cutoffs).items():
-        method = SHARE if name.startswith("R@") else RESAMPLED
-        rows.add(RETRIEVAL, direction, name, estimate(value, ends[name]), len(ranks), method)
-    rows.add(RETRIEVAL, direction, "queries", len(ranks))
-    rows.add(RETRIEVAL, direction, "candidates", given.candidates)
-    return values
+        known = estimate(value, {**ends, **recall}.get(name))
+        rows.add(*group, name, known, len(ranks), SHARE if name in recall else RESAMPLED)

@@ -130,7 +130,6 @@ def read_cifar_folder(folder: Path) -> SmallImages:
 
 
 def is_cifar_folder(folder: Path) -> bool:
-    """Whether a folder holds the files of CIFAR-10."""
     return any((folder / f"{TEST}{ending}").is_file() for ending in ("", ".bin"))
 
 

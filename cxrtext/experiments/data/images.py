@@ -7,13 +7,14 @@ import gzip
 import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import DataError
-from cxrtext.files import DAMAGED_ARCHIVE, replacing
+from cxrtext.experiments.stages import opened_arrays
+from cxrtext.files import replacing
 
 if TYPE_CHECKING:
     from cxrtext.training.losses.metadata import Kind as ColumnKind
@@ -35,15 +36,18 @@ MOST_BYTES = 2**30
 """The most that a set of small images may take once it is decompressed: 1 GiB."""
 
 
+class Labelled(NamedTuple):
+    """8-bit images [n, C, H, W], and their classes from 0, [n]."""
+
+    images: Pixels
+    labels: Classes
+
+
 @dataclass(frozen=True, slots=True)
 class SmallImages:
-    """8-bit images [n, C, H, W], their classes from 0, [n], and the names of those."""
-
-    train_images: Pixels
-    train_labels: Classes
-    test_images: Pixels
-    test_labels: Classes
-    names: tuple[str, ...]
+    train: Labelled
+    test: Labelled
+    names: tuple[str, ...]  # the classes'
 
 
 def _channels_first(source: Path | str, images: Any, kind: Kind) -> Pixels:
@@ -87,13 +91,14 @@ def assemble(
 ) -> SmallImages:
     """Check images and labels of both parts, as they were read, and put them together."""
     known = names or NAMES[kind]
-    parts: list[tuple[Pixels, Classes]] = []
-    for part, (images, labels) in (("training", train), ("test", test)):
+
+    def part(name: str, images: Any, labels: Any) -> Labelled:
         pixels = _channels_first(source, images, kind)
         if not len(pixels):
-            raise DataError(f"{source}: holds no {part} images")
-        parts.append((pixels, _checked_labels(source, labels, len(pixels), len(known))))
-    return SmallImages(*parts[0], *parts[1], known)
+            raise DataError(f"{source}: holds no {name} images")
+        return Labelled(pixels, _checked_labels(source, labels, len(pixels), len(known)))
+
+    return SmallImages(part("training", *train), part("test", *test), known)
 
 
 def first_of_each_class(images: SmallImages, train: int | None, test: int | None) -> SmallImages:
@@ -101,19 +106,14 @@ def first_of_each_class(images: SmallImages, train: int | None, test: int | None
 
     ``train`` and ``test`` are the images in all; None is every one.
     """
-    kept = []
-    for labels, wanted in ((images.train_labels, train), (images.test_labels, test)):
-        each = len(labels) if wanted is None else max(1, wanted // len(images.names))
-        firsts = [np.flatnonzero(labels == one)[:each] for one in range(len(images.names))]
-        kept.append(np.sort(np.concatenate(firsts)))
-    rows, tests = kept
-    return replace(
-        images,
-        train_images=images.train_images[rows],
-        train_labels=images.train_labels[rows],
-        test_images=images.test_images[tests],
-        test_labels=images.test_labels[tests],
-    )
+
+    def firsts(part: Labelled, wanted: int | None) -> Labelled:
+        each = len(part.labels) if wanted is None else max(1, wanted // len(images.names))
+        own = (np.flatnonzero(part.labels == one)[:each] for one in range(len(images.names)))
+        rows = np.sort(np.concatenate(list(own)))
+        return Labelled(part.images[rows], part.labels[rows])
+
+    return replace(images, train=firsts(images.train, train), test=firsts(images.test, test))
 
 
 def read_stream(
@@ -209,9 +209,8 @@ def _part(held: dict[str, Array], name: str) -> SplitImages:
 
 def read_set(path: Path) -> ImageSet:
     """Read what :func:`write_set` wrote."""
-    try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            held: dict[str, Array] = {name: archive[name] for name in archive.files}
+    with opened_arrays(path, "remove it, and the command makes it again") as archive:
+        held: dict[str, Array] = dict(archive)
         kinds: tuple[ColumnKind, ...] = tuple(
             "number" if kind == "number" else "category" for kind in held["kinds"]
         )
@@ -225,8 +224,3 @@ def read_set(path: Path) -> ImageSet:
             columns=tuple(str(one) for one in held["columns"]),
             names=tuple(str(one) for one in held["names"]),
         )
-    except DAMAGED_ARCHIVE as error:
-        raise DataError(
-            f"{path}: not readable ({type(error).__name__}); remove it, and the command makes it "
-            "again"
-        ) from None

@@ -10,11 +10,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from cxrtext.errors import DataError
-from cxrtext.experiments.data.cifar import (
-    is_cifar_folder,
-    read_cifar_archive,
-    read_cifar_folder,
-)
+from cxrtext.experiments.data.cifar import is_cifar_folder, read_cifar_archive, read_cifar_folder
 from cxrtext.experiments.data.images import (
     MOST_BYTES,
     NAMES,
@@ -110,7 +106,6 @@ def _find(folder: Path, part: str, what: str, dimensions: int) -> Path | None:
 
 
 def is_idx_folder(folder: Path) -> bool:
-    """Whether a folder holds idx files of MNIST."""
     return any(_find(folder, part, "images", 3) is not None for part in PARTS)
 
 
@@ -126,14 +121,13 @@ def _read(folder: Path, part: str, what: str, dimensions: int) -> Bytes:
 
 
 def read_idx_folder(folder: Path) -> SmallImages:
-    """Read a folder with the four files of MNIST."""
     train, test = (
         (_read(folder, part, "images", 3), _read(folder, part, "labels", 1)) for part in PARTS
     )
     return assemble(folder, "mnist", train, test)
 
 
-def _require_small(path: Path) -> None:
+def _load(path: Path) -> dict[str, Any]:
     with ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     if size > MOST_BYTES:
@@ -141,10 +135,6 @@ def _require_small(path: Path) -> None:
             f"{path}: takes {size} bytes when it is decompressed, more than {MOST_BYTES}; this is "
             "no set of small images"
         )
-
-
-def _load(path: Path) -> dict[str, Any]:
-    _require_small(path)
     with np.load(path, allow_pickle=False) as held:
         missing = [name for name in NEEDED if name not in held.files]
         if missing:
@@ -171,7 +161,6 @@ def read_npz(path: Path, kind: Kind) -> SmallImages:
 
 
 def is_image_folder(folder: Path) -> bool:
-    """Whether a folder has the folders ``train`` and ``test``."""
     return all((folder / part).is_dir() for part in ("train", "test"))
 
 

@@ -14,6 +14,7 @@ from cxrtext.experiments.data.images import (
     Classes,
     Floats,
     ImageSet,
+    Labelled,
     Pixels,
     SmallImages,
     SplitImages,
@@ -50,8 +51,6 @@ def cifar10_r(
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
     """
-    if not 0 < fraction <= 1:
-        raise ValueError(f"fraction must be in (0, 1], not {fraction}")
     kept = []
     for code, name in enumerate(names):
         rows = np.flatnonzero(labels == code)
@@ -107,23 +106,22 @@ def fingerprint(data: Path | None) -> str | None:
     return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 
-def _images(labels: NDArray[np.int64], images: NDArray[np.uint8], target: str) -> SplitImages:
-    return SplitImages(images, np.arange(len(labels)), {target: labels})
+def _classes(part: Labelled) -> SplitImages:
+    return SplitImages(part.images, np.arange(len(part.labels)), {"class": part.labels})
 
 
 def _cifar10(given: SmallImages, fraction: float | None) -> ImageSet:
-    images, labels = given.train_images, given.train_labels
-    eta = None
+    train, eta = given.train, None
     if fraction is not None:
         generator = np.random.default_rng([SEED, round(1000 * fraction)])
-        rows, eta = cifar10_r(labels, given.names, fraction, generator)
-        images, labels = images[rows], labels[rows]
+        rows, eta = cifar10_r(train.labels, given.names, fraction, generator)
+        train = Labelled(train.images[rows], train.labels[rows])
     return ImageSet(
-        train=_images(labels, images, "class"),
-        test=_images(given.test_labels, given.test_images, "class"),
-        labels=labels,
+        train=_classes(train),
+        test=_classes(given.test),
+        labels=train.labels,
         eta=eta,
-        metadata=labels[:, None].astype(np.float32),
+        metadata=train.labels[:, None].astype(np.float32),
         kinds=("category",),
         columns=("class",),
         names=given.names,
@@ -132,10 +130,7 @@ def _cifar10(given: SmallImages, fraction: float | None) -> ImageSet:
 
 def _color_mnist(given: SmallImages) -> ImageSet:
     parts = []
-    for key, images, labels in (
-        (0, given.train_images, given.train_labels),
-        (1, given.test_images, given.test_labels),
-    ):
+    for key, (images, labels) in enumerate((given.train, given.test)):
         colored, colors = color_mnist(images, np.random.default_rng([SEED, 9, key]))
         targets: dict[str, Array] = {"class": labels, "color": colors}
         parts.append(SplitImages(colored, np.arange(len(labels)), targets))
@@ -143,7 +138,7 @@ def _color_mnist(given: SmallImages) -> ImageSet:
     return ImageSet(
         train=parts[0],
         test=parts[1],
-        labels=given.train_labels,
+        labels=given.train.labels,
         # Not centered: about their mean, colors have a cosine that no constant can follow, and
         # Fair-CCLK's estimate then falls to its floor when all images are embedded alike.
         metadata=colors / colors.std(axis=0),
@@ -171,11 +166,7 @@ def prepare_sets(
     out: Path,
     listener: ExperimentListener,
 ) -> tuple[dict[str, Path], dict[str, dict[str, Any]]]:
-    """Make the sets, as far as an earlier run has not.
-
-    Returns:
-        The file of each set, and what was noted of each stage.
-    """
+    """Make the sets, as far as an earlier run has not; gives their files and the stages' notes."""
     wanted = list(dict.fromkeys(names))
     paths = {name: out / "data" / f"{name}.npz" for name in wanted}
     notes: dict[str, dict[str, Any]] = {}

@@ -15,15 +15,8 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
-from cxrtext.experiments.simclr.encoders import (
-    ViewEncoder,
-    channel_statistics,
-    save_encoder,
-)
-from cxrtext.experiments.simclr.losses import (
-    Known,
-    view_losses,
-)
+from cxrtext.experiments.simclr.encoders import ViewEncoder, channel_statistics, save_encoder
+from cxrtext.experiments.simclr.losses import Known, view_losses
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
@@ -33,10 +26,7 @@ from cxrtext.training.image_pretraining.networks import ProjectionHead
 from cxrtext.training.loop.device import autocast, choose_device
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
-from cxrtext.training.loop.resume import (
-    check_same,
-    load_newest_state,
-)
+from cxrtext.training.loop.resume import check_same, load_newest_state
 from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
 from cxrtext.training.losses.metadata import Kernel, kernels_for
 
@@ -108,8 +98,6 @@ OPTIMIZERS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.Ada
 
 
 class ViewModel(nn.Module):
-    """An encoder and its projection head."""
-
     def __init__(self, encoder: ViewEncoder, head: ProjectionHead, precision: str) -> None:
         super().__init__()
         self.encoder, self.head, self.precision = encoder, head, precision
@@ -147,7 +135,6 @@ class ViewJob:
         return rows, draws
 
     def gradients(self, step: int, made: tuple[Tensor, SimclrDraws]) -> StepNumbers:
-        """Compute a step's gradients."""
         rows, draws = made
         model, scaler, views = self.learner.model, self.learner.scaler, self.settings.positives + 1
         rows = rows.to(self.gamma_sq.device, non_blocking=True)
@@ -179,9 +166,6 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
     """A new encoder and head with random weights, and all that trains them.
 
     The data are moved to the device whole.
-
-    Raises:
-        ConfigError: A kernel does not fit what a column of metadata holds.
     """
     parts = kernels_for(settings.objective, data.kinds)
     torch.manual_seed(settings.seed)
@@ -231,17 +215,9 @@ def train_views(
     """Train an encoder on views, or resume the run in the folder.
 
     Writes into ``out``: ``metrics.jsonl``, ``state/`` and, at the end, ``encoder.safetensors``.
-    A run that is interrupted (``KeyboardInterrupt``) saves its state first.
-
-    Returns:
-        The encoder without its head, in evaluation mode, on the device ("auto", "cpu", "cuda" or
-        "cuda:N").
-
-    Raises:
-        ConfigError: This machine has no such device.
-        CheckpointError: The folder holds a run of other settings or data, or a damaged one.
-        WorkError: The loss is no longer a number or has diverged, the disk is full, or another
-            process trains into the folder.
+    A run that is interrupted (``KeyboardInterrupt``) saves its state first.  Gives the encoder
+    without its head, in evaluation mode.  A folder with a run of other settings or data is a
+    CheckpointError.
     """
     heard = listener or Listener()
     place = choose_device(device)

@@ -64,8 +64,8 @@ class Display:
     """The modality transformation, and what there is to choose contrast from."""
 
     modality: Table | tuple[float, float]  # a table, or (slope, intercept)
-    choices: tuple[Table | ContrastWindow, ...]  # VOI LUTs, then windows, in the file's order
-    names: tuple[str, ...]  # what the file calls each of them; empty where it gives no name
+    # VOI LUTs, then windows, in the file's order, and what it calls each, "" where nothing.
+    choices: tuple[tuple[Table | ContrastWindow, str], ...]
     function: str  # the file's VOI LUT function
     # stored values (lowest, highest) that are no part of the picture.
     padding: tuple[float, float] | None
@@ -79,8 +79,10 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     function = str(voi.get("VOILUTFunction") or "LINEAR").strip()
     if function not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
-    items = list(dataset.get("VOILUTSequence") or ())
-    tables = [_read_table(item, little, negative) for item in items]
+    tables = [
+        (_read_table(item, little, negative), " ".join(_texts(item, "LUTExplanation")))
+        for item in dataset.get("VOILUTSequence") or ()
+    ]
     centers, widths = (
         numbers(voi, keyword, lenient=True) for keyword in ("WindowCenter", "WindowWidth")
     )
@@ -90,12 +92,7 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
         for center, width, name in zip(centers, widths, window_names, strict=False)
         if math.isfinite(center) and math.isfinite(width)
     ]
-    names = (
-        *(" ".join(_texts(item, "LUTExplanation")) for item in items),
-        *(name for _, name in windows),
-    )
-    contrasts: tuple[Table | ContrastWindow, ...] = (*tables, *[window for window, _ in windows])
-    return Display(modality, contrasts, names, function, _padding(dataset, pixels))
+    return Display(modality, (*tables, *windows), function, _padding(dataset, pixels))
 
 
 def _can_be_negative(modality: Table | tuple[float, float], pixels: PixelFormat) -> bool:
@@ -184,11 +181,10 @@ def _words(data: Any, little: bool) -> npt.NDArray[Any]:
     return np.array([int(one) & 0xFFFF for one in numbers], dtype="<u2")
 
 
-def read_palette(dataset: "Dataset", *, little: bool) -> tuple[Table, Table, Table]:
+def read_palette(dataset: "Dataset", *, little: bool) -> list[Table]:
     """Read the red, green and blue tables of a PALETTE COLOR image, plain or segmented."""
     names = [f"{color}PaletteColorLookupTable" for color in ("Red", "Green", "Blue")]
-    red, green, blue = (_read_color(dataset, name, little) for name in names)
-    return red, green, blue
+    return [_read_color(dataset, name, little) for name in names]
 
 
 def _read_color(dataset: "Dataset", name: str, little: bool) -> Table:
@@ -246,7 +242,7 @@ def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     """Show stored values as a viewer would, MONOCHROME1 inverted.
 
     Args:
-        choice: An index into ``display.choices``, one of ``display.names`` in either case, (center,
+        choice: An index into ``display.choices``, one of their names in either case, (center,
             width), or None for the first usable one and percentiles where there is none.
     """
     if pixels.stored <= 16:
@@ -282,7 +278,7 @@ def _modality(axis: Doubles, display: Display) -> Doubles:
 
 def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None:
     if choice is None:
-        usable = (one for one in display.choices if isinstance(one, Table) or one.width > 0)
+        usable = (one for one, _ in display.choices if isinstance(one, Table) or one.width > 0)
         return next(usable, None)
     if isinstance(choice, tuple):
         center, width = choice
@@ -294,14 +290,14 @@ def _contrast(display: Display, choice: Choice) -> Table | ContrastWindow | None
     count = len(display.choices)
     if isinstance(choice, str):
         wanted = choice.strip().casefold()
-        named = [name.casefold() for name in display.names]
+        named = [name.casefold() for _, name in display.choices]
         choice = named.index(wanted) if wanted and wanted in named else count
     if not 0 <= choice < count:
         known = f"has {count} window(s), counted from 0" if count else "has no window of its own"
         raise ImageError(
             f"{known}; pass another index or name, (center, width), or leave window out"
         )
-    chosen = display.choices[choice]
+    chosen, _ = display.choices[choice]
     if isinstance(chosen, ContrastWindow) and chosen.width <= 0:
         raise ImageError("its window of that index has no width; choose another or leave it out")
     return chosen

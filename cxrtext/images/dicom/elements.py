@@ -23,6 +23,8 @@ LONG_VRS = frozenset(
 )
 """Value representations whose length has 32 bits."""
 
+IMPLICIT = "1.2.840.10008.1.2"
+BIG_ENDIAN = "1.2.840.10008.1.2.2"
 PIXEL_GROUP = 0x7FE00008  # the first element of the group that holds the pixels
 PIXEL_DATA = 0x7FE00010
 UNDEFINED = 0xFFFFFFFF  # the length of a value that ends with a delimiter
@@ -142,16 +144,16 @@ def select(
     data: bytes | bytearray,
     start: int,
     keywords: Iterable[str],
+    syntax: str,
     *,
-    implicit: bool,
-    little: bool,
     longest: int = MAX_BYTES,
 ) -> Selection:
     """Read some elements of a data set, and stop before the pixels.
 
     Args:
         data: Holds the data set; may end within it.
-        implicit: What the transfer syntax says; a first element that shows otherwise decides.
+        syntax: The transfer syntax; where a first element shows otherwise, that decides on
+            whether value representations are written.
         longest: Most bytes of a wanted sequence or table; other values have at most 64 KiB.
     """
     from pydicom.datadict import tag_for_keyword
@@ -161,6 +163,7 @@ def select(
         tag = tag_for_keyword(keyword)
         if tag is not None:
             wanted[int(tag)] = keyword.endswith(_LONG_NAMES)
+    implicit, little = syntax == IMPLICIT, syntax != BIG_ENDIAN
     if start + 6 <= len(data):
         implicit = not _letters(data[start + 4 : start + 6])
     walk = _Walk(data, implicit=implicit, little=little)

@@ -13,15 +13,20 @@ from typing import TYPE_CHECKING
 
 from cxrtext.errors import ImageError
 from cxrtext.files import open_regular
-from cxrtext.images.dicom.elements import LONG_VRS, MAX_BYTES, PIXEL_DATA, select
+from cxrtext.images.dicom.elements import (
+    BIG_ENDIAN,
+    IMPLICIT,
+    LONG_VRS,
+    MAX_BYTES,
+    PIXEL_DATA,
+    select,
+)
 from cxrtext.images.source import MAX_FILE_BYTES, quiet
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
-IMPLICIT = "1.2.840.10008.1.2"
 DEFLATED = "1.2.840.10008.1.2.1.99"
-BIG_ENDIAN = "1.2.840.10008.1.2.2"
 RLE = "1.2.840.10008.1.2.5"
 RAW_FRAME = "1.2.840.10008.1.2.1.98"
 DEFLATED_FRAME = "1.2.840.10008.1.2.8.1"
@@ -73,12 +78,6 @@ def transfer_syntax(data: bytes) -> tuple[str, int]:
         if element == 0x0010:
             syntax = data[value:place]
     return syntax.rstrip(b"\x00 ").decode("latin-1"), place
-
-
-def require_syntax(syntax: str) -> None:
-    """Refuse a file that names no transfer syntax."""
-    if not syntax:
-        raise ImageError("names no transfer syntax in its file header; export the file again")
 
 
 def uid_name(uid: str) -> str:
@@ -149,13 +148,7 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
     Memory is bounded whatever the file claims: no more than ``MAX_BYTES`` are read and no more
     inflated, and nothing is made of elements that are not wanted.
 
-    Args:
-        longest: Most bytes of a sequence that is wanted.
-
-    Raises:
-        NotDicomError: It is something else.
-        ImageError: It is DICOM, but damaged; the text does not name the file.
-        OSError: It cannot be read.
+    What is no DICOM is a NotDicomError; ``longest`` bounds the bytes of a sequence that is wanted.
     """
     if path.stat().st_size > MAX_FILE_BYTES:
         raise ImageError("larger than 1 GiB; split it into single frames")
@@ -200,14 +193,7 @@ def _header(
         body, start = inflation.first(max_bytes, cut=not whole), 0
         whole = inflation.ended
     with quiet():
-        found = select(
-            body,
-            start,
-            keywords,
-            implicit=syntax == IMPLICIT,
-            little=syntax != BIG_ENDIAN,
-            longest=longest,
-        )
+        found = select(body, start, keywords, syntax, longest=longest)
     if not (found.reached or whole):
         return None
     return Header(found.dataset, syntax, found.reached and found.tag <= PIXEL_DATA)

@@ -42,11 +42,7 @@ def read_placement(dataset: "Dataset", rows: int, columns: int) -> Placement:
 
 
 def placement_of(path: Path) -> Placement | None:
-    """Read how the picture of a stored file lies over its pixels; None where nothing says so.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Read how the picture of a stored file lies over its pixels; None where nothing says so."""
     try:
         header = read_wanted(path, ("Rows", "Columns", *KEYWORDS)).dataset
         size = whole_number(header, "Rows"), whole_number(header, "Columns")

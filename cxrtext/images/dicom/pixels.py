@@ -11,14 +11,19 @@ import numpy as np
 
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.codecs import decompress, decompress_rle
-from cxrtext.images.dicom.elements import MAX_BYTES, PIXEL_DATA, UNDEFINED, Selection, select
+from cxrtext.images.dicom.elements import (
+    BIG_ENDIAN,
+    MAX_BYTES,
+    PIXEL_DATA,
+    UNDEFINED,
+    Selection,
+    select,
+)
 from cxrtext.images.dicom.file import (
     ALLOWED,
-    BIG_ENDIAN,
     DEFLATED,
     DEFLATED_FRAME,
     FIRST_BYTES,
-    IMPLICIT,
     LOSSLESS,
     NATIVE,
     RAW_FRAME,
@@ -26,7 +31,6 @@ from cxrtext.images.dicom.file import (
     Inflation,
     header_too_long,
     inflate,
-    require_syntax,
     transfer_syntax,
     uid_name,
 )
@@ -77,7 +81,8 @@ class DicomFile:
 def read_file(data: bytes) -> DicomFile:
     """Split a DICOM file into its elements and its pixels."""
     syntax, start = transfer_syntax(data)
-    require_syntax(syntax)
+    if not syntax:
+        raise ImageError("names no transfer syntax in its file header; export the file again")
     if syntax not in ALLOWED:
         raise ImageError(
             f"has a transfer syntax {uid_name(syntax)} that is not supported; "
@@ -86,12 +91,8 @@ def read_file(data: bytes) -> DicomFile:
     body: bytes | bytearray = data
     if syntax == DEFLATED:
         body, start = _inflated(memoryview(data)[start:]), 0
-    found = _selected(body, start, syntax)
+    found = select(body, start, _KEYWORDS, syntax)
     return DicomFile(syntax, found.dataset, _pixel_value(memoryview(body), found, syntax))
-
-
-def _selected(body: bytes | bytearray, start: int, syntax: str) -> Selection:
-    return select(body, start, _KEYWORDS, implicit=syntax == IMPLICIT, little=syntax != BIG_ENDIAN)
 
 
 def _inflated(packed: memoryview) -> bytearray:
@@ -99,7 +100,7 @@ def _inflated(packed: memoryview) -> bytearray:
     inflation = Inflation(packed)
     for size in (FIRST_BYTES, MAX_BYTES):
         head = inflation.first(size)
-        found = _selected(head, 0, DEFLATED)
+        found = select(head, 0, _KEYWORDS, DEFLATED)
         if found.reached or inflation.ended:
             break
     else:

@@ -55,10 +55,8 @@ class Network:
         for weights, biases in self.convolutions:
             values = np.maximum(_halved(values, weights) + biases, 0)
         flat = values.reshape(-1)
-        for number, (weights, biases) in enumerate(self.dense):
-            flat = flat @ weights + biases
-            if number + 1 < len(self.dense):
-                flat = np.maximum(flat, 0)
+        for weights, biases in self.dense:
+            flat = np.maximum(flat, 0) @ weights + biases
         powers = np.exp(flat.astype(np.float64) - flat.max())
         return np.asarray(powers / powers.sum())
 

@@ -65,7 +65,6 @@ class Rotation:
 
     @property
     def dimension(self) -> int:
-        """Numbers a vector."""
         return len(self.rotation) + (self.radius > 0)
 
     def vectors(self, profiles: NDArray[Any]) -> Floats:
@@ -89,7 +88,6 @@ class Rotation:
 
     @classmethod
     def of_dict(cls, noted: dict[str, Any]) -> "Rotation":
-        """As :meth:`as_dict` gave it."""
         mean = decoded(noted["mean"])
         rotation = decoded(noted["rotation"]).reshape(-1, len(mean))
         return cls(mean, rotation, float(noted["radius"]))

@@ -51,13 +51,11 @@ class Language:
 
     @classmethod
     def of_meta(cls, meta: Mapping[str, str]) -> "Language":
-        """The language that a catalogue notes."""
         D = int(meta["dimension"])
         basis, inducing = decoded(meta["basis"]), decoded(meta["landmark_vectors"])
         return cls(torch.from_numpy(basis).view(D, -1), torch.from_numpy(inducing).view(-1, D))
 
     def as_meta(self) -> dict[str, str]:
-        """As a catalogue notes it."""
         return {
             "sketch": str(self.basis.shape[1]),
             "basis": encoded(self.basis.float().numpy()),

@@ -89,17 +89,14 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that it says."""
         return seal_of(self.as_json())
 
 
 def object_name(digest: str) -> str:
-    """Where a piece lies."""
     return f"{OBJECTS}/{digest[:2]}/{digest}"
 
 
 def manifest_name(digest: str) -> str:
-    """Where a publication's list of files lies."""
     return f"{PUBLICATIONS}/{digest}.json"
 
 
@@ -109,7 +106,6 @@ def encoded(value: dict[str, Any]) -> bytes:
 
 
 def write_manifest(storage: Storage, manifest: Manifest, taken: datetime) -> None:
-    """Write down what a publication holds, and when it was taken."""
     noted = {"published": in_words(taken), "content": manifest.as_json()}
     storage.commit(manifest_name(manifest.digest), encoded(noted))
 
@@ -221,7 +217,6 @@ def read_piece(storage: Storage, digest: str) -> bytes:
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of a piece."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -231,7 +226,6 @@ def now() -> datetime:
 
 
 def in_words(time: datetime) -> str:
-    """A time as it is written down."""
     return time.isoformat(timespec="milliseconds")
 
 

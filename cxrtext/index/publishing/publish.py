@@ -52,9 +52,9 @@ from cxrtext.index.store.catalogue import (
     set_meta,
 )
 from cxrtext.index.store.check import check_index
-from cxrtext.index.store.replica import INDEX, MODEL, Publication, refuse_replica
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, VectorFile, vector_files
-from cxrtext.index.store.writer import writing
+from cxrtext.index.store.replica import INDEX, MODEL, refuse_replica
+from cxrtext.index.store.vectors import VectorFile, counted_rows, vector_files
+from cxrtext.index.store.writer import disk_errors, writing
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.pausing import StageProgress
 
@@ -63,6 +63,11 @@ GRACE_S = 3600.0
 """How long a publication stays after it was replaced, for those who are pulling it."""
 
 WITHOUT = "an index is published with its model; a backup may be made without it: --no-model"
+
+OTHER_UPLOAD = (
+    "is not what its name says; put the file of an older backup in its place, or delete its image"
+)
+CHANGED = "was changed while it was copied; do it again"
 
 ATTEMPTS = 4  # at one moment of the index; the last holds writers off
 
@@ -137,7 +142,11 @@ def publish(
     with _announced(storage) as own:
         at_first = read_pointer(storage)
         sender = _Sender(storage, tell, with_model=model)
-        with _scratch(scratch or index) as folder:
+        beside = scratch or index
+        with (
+            disk_errors(beside, "nothing was published"),
+            scratch_folder(beside, "publishing") as folder,
+        ):
             taken, manifest = at_one_moment(index, folder / CATALOGUE, sender.send, wait_s)
         before = read_pointer(storage)
         is_new = before is None or before.digest != manifest.digest
@@ -145,12 +154,14 @@ def publish(
             write_manifest(storage, manifest, taken)
             sender.require_all(manifest)
             # What was published before this one began is older, whatever the clocks say.
-            later = before is not None and before != at_first and _time_of(before) > taken
-            if not later:
+            if (
+                before is None
+                or before == at_first
+                or datetime.fromisoformat(before.published) <= taken
+            ):
                 write_pointer(storage, manifest.digest, taken)
-        is_current = (
-            found := read_pointer(storage)
-        ) is not None and found.digest == manifest.digest
+        current = read_pointer(storage)
+        is_current = current is not None and current.digest == manifest.digest
         try:
             removed, is_tidy = collect(storage, keep, grace_s, own)
         except (DataError, NotFoundError) as error:
@@ -169,22 +180,6 @@ def publish(
         removed,
         is_tidy,
     )
-
-
-def _time_of(publication: Publication) -> datetime:
-    return datetime.fromisoformat(publication.published)
-
-
-@contextmanager
-def _scratch(beside: Path) -> Iterator[Path]:
-    try:
-        with scratch_folder(beside, "publishing") as folder:
-            yield folder
-    except OSError as error:
-        raise WorkError(
-            f"{error.filename or beside}: {error.strerror}; nothing was published; fix the disk "
-            "and run the same command again"
-        ) from None
 
 
 @contextmanager
@@ -215,49 +210,32 @@ class _Sender:
         model = sorted(path for path in found if path.is_file())
         self._done, self._total = 0, _bytes_of(moment, model)
         files: dict[str, File] = {}
+        short = f"is shorter than the index says; run 'cxrtext index check {moment.index}'"
         for source, rows in moment.vectors.values():
-            wrong = CheckpointError(
-                f"{source.path}: is shorter than the index says; run 'cxrtext index check "
-                f"{moment.index}'"
-            )
             size = rows * source.row_bytes
-            files[f"{INDEX}/{source.path.name}"] = self._file(source.path, wrong, size=size)
+            files[f"{INDEX}/{source.path.name}"] = self._file(source.path, short, size=size)
+        damaged = f"is damaged; 'cxrtext index rebuild {moment.index}' makes it again"
         for name, digest in moment.structures:
-            path = moment.index / name
-            wrong = CheckpointError(
-                f"{path}: is damaged; 'cxrtext index rebuild {moment.index}' makes it again"
-            )
-            files[f"{INDEX}/{name}"] = self._file(path, wrong, digest=digest)
+            files[f"{INDEX}/{name}"] = self._file(moment.index / name, damaged, digest=digest)
         for folder, name in moment.uploads:
             path = Path(moment.roots[folder]) / name
-            wrong = CheckpointError(
-                f"{path}: is not what its name says; put the file of an older backup in its "
-                "place, or delete its image"
-            )
-            files[f"{folder}/{name}"] = self._file(path, wrong, digest=path.stem)
+            files[f"{folder}/{name}"] = self._file(path, OTHER_UPLOAD, digest=path.stem)
         if checkpoint is not None:
             for path in model:
-                wrong = CheckpointError(f"{path}: was changed while it was copied; do it again")
                 name = f"{MODEL}/{path.relative_to(checkpoint).as_posix()}"
-                files[name] = self._file(path, wrong)
+                files[name] = self._file(path, CHANGED)
             # A training may have put another one in its place meanwhile.
             _require_model_of(moment, checkpoint)
-        wrong = CheckpointError(f"{moment.catalogue}: was changed while it was copied; do it again")
-        files[f"{INDEX}/{CATALOGUE}"] = self._file(moment.catalogue, wrong)
+        files[f"{INDEX}/{CATALOGUE}"] = self._file(moment.catalogue, CHANGED)
         with Catalogue(moment.catalogue) as copied:
             images, sentences = copied.counts()
         uploads = len(moment.uploads)
         return taken, Manifest(moment.meta["model"], images, sentences, uploads, files)
 
     def _file(
-        self,
-        path: Path,
-        wrong: CheckpointError,
-        *,
-        size: int | None = None,
-        digest: str | None = None,
+        self, path: Path, wrong: str, *, size: int | None = None, digest: str | None = None
     ) -> File:
-        """Send what is missing of a file's first bytes."""
+        """Send what is missing of a file's first bytes; ``wrong`` says why they are not these."""
         whole, pieces = hashlib.sha256(), list[str]()
         if size == 0:  # an index without sentences
             return File(0, ())
@@ -267,14 +245,14 @@ class _Sender:
                 for offset in range(0, size, PIECE_BYTES):
                     data = file.read(min(PIECE_BYTES, size - offset))
                     if len(data) < min(PIECE_BYTES, size - offset):
-                        raise wrong
+                        raise CheckpointError(f"{path}: {wrong}")
                     if digest is not None:
                         whole.update(data)
                     pieces.append(self._piece(data))
         except FileNotFoundError:
             raise GoneError(path) from None
         if digest is not None and whole.hexdigest() != digest:
-            raise wrong
+            raise CheckpointError(f"{path}: {wrong}")
         return File(size, tuple(pieces))
 
     def _piece(self, data: bytes) -> str:
@@ -355,8 +333,7 @@ def _copy_catalogue(index: Path, copy: Path) -> Moment:
             "SELECT DISTINCT path, file FROM images JOIN roots USING (root) "
             "WHERE file IS NOT NULL ORDER BY path, file"
         ).fetchall()
-    rows = dict.fromkeys(OF_IMAGES, int(meta["places"]))
-    rows[SENTENCES] = int(meta["sentence_places"])
+    rows = counted_rows(meta)
     name_of: dict[str, str] = {}
     for root, _ in named:
         name_of.setdefault(root, f"{UPLOADS}-{len(name_of) + 1}" if name_of else UPLOADS)

@@ -55,8 +55,6 @@ SPARE_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What a replica has after a pull."""
-
     publication: str  # digest
     published: str  # when, UTC, as ISO 8601
     fingerprint: str  # of the model

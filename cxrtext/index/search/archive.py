@@ -39,8 +39,6 @@ EXACT_BYTES = 512 * 2**20
 
 
 class SearchOptions(TypedDict, total=False):
-    """How images are looked for."""
-
     where: str | None  # a filter (see :mod:`.filter`), whose columns every part must have
     offset: int  # hits to skip, for the next page
     min_score: float | None  # leave out what scores less
@@ -73,7 +71,6 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Close every index."""
         for part in self.parts:
             part.close()
 
@@ -101,10 +98,7 @@ class Archive:
     def page(
         self, offset: int, limit: int, where: str | None = None
     ) -> Pausing[tuple[list[IndexedImage], int]]:
-        """Some images in the order in which they were indexed, and how many there are in all.
-
-        Work that pauses.
-        """
+        """Some images in the order in which they were indexed, and how many there are in all."""
         total, found = 0, list[IndexedImage]()
         for part in self.parts:
             snapshot = part.snapshot

@@ -11,7 +11,7 @@ import numpy as np
 
 from cxrtext.index.search.filter import Test, as_cell
 from cxrtext.index.search.index import Index
-from cxrtext.index.store.catalogue import ID_COLUMNS, TEXT_COLUMNS, catalogue_errors
+from cxrtext.index.store.catalogue import ID_COLUMNS, TEXT_COLUMNS, catalogue_errors, cells_of
 from cxrtext.index.store.columns import NAME
 from cxrtext.index.store.columns import Column as Cells
 from cxrtext.index.store.snapshot import Numbers, Snapshot
@@ -87,7 +87,7 @@ def _column(cells: ColumnCells) -> Column:
 def _columns(part: Index, snapshot: Snapshot) -> list[ColumnCells]:
     catalogue, columns = part.catalogue, snapshot.columns
     with catalogue_errors(catalogue.path), catalogue.transaction() as database:
-        cells = catalogue.cells()
+        cells = cells_of(catalogue.columns())
         digest = database.execute("SELECT digest FROM structures WHERE name = ?", (NAME,))
         if columns is None or digest.fetchone() != (columns.digest,):
             return [_of_rows(database, name, cell) for name, cell in cells.items()]

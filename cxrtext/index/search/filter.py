@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cxrtext.errors import DataError
-from cxrtext.index.store.catalogue import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS
+from cxrtext.index.store.catalogue import ID_COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, cells_of
 
 MAX_CHARACTERS = 10_000
 MAX_DEPTH = 50
@@ -168,10 +168,7 @@ def parse(condition: str, slots: Mapping[str, int]) -> Condition:
     if parser.next.kind != "end":
         raise parser.wanted("'and', 'or' or the end")
     values: list[Value] = []
-    # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
-    cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
-    cells |= {name: f"attributes.c{int(slot)}" for name, slot in slots.items()}
-    return Condition(tree, _sql(tree, cells, values), tuple(values))
+    return Condition(tree, _sql(tree, cells_of(slots), values), tuple(values))
 
 
 def tests_of(tree: Tree) -> Iterator[Test]:
@@ -350,7 +347,6 @@ def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
 
 
 def split(values: Sequence[Value]) -> tuple[list[int | float], list[str]]:
-    """Numbers and texts among some values."""
     numbers = [value for value in values if not isinstance(value, str)]
     return numbers, [value for value in values if isinstance(value, str)]
 

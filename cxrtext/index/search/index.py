@@ -74,7 +74,6 @@ class Index:
         return self.turned
 
     def close(self) -> None:
-        """Close the catalogue, and let go of the publication."""
         self.catalogue.close()
         if self._held is not None:
             self._held.release()

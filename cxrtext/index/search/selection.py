@@ -78,7 +78,9 @@ def select(
         for patient in exclude_patients:
             query = "SELECT number FROM images WHERE patient_id = ?"
             out += (number for (number,) in catalogue.database.execute(query, (patient,)))
-        places = _without(places, snapshot.places_of(np.array(out, dtype=np.int64)), snapshot)
+        stays = np.ones(len(snapshot.numbers), dtype=bool)
+        stays[snapshot.places_of(np.array(out, dtype=np.int64))] = False
+        places = places[stays[places]]
     return places
 
 
@@ -94,17 +96,10 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
 def _passing(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausing[Numbers]:
     recent = _recent(catalogue, snapshot, where)
     if recent is not None:
-        places = yield from _by_columns(recent, snapshot)
-        return places
+        return (yield from _by_columns(recent, snapshot))
     query = "SELECT number FROM images LEFT JOIN attributes USING (number)"
     numbers = yield from _by_rows(catalogue, snapshot, where, query)
     return snapshot.places_of(np.array(numbers, dtype=np.int64))
-
-
-def _without(places: Numbers, others: Numbers, snapshot: Snapshot) -> Numbers:
-    stays = np.ones(len(snapshot.numbers), dtype=bool)
-    stays[others] = False
-    return places[stays[places]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +240,9 @@ def truth_of_codes(test: Test, column: Column) -> Truth | None:
     if texts and len(column.numbers):
         if column.as_texts is None:
             return None
-        of_numbers[:] = [_true(_compare(test.operator, t, texts)) for t in column.as_texts]
+        of_numbers[:] = [
+            TRUE if _compare(test.operator, t, texts) else FALSE for t in column.as_texts
+        ]
     if texts:
         _ask_texts(of_texts, test.operator, column.texts, texts)
     if numbers:
@@ -255,10 +252,6 @@ def truth_of_codes(test: Test, column: Column) -> Truth | None:
             holds = _COMPARE[test.operator](column.numbers, numbers[0])
         np.maximum(of_numbers if texts else FALSE, np.where(holds, TRUE, FALSE), out=of_numbers)
     return truth
-
-
-def _true(holds: bool) -> np.uint8:
-    return TRUE if holds else FALSE
 
 
 def _compare(sign: str, text: str, values: Sequence[str]) -> bool:

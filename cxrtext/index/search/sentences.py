@@ -70,10 +70,7 @@ class Comparison:
 
 
 class Usual:
-    """What sentences score in images at large, which are chosen from the archive itself.
-
-    They are chosen by their numbers, so that few images that are added or deleted change them.
-    """
+    """What sentences score in images at large, which are chosen from the archive itself."""
 
     def __init__(self) -> None:
         self._kept: tuple[Background, Comparison] = ((), Comparison([]))
@@ -97,18 +94,17 @@ def choose_background(snapshots: Sequence[Snapshot], count: int = BACKGROUND) ->
     and go.
     """
     live = [snapshot.numbers[snapshot.live] for snapshot in snapshots]
-    keys = np.concatenate([_background_keys(some, which) for which, some in enumerate(live)])
+    # What an image's number and part are scattered to; those of low keys are chosen first.
+    keys = np.concatenate(
+        [
+            (some.astype(np.uint64) + np.uint64(which * 2**32)) * _SCATTER
+            for which, some in enumerate(live)
+        ]
+    )
     numbers = np.concatenate(live)
     which = np.repeat(np.arange(len(live)), [len(some) for some in live])
     chosen = np.sort(np.argsort(keys, kind="stable")[:count])
     return tuple(zip(which[chosen].tolist(), numbers[chosen].tolist(), strict=True))
-
-
-def _background_keys(numbers: Numbers, which: int) -> NDArray[np.uint64]:
-    """The order in which images of the part of that place are chosen, those of low keys first."""
-    part = np.uint64(which) * np.uint64(2**32)
-    keys: NDArray[np.uint64] = (numbers.astype(np.uint64) + part) * _SCATTER
-    return keys
 
 
 def background_regions(snapshots: Sequence[Snapshot], background: Background) -> list[Tensor]:

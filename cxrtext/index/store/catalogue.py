@@ -219,12 +219,6 @@ class Catalogue:
         sentences = self.database.execute("SELECT count(*) FROM sentences").fetchone()[0]
         return int(images), int(sentences)
 
-    def cells(self) -> dict[str, str]:
-        """SQL of the columns that filters can name, by name."""
-        # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
-        cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
-        return cells | {n: f"attributes.c{int(slot)}" for n, slot in self.columns().items()}
-
     def columns(self) -> dict[str, int]:
         """Slots of the columns that filters can name, beside those of the images themselves."""
         return dict(self.database.execute("SELECT name, slot FROM columns ORDER BY slot"))
@@ -293,6 +287,13 @@ def set_meta(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
     """Note something of the index as a whole, in the caller's transaction."""
     rows = [(key, str(value)) for key, value in values.items()]
     database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+
+def cells_of(slots: Mapping[str, int]) -> dict[str, str]:
+    """SQL of the columns that filters can name, by name; see :meth:`Catalogue.columns`."""
+    # Slots are numbers of the catalogue's own; nothing of a name is part of the SQL.
+    cells = {name: f"images.{name}" for name in (*TEXT_COLUMNS, *NUMBER_COLUMNS)}
+    return cells | {name: f"attributes.c{int(slot)}" for name, slot in slots.items()}
 
 
 def check_index_folder(folder: Path) -> None:

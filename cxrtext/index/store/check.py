@@ -5,7 +5,7 @@ from pathlib import Path
 from cxrtext.files import sha256
 from cxrtext.files.table_sums import damaged_tables
 from cxrtext.index.store.catalogue import EMPTY, Catalogue, catalogue_errors
-from cxrtext.index.store.vectors import OF_IMAGES, SENTENCES, vector_files
+from cxrtext.index.store.vectors import counted_rows, vector_files
 
 ATTEMPTS = 5
 
@@ -72,8 +72,7 @@ def _check_files(
             wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are missing")
         elif vectors and file.checksum(start, rows) != checksum:
             wrong.append(f"{file.path.name}: rows {start} to {start + rows - 1} are damaged")
-    places = {name: int(meta["places"]) for name in OF_IMAGES}
-    for name, count in {**places, SENTENCES: int(meta["sentence_places"])}.items():
+    for name, count in counted_rows(meta).items():
         if covered[name] < count:
             wrong.append(f"{files[name].path.name}: checksums for {covered[name]} of {count} rows")
     for name, digest in structures:
@@ -83,6 +82,5 @@ def _check_files(
 
 
 def vector_bytes(folder: Path, meta: dict[str, str]) -> int:
-    files = vector_files(folder, meta)
-    images = sum(files[name].row_bytes for name in OF_IMAGES) * int(meta["places"])
-    return images + files[SENTENCES].row_bytes * int(meta["sentence_places"])
+    rows = counted_rows(meta)
+    return sum(rows[name] * file.row_bytes for name, file in vector_files(folder, meta).items())

@@ -29,7 +29,7 @@ from safetensors.numpy import save_file
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files import replacing, sha256
-from cxrtext.index.store.catalogue import Catalogue, set_meta
+from cxrtext.index.store.catalogue import Catalogue, cells_of, set_meta
 
 NAME = "columns"  # in the table of structures
 OLD = "columns.old"  # the same while it has cells of images that were deleted
@@ -169,10 +169,7 @@ class Columns:
 def write_columns(
     path: Path, database: sqlite3.Connection, cells: dict[str, str], places: int
 ) -> str:
-    """Write the columns of a catalogue of so many places; gives the file's digest.
-
-    ``cells`` are columns of ``images`` and ``attributes`` in SQL, by the names that filters use.
-    """
+    """Write the columns of a catalogue, as of `cells_of`; gives the file's digest."""
     left = iter(cells.items())
     parts = iter(lambda: dict(islice(left, COLUMNS_AT_ONCE)), {})
     return _save(path, chain.from_iterable(_gather(database, some, places) for some in parts))
@@ -269,7 +266,7 @@ def refresh_columns(folder: Path, catalogue: Catalogue) -> bool:
         with suppress(CheckpointError):  # a damaged one is no help
             before = Columns(folder / old, *noted)
     if before is None:
-        digest = write_columns(folder / file, database, catalogue.cells(), places)
+        digest = write_columns(folder / file, database, cells_of(catalogue.columns()), places)
     else:
         places = before.places
         kept = _kept(database, places)

@@ -98,7 +98,6 @@ class Held:
         return self._turned
 
     def release(self) -> None:
-        """Let it be removed."""
         self._let_go()
 
 

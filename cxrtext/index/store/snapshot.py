@@ -29,8 +29,6 @@ ATTEMPTS = 20  # how often a view is taken again because a writer replaced its f
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """An open FAISS structure."""
-
     digest: str
     index: Any
     rotation: Rotation  # how profiles became its vectors
@@ -108,10 +106,10 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
         except (FileNotFoundError, CheckpointError):
             # A writer may have moved on to other files since; the same once more is damage.
             if attempt and catalogue.meta() == meta:
-                if isinstance(_missing(folder, meta), Path):
+                if missing := _missing(folder, meta):
                     raise CheckpointError(
-                        f"{_missing(folder, meta)}: is missing; restore the folder from a copy, "
-                        "or index into a new one"
+                        f"{missing}: is missing; restore the folder from a copy, or index into a "
+                        "new one"
                     ) from None
                 raise
     raise CheckpointError(f"{folder}: changes faster than it can be read; search again")
@@ -173,9 +171,8 @@ def _open(
         columns = None if before is None else before.columns
         if columns is None or columns.digest != digest:
             columns = Columns(folder / file, digest, places)
-    language = None if before is None else before.language
-    if language is None or before is None or before.meta["basis"] != meta["basis"]:
-        language = Language.of_meta(meta)
+    same = before is not None and before.meta["basis"] == meta["basis"]
+    language = before.language if before is not None and same else Language.of_meta(meta)
     return Snapshot(
         meta=meta,
         numbers=numbers,

@@ -149,10 +149,7 @@ def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]
     }
 
 
-def orphans(folder: Path, meta: Mapping[str, str], structures: set[str]) -> list[Path]:
-    """Vector files and structures that are not the index's: a killed writer left them behind."""
-    own = {file.path for file in vector_files(folder, meta).values()}
-    own |= {folder / name for name in structures}
-    found = [*folder.glob("*.vectors"), *folder.glob("*.faiss"), *folder.glob("*.columns")]
-    found += [*folder.glob(".*.tmp.faiss"), *folder.glob(".*.tmp.columns")]
-    return [path for path in found if path not in own]
+def counted_rows(meta: Mapping[str, str]) -> dict[str, int]:
+    """How many rows of each vector file count."""
+    images = dict.fromkeys(OF_IMAGES, int(meta["places"]))
+    return {**images, SENTENCES: int(meta["sentence_places"])}

@@ -28,7 +28,7 @@ from cxrtext.files import sweep as sweep_unfinished
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, catalogue_errors
 from cxrtext.index.store.columns import refresh_columns
 from cxrtext.index.store.replica import refuse_replica
-from cxrtext.index.store.vectors import orphans, vector_files
+from cxrtext.index.store.vectors import vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
@@ -56,7 +56,7 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
     refuse_replica(folder)
     if not create and not path.is_file():
         Catalogue(path).close()  # refuses what is no index before anything is made
-    try:
+    with disk_errors(folder, "the index holds what was acknowledged before"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it names patients
         with (folder / LOCK).open("w") as handle:
             _lock(handle.fileno(), folder, wait_s)
@@ -68,10 +68,17 @@ def writing(folder: Path, *, wait_s: float = 0.0, create: bool = False) -> Itera
                         sweep(folder, catalogue)
                 finally:
                     remove_leftovers(catalogue)
+
+
+@contextmanager
+def disk_errors(path: Path, state: str) -> Iterator[None]:
+    """Say in one line what the disk complains of, and in what state all is (WorkError)."""
+    try:
+        yield
     except OSError as error:
         raise WorkError(
-            f"{error.filename or folder}: {error.strerror}; the index holds what was acknowledged "
-            "before; fix the disk and run the same command again"
+            f"{error.filename or path}: {error.strerror}; {state}; fix the disk and run the same "
+            "command again"
         ) from None
 
 
@@ -92,14 +99,25 @@ def _lock(handle: int, folder: Path, wait_s: float) -> None:
 
 
 def sweep(folder: Path, catalogue: Catalogue) -> None:
-    """Remove files that no reader will look for: a killed writer's, or an older generation's."""
+    """Remove files that no reader will look for."""
     remove_leftovers(catalogue)
     sweep_unfinished(folder)
+    for path in orphans(folder, catalogue):
+        path.unlink(missing_ok=True)
+
+
+def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
+    """Vectors and structures that are not the index's: a killed writer's, or an older generation's.
+
+    None where the index is empty.
+    """
     meta = catalogue.meta()
-    if "generation" in meta:
-        files = {name for (name,) in catalogue.database.execute("SELECT file FROM structures")}
-        for path in orphans(folder, meta, files):
-            path.unlink(missing_ok=True)
+    if "generation" not in meta:
+        return []
+    own = {file.path for file in vector_files(folder, meta).values()}
+    own |= {folder / file for (file,) in catalogue.database.execute("SELECT file FROM structures")}
+    endings = ("*.vectors", "*.faiss", "*.columns", ".*.tmp.faiss", ".*.tmp.columns")
+    return [path for ending in endings for path in folder.glob(ending) if path not in own]
 
 
 def append_rows(
@@ -206,7 +224,6 @@ class IndexSummary:
         return cls(**{"added": 0, **kept, **counts}, candidates=kind)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
         return {**asdict(self), "rejected": str(self.rejected) if self.rejected else None}
 
 

@@ -7,6 +7,7 @@ map is fitted to.  Which they are follows from the seed and their names.
 import hashlib
 import heapq
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -61,10 +62,9 @@ class EncodeOptions(ImageWorkers):
 
     def images_a_shard(self, image_bytes: int) -> int:
         """Images a shard, in whole batches, where each has features of so many bytes."""
-        wanted = self.shard or min(SHARD_ROWS, max(1, SHARD_BYTES // image_bytes))
-        if self.shard is None:
-            return max(BATCH, wanted // BATCH * BATCH)
-        return -(-wanted // BATCH) * BATCH
+        if self.shard is not None:
+            return -(-self.shard // BATCH) * BATCH
+        return max(BATCH, min(SHARD_ROWS, SHARD_BYTES // image_bytes) // BATCH * BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,7 @@ def estimate_of(
 def free_bytes(folder: Path) -> int:
     """What the disk of a folder, which need not be there yet, has free."""
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    status = os.statvfs(there)
-    return status.f_bavail * status.f_frsize
+    return shutil.disk_usage(there).free
 
 
 def require_room(folder: Path, images: int, image_bytes: int) -> None:

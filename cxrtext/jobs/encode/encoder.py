@@ -106,8 +106,7 @@ def _drawn(names: Sequence[str], view: int, seed: int, shape: Preprocessing) -> 
 
 def _half(features: Tensor) -> Half:
     most = float(torch.finfo(torch.float16).max)
-    values: Half = features.clamp(-most, most).half().cpu().numpy()
-    return values
+    return features.clamp(-most, most).half().cpu().numpy()
 
 
 class Reader:

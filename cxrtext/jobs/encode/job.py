@@ -29,10 +29,10 @@ from cxrtext.jobs.encode.begin import (
     survey_of,
 )
 from cxrtext.jobs.encode.encoder import Encoder, Reader, full_batches
-from cxrtext.jobs.engines.engine import Start, Task
+from cxrtext.jobs.engines.engine import Task
 from cxrtext.jobs.kind import (
-    Contents,
     ImageKind,
+    Made,
     Make,
     Work,
     digest_of_images,
@@ -43,11 +43,10 @@ from cxrtext.jobs.kind import (
     require_here,
     require_ready,
 )
-from cxrtext.jobs.plan import Definition, Plan, digest_of_table
+from cxrtext.jobs.plan import Contents, Definition, Plan, digest_of_table
 from cxrtext.jobs.shards import (
     DamagedShardError,
     Shard,
-    ShardFile,
     commit_named,
     committed,
     read_named,
@@ -193,13 +192,11 @@ class _Encode(ImageKind):
             "version of the image reader": READER_VERSION,
         }
 
-    @contextmanager
-    def reader(self) -> Iterator[Reader]:
+    def reader(self) -> closing[Reader]:
         """What reads images here, before there are workers."""
         options = self._options
         readers = readers_here(options.readers)
-        with closing(Reader(self._backbone.preprocessing, readers, options.cache)) as reader:
-            yield reader
+        return closing(Reader(self._backbone.preprocessing, readers, options.cache))
 
     def estimate(self, survey: Survey, reader: Reader) -> Estimate:
         """Say what all images will take."""
@@ -224,8 +221,6 @@ class _Encode(ImageKind):
             made = fitted_map(survey, backbone, reader, options, self._fitting)
         tensors = {name: tensor.cpu().contiguous() for name, tensor in made.state_dict().items()}
         shared = {
-            "source": str(self.manifest.resolve()),
-            "allow_outside": options.allow_outside,
             "folder of the backbone": str(backbone.folder.resolve()),
             "backbone": json.loads(json.dumps(backbone.note())),
             "map": commit_named(self.storage, "map", save(tensors)),
@@ -234,7 +229,7 @@ class _Encode(ImageKind):
             "shape": shape_of(backbone, options),
             "command": _command_of(self.manifest, backbone.folder, options),
         }
-        return Contents(survey.rows, -(-survey.rows // self.images_a_shard), shared)
+        return self.contents_of(survey.rows, shared)
 
     def work(self) -> EncodeWork:
         options = self._options
@@ -272,7 +267,6 @@ def encode_images(
     *,
     only_estimate: bool = False,
     stage: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
-    start: Start | None = None,
 ) -> Encoded:
     """Encode the images of a manifest by a backbone; one that was stopped goes on.
 
@@ -281,7 +275,6 @@ def encode_images(
         only_estimate: Whether to stop after the estimate.
         stage: Called with what is done before and after the shards, "fitting" the map or "listing"
             the images, and with (done, total) images.
-        start: Starts the engine with the work; by default the one that the options name.
     """
     from cxrtext.models.backbones import load_backbone
 
@@ -305,18 +298,19 @@ def encode_images(
     def progress(status: JobStatus) -> None:
         running.progress(status)
         if status.rejected > options.max_rejected:
-            listed = _write_rejected(storage, folder, plan, manifest, committed(storage))
+            made = Made(storage, plan, committed(storage))
+            listed = _write_rejected(made, folder, manifest)
             raise DataError(
                 f"{folder}: {status.rejected} images cannot be read, more than --max-rejected "
                 f"{options.max_rejected}; {listed} says why; what is done is kept"
             )
 
     def made_and_finished() -> tuple[JobStatus, FeatureFolder | None]:
-        status = kind.make(plan, replace(running, progress=progress), start)
+        status = kind.make(plan, replace(running, progress=progress))
         if not status.is_done:
             return status, None
-        listing = partial(stage, "listing")
-        return status, _finish(storage, folder, plan, manifest, options.max_rejected, listing)
+        made = require_ready(storage, plan, options.max_rejected)
+        return status, _finish(made, folder, manifest, partial(stage, "listing"))
 
     try:
         return Encoded(kind.estimated, *made_and_finished())
@@ -326,29 +320,24 @@ def encode_images(
 
 
 def _finish(
-    storage: Storage,
-    folder: Path,
-    plan: Plan,
-    manifest: Path,
-    max_rejected: int,
-    progress: Callable[[int, int], None],
+    made: Made, folder: Path, manifest: Path, progress: Callable[[int, int], None]
 ) -> FeatureFolder:
-    done = require_ready(storage, plan, max_rejected)
+    plan, done = made.plan, made.done
     shards = [
         FeatureShard(done[number].name, done[number].rows, done[number].digits)
         for number in range(plan.shards)
     ]
     with_features = _finished(folder)
     if with_features is not None and with_features.shards == shards:
-        for shard in every_shard(storage, plan, done):  # what is damaged is made again
+        for shard in every_shard(made):  # what is damaged is made again
             progress(min((shard.number + 1) * plan.definition["--shard"], plan.rows), plan.rows)
         return with_features
     if not any(shard.rows for shard in shards):
-        listed = _write_rejected(storage, folder, plan, manifest, done)
+        listed = _write_rejected(made, folder, manifest)
         raise DataError(f"{manifest}: no image can be read; {listed} says why")
     shared = plan.shared
-    _write_images(storage, folder, plan, manifest, done, progress)
-    _write_rejected(storage, folder, plan, manifest, done)
+    _write_images(made, folder, manifest, progress)
+    _write_rejected(made, folder, manifest)
     height, width, channels = shared["shape"]
     write_features(
         folder,
@@ -382,32 +371,25 @@ def _finished(folder: Path) -> FeatureFolder | None:
     return found
 
 
-def _write_rejected(
-    storage: Storage, folder: Path, plan: Plan, manifest: Path, done: Mapping[int, ShardFile]
-) -> Path:
+def _write_rejected(made: Made, folder: Path, manifest: Path) -> Path:
     """List the images that could not be read in ``rejected.csv``, with the reasons."""
-    path = folder / REJECTED
+    path, plan, done = folder / REJECTED, made.plan, made.done
     with RowWriter(path, {"item": "text", "reason": "text"}) as writer:
         if any(file.rejected for file in done.values()):
             for number, records in enumerate(records_by_shard(plan, manifest)):
                 if number in done and done[number].rejected:
-                    shard = read_shard(storage, plan.digest, done[number])
+                    shard = read_shard(made.storage, plan.digest, done[number])
                     for place, reason in sorted(shard.rejected.items()):
                         writer.write({"item": records[place].name, "reason": reason})
     return path
 
 
 def _write_images(
-    storage: Storage,
-    folder: Path,
-    plan: Plan,
-    manifest: Path,
-    done: Mapping[int, ShardFile],
-    progress: Callable[[int, int], None],
+    made: Made, folder: Path, manifest: Path, progress: Callable[[int, int], None]
 ) -> None:
-    size = plan.definition["--shard"]
+    size, rows = made.plan.definition["--shard"], made.plan.rows
     with RowWriter(folder / IMAGES, COLUMNS) as writer:
-        for shard, records in every_shard_of_images(storage, plan, done, manifest):
+        for shard, records in every_shard_of_images(made, manifest):
             number = shard.number
             for row, place in enumerate(shard.places):
                 height, width = map(int, shard.arrays[SIZES][row])
@@ -415,4 +397,4 @@ def _write_images(
                 writer.write(
                     {"image": name, "shard": number, "row": row, "height": height, "width": width}
                 )
-            progress(min((number + 1) * size, plan.rows), plan.rows)
+            progress(min((number + 1) * size, rows), rows)

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,10 +112,12 @@ class _Processes:
         """Do a task in a process that has done others of the job, or in a new one."""
         with self._lock:
             same = [each for each in self._waiting if each.pickled == pickled]
-            if not same:
+            if same:
+                beside = same[0]
+                self._waiting.remove(beside)
+            else:
                 self._close(self._waiting)  # of other jobs
-            beside = same[0] if same else _Beside(pickled)
-            self._waiting = [each for each in self._waiting if each is not beside]
+                beside = _Beside(pickled)
             self._busy.append(beside)
         try:
             return beside.run(task)
@@ -225,12 +227,7 @@ class DaskEngine:
     """
 
     def __init__(
-        self,
-        work: Work,
-        address: str,
-        *,
-        gpu: bool = False,
-        shared: Sequence[Path] = (),
+        self, work: Work, address: str, *, gpu: bool = False, shared: Sequence[Path] = ()
     ) -> None:
         try:
             import dask
@@ -244,7 +241,6 @@ class DaskEngine:
         self._waiting: deque[Task] = deque()
         self._tasks: dict[str, _Given] = {}  # by key
         self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
-        self._count = 0
         self._looked = self._alive = -math.inf
         self._slots = 0
         self._address = address
@@ -261,9 +257,14 @@ class DaskEngine:
     def _connect(self) -> "Client":
         from distributed import Client
 
+        connect = partial(Client, self._address, timeout=START_S, set_as_default=False)
         try:
-            return Client(self._address, timeout=START_S, set_as_default=False)
-        # An assertion: on a busy machine its own thread did not begin within its ten seconds.
+            try:
+                return connect()
+            # Of Dask's own: on a busy machine two words of the scheduler's greeting come as one, or
+            # its thread does not begin within ten seconds.
+            except AssertionError:
+                return connect()
         except (OSError, TimeoutError, AssertionError) as error:
             raise WorkError(
                 f"Dask: the scheduler at {self._address} does not answer within "
@@ -278,16 +279,16 @@ class DaskEngine:
 
     def _await_workers(self) -> None:
         until = time.monotonic() + JOIN_S
+        self._count_workers()
         while not self._slots:
-            self._count_workers()
-            if not self._slots and time.monotonic() > until:
+            if time.monotonic() > until:
                 what = "worker that offers a GPU (--resources GPU=1)" if self._gpu else "worker"
                 raise WorkError(
                     f"Dask: no {what} joined {self._address} within {JOIN_S:g} s; start "
                     f"some: dask worker {self._address} --nworkers 8 --nthreads 1"
                 )
-            if not self._slots:
-                time.sleep(0.2)
+            time.sleep(0.2)
+            self._count_workers()
 
     def _count_workers(self) -> None:
         """Take note of who is there; a worker that is new is looked at first."""
@@ -329,8 +330,7 @@ class DaskEngine:
             self._give(_Given(self._waiting.popleft()))
 
     def _give(self, given: "_Given") -> None:
-        self._count += 1
-        key = f"shard-{given.task.number}-{self._count}-{os.urandom(4).hex()}"
+        key = f"shard-{given.task.number}-{os.urandom(8).hex()}"
         future = self._client.submit(
             _run,
             self._pickled,
@@ -344,7 +344,6 @@ class DaskEngine:
         future.add_done_callback(self._ended.put)
 
     def next(self, wait_s: float) -> Outcome | None:
-        """The next outcome, or None where there is none in time."""
         until = time.monotonic() + wait_s
         while True:
             if time.monotonic() - self._looked > REFRESH_S:

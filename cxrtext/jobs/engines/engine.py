@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Runs tasks; made by :func:`~cxrtext.jobs.engines.open_engine`, or in a test by hand."""
+    """Runs tasks; :meth:`cxrtext.jobs.kind.Workers.start` starts one."""
 
     @property
     def slots(self) -> int:
@@ -63,10 +63,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End all processes, whatever they do."""
-
-
-Start = Callable[[Work], Engine]
-"""Starts an engine for some work."""
 
 
 def attempt(work: Work, task: Task) -> tuple[CxrTextError | None, str | None]:

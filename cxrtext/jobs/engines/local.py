@@ -78,7 +78,6 @@ class LocalEngine:
         return process, ours
 
     def next(self, wait_s: float) -> Outcome | None:
-        """The next outcome, or None where there is none in time."""
         self._give_out()
         if not self._busy:
             return None
@@ -127,7 +126,6 @@ class LocalEngine:
         connection.close()
 
     def close(self) -> None:
-        """End all processes, whatever they do."""
         self._waiting.clear()
         for worker in self._busy:
             worker.process.kill()

@@ -186,13 +186,7 @@ def fit_class_probability(log_likelihood: Floats, count: Counts) -> EtaFit:
     An equal sentence is always a false negative, but a paraphrase is one too: the fitted η is a
     lower bound of the class probability, and its k says more than its a.
 
-    Args:
-        log_likelihood: Natural log-likelihood of each distinct sentence, at most 0, [D].
-        count: How often each occurs in the corpus, at least 1, [D].
-
-    Raises:
-        DataError: There are too few distinct sentences, none repeats, or no finite k is best.
-        ValueError: The arrays do not fit together, or a value is out of range.
+    Natural log-likelihoods, at most 0, and counts, at least 1, are of the distinct sentences, [D].
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 2.3, for η; Simpson 1949 for
         the rate of repeats; Santos Silva and Tenreyro 2006 for Poisson against log-linear fits.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.language.class_probability import class_probability
-from cxrtext.language.eta.fit import Counts, EtaFit, Floats, check_corpus
+from cxrtext.language.eta.fit import Counts, EtaFit, Floats
 
 Indices = NDArray[np.int64]
 
@@ -22,23 +22,10 @@ class EtaReport:
     a: float  # scale of the class probability, in (0, 1)
     k: float  # exponent on the likelihood, at least 0
     model: str  # name of the language model
-    # Image-sentence pairs in a training batch, B; an anchor has B - 1 negatives.
-    batch_size: int = 64
     # Gives the text of the distinct sentence of an index in 0 … D - 1; without it the report
     # shows no text.
     example: Callable[[int], str] | None = None
     fit: EtaFit | None = None  # a and k fitted to the same corpus, to be shown beside
-
-    def __post_init__(self) -> None:
-        check_corpus(self.log_likelihood, self.count)
-        if len(self.count) == 0:
-            raise ValueError("a report needs at least one sentence")
-        if not 0.0 < self.a < 1.0:
-            raise ValueError(f"a must lie in (0, 1), got {self.a}")
-        if not 0.0 <= self.k < math.inf:
-            raise ValueError(f"k must be at least 0 and finite, got {self.k}")
-        if self.batch_size < 2:
-            raise ValueError(f"batch_size must be at least 2, got {self.batch_size}")
 
     @property
     def eta(self) -> Floats:
@@ -62,8 +49,7 @@ def repeat_frequency(count: Counts) -> Floats:
 def equal_parts(log_likelihood: Floats, count: Counts, parts: int) -> list[Indices]:
     """Split sentences, by log-likelihood, into parts of about equal numbers of occurrences.
 
-    Returns:
-        Indices of the sentences of each part in order of log-likelihood; some may have none.
+    Gives the indices of each part in order of log-likelihood; some parts may have none.
     """
     order = np.argsort(log_likelihood, kind="stable")
     # By the middle of its occurrences, so that a sentence that covers several parts is in one.
@@ -73,15 +59,18 @@ def equal_parts(log_likelihood: Floats, count: Counts, parts: int) -> list[Indic
 
 
 DECILES = 10
+NEGATIVES = 63
+"""Of an anchor: the other image-sentence pairs of a training batch of 64."""
+EXAMPLE_WIDTH = 40  # letters, at most
 
 
 @dataclass(frozen=True, slots=True)
 class FalseNegatives:
-    """False negatives that an anchor has to expect in a batch of B: mean over some anchors."""
+    """False negatives that an anchor has to expect in a batch: mean over some anchors."""
 
     eta: float  # mean class probability
-    expected: float  # expected false negatives among the B - 1 negatives, ``(B - 1) η``
-    at_least_one: float  # chance of at least one, ``1 - (1 - η)^(B - 1)``
+    expected: float  # expected false negatives among its negatives, ``NEGATIVES · η``
+    at_least_one: float  # chance of at least one, ``1 - (1 - η)^NEGATIVES``
     # Expected negatives with the very same sentence: a lower bound, as classes are wider than
     # equal sentences.
     same_expected: float
@@ -118,14 +107,13 @@ class EtaStatistics:
     spearman: float  # the same for ranks
 
 
-def _false_negatives(eta: Floats, same: Floats, count: Counts, batch_size: int) -> FalseNegatives:
-    negatives = batch_size - 1
+def _false_negatives(eta: Floats, same: Floats, count: Counts) -> FalseNegatives:
     # Short of 1, where the logarithm has no value; the result is 1 all the same.
-    at_least_one = -np.expm1(negatives * np.log1p(-np.minimum(eta, 1.0 - 1e-16)))
+    at_least_one = -np.expm1(NEGATIVES * np.log1p(-np.minimum(eta, 1.0 - 1e-16)))
     mean_eta, chance, mean_same = (
         float(np.average(values, weights=count)) for values in (eta, at_least_one, same)
     )
-    return FalseNegatives(mean_eta, negatives * mean_eta, chance, negatives * mean_same)
+    return FalseNegatives(mean_eta, NEGATIVES * mean_eta, chance, NEGATIVES * mean_same)
 
 
 def _middle(indices: Indices, count: Counts) -> int:
@@ -152,7 +140,7 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
             distinct=len(part),
             low=float(log_p[part[0]]),
             high=float(log_p[part[-1]]),
-            false_negatives=_false_negatives(eta[part], same[part], count[part], report.batch_size),
+            false_negatives=_false_negatives(eta[part], same[part], count[part]),
             example=_middle(part, count),
         )
         for number, part in enumerate(equal_parts(log_p, count, DECILES), start=1)
@@ -164,7 +152,7 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
         n_distinct=len(count),
         repeated=int((count > 1).sum()),
         median_eta=float(eta[middle]),
-        overall=_false_negatives(eta, same, count, report.batch_size),
+        overall=_false_negatives(eta, same, count),
         deciles=tuple(deciles),
         pearson=_correlation(log_p, np.log(count)),
         spearman=_correlation(rankdata(log_p), rankdata(count)),
@@ -192,11 +180,11 @@ def shown_share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def one_line(text: str, longest: int) -> str:
-    """Put a sentence on one line without control characters, and shorten it to a length."""
+def one_line(text: str) -> str:
+    """Put a sentence on one line without control characters, and shorten it."""
     visible = "".join(letter if letter.isprintable() else " " for letter in text)
     line = " ".join(visible.split())
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+    return line if len(line) <= EXAMPLE_WIDTH else line[: EXAMPLE_WIDTH - 1].rstrip() + "…"
 
 
 def fit_line(fit: EtaFit) -> str:
@@ -215,11 +203,8 @@ def _row(name: str, sentences: int, span: str, values: FalseNegatives) -> tuple[
     return name, f"{sentences:,}", span, f"{values.eta:#.2g}", expected, chance, same
 
 
-def eta_summary(report: EtaReport, statistics: EtaStatistics, example_width: int = 40) -> list[str]:
-    """Give the lines that the command line prints: counts, correlations, a table by decile.
-
-    Each decile has one example sentence, of at most ``example_width`` letters.
-    """
+def eta_summary(report: EtaReport, statistics: EtaStatistics) -> list[str]:
+    """Give the lines that the command line prints: counts, correlations, a table by decile."""
     rows = [
         _row(str(d.number), d.sentences, f"{d.low:.1f} … {d.high:.1f}", d.false_negatives)
         for d in statistics.deciles
@@ -228,14 +213,13 @@ def eta_summary(report: EtaReport, statistics: EtaStatistics, example_width: int
     examples = ["example"] if report.example else [""]
     for decile in statistics.deciles:
         text = report.example(decile.example) if report.example else ""
-        examples.append(one_line(text, example_width))
+        examples.append(one_line(text))
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
     table = [
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         for row in (HEADS, *rows)
     ]
     table = [f"{line}  {text}".rstrip() for line, text in zip(table, [*examples, ""], strict=True)]
-    negatives = report.batch_size - 1
     return [
         f"{statistics.n_sentences:,} sentences, {statistics.n_distinct:,} distinct, "
         f"{statistics.repeated:,} of them seen more than once; scored by {report.model}",
@@ -247,6 +231,6 @@ def eta_summary(report: EtaReport, statistics: EtaStatistics, example_width: int
         "",
         *table,
         "",
-        f"expected: false negatives among {negatives} negatives; any: chance of at least one; "
+        f"expected: false negatives among {NEGATIVES} negatives; any: chance of at least one; "
         "same: expected negatives with the very same sentence, a lower bound",
     ]

@@ -58,7 +58,6 @@ class SpecialIds:
 
 
 def special_ids(tokenizer: BertTokenizer) -> SpecialIds:
-    """What the ids of a tokenizer's vocabulary mean."""
     return SpecialIds(
         pad=tokenizer.pad_token_id,
         begin=tokenizer.cls_token_id,
@@ -140,8 +139,7 @@ def choose_words(
         eligible: Where there is a word piece of the sentence, [B, T]; at least one a row.
         share: Least share of a row's word pieces to choose; at least one word a row is chosen.
 
-    Returns:
-        Which words are chosen, by their number, [B, T].
+    Which words are chosen is told by their number, [B, T].
 
     Source: Cui et al. 2021, §3.1 (whole-word masking).  Its code passes over a word that goes
         beyond the share, which would never mask a long word of a short sentence.

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
+from cxrtext.errors import ConfigError
 from cxrtext.files import only_one, replacing_folder, write_json
 from cxrtext.language.corpus import Corpus, read_corpus
 from cxrtext.language.pretraining.batches import HeldOutSplit, cut_to_window, hold_out
@@ -19,7 +20,6 @@ from cxrtext.language.pretraining.settings import (
     Shape,
     check_numbers,
     check_output,
-    check_patience,
     choose_settings,
     choose_shape,
 )
@@ -31,7 +31,7 @@ from cxrtext.language.pretraining.train import (
     pseudo_perplexity,
     train_to_end,
 )
-from cxrtext.language.scoring.score import Pieces, choose_device, encode_pieces
+from cxrtext.language.scoring.score import SPECIAL, Pieces, choose_device, encode_pieces
 from cxrtext.models.masked_lm import (
     MaskedLanguageModel,
     fingerprint_of,
@@ -49,7 +49,6 @@ because a token that is only scored costs a third of one that is trained on."""
 
 
 def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaskedLM:
-    """Build a network with random weights."""
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden,
@@ -65,13 +64,6 @@ def new_model(shape: Shape, tokenizer: BertTokenizer, seed: int) -> BertForMaske
         return BertForMaskedLM(config)
 
 
-def count_steps(pieces: Sequence[Pieces], settings: PretrainSettings) -> int:
-    """Return the steps of the epochs wanted, or of as many as the tokens ask for, at least 3."""
-    tokens = sum(len(sentence) + 2 for sentence in pieces)
-    epochs = settings.epochs or max(3, round(settings.tokens / tokens))
-    return epochs * batches_per_epoch(pieces, settings.batch_tokens)
-
-
 def perplexity_sample(
     sentences: Sequence[str], pieces: Sequence[Pieces], window: int, budget: float
 ) -> list[str]:
@@ -82,7 +74,7 @@ def perplexity_sample(
     for sentence, ids in zip(sentences, pieces, strict=True):
         if sentence not in seen:
             # One masked copy a word piece; equal sentences are scored once.
-            spent += len(ids) * (min(len(ids), window) + 2)
+            spent += len(ids) * (min(len(ids), window) + SPECIAL)
             if sample and spent > budget:
                 break
             seen.add(sentence)
@@ -109,11 +101,13 @@ def prepare(
     training = cut_to_window(encode_pieces(tokenizer, split.training), window)
     validation = encode_pieces(tokenizer, split.validation)
     nn.Module.to(model, device)
+    tokens = sum(len(sentence) + SPECIAL for sentence in training)
+    epochs = settings.epochs or max(3, round(settings.tokens / tokens))
     return PretrainRun(
         model,
         tokenizer,
         settings,
-        steps=count_steps(training, settings),
+        steps=epochs * batches_per_epoch(training, settings.batch_tokens),
         training=training,
         validation=cut_to_window(validation, window),
         sample=perplexity_sample(
@@ -153,15 +147,6 @@ def _summary(
         resumed_from_step=run.first,
         seconds=round(time.monotonic() - started, 1),
     )
-
-
-def _write(out: Path, run: PretrainRun, summary: PretrainSummary, state: PretrainState) -> None:
-    """Write the folder; only then is the state of the run removed."""
-    training = asdict(summary) | {"settings": state.settings}
-    with replacing_folder(out) as folder:
-        save_masked_language_model(run.model, run.tokenizer, folder)
-        write_json(folder / "training.json", training)
-    state.remove()
 
 
 def pretrain_text(
@@ -205,13 +190,6 @@ def pretrain_text(
         sections: Sections to train on; by default those that describe the image.
         progress: Called with steps done and in all; may raise to stop the run.
 
-    Raises:
-        DataError: The table cannot be read or holds no text, or ``out`` holds something else.
-        ConfigError: A number or name is out of range.
-        CheckpointError: The base, or the state of a stopped run, cannot be loaded.
-        HubError: The base is not here, and the hub cannot be reached.
-        WorkError: Training diverged, or another process makes the same model.
-
     Source: Devlin et al. 2019, §3.1; Liu et al. 2019 (dynamic masking); Cui et al. 2021
         (whole-word masking).
     """
@@ -221,7 +199,8 @@ def pretrain_text(
         size, vocabulary_size=vocabulary_size, hidden=hidden, layers=layers, heads=heads
     )
     check_numbers(epochs=epochs, learning_rate=learning_rate, batch_tokens=batch_tokens)
-    check_patience(patience)
+    if patience < 0:
+        raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")
     with only_one(out):
         corpus = read_corpus(reports, sections)
         split = hold_out(reports, corpus, seed)
@@ -240,5 +219,8 @@ def pretrain_text(
         run = prepare(split, settings, shape, model, state, choose_device(device))
         train_to_end(run, state, progress)
         summary = _summary(run, settings.base, corpus, split, started)
-        _write(out, run, summary, state)
+        with replacing_folder(out) as folder:
+            save_masked_language_model(run.model, run.tokenizer, folder)
+            write_json(folder / "training.json", asdict(summary) | {"settings": state.settings})
+        state.remove()  # only now: the output is written
         return summary

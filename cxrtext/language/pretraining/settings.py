@@ -105,12 +105,6 @@ def check_numbers(**numbers: float | None) -> None:
             raise ConfigError(f"{name} is {value:g}; it must be above 0")
 
 
-def check_patience(patience: int) -> None:
-    """Raise a ConfigError for a patience below 0."""
-    if patience < 0:
-        raise ConfigError(f"patience is {patience}; it must be 0 (off) or a number of epochs")
-
-
 def check_output(out: Path) -> None:
     """Raise a DataError for a folder that holds something else than a model of this kind."""
     try:

@@ -102,9 +102,8 @@ class PretrainState:
             "step": step,
             "history": {item.name: getattr(history, item.name) for item in fields(history)},
         }
-        before = self._files()
         kept = write_named(self.folder, "state", ".pt", lambda path: torch.save(content, path))
-        for old in before:
+        for old in self._files():
             if old != kept:
                 old.unlink()
 
@@ -135,5 +134,4 @@ class PretrainState:
             ) from None
 
     def remove(self) -> None:
-        """Remove the state: the output is written."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -49,10 +49,11 @@ def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
 
 def make_optimizer(model: nn.Module, settings: PretrainSettings) -> torch.optim.AdamW:
     """Build AdamW with weight decay on matrices only."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim <= 1]
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
 
@@ -75,7 +76,6 @@ def _seeded(device: torch.device, seed: int) -> Iterator[None]:
 
 
 def batches_per_epoch(sentences: Sequence[Pieces], batch_tokens: int) -> int:
-    """Return the number of steps of one epoch."""
     return len(epoch_batches([len(s) for s in sentences], batch_tokens, _generator(0)))
 
 
@@ -120,8 +120,8 @@ def train(
     lengths = [len(sentence) for sentence in sentences]
     length_of_epoch = batches_per_epoch(sentences, settings.batch_tokens)
     batches: list[list[int]] = []
-    model.train()
     for number in steps:
+        model.train()
         epoch, place = divmod(number, length_of_epoch)
         if not batches or place == 0:
             order = _generator(settings.seed, 1, epoch)
@@ -138,7 +138,6 @@ def train(
         optimizer.step()
         ends_epoch = place + 1 == length_of_epoch or number + 1 == steps.stop
         yield Step(number + 1, float(loss.detach()), ends_epoch)
-        model.train()
 
 
 @torch.inference_mode()
@@ -191,17 +190,14 @@ def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
     return float(math.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum()))
 
 
-def _check(number: int, loss: float) -> None:
-    if not math.isfinite(loss):
-        raise WorkError(f"the loss is not finite at step {number}; lower the learning rate")
-
-
 def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
-    _check(step.number, step.loss)
+    loss = step.loss
+    if step.ends_epoch and math.isfinite(loss):
+        loss = validation_loss(run.model, run.validation, special, run.settings)
+    if not math.isfinite(loss):
+        raise WorkError(f"the loss is not finite at step {step.number}; lower the learning rate")
     run.done = step.number
     if step.ends_epoch:
-        loss = validation_loss(run.model, run.validation, special, run.settings)
-        _check(step.number, loss)
         run.history.add(run.model, loss, pseudo_perplexity(run, run.sample))
 
 

@@ -48,10 +48,7 @@ class ScoreCache:
 
     Several processes may use one file at once: SQLite locks it for each look and each addition.
     Each row has a checksum; one that is not what was written counts as unknown, and the sentence is
-    scored again.
-
-    Args:
-        identity: What a score depends on beside the sentence.
+    scored again.  ``identity`` is what a score depends on beside the sentence.
     """
 
     def __init__(self, path: Path, identity: str) -> None:

@@ -63,7 +63,6 @@ class PackedLinear:
         self.bias = bias.detach().to(dtype)
 
     def __call__(self, x: Tensor, activation: Activation = "none") -> Tensor:
-        """Map [M, K] to [M, N]."""
         name, algorithm = POINTWISE[activation]
         y: Tensor = torch.ops.mkldnn._linear_pointwise(
             x, self.weight, self.bias, name, [], algorithm
@@ -71,7 +70,6 @@ class PackedLinear:
         return y
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, K] to [M, N] and add [M, N]."""
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, residual, self.weight, self.bias, "add")
         return y
 

@@ -124,11 +124,9 @@ class PlainFeedForward:
     activation: Activation
 
     def widened(self, x: Tensor) -> Tensor:
-        """What stands between the two, [M, 4 D]."""
         return self.widen(x, self.activation)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, D] to [M, D] and add [M, D]."""
         return self.narrow.add_to(residual, self.widened(x))
 
 
@@ -247,8 +245,7 @@ class MaskedNetwork:
         x = table.index_select(0, index)  # [R · T, D]
         asked = torch.arange(rows, device=x.device) * length + copies.position
         for number, layer in enumerate(self.layers):
-            if self.observe is not None:
-                self._show(number, "input", x)
+            self._show(number, "input", x)
             if number == 0:
                 # Attention mixes the copies' tokens; until then they are those of the sentence.
                 qkv = layer.qkv(table).index_select(0, index)

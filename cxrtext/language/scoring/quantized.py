@@ -7,6 +7,7 @@ the product as it was (Xiao et al. 2023, SmoothQuant, eq. 3-4).
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,9 +74,8 @@ class Ranges:
 class IntegerLinear:
     """A product of 8-bit integers, accumulated in 32 bits; ``weight`` is [N, K], ``bias`` [N].
 
-    Args:
-        zero: The integer that stands for 0.
-        smooth: [K], what the input's channels were divided by.
+    ``zero`` is the integer that stands for 0, ``smooth`` [K] what the input's channels were divided
+    by.
     """
 
     def __init__(
@@ -89,29 +89,30 @@ class IntegerLinear:
         self.bias = bias.detach().float()
         self.scale, self.zero = scale, zero
 
+    def _operands(self, x: Tensor) -> tuple[Any, ...]:
+        return x, self.scale, self.zero, self.weight, self.scales, self.zeros
+
     def __call__(self, x: Tensor, out: torch.dtype) -> Tensor:
         """Map integers [M, K] to [M, N]."""
         y: Tensor = torch.ops.onednn.qlinear_pointwise(
-            x, self.scale, self.zero, self.weight, self.scales, self.zeros, self.bias,
-            1.0, 0, out, "none", [], "",
-        )  # fmt: skip
+            *self._operands(x), self.bias, 1.0, 0, out, "none", [], ""
+        )
         return y
 
     def to_integers(self, x: Tensor, activation: Activation, scale: float, zero: int) -> Tensor:
         """Map integers [M, K] to activated unsigned integers [M, N] of another scale."""
         name, algorithm = POINTWISE[activation]
         y: Tensor = torch.ops.onednn.qlinear_pointwise(
-            x, self.scale, self.zero, self.weight, self.scales, self.zeros, self.bias,
-            scale, zero, torch.uint8, name, [], algorithm,
-        )  # fmt: skip
+            *self._operands(x), self.bias, scale, zero, torch.uint8, name, [], algorithm
+        )
         return y
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """Map integers [M, K] to [M, N] and add [M, N]."""
+        add: Any = (residual.dtype, 1.0, 0, "add", 1.0, "none", [], "")
         y: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
-            x, self.scale, self.zero, self.weight, self.scales, self.zeros, residual, self.bias,
-            1.0, 0, residual.dtype, 1.0, 0, "add", 1.0, "none", [], "",
-        )  # fmt: skip
+            *self._operands(x), residual, self.bias, 1.0, 0, *add
+        )
         return y
 
 
@@ -140,11 +141,9 @@ class QuantizedProduct:
     product: IntegerLinear
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Map [M, K] to [M, N]."""
         return self.product(self.quantize(x), x.dtype)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, K] to [M, N] and add [M, N]."""
         return self.product.add_to(residual, self.quantize(x))
 
 
@@ -176,7 +175,6 @@ class QuantizedFeedForward:
         return self.widen.to_integers(self.quantize(x), self.activation, self.scale, self.zero)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, D] to [M, D] and add [M, D]."""
         return self.narrow.add_to(residual, self.widened(x))
 
 

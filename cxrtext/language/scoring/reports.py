@@ -92,18 +92,13 @@ def read_sentences(
             if 0 < len(ids) <= MAX_PIECES:
                 work.add(sentence, ids, counter.count(ids))
             else:
-                rejects.add(
-                    _place(sentence),
-                    f"{len(ids)} word pieces, where a sentence has 1 to {MAX_PIECES}",
-                )
+                place = f"study {sentence.study_id}, {sentence.section} {sentence.position}"
+                why = f"{len(ids)} word pieces, where a sentence has 1 to {MAX_PIECES}"
+                rejects.add(place, why)
         if on_read is not None and time.monotonic() - said > READ_SECONDS:
             on_read(studies)
             said = time.monotonic()
     return studies, with_text
-
-
-def _place(sentence: Sentence) -> str:
-    return f"study {sentence.study_id}, {sentence.section} {sentence.position}"
 
 
 def check_text(source: TextSource, work: SentenceStore, studies: int, rejected: int) -> None:

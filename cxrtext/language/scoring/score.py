@@ -59,18 +59,6 @@ def groups_of(
         yield group
 
 
-def plan_groups(lengths: Sequence[int], window: int, batch_tokens: int) -> list[list[int]]:
-    """Divide sentences into groups of one length each; indices of each group, shortest first."""
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    return list(groups_of(order, lengths.__getitem__, window, batch_tokens))
-
-
-def ranges(total: int, size: int) -> Iterator[slice]:
-    """Cut ``range(total)`` into slices of at most ``size``."""
-    for start in range(0, total, size):
-        yield slice(start, min(total, start + size))
-
-
 def build_network(
     model: BertForMaskedLM, special: SpecialIds, precision: Precision
 ) -> MaskedNetwork:
@@ -98,8 +86,7 @@ def keep_memory() -> bool:
     scoring.  The process keeps its peak of memory until it ends, so this is for processes that
     only score: the command line and the workers of a job call it, the library's functions do not.
 
-    Returns:
-        Whether it was done; other systems than Linux with glibc are left as they are.
+    Other systems than Linux with glibc are left as they are: it says whether it was done.
     """
     if sys.platform != "linux":
         return False
@@ -160,8 +147,7 @@ class Scorer:
     def score(self, group: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """Score sentences of one positive length, given as word pieces without special tokens.
 
-        Returns:
-            ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].
+        ``log P(w_t | the rest)`` of every word piece of each sentence, in nats, float32 [n].
 
         Source: Salazar et al. 2020, eq. 2.
         """
@@ -169,8 +155,10 @@ class Scorer:
         window = self.language.window
         width = min(ids.shape[1], window) + SPECIAL
         parts, mask = [], self._special.mask
-        for rows in ranges(ids.numel(), max(1, self.batch_tokens // width)):
-            copies = masked_copies(ids, range(rows.start, rows.stop), window, self._special)
+        at_once, total = max(1, self.batch_tokens // width), ids.numel()
+        for start in range(0, total, at_once):
+            rows = range(start, min(total, start + at_once))
+            copies = masked_copies(ids, rows, window, self._special)
             parts.append(self._network.log_probabilities(copies, mask))
         values = torch.cat(parts).clamp(max=0.0).reshape(ids.shape).cpu()
         if not bool(values.isfinite().all()):
@@ -204,9 +192,8 @@ class SentenceScores:
 
     def warning(self) -> str | None:
         """A line that says that the sentences are foreign to the model, or None."""
-        counts = [(each.words, each.unknown) for each in self.words]
-        words, unknown = (sum(column) for column in zip(*counts, strict=True))
-        return Words(words, unknown).warning()
+        words, unknown = (one.words for one in self.words), (one.unknown for one in self.words)
+        return Words(sum(words), sum(unknown)).warning()
 
     @property
     def log_likelihood_per_token(self) -> NDArray[np.float64]:
@@ -224,19 +211,6 @@ def encode_pieces(tokenizer: BertTokenizer, sentences: Sequence[str]) -> list[Pi
     encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     pieces = {text: tuple(encoding.ids) for text, encoding in zip(texts, encodings, strict=True)}
     return [pieces[text] for text in sentences]
-
-
-def _scored(
-    scorer: Scorer, unique: Sequence[Pieces], progress: Progress | None
-) -> dict[Pieces, NDArray[np.float32]]:
-    known: dict[Pieces, NDArray[np.float32]] = {}
-    lengths = [len(sentence) for sentence in unique]
-    for indices in plan_groups(lengths, scorer.language.window, scorer.batch_tokens):
-        group = [unique[index] for index in indices]
-        known.update(zip(group, scorer.score(group), strict=True))
-        if progress is not None:
-            progress(len(known), len(unique))
-    return known
 
 
 def scores_of(scorer: Scorer, group: Group) -> Scores:
@@ -263,15 +237,6 @@ def score_sentences_detailed(
         precision: Arithmetic of the network: "float32", "bfloat16", "float16" (GPU) or "int8"
             (CPU).
 
-    Returns:
-        Log-likelihoods in nats of sentences and word pieces, in the order given.
-
-    Raises:
-        DataError: A sentence has no word piece in it.
-        ConfigError: The precision is unknown, or not to be had on the device.
-        CheckpointError: The model cannot be loaded, or is damaged.
-        HubError: The model is not here, and the hub cannot be reached.
-
     Source: Salazar et al. 2020, eq. 2.
     """
     language = open_model(model, device)
@@ -281,7 +246,12 @@ def score_sentences_detailed(
         if not sentence:
             raise DataError(f"sentence {number} (counted from 0) is empty; leave it out")
     scorer = Scorer(language, precision, batch_tokens)
-    known = _scored(scorer, list(dict.fromkeys(pieces)), progress)
+    distinct = sorted(dict.fromkeys(pieces), key=len)
+    known: dict[Pieces, NDArray[np.float32]] = {}
+    for group in groups_of(distinct, len, language.window, scorer.batch_tokens):
+        known.update(zip(group, scorer.score(group), strict=True))
+        if progress is not None:
+            progress(len(known), len(distinct))
     values = [known[sentence] for sentence in pieces]
     names, counter = vocabulary_of(tokenizer), WordCounter(tokenizer)
     return SentenceScores(

@@ -113,7 +113,6 @@ class SentenceStore:
         return dict(zip((*names, "without_eta", "from_cache"), values, strict=True))
 
     def set_scores(self, scores: Scores) -> None:
-        """Set word pieces' log-likelihoods, by digest of the sentence."""
         self.base.executemany(
             "UPDATE text SET tokens = ?, log_likelihood = ? WHERE digest = ?",
             [(np.asarray(v, "<f4").tobytes(), total(v), digest) for digest, v in scores.items()],

@@ -1,9 +1,4 @@
-"""Vision models of elsewhere as frozen backbones, from folders as transformers saves them.
-
-``table``: the kinds.  ``processor``: a model's own preprocessing.  ``weights``: its tensors,
-checked key by key.  ``backbone``: the network from squares to regions, found by its digest.
-``golden``: an image with expected vectors.
-"""
+"""Vision models of elsewhere as frozen backbones, from folders as transformers saves them."""
 
 from typing import TYPE_CHECKING
 

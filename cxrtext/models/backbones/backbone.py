@@ -67,16 +67,10 @@ class Backbone(nn.Module):
         return super().train(mode=False)
 
     def forward(self, images: Tensor, *, precision: Precision | None = None) -> Tensor:
-        """Give the regions of images.
+        """Give the regions [B, h, w, C] of images [B, 1, crop, crop] in [0, 1], in float32.
 
-        Args:
-            images: [B, 1, crop, crop] in [0, 1], from ``preprocessing``.
-            precision: Of this call, "float32" or "bfloat16" under autocast; None for that of
-                :func:`load_backbone`.
-
-        Returns:
-            [B, h, w, C] in float32: transformers' ``last_hidden_state`` without the class and
-            register tokens.
+        They are transformers' ``last_hidden_state`` without the class and register tokens.
+        ``precision`` is that of this call, None for that of :func:`load_backbone`.
         """
         side = self.preprocessing.crop
         if images.shape[1:] != (1, side, side):
@@ -131,11 +125,6 @@ def load_backbone(
         size: Side of the crop, in pixels, instead of the folder's own; the resize keeps its ratio.
         precision: "bfloat16" computes under autocast, for devices with units for it
             (:func:`cxrtext.models.precision.has_bfloat16`).
-
-    Raises:
-        CheckpointError: The folder is incomplete, damaged or of a kind that is not known, or the
-            size is no multiple of the patch or stride.
-        ConfigError: The device has no units for bfloat16, or the precision is another.
     """
     folder, device = Path(folder), torch.device(device)
     if precision not in get_args(Precision):
@@ -233,13 +222,11 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
             f"{checkpoint or 'the features'}: the note of its backbone is damaged"
         )
     refused: list[str] = []
-    looked: list[str] = []
-    seen: set[Path] = set()
+    looked: dict[Path, str] = {}  # by where they really lie
     for folder in _candidates(note, checkpoint):
-        if (place := folder.resolve()) in seen:
+        if (place := folder.resolve()) in looked:
             continue
-        seen.add(place)
-        looked.append(str(folder))
+        looked[place] = str(folder)
         if not (folder / CONFIG).is_file():
             continue
         fault = _unlike(folder, note, size)
@@ -251,7 +238,7 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
         if folder.name in (name, BACKBONE_FOLDER):
             refused.append(f"{folder} is another: {fault}")
     home = f"copy its folder to {checkpoint / BACKBONE_FOLDER}, or " if checkpoint else ""
-    where = "; ".join([*refused, f"looked in {', '.join(looked) or 'no folder'}"])
+    where = "; ".join([*refused, f"looked in {', '.join(looked.values()) or 'no folder'}"])
     raise CheckpointError(
         f"backbone '{name}' (digest {digest[:_DIGITS]}…) is not here; {where}; {home}name the "
         f"folder that holds it in {BACKBONES_VARIABLE}"
@@ -280,17 +267,13 @@ def _unlike(folder: Path, note: Mapping[str, Any], size: int) -> str:
         prepared = prepared_of(folder, size)
     except CheckpointError as error:
         return str(error)
-    now = {
-        **prepared.preprocessing.to_dict(),
-        "image_mean": list(prepared.mean),
-        "image_std": list(prepared.std),
-    }
     noted = {
         **(note.get("preprocessing") or {}),
         "image_mean": note.get("channel_mean"),
         "image_std": note.get("channel_std"),
     }
-    for key, value in now.items():
+    levels = {"image_mean": list(prepared.mean), "image_std": list(prepared.std)}
+    for key, value in {**prepared.preprocessing.to_dict(), **levels}.items():
         if value != noted.get(key):
             return f"its images are prepared with {key} {value}, and were with {noted.get(key)}"
     return ""

@@ -50,8 +50,7 @@ def draw() -> Bytes:
 def make_golden(backbone: Backbone) -> dict[str, npt.NDArray[Any]]:
     """Draw the image and keep what a backbone makes of it, in float32.
 
-    Returns:
-        "image" uint8 [1, H, W], "square" uint8 [1, resize, resize], "regions" float32 [h, w, C].
+    "image" is uint8 [1, H, W], "square" uint8 [1, resize, resize], "regions" float32 [h, w, C].
     """
     image = draw()
     square = backbone.preprocessing.square(image)

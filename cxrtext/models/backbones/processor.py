@@ -18,6 +18,7 @@ from typing import Any, get_args
 from cxrtext.errors import CheckpointError
 from cxrtext.files import check_listed
 from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing, Resample
+from cxrtext.models.folders import read_json
 
 FILE, NESTED = "preprocessor_config.json", "processor_config.json"
 FILTERS: tuple[Resample, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
@@ -83,13 +84,10 @@ class Prepared:
 
 
 def read_processor(folder: Path, default: str, channels: int) -> Prepared:
-    """Read how a model wants its images.
+    """Read how a model wants its images: those of so many channels.
 
-    Args:
-        folder: Of the model; ``preprocessor_config.json`` there, or ``image_processor`` in
-            ``processor_config.json``.
-        default: The class of processor where the file names none.
-        channels: Of the model's input.
+    That stands in ``preprocessor_config.json`` of its folder, or under ``image_processor`` in
+    ``processor_config.json``; ``default`` is the class of processor where the file names none.
     """
     path, values = _read(folder)
     name = str(values.get("image_processor_type") or values.get("feature_extractor_type") or "")
@@ -101,10 +99,8 @@ def read_processor(folder: Path, default: str, channels: int) -> Prepared:
             f"does the same: {', '.join(PROCESSORS)}"
         )
     rules = PROCESSORS[name]
-    known = {key for key in values if key in _KNOWN}
-    others = sorted(key for key in values if key.startswith("do_") and key not in known)
-    for key in others:
-        if values[key]:
+    for key in sorted(values):
+        if key.startswith("do_") and key not in _KNOWN and values[key]:
             raise CheckpointError(
                 f"{path}: {key} is a rule that this program does not have; known are "
                 f"{', '.join(sorted(_KNOWN))}"
@@ -128,10 +124,7 @@ def _read(folder: Path) -> tuple[Path, Mapping[str, Any]]:
         if not path.is_file():
             continue
         check_listed(path, CheckpointError)
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            raise CheckpointError(f"{path}: not a readable JSON file") from None
+        values = read_json(path)
         if isinstance(values, dict) and isinstance(values.get("image_processor"), dict):
             values = values["image_processor"]
         elif name == NESTED:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,13 +19,8 @@ from torch import Tensor
 from cxrtext.errors import CheckpointError, line_of
 from cxrtext.files import check_listed
 from cxrtext.models.backbones.table import BACKBONES, Kind
-from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS
-from cxrtext.models.weight_files import (
-    check_finite,
-    difference,
-    listed,
-    read_state,
-)
+from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_json
+from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 _HEADS = (
     "classifier",
@@ -73,15 +67,12 @@ class Network:
 def describe(folder: Path) -> Described:
     """Read the configuration of a model folder, without its weights."""
     path = folder / CONFIG
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         raise CheckpointError(
             f"{path}: no such file; a backbone is the folder of a model of transformers, with "
             f"{CONFIG}, {SAFE_WEIGHTS} and preprocessor_config.json"
-        ) from None
-    except (OSError, ValueError, RecursionError):
-        raise CheckpointError(f"{path}: not a readable JSON file") from None
+        )
+    values = read_json(path)
     model_type = values.get("model_type") if isinstance(values, dict) else None
     if not isinstance(model_type, str) or model_type not in BACKBONES:
         raise CheckpointError(
@@ -119,7 +110,6 @@ def describe(folder: Path) -> Described:
 
 
 def load_network(folder: Path) -> Network:
-    """Load the vision model of a folder."""
     described = describe(folder)
     kind, config = described.kind, described.config
     for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS):

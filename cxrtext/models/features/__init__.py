@@ -1,8 +1,4 @@
-"""Region features of a backbone that were computed once: what is kept of them, and where.
-
-``feature_map``: from a backbone's grid to what is kept; ``folder``: the folder of
-``cxrtext encode``, read.
-"""
+"""Region features of a backbone that were computed once: what is kept of them, and where."""
 
 from typing import TYPE_CHECKING
 

@@ -134,11 +134,8 @@ def fit_feature_map(
     """Fit the mean, the principal components and the scale to regions of some images.
 
     The same regions in the same batches give the same map: sums are in float64, and the largest
-    weight of each component is positive.
-
-    Args:
-        regions: Batches [b, h, w, C], read once; nothing of them is kept.
-        channels: C; it, ``grid`` and ``reduce`` are as :class:`FeatureMap` takes them.
+    weight of each component is positive.  Batches [b, h, w, C] are read once, and nothing of them
+    is kept; the rest is as :class:`FeatureMap` takes it.
     """
     made = FeatureMap(channels, grid, reduce)
     count, total = 0, torch.zeros(channels, dtype=torch.float64)

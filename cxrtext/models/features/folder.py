@@ -78,14 +78,12 @@ def write_features(
 ) -> None:
     """Write ``features.json``, which makes a folder one of features.
 
+    The folder holds the shards, ``images.csv`` and ``rejected.csv``.  ``backbone`` and
+    ``feature_map`` are what these note of themselves.
+
     Args:
-        folder: Holds the shards, ``images.csv`` and ``rejected.csv``.
-        backbone: What the backbone notes of itself.
-        feature_map: What the map notes of itself.
-        views: V.
         shape: (g, g, R).
         shards: In order; places count through them.
-        rejected: Images that could not be read.
         files: The files of the "map" and of the "golden" image.
         more: What else is said of it: "command", which makes it but for --out, and the like.
     """
@@ -110,15 +108,9 @@ def write_features(
 
 
 def open_features(folder: Path, *, check: bool = False) -> "FeatureFolder":
-    """Open a folder of features.
+    """Open a folder of features that ``cxrtext encode`` wrote.
 
-    Args:
-        folder: The folder that ``cxrtext encode`` wrote.
-        check: Whether to compare every shard with its digest now, and not when it is first used.
-
-    Raises:
-        NotFoundError: There are no features, or they are not finished.
-        CheckpointError: A file is missing or damaged, or of another version.
+    ``check`` compares every shard with its digest now, and not when it is first used.
     """
     found = FeatureFolder(folder, _read_about(folder))
     found.check(contents=check)
@@ -233,10 +225,6 @@ class FeatureFolder:
         Args:
             places: [b].
             views: [b], which view of each; by default 0, that of the center crop.
-
-        Raises:
-            CheckpointError: A shard is missing or damaged.
-            IndexError: There is no such place or view.
         """
         wanted = np.asarray(places, dtype=np.int64)
         view = np.zeros_like(wanted) if views is None else np.asarray(views, dtype=np.int64)
@@ -248,11 +236,11 @@ class FeatureFolder:
         return found
 
     def sizes(self, places: ArrayLike) -> NDArray[np.int32]:
-        """Height and width [b, 2] of the originals of images, in pixels; raises as :meth:`of`."""
+        """Height and width [b, 2] of the originals of images, in pixels."""
         return self._rows(places, 1, 2).astype(np.int32)
 
     def looks(self, places: ArrayLike) -> NDArray[np.float64]:
-        """What images look like, [b, 192] (:mod:`~cxrtext.models.familiar`); raises likewise."""
+        """What images look like, [b, 192] (:mod:`~cxrtext.models.familiar`)."""
         return self._rows(places, 2, LOOK).astype(np.float64)
 
     def _rows(self, places: ArrayLike, array: int, width: int) -> NDArray[Any]:
@@ -274,22 +262,17 @@ class FeatureFolder:
     def check(self, *, contents: bool = True) -> None:
         """Compare the files with ``features.json``: that they are there, or their bytes."""
         self.check_lists(contents=contents)
-        for number, shard in enumerate(self.shards):
-            if contents:
-                self._checked(number)
-            elif not (self.folder / shard.file).is_file():
-                raise self._wrong(shard.file, "is missing")
+        for shard in self.shards:
+            self._found(shard.file, shard.digits if contents else None)
 
     def check_lists(self, *, contents: bool = True) -> None:
         """As :meth:`check`, but for the shards."""
-        for name in self.about["sums"]:
-            if contents:
-                self._listed(name)
-            elif not (self.folder / name).is_file():
-                raise self._wrong(name, "is missing")
+        for name, digest in self.about["sums"].items():
+            self._found(name, digest if contents else None)
 
     def _map_shard(self, number: int) -> tuple[Half, NDArray[np.int32], NDArray[np.float32]]:
-        path = self._checked(number)
+        shard = self.shards[number]
+        path = self._found(shard.file, shard.digits)
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(_LENGTH_BYTES), "little")
             header = json.loads(handle.read(length))
@@ -301,37 +284,26 @@ class FeatureFolder:
 
         return mapped(REGIONS, np.float16), mapped(SIZES, np.int32), mapped(LOOKS, np.float32)
 
-    def _checked(self, number: int) -> Path:
-        shard = self.shards[number]
-        path = self.folder / shard.file
-        if shard.file in self._sound:
-            return path
-        try:
-            digest = sha256(path)
-        except FileNotFoundError:
-            raise self._wrong(shard.file, "is missing") from None
-        if not digest.startswith(shard.digits):
-            raise self._wrong(shard.file, "is damaged")
-        self._sound.add(shard.file)
-        return path
-
     def _read_file(self, kind: str) -> bytes:
         return self._listed(self.about["files"][kind]).read_bytes()
 
     def _listed(self, name: str) -> Path:
-        """A file that is there and what was written."""
-        path = self.folder / name
-        if name in self._sound:
-            return path
-        if not path.is_file():
-            raise self._wrong(name, "is missing")
-        if sha256(path) != self.about["sums"][name]:
-            raise self._wrong(name, "is damaged")
-        self._sound.add(name)
-        return path
+        return self._found(name, self.about["sums"][name])
 
-    def _wrong(self, name: str, how: str) -> CheckpointError:
-        return CheckpointError(
-            f"{self.folder / name}: {how}; make it again with "
-            f"'{_whole(self.about['command'], self.folder)}'"
-        )
+    def _found(self, name: str, digits: str | None) -> Path:
+        """A file that is there, its SHA-256 compared once with the digits that it begins with."""
+        path = self.folder / name
+        fault = None
+        if not path.is_file():
+            fault = "is missing"
+        elif digits is not None and name not in self._sound:
+            if sha256(path).startswith(digits):
+                self._sound.add(name)
+            else:
+                fault = "is damaged"
+        if fault:
+            raise CheckpointError(
+                f"{path}: {fault}; make it again with "
+                f"'{_whole(self.about['command'], self.folder)}'"
+            )
+        return path

@@ -76,10 +76,8 @@ class DicomWeb:
     ) -> None:
         import httpx2
 
-        for logger in (
-            "httpx2",
-            "httpcore2",
-        ):  # their lines quote addresses, with what is asked for
+        # Their lines quote addresses, with what is asked for.
+        for logger in ("httpx2", "httpcore2"):
             logging.getLogger(logger).setLevel(logging.WARNING)
         web = web_of(peer)
         self.name = peer.name
@@ -155,11 +153,7 @@ class DicomWeb:
                 for piece in self._first_part(response, said):
                     size += len(piece)
                     if size > self._max_bytes:
-                        raise TooLargeError(
-                            self.name,
-                            f"an image is larger than {self._max_bytes >> 20} MiB; "
-                            "limits.object_mb in peers.yaml allows more",
-                        )
+                        raise TooLargeError(self.name, self._max_bytes)
                     file.write(piece)
         if size == 0:
             raise AnswerError(self.name, "an image came empty")

@@ -87,7 +87,7 @@ class OwnPort:
     """The port that a peer sends to (C-MOVE); what nobody waits for is answered, and not kept."""
 
     def __init__(self, associations: Associations, max_bytes: int) -> None:
-        from pynetdicom import evt
+        from pynetdicom import build_context, evt
 
         from cxrtext.pacs.dimse.port import AssociationPort
 
@@ -113,7 +113,7 @@ class OwnPort:
             received.pop(event.assoc, None)
 
         entity = associations.entity()
-        entity.supported_contexts = _supported()
+        entity.supported_contexts = [build_context(uid, sorted(ALLOWED)) for uid in TAKEN]
         entity.require_called_aet = True
         entity.require_calling_aet = [where.aet]
         try:
@@ -166,12 +166,6 @@ def _tls(associations: Associations) -> "ssl.SSLContext | None":
     if files is None or files.certificate is None or files.key is None:
         return None
     return server_context(files.certificate, files.key, files.ca)
-
-
-def _supported() -> "list[PresentationContext]":
-    from pynetdicom import build_context
-
-    return [build_context(uid, sorted(ALLOWED)) for uid in TAKEN]
 
 
 class DimsePeer:
@@ -287,7 +281,7 @@ class DimsePeer:
         with asking as association, quiet():
             for status, _ in association.send_c_get(identifier, GET):
                 if arrival.too_large:
-                    raise self._too_large()
+                    raise TooLargeError(self.name, self._max_bytes)
                 if arrival.fault is not None:
                     raise arrival.fault
                 self._code(status, association, "an image")
@@ -309,16 +303,9 @@ class DimsePeer:
                 if not (arrival.too_large or arrival.fault):
                     raise
         if arrival.too_large and not arrival.done.is_set():
-            raise self._too_large()
+            raise TooLargeError(self.name, self._max_bytes)
         if refused and not arrival.done.is_set():
             raise AnswerError(self.name, f"an image did not come; our_port: {refused[-1]}")
-
-    def _too_large(self) -> TooLargeError:
-        return TooLargeError(
-            self.name,
-            f"an image is larger than {self._max_bytes >> 20} MiB; "
-            "limits.object_mb in peers.yaml allows more",
-        )
 
     def _code(self, status: Any, association: "Association", what: str) -> int:
         """The status of an answer, where it is a good one."""

@@ -14,7 +14,7 @@ from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images
-from cxrtext.pacs.inbox.queue import Entry, Inbox
+from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.service import Service
 
 OnDeletion = Literal["note", "forget"]
@@ -52,10 +52,9 @@ def take_deletions(
     """
     asked = {entry.number: _read(entry) for entry in entries}
     named = {
-        entry.number: None if (said := asked[entry.number]) is None else
-        _indexed(inbox, entry.source, said, ids)
-        for entry in entries
-    }  # fmt: skip
+        entry.number: None if said is None else _indexed(inbox, entry.source, said, ids)
+        for entry, said in zip(entries, asked.values(), strict=True)
+    }
     followed = [entry for entry in entries if policies.get(entry.source) == "forget"]
     gone = [instance for entry in followed for instance in named[entry.number] or ()]
     if gone:
@@ -63,33 +62,40 @@ def take_deletions(
     waiting = _waiting(inbox, followed, asked)
     now = time.time()
     with inbox.finishing() as finishing:
-        database = finishing.database
         for entry in entries:
             instances = named[entry.number]
             if instances is None:
                 finishing.fail(entry, NO_DELETION)
                 continue
-            forgets = policies.get(entry.source) == "forget"
-            for instance in instances if not forgets else ():
-                database.execute(
-                    "UPDATE objects SET deleted = ? WHERE instance = ?", (now, instance)
+            if entry.number not in waiting:  # its source is not followed
+                finishing.database.executemany(
+                    "UPDATE objects SET deleted = ? WHERE instance = ?",
+                    [(now, instance) for instance in instances],
                 )
-            for one in waiting[entry.number] if forgets else ():
+                finishing.done(entry, "noted", "" if instances else NOT_HERE)
+                continue
+            held = waiting[entry.number]
+            for one in held:
                 finishing.done(one, "left out", DELETED)
-            for instance in instances if forgets else ():
-                (study,) = database.execute(
-                    "SELECT study FROM objects WHERE instance = ?", (instance,)
-                ).fetchone() or ("",)
-                database.execute("DELETE FROM objects WHERE instance = ?", (instance,))
-                finishing.release(study)
-                if not database.execute(
-                    "SELECT 1 FROM objects WHERE study = ?", (study,)
-                ).fetchone():
-                    database.execute("DELETE FROM reports WHERE joined = ?", (study,))
-            found = bool(instances or (forgets and waiting[entry.number]))
-            outcome = "forgotten" if forgets and found else "noted"
-            finishing.done(entry, outcome, "" if found else NOT_HERE)
+            for instance in instances:
+                _forget(finishing, instance)
+            if instances or held:
+                finishing.done(entry, "forgotten")
+            else:
+                finishing.done(entry, "noted", NOT_HERE)
     return gone
+
+
+def _forget(finishing: Finishing, instance: str) -> None:
+    """Know no more of an object, nor of the reports of its study where it was the last of it."""
+    database = finishing.database
+    (study,) = database.execute(
+        "SELECT study FROM objects WHERE instance = ?", (instance,)
+    ).fetchone() or ("",)
+    database.execute("DELETE FROM objects WHERE instance = ?", (instance,))
+    finishing.release(study)
+    if not database.execute("SELECT 1 FROM objects WHERE study = ?", (study,)).fetchone():
+        database.execute("DELETE FROM reports WHERE joined = ?", (study,))
 
 
 def _read(entry: Entry) -> _Named | None:

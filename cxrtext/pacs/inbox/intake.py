@@ -225,6 +225,8 @@ class Intake:
         return decoded
 
     def _embedded(self, found: Sequence[_Found]) -> list[EmbeddedImage]:
+        if not found:
+            return []
         squares = [one.decoded.pixels for one in found]
         unlike = self._service.familiar.of_squares(squares, self._service.model.spec.preprocessing)
         return [
@@ -238,20 +240,19 @@ class Intake:
 
     def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
         """Add what is new to the index; gives the ids."""
-        if not found:
-            return []
         index = self._service.index
         # What was there before is asked for without the lock: this is the only process that takes
         # objects in, and what an upload adds meanwhile is at worst there twice.
         news = [one for one in found if not self._held_back(one, outcomes)]
-        embedded = dict(zip(range(len(news)), self._embedded(news), strict=True)) if news else {}
-        for i, image in list(embedded.items()):
-            if self._is_elsewhere(news[i], image, outcomes):
-                del embedded[i]
+        embedded = [
+            (one, image)
+            for one, image in zip(news, self._embedded(news), strict=True)
+            if not self._is_elsewhere(one, image, outcomes)
+        ]
         if not embedded:
             return []
-        news = [news[i] for i in embedded]
-        rows = self._service.index_rows(index, list(embedded.values()))
+        news = [one for one, _ in embedded]
+        rows = self._service.index_rows(index, [image for _, image in embedded])
         with entering(index.folder, rows.generation, WRITE_WAIT_S) as catalogue:
             images = [
                 self._image(catalogue, one, labels)

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -81,20 +81,16 @@ class InboxStatus:
 
 def read_status(folder: Path) -> InboxStatus:
     """Look at an inbox; whoever receives or works is not kept waiting."""
-    database = Database(folder / FILE, read_only=True)
-    try:
-        with database.reading() as asked:
-            states = asked.execute(
-                "SELECT state, what, count(*), min(received) FROM entries WHERE state <> 'done' "
-                "GROUP BY state, what"
-            ).fetchall()
-            outcomes = asked.execute("SELECT what, outcome, number FROM tallies").fetchall()
-            listeners = asked.execute("SELECT * FROM listeners").fetchall()
-            (unjoined,) = asked.execute(
-                "SELECT count(*) FROM reports WHERE joined IS NULL AND seen = 1"
-            ).fetchone()
-    finally:
-        database.close()
+    with closing(Database(folder / FILE, read_only=True)) as database, database.reading() as asked:
+        states = asked.execute(
+            "SELECT state, what, count(*), min(received) FROM entries WHERE state <> 'done' "
+            "GROUP BY state, what"
+        ).fetchall()
+        outcomes = asked.execute("SELECT what, outcome, number FROM tallies").fetchall()
+        listeners = asked.execute("SELECT * FROM listeners").fetchall()
+        (unjoined,) = asked.execute(
+            "SELECT count(*) FROM reports WHERE joined IS NULL AND seen = 1"
+        ).fetchone()
     now = time.time()
     first = min((row[3] for row in states if row[0] == "waiting"), default=now)
     return InboxStatus(
@@ -115,12 +111,8 @@ def _listening(age: float, number: int, accepted: int, refused: int, cut: int) -
 
 def reasons(folder: Path) -> list[tuple[str, str, str, int]]:
     """Kind, outcome, reason and number of the entries that are not simply in the index."""
-    database = Database(folder / FILE, read_only=True)
-    try:
-        with database.reading() as asked:
-            return asked.execute(
-                "SELECT what, outcome, reason, count(*) AS n FROM entries WHERE outcome IN "
-                "('left out', 'held', 'failed') GROUP BY what, outcome, reason ORDER BY n DESC"
-            ).fetchall()
-    finally:
-        database.close()
+    with closing(Database(folder / FILE, read_only=True)) as database, database.reading() as asked:
+        return asked.execute(
+            "SELECT what, outcome, reason, count(*) AS n FROM entries WHERE outcome IN "
+            "('left out', 'held', 'failed') GROUP BY what, outcome, reason ORDER BY n DESC"
+        ).fetchall()

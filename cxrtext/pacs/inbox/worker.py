@@ -159,16 +159,13 @@ class Worker:
             with self._inbox.finishing() as finishing:
                 finishing.fail(batch[0], ENDED_IT)
             return True
-        lost = [entry for entry in batch if not entry.path.is_file()]
-        if lost:
+        if unusable := [entry for entry in batch if not (entry.path.is_file() and entry.is_whole)]:
             with self._inbox.finishing() as finishing:
-                for entry in lost:
-                    finishing.done(entry, "left out", LOST)
-            return True
-        if damaged := [entry for entry in batch if not entry.is_whole]:
-            with self._inbox.finishing() as finishing:
-                for entry in damaged:
-                    finishing.fail(entry, DAMAGED)
+                for entry in unusable:
+                    if entry.path.is_file():
+                        finishing.fail(entry, DAMAGED)
+                    else:
+                        finishing.done(entry, "left out", LOST)
             return True
         self._inbox.begin(batch)
         try:

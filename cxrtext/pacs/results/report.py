@@ -115,6 +115,7 @@ def _is_described(result: Result) -> bool:
 def _groups(result: Result) -> list[Any]:
     """The finding in the whole image, and each region where it is supported."""
     from highdicom.sr import (
+        CodedConcept,
         CoordinatesForMeasurement,
         ImageRegion,
         Measurement,
@@ -133,11 +134,13 @@ def _groups(result: Result) -> list[Any]:
     frame = CoordinatesForMeasurement(
         "POLYLINE", _frame(source.placement), SourceImageForRegion(*of)
     )
-    score = _private("score", "Similarity of image and sentence")
-    numbers = [(score, round(finding.grounding.score, 6), _unit("1", "no units"))]
+    score = CodedConcept("score", SCHEME, "Similarity of image and sentence")
+    no_unit = CodedConcept("1", "UCUM", "no units")
+    numbers = [(score, round(finding.grounding.score, 6), no_unit)]
     if finding.probability is not None:
         percent = round(100 * finding.probability, 4)
-        numbers.insert(0, (_certainty(), percent, _unit("%", "percent")))
+        certainty = CodedConcept("111012", "DCM", "Certainty of Finding")
+        numbers.insert(0, (certainty, percent, CodedConcept("%", "UCUM", "percent")))
     whole = MeasurementsAndQualitativeEvaluations(
         tracking_identifier=TrackingIdentifier(
             uid(result.uid("sr"), "finding"), one_line(finding.sentence, 1024)
@@ -183,7 +186,7 @@ def _algorithm(result: Result) -> Any:
 
 def _properties(result: Result) -> list[Any]:
     """What is to be known of the numbers, as yes or no."""
-    from highdicom.sr import QualitativeEvaluation
+    from highdicom.sr import CodedConcept, QualitativeEvaluation
     from pydicom.sr.codedict import codes
 
     finding = result.finding
@@ -191,24 +194,8 @@ def _properties(result: Result) -> list[Any]:
     if finding.probability is not None:
         asked["calibrated", "Probability is calibrated"] = finding.calibrated
     return [
-        QualitativeEvaluation(_private(*name), codes.SCT.Yes if yes else codes.SCT.No)
-        for name, yes in asked.items()
+        QualitativeEvaluation(
+            CodedConcept(value, SCHEME, meaning), codes.SCT.Yes if yes else codes.SCT.No
+        )
+        for (value, meaning), yes in asked.items()
     ]
-
-
-def _unit(value: str, meaning: str) -> Any:
-    from highdicom.sr import CodedConcept
-
-    return CodedConcept(value, "UCUM", meaning)
-
-
-def _certainty() -> Any:
-    from highdicom.sr import CodedConcept
-
-    return CodedConcept("111012", "DCM", "Certainty of Finding")
-
-
-def _private(value: str, meaning: str) -> Any:
-    from highdicom.sr import CodedConcept
-
-    return CodedConcept(value, SCHEME, meaning)

@@ -50,10 +50,10 @@ class FollowState(StateFile):
 
     # --- facts ---
 
-    def fact(self, name: str, default: str = "") -> str:
-        """Something noted by name."""
+    def fact(self, name: str) -> str:
+        """Something noted by name; "" where it was not."""
         rows = self._rows("SELECT value FROM facts WHERE name = ?", name)
-        return rows[0][0] if rows else default
+        return rows[0][0] if rows else ""
 
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)

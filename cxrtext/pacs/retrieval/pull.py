@@ -269,7 +269,7 @@ def _settle(state: State, row: Row, taken: Taken | PeerError) -> None:
 
 def _summary(run: _Run) -> PullSummary:
     state = run.state
-    counts = state.instance_counts()
+    counts = state.counts("instances")
     unusable = state.unusable()
 
     def reasons(*states: str) -> dict[str, int]:
@@ -282,7 +282,7 @@ def _summary(run: _Run) -> PullSummary:
     left = reasons("left")
     if unusable:
         left[NO_UID] = unusable
-    studies = state.study_counts()
+    studies = state.counts("studies")
     unlisted = {reason: count for (name, reason), count in studies.items() if name == "failed"}
     here = ("found",) if run.options.dry_run else ("fetched",)
     return PullSummary(

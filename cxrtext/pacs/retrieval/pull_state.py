@@ -183,14 +183,10 @@ class State(StateFile):
 
     # --- sums ---
 
-    def instance_counts(self) -> dict[tuple[str, str], int]:
-        """How many instances are in each state, for each reason."""
-        rows = self._rows("SELECT state, reason, count(*) FROM instances GROUP BY 1, 2")
-        return {(state, reason): int(count) for state, reason, count in rows}
-
-    def study_counts(self) -> dict[tuple[str, str], int]:
-        """How many studies are in each state, for each reason."""
-        rows = self._rows("SELECT state, reason, count(*) FROM studies GROUP BY 1, 2")
+    def counts(self, table: Literal["studies", "instances"]) -> dict[tuple[str, str], int]:
+        """How many rows are in each state, for each reason."""
+        query = f"SELECT state, reason, count(*) FROM {table} GROUP BY 1, 2"  # noqa: S608
+        rows = self._rows(query)
         return {(state, reason): int(count) for state, reason, count in rows}
 
     def unusable(self) -> int:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.phantom.anatomy import Anatomy, Lung, lung_radius, rest_chest
-from cxrtext.phantom.findings.effect import Effect, pick, pixel_path
-from cxrtext.phantom.shapes import Map, blob, bump, ramp, strokes, texture
+from cxrtext.phantom.findings.effect import Effect, drawn, in_lung, pick
+from cxrtext.phantom.shapes import Map, blob, bump, ramp, texture
 from cxrtext.phantom.tissue import HILA
 
 Floats = NDArray[np.float64]
@@ -58,13 +58,9 @@ def edema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
 
 def _septal_lines(anatomy: Anatomy, lung: Lung, levels: Floats) -> Map:
     """Short lines across the lung's edge near its base (Kerley B)."""
-    pixels = anatomy.size * anatomy.body.zoom
-    lines = []
-    for level in levels:
-        outer = anatomy.body.chest - 0.008
-        ends = [(outer, level), (outer - 0.035, level + 0.006)]
-        lines.append((pixel_path(anatomy, lung, ends), 0.0028 * pixels, 1.0))
-    return np.float32(0.12) * strokes(anatomy.size, lines)
+    outer = anatomy.body.chest - 0.008
+    paths = [in_lung(lung, [(outer, v), (outer - 0.035, v + 0.006)]) for v in levels]
+    return np.float32(0.12) * drawn(anatomy, [(path, 0.0028) for path in paths])
 
 
 def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
@@ -137,24 +133,21 @@ def _air_bronchograms(
     anatomy: Anatomy, lung: Lung, lobe: str, generator: np.random.Generator
 ) -> Map:
     """Lucent branching lines from the hilum into a consolidated lobe, 0 to 1."""
-    pixels = anatomy.size * anatomy.body.zoom
     start = HILA[lung.side]
     across, down, _, _ = LOBE_PLACES[lobe]
     end = (across * anatomy.body.chest, anatomy.body.apex + down * (lung.dome - anatomy.body.apex))
-    lines = []
-    for spread in generator.normal(0.0, 0.045, size=(4, 2)):
-        path = [start, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)]
-        path.append((end[0] + spread[0], end[1] + spread[1]))
-        lines.append((pixel_path(anatomy, lung, path), 0.006 * pixels, 1.0))
-    return strokes(anatomy.size, lines)
+    middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    lines = [
+        (in_lung(lung, [start, middle, (end[0] + across, end[1] + down)]), 0.006)
+        for across, down in generator.normal(0.0, 0.045, size=(4, 2))
+    ]
+    return drawn(anatomy, lines)
 
 
 def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[tuple[Effect, Map]]:
     """Air between the chest wall and a retracted lung with its thin pleural line.
 
-    Yields:
-        The effect, and the mask of what is left of that lung, [size, size]: no vessel is seen
-        outside it.
+    Each with the mask of what is left of that lung, [size, size]: no vessel is seen outside it.
     """
     grade, side, place = anatomy.body.state.pneumothorax
     if not grade:

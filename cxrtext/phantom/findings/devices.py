@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from cxrtext.phantom.anatomy import SIGN, Anatomy
-from cxrtext.phantom.findings.effect import Effect, Path, body_path, grown, pick
-from cxrtext.phantom.shapes import Map, polygons, strokes
+from cxrtext.phantom.findings.effect import Effect, Path, drawn, grown, pick
+from cxrtext.phantom.shapes import Map, polygons
 from cxrtext.phantom.tissue import CARINA
 
 SVC = (-0.052, 0.40)  # where the tip of a central line lies
@@ -49,17 +49,16 @@ def curved(path: Path) -> Path:
     return [(float(u), float(v)) for u, v in points]
 
 
-def _device(anatomy: Anatomy, finding: str, part: str, drawn: list[tuple[Map, float]]) -> Effect:
+def _device(anatomy: Anatomy, finding: str, part: str, images: list[tuple[Map, float]]) -> Effect:
     delta = np.zeros_like(anatomy.u)
-    for image, density in drawn:
+    for image, density in images:
         delta += np.float32(density) * image
     return Effect(finding, part, delta, grown(delta, anatomy.size), over_all=True)
 
 
 def _wire(anatomy: Anatomy, path: Path, width: float) -> Map:
     """One line of a width in body coordinates."""
-    pixels = anatomy.size * anatomy.body.zoom
-    return strokes(anatomy.size, [(body_path(anatomy, curved(path)), width * pixels, 1.0)])
+    return drawn(anatomy, [(curved(path), width)])
 
 
 def _hollow(anatomy: Anatomy, path: Path, half: float) -> list[tuple[Map, float]]:
@@ -67,12 +66,10 @@ def _hollow(anatomy: Anatomy, path: Path, half: float) -> list[tuple[Map, float]
     line = np.asarray(curved(path))
     step = np.gradient(line, axis=0)
     normal = np.stack([step[:, 1], -step[:, 0]], axis=1) / np.hypot(*step.T)[:, None]
-    pixels = anatomy.size * anatomy.body.zoom
-    stripe = body_path(anatomy, [tuple(p) for p in (line + 0.75 * half * normal).tolist()])
-    whole = body_path(anatomy, [tuple(p) for p in line.tolist()])
+    stripe = [(u, v) for u, v in (line + 0.75 * half * normal).tolist()]
     return [
-        (strokes(anatomy.size, [(whole, 2 * half * pixels, 1.0)]), 0.07),
-        (strokes(anatomy.size, [(stripe, 0.0036 * pixels, 1.0)]), 0.15),
+        (drawn(anatomy, [(curved(path), 2 * half)]), 0.07),
+        (drawn(anatomy, [(stripe, 0.0036)]), 0.15),
     ]
 
 
@@ -93,7 +90,6 @@ def tube(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
 
 
 def line(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
-    """A central venous line to the superior vena cava."""
     entry = anatomy.body.state.line
     jitter = generator.normal(0.0, 0.006, size=(8, 2))
     depth = float(generator.uniform(-0.03, 0.05))
@@ -101,8 +97,8 @@ def line(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
         return
     path = [*LINES[entry], (SVC[0] + 0.5 * anatomy.body.turn, SVC[1] + depth)]
     path = [(u + du, v + dv) for (u, v), (du, dv) in zip(path, jitter.tolist(), strict=False)]
-    drawn = [(_wire(anatomy, path, 0.0055), 0.19)]
-    yield _device(anatomy, "Central Line", entry.split()[0], drawn)
+    images = [(_wire(anatomy, path, 0.0055), 0.19)]
+    yield _device(anatomy, "Central Line", entry.split()[0], images)
 
 
 def pacemaker(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
@@ -118,14 +114,9 @@ def pacemaker(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
     du, dv = (np.abs(f(turns)) ** 0.65 * np.sign(f(turns)) for f in (np.cos, np.sin))
     u = sign * across + 0.047 * du * np.cos(tilt) - 0.040 * dv * np.sin(tilt)
     v = down + 0.047 * du * np.sin(tilt) + 0.040 * dv * np.cos(tilt)
-    box = body_path(anatomy, list(zip(u.tolist(), v.tolist(), strict=True)))
-    inner = body_path(
-        anatomy,
-        [
-            (sign * across + (a - sign * across) * 0.6, down + (b - down) * 0.55 - 0.004)
-            for a, b in zip(u.tolist(), v.tolist(), strict=True)
-        ],
-    )
+    box = np.stack(anatomy.to_pixels(u, v), axis=1)
+    inner_u, inner_v = sign * across + (u - sign * across) * 0.6, down + (v - down) * 0.55 - 0.004
+    inner = np.stack(anatomy.to_pixels(inner_u, inner_v), axis=1)
     floor, body = anatomy.body.rest[1], anatomy.body
     start = [(sign * across, down - 0.035), (sign * (across + 0.03), down - 0.07)]
     start += [(sign * 0.19, 0.15), (sign * 0.09, 0.19), (-0.045, 0.25), (-0.055, 0.38)]
@@ -134,11 +125,11 @@ def pacemaker(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
         [(-0.075, 0.52), (-0.03, floor - 0.04), (0.42 * width, floor - 0.035)],
         [(-0.085, 0.50), (-0.075, 0.56), (-0.055, 0.53)],
     ]
-    drawn = [(polygons(anatomy.size, [(np.asarray(box), 0.8), (np.asarray(inner), 1.0)]), 0.62)]
+    images = [(polygons(anatomy.size, [(box, 0.8), (inner, 1.0)]), 0.62)]
     for end in ends[: 1 if leads == "single" else 2]:
-        drawn.append((_wire(anatomy, [*start, *end], 0.0046), 0.21))
-        drawn.append((_wire(anatomy, end[-2:], 0.0060), 0.10))
-    yield _device(anatomy, "Pacemaker", side, drawn)
+        images.append((_wire(anatomy, [*start, *end], 0.0046), 0.21))
+        images.append((_wire(anatomy, end[-2:], 0.0060), 0.10))
+    yield _device(anatomy, "Pacemaker", side, images)
 
 
 def drain(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
@@ -163,7 +154,6 @@ def wires(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
     jitter = generator.normal(0.0, 1.0, size=(8, 3)).tolist()
     if not anatomy.body.state.wires:
         return
-    pixels = anatomy.size * anatomy.body.zoom
     turns = np.linspace(0.0, 2 * np.pi, 18)
     lines = []
     for number, (across, down, tilt) in enumerate(jitter[:count]):
@@ -173,7 +163,6 @@ def wires(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
             (u + 0.016 * np.cos(t), v + 0.0085 * np.sin(t) + 0.12 * tilt * 0.016 * np.cos(t))
             for t in turns
         ]
-        lines.append((body_path(anatomy, loop), 0.0034 * pixels, 1.0))
         twist = [(u + 0.001, v + 0.007), (u + 0.003, v + 0.017)]
-        lines.append((body_path(anatomy, twist), 0.0048 * pixels, 1.0))
-    yield _device(anatomy, "Sternotomy Wires", "sternum", [(strokes(anatomy.size, lines), 0.30)])
+        lines += [(loop, 0.0034), (twist, 0.0048)]
+    yield _device(anatomy, "Sternotomy Wires", "sternum", [(drawn(anatomy, lines), 0.30)])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.phantom.anatomy import Anatomy, Lung
-from cxrtext.phantom.shapes import Map
+from cxrtext.phantom.shapes import Map, strokes
 
 Path = list[tuple[float, float]]
 EDGE = 0.15  # a finding's mask is where its extent passes this share of its maximum
@@ -20,8 +20,6 @@ EDGE = 0.15  # a finding's mask is where its extent passes this share of its max
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One finding at one place."""
-
     finding: str  # its name, as in the boxes and labels
     part: str  # where: a lobe, "right", "left", "heart", "trachea", "sternum" or "hiatus"
     delta: Map  # what it adds to the attenuation, [size, size]
@@ -47,16 +45,24 @@ def pick(generator: np.random.Generator, *ranges: tuple[float, float]) -> list[f
     return [float(generator.uniform(low, high)) for low, high in ranges]
 
 
-def pixel_path(anatomy: Anatomy, lung: Lung, path: Sequence[tuple[float, float]]) -> Path:
-    """A path in distance from the midline and v, as columns and rows."""
-    return body_path(anatomy, [(lung.sign * across, v) for across, v in path])
+def in_lung(lung: Lung, path: Path) -> Path:
+    """A path in distance from the midline and v, in body coordinates."""
+    return [(lung.sign * across, v) for across, v in path]
 
 
-def body_path(anatomy: Anatomy, path: Sequence[tuple[float, float]]) -> Path:
+def body_path(anatomy: Anatomy, path: Path) -> Path:
     """A path in body coordinates, as columns and rows."""
     points = np.asarray(path, np.float64)
     columns, rows = anatomy.to_pixels(points[:, 0], points[:, 1])
     return list(zip(columns.tolist(), rows.tolist(), strict=True))
+
+
+def drawn(anatomy: Anatomy, lines: Sequence[tuple[Path, float]]) -> Map:
+    """Lines in body coordinates, a path and a width each, [size, size] in [0, 1]."""
+    pixels = anatomy.size * anatomy.body.zoom
+    return strokes(
+        anatomy.size, [(body_path(anatomy, path), width * pixels, 1.0) for path, width in lines]
+    )
 
 
 def grown(image: Map, size: int) -> Map:

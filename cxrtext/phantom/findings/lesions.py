@@ -7,8 +7,8 @@ import numpy as np
 from cxrtext.phantom.anatomy import SIGN, Anatomy, Lung
 from cxrtext.phantom.bones import rib_path, rib_polygons
 from cxrtext.phantom.findings.cardiopulmonary import LOBE_PLACES
-from cxrtext.phantom.findings.effect import Effect, grown, pick, pixel_path
-from cxrtext.phantom.shapes import Map, polygons, ramp, strokes, window
+from cxrtext.phantom.findings.effect import Effect, Path, drawn, grown, in_lung, pick
+from cxrtext.phantom.shapes import Map, polygons, ramp, window
 
 
 def atelectasis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
@@ -19,9 +19,7 @@ def atelectasis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Ef
         places = generator.uniform((0.34, 0.80, 0.09, -0.02), (0.62, 0.92, 0.16, 0.045), (3, 4))
         if not grade or base not in ("both bases", f"{lung.side} base"):
             continue
-        lines = strokes(
-            anatomy.size, [_plate(anatomy, lung, row) for row in places.tolist()[:count]]
-        )
+        lines = drawn(anatomy, [_plate(anatomy, lung, row) for row in places.tolist()[:count]])
         delta = np.float32(0.24) * lines * lung.chest
         extent = grown(delta, anatomy.size)
         if grade == 2:
@@ -31,17 +29,14 @@ def atelectasis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Ef
         yield Effect("Atelectasis", lung.side, np.asarray(delta, np.float32), extent)
 
 
-def _plate(
-    anatomy: Anatomy, lung: Lung, row: list[float]
-) -> tuple[list[tuple[float, float]], float, float]:
-    """One band of airless lung."""
+def _plate(anatomy: Anatomy, lung: Lung, row: list[float]) -> tuple[Path, float]:
+    """One band of airless lung, and its width."""
     across, down, long, slope = row
     body = anatomy.body
     start = across * body.chest
     v = body.apex + down * (lung.dome - body.apex) + 0.012
     path = [(start, v), (start + long / 2, v + slope * 0.4), (start + long, v + slope)]
-    pixels = anatomy.size * body.zoom
-    return pixel_path(anatomy, lung, path), 0.0065 * pixels, 1.0
+    return in_lung(lung, path), 0.0065
 
 
 def _wedge(anatomy: Anatomy, lung: Lung, tall: float) -> Map:

@@ -15,8 +15,6 @@ from cxrtext.phantom.state import BASES, SIDES, State
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of a report."""
-
     text: str  # the sentence, with its full stop
     claim: Claim  # what it says
     # The (finding, part) pairs that it speaks of as present.
@@ -29,7 +27,6 @@ class Statement:
 
 
 def other_side(side: str) -> str:
-    """The opposite of "right" or "left"."""
     return {"right": "left", "left": "right"}[side]
 
 
@@ -43,7 +40,6 @@ class Voice:
         return float(self.generator.random()) < probability
 
     def number(self, low: float, high: float, digits: int = 0) -> str:
-        """A measurement within bounds."""
         value = low + (high - low) * float(self.generator.random())
         return f"{value:.{digits}f}"
 
@@ -67,12 +63,21 @@ class Voice:
 
 
 Sites = tuple[tuple[str, str], ...]
-Said = Iterator[tuple[str, Claim, Sites]]
-"""Sentences, what they claim, and the places that they speak of; () for all of the finding."""
+Sentence = tuple[str, Claim, Sites]
+"""A text, what it claims, and the places that it speaks of; () for all of the finding."""
+Said = Iterator[Sentence]
+
+
+def in_brief(
+    voice: Voice, section: str, axis: str, sided: float, side: str, claim: Callable[[Any], Claim]
+) -> Sentence:
+    """That a finding is there, with the probability ``sided`` on its side."""
+    if voice.chance(sided):
+        return voice.say(section, f"{axis} side", side=side), claim(side), ()
+    return voice.say(section, f"{axis} any"), claim(None), ()
 
 
 def cardiomegaly(voice: Voice, grade: int, full: bool) -> Said:
-    """An enlarged heart."""
     if full:
         slots = {"adj": voice.word(f"heart {grade}"), "adv": voice.word(f"heartly {grade}")}
         yield voice.say("findings", "cardiomegaly", **slots), claims.cardiomegaly(grade), ()
@@ -81,7 +86,6 @@ def cardiomegaly(voice: Voice, grade: int, full: bool) -> Said:
 
 
 def edema(voice: Voice, value: tuple[int, str], full: bool) -> Said:
-    """Edema, perhaps worse on one side."""
     grade, lean = value
     if not full:
         yield voice.say("findings", "edema any"), claims.edema(None), ()
@@ -95,7 +99,6 @@ def edema(voice: Voice, value: tuple[int, str], full: bool) -> Said:
 
 
 def effusion(voice: Voice, value: tuple[int, int], full: bool) -> Said:
-    """Effusions, both at once or one by one."""
     right, left = value
     if right and left and not full:
         yield voice.say("findings", "effusion both any"), claims.effusion("both", None), ()
@@ -112,7 +115,7 @@ def effusion(voice: Voice, value: tuple[int, int], full: bool) -> Said:
                 yield _one_effusion(voice, side, grade, full)
 
 
-def _one_effusion(voice: Voice, side: str, grade: int, full: bool) -> tuple[str, Claim, Sites]:
+def _one_effusion(voice: Voice, side: str, grade: int, full: bool) -> Sentence:
     seen = (("Pleural Effusion", side),)
     if not full:
         text = voice.say("findings", "effusion any", side=side)
@@ -123,7 +126,6 @@ def _one_effusion(voice: Voice, side: str, grade: int, full: bool) -> tuple[str,
 
 
 def pneumonia(voice: Voice, value: tuple[int, tuple[str, ...]], full: bool) -> Said:
-    """A pneumonia in one lobe or two."""
     grade, lobes = value
     if not full:
         yield _pneumonia_in_brief(voice, lobes)
@@ -142,7 +144,7 @@ def pneumonia(voice: Voice, value: tuple[int, tuple[str, ...]], full: bool) -> S
             yield text, claims.pneumonia((lobe,), grade), (("Pneumonia", lobe),)
 
 
-def _pneumonia_in_brief(voice: Voice, lobes: tuple[str, ...]) -> tuple[str, Claim, Sites]:
+def _pneumonia_in_brief(voice: Voice, lobes: tuple[str, ...]) -> Sentence:
     if len(lobes) == 2:
         return voice.say("findings", "pneumonia multifocal"), claims.MULTIFOCAL, ()
     if voice.chance(0.6):
@@ -155,7 +157,6 @@ def _pneumonia_in_brief(voice: Voice, lobes: tuple[str, ...]) -> tuple[str, Clai
 
 
 def pneumothorax(voice: Voice, value: tuple[int, str, str], full: bool) -> Said:
-    """A pneumothorax, measured where it is not large."""
     grade, side, place = value
     kind, claim, slots = "pneumothorax", claims.pneumothorax(side, grade), {"side": side}
     if side == "both":
@@ -224,11 +225,8 @@ def granuloma(voice: Voice, lobe: str, full: bool) -> Said:
     if full:
         slots = {"mm": voice.number(3, 9), "lobe": voice.word(f"base {lobe}")}
         yield voice.say("chest", "granuloma", **slots), claims.granuloma(lobe), ()
-    elif voice.chance(0.5):
-        side = lobe_side(lobe)
-        yield voice.say("chest", "granuloma side", side=side), claims.granuloma(side), ()
     else:
-        yield voice.say("chest", "granuloma any"), claims.granuloma(None), ()
+        yield in_brief(voice, "chest", "granuloma", 0.5, lobe_side(lobe), claims.granuloma)
 
 
 def graded(axis: str, voice: Voice, grade: int, full: bool) -> Said:
@@ -247,19 +245,15 @@ def sided(section: str, axis: str, voice: Voice, side: str, _: bool) -> Said:
 
 
 def fracture(voice: Voice, value: tuple[str, int], full: bool) -> Said:
-    """A broken rib."""
     side, rib = value
     if full:
         number = ORDINALS[rib] if voice.chance(0.7) else f"{rib}th"
         yield voice.say("chest", "fracture", side=side, rib=number), claims.fracture(side, rib), ()
-    elif voice.chance(0.6):
-        yield voice.say("chest", "fracture side", side=side), claims.fracture(side), ()
     else:
-        yield voice.say("chest", "fracture any"), claims.fracture(None), ()
+        yield in_brief(voice, "chest", "fracture", 0.6, side, claims.fracture)
 
 
 def tube(voice: Voice, place: str, full: bool) -> Said:
-    """An endotracheal tube, and where its tip lies."""
     if full:
         low, high = {"good": (3.0, 6.0), "low": (0.0, 0.0), "high": (7.2, 9.5)}[place]
         text = voice.say("devices", f"tube {place}", cm=voice.number(low, high, 1))
@@ -269,17 +263,14 @@ def tube(voice: Voice, place: str, full: bool) -> Said:
 
 
 def line(voice: Voice, value: str, full: bool) -> Said:
-    """A central line, and where it enters."""
     side, kind = value.split()
     if full:
         name = expand(voice.generator, choose(voice.generator, PHRASES["lines"][value]))
         yield voice.say("devices", "line", line=name), claims.line(value), ()
     elif kind == "picc":
         yield voice.say("devices", "picc"), claims.line("picc"), ()
-    elif voice.chance(0.5):
-        yield voice.say("devices", "line side", side=side), claims.line(side), ()
     else:
-        yield voice.say("devices", "line any"), claims.line(None), ()
+        yield in_brief(voice, "devices", "line", 0.5, side, claims.line)
 
 
 def pacemaker(voice: Voice, value: str, full: bool) -> Said:
@@ -287,10 +278,8 @@ def pacemaker(voice: Voice, value: str, full: bool) -> Said:
     if full:
         text = voice.say("devices", "pacemaker", side=side, leads=leads)
         yield text, claims.pacemaker(side, leads), ()
-    elif voice.chance(0.4):
-        yield voice.say("devices", "pacemaker side", side=side), claims.pacemaker(side), ()
     else:
-        yield voice.say("devices", "pacemaker any"), claims.pacemaker(None), ()
+        yield in_brief(voice, "devices", "pacemaker", 0.4, side, claims.pacemaker)
 
 
 def wires(voice: Voice, _: bool, __: bool) -> Said:

@@ -4,7 +4,6 @@ An entry of a file that others may have mapped is overwritten with zeros and no 
 file keeps its size, so that what others have mapped stays where it is.
 """
 
-import hashlib
 import os
 import sqlite3
 import zlib
@@ -25,7 +24,7 @@ from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.text_folder import family_of
 from cxrtext.service.forget.subject import Subject
 from cxrtext.text.tokenizer import load_tokenizer_of
-from cxrtext.training.data.locked_features import DIGEST_BYTES, ENTRY
+from cxrtext.training.data.locked_features import ENTRY, content_digest
 
 BUSY_SECONDS = 120.0
 CACHE = "remove the file: it is a cache"
@@ -90,14 +89,12 @@ def _squares(base: sqlite3.Connection, folder: Path, subject: Subject) -> list[_
 
 
 def _paths(base: sqlite3.Connection, subject: Subject) -> list[bytes]:
-    known = [path for (path,) in base.execute("SELECT path FROM file")]
-    digests = [bytes.fromhex(digest) for digest in subject.digests]
-    named = [
+    digests = {bytes.fromhex(digest) for digest in subject.digests}
+    return sorted(
         path
-        for digest in digests
-        for (path,) in base.execute("SELECT path FROM file WHERE digest = ?", [digest])
-    ]
-    return sorted({*named, *(path for path in known if _is_theirs(os.fsdecode(path), subject))})
+        for path, digest in base.execute("SELECT path, digest FROM file")
+        if digest in digests or _is_theirs(os.fsdecode(path), subject)
+    )
 
 
 def _is_theirs(path: str, subject: Subject) -> bool:
@@ -117,8 +114,7 @@ def learn_squares(folder: Path, subject: Subject) -> int:
         squares, paths = _squares(base, folder, subject), _paths(base, subject)
     for square in squares:
         if pixels := square.pixels:
-            digest = hashlib.blake2b(pixels, digest_size=DIGEST_BYTES).hexdigest()
-            subject.squares.add(digest)
+            subject.squares.add(content_digest(np.frombuffer(pixels, np.uint8)).hex())
     return max(len(squares), len(paths))
 
 
@@ -154,13 +150,11 @@ def _facts(base: sqlite3.Connection, subject: Subject) -> list[str]:
 
 
 def count_facts(path: Path, subject: Subject) -> int:
-    """How many images a check's cache knows."""
     with opened(path) as base:
         return len(_facts(base, subject))
 
 
 def forget_facts(path: Path, subject: Subject) -> None:
-    """Take them out."""
     with opened(path, write=True) as base:
         rows = [(name,) for name in _facts(base, subject)]
         base.executemany("DELETE FROM facts WHERE path = ?", rows)
@@ -182,7 +176,6 @@ def _results(base: sqlite3.Connection, subject: Subject) -> list[tuple[str, str,
 
 
 def count_results(path: Path, subject: Subject) -> int:
-    """How many results a folder of them notes."""
     with opened(path, mend=NO_CACHE) as base:
         return len(_results(base, subject))
 
@@ -225,7 +218,7 @@ def pieces_of(folders: Iterable[Path], sentences: Sequence[str]) -> Pieces:
         bare |= {digest_of(pieces) for pieces in encode_pieces(tokenizer, sentences) if pieces}
         for longest in _lengths(folder):
             encoded = tokenizer(list(sentences), truncation=True, max_length=longest)
-            whole |= {_states_digest(ids) for ids in encoded["input_ids"]}
+            whole |= {content_digest(np.array(ids, dtype=np.int64)) for ids in encoded["input_ids"]}
     return Pieces(frozenset(bare), frozenset(whole))
 
 
@@ -239,13 +232,7 @@ def _lengths(folder: Path) -> list[int]:
         return []
 
 
-def _states_digest(ids: Sequence[int]) -> bytes:
-    data = np.ascontiguousarray(np.asarray(ids, dtype=np.int64)).data
-    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
-
-
 def count_scores(path: Path, pieces: Pieces) -> int:
-    """How many scores a cache has of sentences."""
     with opened(path) as base:
         return sum(
             base.execute("SELECT count(*) FROM score WHERE sentence = ?", [digest]).fetchone()[0]
@@ -254,7 +241,6 @@ def count_scores(path: Path, pieces: Pieces) -> int:
 
 
 def forget_scores(path: Path, pieces: Pieces) -> None:
-    """Take them out."""
     with opened(path, write=True) as base:
         rows = [(digest,) for digest in pieces.bare]
         base.executemany("DELETE FROM score WHERE sentence = ?", rows)
@@ -292,7 +278,6 @@ def _row_bytes(path: Path, entries: np.ndarray[tuple[int], np.dtype[np.void]]) -
 
 
 def count_features(path: Path, wanted: frozenset[bytes]) -> int:
-    """How many features a file of a locked encoder has of images or sentences."""
     return len(_features(path, wanted)[0])
 
 

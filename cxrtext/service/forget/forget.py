@@ -8,6 +8,7 @@ import getpass
 import gzip
 import hashlib
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -75,8 +76,6 @@ class Place:
 
 @dataclass(slots=True)
 class Forgotten:
-    """What forgetting found and did."""
-
     dry_run: bool
     places: list[Place] = field(default_factory=list)
     studies: int = 0
@@ -111,14 +110,12 @@ def forget(
         folders: All that may hold something: data folders, runs, caches, indexes, folders of
             uploads; backups and models in them are named.
         patient: The id of a patient, as manifests and indexes have it.
-        study: The id of a study.
         dry_run: Whether to change nothing, and say what would be done.
         hash_key: The key file of an import that replaced ids by hashes; the id is then the
             hospital's, and is looked for as it is, too.
         log: The file for the signed line; by default ``forgotten.jsonl`` in the first folder.
         key: The file of the key that signs, made where there is none; by default beside the log,
             with the ending ``.key``.
-        wait_s: How long to wait for another process that writes an index.
     """
     if (patient is None) == (study is None) or not (patient or study):
         raise DataError("name either a patient or a study")
@@ -179,10 +176,10 @@ def _after(before: list[Place], now: list[Place]) -> list[Place]:
 
 
 def _sign(log: Path, secret: bytes, kind: Kind, name: str, result: Forgotten) -> None:
-    removed: dict[str, int] = {}
+    removed = Counter[str]()
     for place in result.places:
         if place.done:
-            removed[place.what] = removed.get(place.what, 0) + place.entries
+            removed[place.what] += place.entries
     append_signed(
         log,
         secret,
@@ -280,14 +277,12 @@ class _Work:
         subject = self.subject
         column = "patient_id" if subject.patients else "study_id"
         for value in sorted(subject.patients or subject.studies):
-            yield from (
-                (name, study, str(Path(root) / (file or name)))
-                for name, study, root, file in catalogue.database.execute(
-                    "SELECT image, study_id, path, file FROM images JOIN roots USING (root) "  # noqa: S608
-                    f"WHERE {column} = ?",
-                    (value,),
-                ).fetchall()
-            )
+            for name, study, root, file in catalogue.database.execute(
+                "SELECT image, study_id, path, file FROM images JOIN roots USING (root) "  # noqa: S608
+                f"WHERE {column} = ?",
+                (value,),
+            ).fetchall():
+                yield name, study, str(Path(root) / (file or name))
 
     def _under_others(self, catalogue: Catalogue) -> int:
         """Images of their studies that an index has under another patient."""
@@ -433,9 +428,8 @@ class _Work:
             self._tell("writing indexes anew", number, len(places.indexes))
             self._remove_from_index(folder)
         gone = [path for path in (*self._files(), *self._texts()) if places.inside(path)]
-        for folder in {
-            path.parent for path in gone
-        }:  # first: a file that is gone is not looked for
+        # First: a file that is gone is not looked for.
+        for folder in {path.parent for path in gone}:
             tables.relist(folder, {path: None for path in gone if path.parent == folder})
         for number, path in enumerate(gone):
             self._tell("removing files", number + 1, len(gone))

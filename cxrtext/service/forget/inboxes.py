@@ -30,20 +30,18 @@ _MARKS = re.compile(r"[|^~&\\\r\n\x0b\x1c]")
 def _of_inbox(
     path: Path, base: sqlite3.Connection, subject: Subject, ids_of: Ids
 ) -> dict[str, list[tuple[object]]]:
-    ids = {*subject.patients, *subject.studies}
-    numbers = _numbers(base, ids)
+    ids = subject.patients | subject.studies
+    numbers = _numbers(base, subject)
 
-    def rows(query: str) -> list[tuple[object, ...]]:
-        return [row for row in base.execute(query).fetchall() if ids & set(row[1:])]
+    def theirs(query: str) -> list[tuple[object]]:
+        return [(row[0],) for row in base.execute(query) if ids & set(row[1:])]
 
-    objects = rows("SELECT instance, patient, study FROM objects")
     reports = base.execute("SELECT report, patient, study, joined, accession FROM reports")
     waiting = _waiting(path, base, subject, ids_of)
     return {
-        "objects": [(row[0],) for row in objects],
+        "objects": theirs("SELECT instance, patient, study FROM objects"),
         "reports": [(row[0],) for row in reports if (ids & set(row[1:4])) or row[4] in numbers],
-        "entries": [(row[0],) for row in rows("SELECT entry, study FROM entries")]
-        + [(entry,) for entry in waiting],
+        "entries": theirs("SELECT entry, study FROM entries") + [(entry,) for entry in waiting],
         # Known by the number and the name of an image of the index.
         "pictures": [
             (image,)
@@ -53,8 +51,9 @@ def _of_inbox(
     }
 
 
-def _numbers(base: sqlite3.Connection, ids: set[str]) -> set[str]:
+def _numbers(base: sqlite3.Connection, subject: Subject) -> set[str]:
     """By what a report may name them: ids, and the accession numbers of what was received."""
+    ids = subject.patients | subject.studies
     objects = base.execute("SELECT accession, patient, study FROM objects")
     return {row[0] for row in objects if row[0] and ids & set(row[1:])} | ids
 
@@ -64,7 +63,7 @@ def _waiting(
 ) -> dict[int, Path]:
     """The files of reports and deletions that wait, or failed, and are about them, by entry."""
     found = {}
-    numbers = _numbers(base, {*subject.patients, *subject.studies})
+    numbers = _numbers(base, subject)
     for entry, what, file, charset in base.execute(
         "SELECT entry, what, file, charset FROM entries WHERE what <> 'object' AND file IS NOT NULL"
     ).fetchall():
@@ -127,7 +126,7 @@ def _is_theirs(study: str, instance: str, subject: Subject, ids_of: Ids) -> bool
 
 
 def _bad(path: Path, base: sqlite3.Connection, subject: Subject) -> Iterator[Path]:
-    names = _numbers(base, {*subject.patients, *subject.studies}) | _bare(subject)
+    names = _numbers(base, subject) | _bare(subject)
     for message in sorted((path.parent / _BAD).glob("*")):
         if message.is_file() and _names(message.read_bytes(), names):
             yield message
@@ -156,21 +155,29 @@ def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
 
 def _of_peer(base: sqlite3.Connection, subject: Subject, ids_of: Ids) -> list[tuple[str, str]]:
     """Their studies and instances; of a row that names one of the two, the other is ""."""
-    there = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
-    rows = " UNION ".join(query for table, query in _PEER_ROWS.items() if table in there)
+    queries = [
+        f"SELECT {columns} FROM {table}"  # noqa: S608 - our names
+        for table, (columns, _) in _PEER_ROWS.items()
+        if table in _tables(base)
+    ]
     return [
         (study, instance)
-        for study, instance in base.execute(rows)
+        for study, instance in base.execute(" UNION ".join(queries))
         if _is_theirs(study, instance, subject, ids_of)
     ]
 
 
+def _tables(base: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+
+
 _PEER_ROWS = {
-    "studies": "SELECT study, '' FROM studies",
-    "pending": "SELECT study, '' FROM pending",
-    "instances": "SELECT study, instance FROM instances",
-    "renewed": "SELECT '', instance FROM renewed",
+    "studies": ("study, ''", "study"),
+    "pending": ("study, ''", "study"),
+    "instances": ("study, instance", "instance"),
+    "renewed": ("'', instance", "instance"),
 }
+"""Of each table the study and the instance that a row names, and by which of them it goes."""
 
 
 def learn_peer(path: Path, subject: Subject, ids_of: Ids) -> None:
@@ -190,16 +197,16 @@ def count_peer(path: Path, subject: Subject, ids_of: Ids) -> int:
 def forget_peer(path: Path, subject: Subject, ids_of: Ids) -> None:
     """Take them out; all else stays known, so that deletions at the peer are found further on."""
     with _stopped(path) as base:
-        theirs = _of_peer(base, subject, ids_of)
-        for table, key, place in (
-            *(("studies", "study", 0), ("pending", "study", 0)),
-            *(("instances", "instance", 1), ("renewed", "instance", 1)),
-        ):
-            if base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
-                keys = [(row[place],) for row in theirs if row[place]]
-                base.executemany(f"DELETE FROM {table} WHERE {key} = ?", keys)  # noqa: S608
+        theirs, there = _of_peer(base, subject, ids_of), _tables(base)
+        keys = {
+            "study": [(study,) for study, _ in theirs if study],
+            "instance": [(instance,) for _, instance in theirs if instance],
+        }
+        for table, (_, key) in _PEER_ROWS.items():
+            if table in there:
+                base.executemany(f"DELETE FROM {table} WHERE {key} = ?", keys[key])  # noqa: S608
         # Accession numbers are asked for anew in any case, and name patients.
-        if base.execute("SELECT 1 FROM sqlite_master WHERE name = 'questions'").fetchone():
+        if "questions" in there:
             base.execute("DELETE FROM questions WHERE kind = 'accession'")
 
 

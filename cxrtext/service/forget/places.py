@@ -122,18 +122,15 @@ def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
     if name == DECODED:
         found.decoded.append(path.parent)
     elif suffix in (".sqlite", ".partial", ".db") and (names := tables_of(path)):
-        if {"model", "score"} <= names:
-            found.scores.append(path)
-        elif names >= PEER_TABLES:
-            found.peers.append(path)
-        elif "facts" in names:
-            found.facts.append(path)
-        elif names >= RESULTS:
-            found.results.append(path)
-        elif names >= INBOX_TABLES:
-            found.inboxes.append(path)
-        else:
-            found.others.append(path)
+        kinds = (
+            (found.scores, {"model", "score"}),
+            (found.peers, PEER_TABLES),
+            (found.facts, {"facts"}),
+            (found.results, RESULTS),
+            (found.inboxes, INBOX_TABLES),
+        )
+        paths = next((paths for paths, tables in kinds if tables <= names), found.others)
+        paths.append(path)
     elif suffix == ".f16" and path.with_suffix(".keys").is_file():
         found.features.append(path)
     elif ending_of(path) in ENDINGS and is_table(path):

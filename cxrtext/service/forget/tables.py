@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast
 
-from cxrtext.errors import WorkError
+from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
@@ -37,18 +37,9 @@ def ending_of(path: Path) -> str:
 
 def is_table(path: Path) -> bool:
     """Whether a file is a table that names studies, patients or images."""
-    suffix = ending_of(path)
-    if suffix == ".json":
+    if ending_of(path) == ".json":
         return _coco(path) is not None
-    if suffix not in ENDINGS:
-        return False
-    return any(_KNOWN & set(row) for row in _first(rows_of(path)))
-
-
-def _first(rows: Iterator[Row]) -> Iterator[Row]:
-    for row in rows:
-        yield row
-        return
+    return bool(_KNOWN & set(next(rows_of(path), {})))
 
 
 def rows_of(path: Path) -> Iterator[Row]:
@@ -88,8 +79,6 @@ def _bytes_of(path: Path, mode: Literal["rb", "wb"] = "rb", like: Path | None = 
 
 
 def _opened(path: Path) -> TextIO:
-    from cxrtext.errors import DataError
-
     raw = _bytes_of(path)
     try:
         return open_text(cast(Any, raw), str(path))

@@ -24,10 +24,7 @@ _NOTE = (
 
 
 def verification_page(found: Verification, report: str, pixels: Image, unlike: bool = False) -> str:
-    """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both.
-
-    ``unlike`` images are said to be so.
-    """
+    """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both."""
     warning = [Text(f"This image {UNLIKE_IMAGE}.", "warn")] if unlike else []
     small, factor = _shrunk(pixels)
     used = found.reference
@@ -82,10 +79,8 @@ def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
 def _shrunk(pixels: Image) -> tuple[Image, float]:
     height, width = pixels.shape[1:]
     factor = min(1.0, LONGEST_SIDE / max(height, width))
-    sizes = (max(1, round(height * factor)), max(1, round(width * factor)))
-    return (pixels, 1.0) if factor == 1 else (_resized(pixels[0], *sizes)[None], factor)
-
-
-def _resized(values: Image, height: int, width: int) -> Image:
-    picture = Pictures.fromarray(np.ascontiguousarray(values, dtype=np.float32))
-    return np.asarray(picture.resize((width, height), Pictures.Resampling.BILINEAR))
+    if factor == 1:
+        return pixels, 1.0
+    size = max(1, round(width * factor)), max(1, round(height * factor))
+    picture = Pictures.fromarray(np.ascontiguousarray(pixels[0], dtype=np.float32))
+    return np.asarray(picture.resize(size, Pictures.Resampling.BILINEAR))[np.newaxis], factor

@@ -52,8 +52,6 @@ class SupportedSentence(ReportSentence):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A report against an image."""
-
     sentences: tuple[SupportedSentence, ...]  # in the order of the report
     reference: ReferenceUsed
 

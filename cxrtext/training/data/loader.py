@@ -103,7 +103,9 @@ class Examples:
             eta=torch.from_numpy(self.eta[chosen]),
             labels=None if self.labels is None else torch.from_numpy(self.labels[examples]),
             vectors=self._vectors(chosen),
-            true=self._true(chosen, examples),
+            true=None
+            if self.entailed is None
+            else torch.from_numpy(self.entailed(chosen, examples)),
             metadata=None if self.metadata is None else torch.from_numpy(self.metadata[examples]),
             turned=torch.tensor(anchors) if anchors else None,
         )
@@ -149,9 +151,6 @@ class Examples:
     def unlocked(self) -> "Examples":
         """The same with pixels and word pieces in place of features."""
         return replace(self, features=None, states=None)
-
-    def _true(self, chosen: list[int], examples: Rows) -> Tensor | None:
-        return None if self.entailed is None else torch.from_numpy(self.entailed(chosen, examples))
 
     def _vectors(self, chosen: list[int]) -> Tensor | None:
         if self.vectors is None or self.vector_of is None:
@@ -240,21 +239,14 @@ ReadImages = Callable[[Sequence[ImageRecord], Rejects], Looked]
 def decoded_images(
     cache: DecodedCache,
     preprocessing: Preprocessing,
-    *,
-    processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ReadImages:
-    """Decode images into a cache.
-
-    ``processes`` decode; None for one a core, 0 for this one.  ``progress`` is called with (done,
-    total).
-    """
+    """Decode images into a cache; ``progress`` is called with (done, total)."""
 
     def look(records: Sequence[ImageRecord], rejects: Rejects) -> Looked:
         decoded = cache.fill(
             [record.path for record in records],
             preprocessing,
-            processes=processes,
             reject=lambda row, reason: rejects.add(records[row].name, reason),
             progress=progress,
         )

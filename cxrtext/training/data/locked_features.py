@@ -12,6 +12,7 @@ nothing.  They can be deleted at any time when no process uses them.
 import hashlib
 import math
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,7 +108,7 @@ def lock_images(
         return _half(model.image_encoder.features(prepared))
 
     model.image_encoder.eval()
-    return _kept("images", store, [_digest(pixels[row]) for row in rows], _batches, compute)
+    return _kept("images", store, [content_digest(pixels[row]) for row in rows], _batches, compute)
 
 
 def lock_sentences(
@@ -135,7 +136,7 @@ def lock_sentences(
         return _half(model.text_encoder.states(ids, None))
 
     model.text_encoder.eval()
-    digests = [_digest(np.asarray(pieces, dtype=np.int64)) for pieces in tokens]
+    digests = [content_digest(np.asarray(pieces, dtype=np.int64)) for pieces in tokens]
     return _kept("sentences", store, digests, of_one_length, compute)
 
 
@@ -191,7 +192,8 @@ def _kept(
         return LockedFeatures(store.map(int(places.max(initial=-1)) + 1), places)
 
 
-def _digest(content: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> bytes:
+def content_digest(content: np.ndarray[tuple[int, ...], np.dtype[Any]]) -> bytes:
+    """By what features are known: of a square's pixels, or of word pieces, int64."""
     return hashlib.blake2b(np.ascontiguousarray(content).data, digest_size=DIGEST_BYTES).digest()
 
 
@@ -282,8 +284,7 @@ class _Store:
 
     def require_room(self, count: int, what: str) -> None:
         """Refuse to compute what the disk has no room for (WorkError)."""
-        size, status = count * self.row_bytes, os.statvfs(self.path.parent)
-        free = status.f_bavail * status.f_frsize
+        size, free = count * self.row_bytes, shutil.disk_usage(self.path.parent).free
         if size > free:
             raise WorkError(
                 f"{self.path}: the features of {count} {what} take {size / 1e9:.3g} GB and the "

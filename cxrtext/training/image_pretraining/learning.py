@@ -13,7 +13,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.images import Preprocessing
-from cxrtext.images.augment import Views, augment, draw_views
+from cxrtext.images.augment import Views, augment, center_crop, draw_views
 from cxrtext.images.simclr import SimclrDraws, SimclrSpec, draw_simclr, simclr
 from cxrtext.models.regions import normalized, standardized
 from cxrtext.objectives import info_nce
@@ -26,7 +26,7 @@ from cxrtext.training.image_pretraining.networks import (
     channels_of,
     grid_of,
 )
-from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
+from cxrtext.training.image_pretraining.settings import VITS, ImagePretrainSettings
 from cxrtext.training.loop.device import autocast
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
@@ -133,8 +133,8 @@ def known_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingJob:
-    """A :class:`Classifier` that learns which findings its images' studies have."""
+class ImageJob:
+    """A network that learns from the images of a split."""
 
     learner: Learner
     schedule: Schedule
@@ -142,11 +142,20 @@ class FindingJob:
     settings: ImagePretrainSettings
     preprocessing: Preprocessing
 
+    def drawn(self, step: int) -> tuple[Rows, torch.Generator]:
+        """The images of a step, and the source of how they are to be seen."""
+        settings = self.settings
+        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
+        return rows, torch.Generator().manual_seed(seed_of(settings.seed, 3, step))
+
+
+class FindingJob(ImageJob):
+    """A :class:`Classifier` that learns which findings its images' studies have."""
+
     def make(self, step: int) -> tuple[Tensor, Tensor, Views]:
         """Squares, targets and how the images of a step are to be seen."""
         settings = self.settings
-        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
-        generator = torch.Generator().manual_seed(seed_of(settings.seed, 3, step))
+        rows, generator = self.drawn(step)
         views = draw_views(
             len(rows),
             settings.resize,
@@ -158,7 +167,6 @@ class FindingJob:
         return self.images.squares(rows), torch.from_numpy(self.images.targets[rows]), views
 
     def gradients(self, step: int, made: tuple[Tensor, Tensor, Views]) -> StepNumbers:  # noqa: ARG002
-        """Compute a step's gradients."""
         squares, targets, views = made
         learner = self.learner
         learner.model.train()
@@ -172,25 +180,15 @@ class FindingJob:
         return StepNumbers(value, accuracy, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ViewJob:
+class ViewJob(ImageJob):
     """A :class:`ViewEncoder` that learns which two views are of one image."""
-
-    learner: Learner
-    schedule: Schedule
-    images: ImageSet
-    settings: ImagePretrainSettings
-    preprocessing: Preprocessing
 
     def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
         """Squares of a step, and how their views are to be seen, first views first."""
-        settings = self.settings
-        rows = batch_rows(len(self.images), settings.batch, settings.seed, step)
-        generator = torch.Generator().manual_seed(seed_of(settings.seed, 3, step))
+        rows, generator = self.drawn(step)
         return self.images.squares(rows), draw_simclr(2 * len(rows), VIEWS, generator)
 
     def gradients(self, step: int, made: tuple[Tensor, SimclrDraws]) -> StepNumbers:  # noqa: ARG002
-        """Compute a step's gradients."""
         learner = self.learner
         learner.model.train()
         scores = self.scores(*made)
@@ -202,6 +200,8 @@ class ViewJob:
     def scores(self, squares: Tensor, draws: SimclrDraws) -> Tensor:
         """Scores of both views of all images against each other, [2B, 2B]."""
         seen = simclr(squares.to(self.learner.device).repeat(2, 1, 1, 1), draws, VIEWS)
+        if self.settings.image in VITS:  # whose places are those of the crop
+            seen = center_crop(seen, self.settings.crop)
         embedded = self.learner.model(standardized(seen, self.preprocessing))
         gamma_sq = torch.tensor(self.settings.gamma_sq, device=embedded.device)
         return score_views(embedded.unflatten(0, (2, len(squares))), gamma_sq)
@@ -271,7 +271,6 @@ class FindingAuc:
         return min(self.present, self.absent) >= COUNTED
 
     def row(self) -> dict[str, Any]:
-        """Its line of the table."""
         return {
             "finding": self.finding.name,
             "training_present": self.finding.affirmed,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -140,9 +139,6 @@ def pretrain_image(
         reports: A table of reports instead of the one beside the manifest.
         views: Whether to learn from views even where there are reports.
         cache: Folder of decoded images, shared with training and others.
-        allow_outside: Whether images may lie outside the manifest's folder.
-        max_rejected: How many images may be unreadable.
-        device: "auto", "cpu", "cuda" or "cuda:N".
     """
     started = time.monotonic()
     heard = listener or Listener()
@@ -175,13 +171,13 @@ def pretrain_image(
         saved = load_newest_state(out / "state", heard.say) if resume else None
         rejects = Rejects(max_rejected)
         splits = {name: _wanted(records, name, targets) for name in ("train", "val")}
-        _check_count(manifest, splits["train"], chosen, targets)
+        _check_count(manifest, len(splits["train"]), chosen, targets)
         decoded = DecodedCache(cache or out / "cache", heard.say)
         train, val = (
             _decode(split, targets, chosen, decoded, rejects, heard.decoding)
             for split in splits.values()
         )
-        _check_count(manifest, train, chosen, targets)
+        _check_count(manifest, len(train), chosen, targets)
         fingerprint = _fingerprint(targets, train, val)
         if saved:
             what = "the images, the words, or what reports or labels say of them"
@@ -250,10 +246,7 @@ def describe(targets: Targets, out: Path, *, views: bool = False) -> str:
     )
 
 
-def _check_count(
-    manifest: Path, images: Sequence[Any] | ImageSet, settings: ImagePretrainSettings, of: Targets
-) -> None:
-    count = len(images)
+def _check_count(manifest: Path, count: int, settings: ImagePretrainSettings, of: Targets) -> None:
     what = {"words": "a report", "labels": "labels", "views": "pixels"}[of.method]
     if count < MIN_IMAGES:
         raise DataError(

@@ -18,7 +18,7 @@ from torch.distributed.nn.functional import all_reduce
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from cxrtext.errors import ConfigError, CxrTextError, WorkError
+from cxrtext.errors import ConfigError, WorkError
 
 T = TypeVar("T")
 HELD_S = 20.0
@@ -169,10 +169,9 @@ def connected(device: torch.device) -> Iterator[Processes]:
 
 def _is_lost(error: BaseException) -> bool:
     """Whether a collective failed because another process is gone."""
-    if isinstance(error, CxrTextError) or not isinstance(error, RuntimeError):
-        return False
     # gloo has no exception of its own.
-    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+    gloo = isinstance(error, RuntimeError) and "gloo" in str(error).lower()
+    return gloo or isinstance(error, dist.DistError)
 
 
 def local_device(name: str) -> str:
@@ -196,16 +195,6 @@ def local_device(name: str) -> str:
             f"{torch.cuda.device_count()} GPUs; start one process a GPU (--nproc-per-node)"
         )
     return f"cuda:{rank}"
-
-
-def agreed(processes: Processes, value: int, what: str) -> int:
-    values = processes.gather(value)
-    if len(set(values)) > 1:
-        raise CxrTextError(
-            f"the processes do not agree on {what}: {values}; give them the same files and an "
-            "'out' folder that all of them see"
-        )
-    return value
 
 
 # Gradients of gathered tensors go wrong by exactly the number of processes when it is not said what

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -69,7 +69,7 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """All that :meth:`load` needs."""
         return {
-            "progress": {name: getattr(self.progress, name) for name in RunProgress.__slots__},
+            "progress": asdict(self.progress),
             **{name: part.state_dict() for name, part in self.parts().items()},
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
@@ -179,7 +179,7 @@ def train_steps(job: Job[Made]) -> Generator[StepReport, None, None]:
 
         now = time.perf_counter()
         yield StepReport(
-            **{name: getattr(numbers, name) for name in StepNumbers.__slots__},
+            **asdict(numbers),
             step=step + 1,
             lr=lr,
             grad_norm=norm,

@@ -72,7 +72,6 @@ class TrainingArguments(Schedule):
         )
 
     def advice(self) -> str:
-        """What to change where a loss or a gradient is no number."""
         half = self.precision != "float32"
         other = ", or train with training.precision=float32" if half else ", or training.clip"
         return f"lower training.lr (now {self.lr:g}){other}"
@@ -185,7 +184,6 @@ class Average:
         torch._foreach_lerp_(averages, list(current.values()), 1 - decay)
 
     def load(self, weights: dict[str, Tensor]) -> None:
-        """Take the averages of a saved state."""
         for name, value in self.weights.items():
             value.copy_(weights[name])
 

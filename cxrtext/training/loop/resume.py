@@ -98,14 +98,9 @@ def fingerprint(paths: list[Path]) -> str:
     return hashlib.sha256(";".join(sha256(path) for path in paths).encode()).hexdigest()
 
 
-def plain(config: Config) -> dict[str, Any]:
-    """A configuration as nested dictionaries of numbers and texts."""
-    return config.model_dump(mode="json")
-
-
 def deciding(config: Config) -> dict[str, Any]:
     """What must be equal to resume a run: all but its places and how often it logs."""
-    tree = plain(config)
+    tree = config.model_dump(mode="json")
     del tree["out"]
     # What lies in these files is compared by its digest.
     for section, names in PATHS.items():

@@ -118,12 +118,8 @@ def take_steps(
     """Take the steps that are left; log, validate and save between them.
 
     ``out`` is the run's folder, for its metrics; an epoch sees each of ``images`` once.  A state is
-    saved every ``save_every`` steps, and at the end.
-
-    Raises:
-        WorkError: The loss or a gradient is no longer a number, or the loss has diverged; the
-            message says where the last good state is.
-        KeyboardInterrupt: A signal asked to stop; the state was saved.
+    saved every ``save_every`` steps, at the end, and where a signal asks to stop, which raises
+    ``KeyboardInterrupt``.
     """
     learner, total = job.learner, job.schedule.steps
     epoch = images // job.schedule.batch

@@ -30,9 +30,9 @@ from cxrtext.records import CHEX5, ImageRecord, Sentence, read_labels, read_tabl
 from cxrtext.text.entailment import Statement, statement_of
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.losses.metadata import (
-    Columns,
     Kind,
     Values,
+    as_number,
     cluster,
     distinct_values,
     kernels_for,
@@ -46,7 +46,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ByReport:
-    """Whether reports make sentences true: ``text.entailment.entails``, for a batch at once."""
+    """Whether reports make sentences true, as `cxrtext.text.entailment` says, a batch at once."""
 
     statements: Sequence[Statement]  # of distinct sentences, [U]
     said: Rows  # [sentences], the statement of each
@@ -87,7 +87,6 @@ class ByTruth:
     true: Mask  # [claims, examples]
 
     def __call__(self, sentences: Sequence[int], examples: Rows) -> Mask:
-        """Whether each sentence is true of each example, [S, B]."""
         rows = self.claims[list(sentences)]
         found: Mask = self.true[rows][:, examples] & (rows >= 0)[:, None]
         return found
@@ -241,24 +240,18 @@ def gather_extras(
         return Extras(vectors=vectors, vector_of={text: i for i, text in enumerate(distinct)})
     if isinstance(objective, Conditional):
         columns = read_columns(config.data.manifest, used, objective.condition)
-        return _conditional(config, objective, used, columns)
+        kernels_for(objective, columns.kinds)  # refuses what does not fit
+        values = columns.values
+        if isinstance(objective, Clustered):
+            fit = np.asarray([record.split == "train" for record in used])
+            values = (
+                distinct_values(config.data.manifest, columns, objective.condition)
+                if objective.clusters is None
+                else cluster(columns, fit, objective.clusters, config.training.seed)
+            )
+        by_name = {record.name: row for record, row in zip(used, values, strict=True)}
+        return Extras(metadata=by_name, kinds=columns.kinds)
     return Extras()
-
-
-def _conditional(
-    config: Config, objective: Conditional, used: Sequence[ImageRecord], columns: Columns
-) -> Extras:
-    values = columns.values
-    if isinstance(objective, Clustered):
-        fit = np.asarray([record.split == "train" for record in used])
-        values = (
-            distinct_values(config.data.manifest, columns, objective.condition)
-            if objective.clusters is None
-            else cluster(columns, fit, objective.clusters, config.training.seed)
-        )
-    kernels_for(objective, columns.kinds)  # refuses what does not fit
-    by_name = {record.name: row for record, row in zip(used, values, strict=True)}
-    return Extras(metadata=by_name, kinds=columns.kinds)
 
 
 def label_sets(
@@ -296,37 +289,33 @@ def true_probabilities(
     where it has a column ``sentence``, that must be the same text.
     """
     table = read_table(path, required=TRUTH)
-    rows = {(row["study_id"], row["section"], row["position"]): row for row in table.rows}
-    number = {id(row): i for i, row in enumerate(table.rows, 1)}
+    rows = {
+        (row["study_id"], row["section"], row["position"]): (number, row)
+        for number, row in enumerate(table.rows, 1)
+    }
     found = {}
     for sentence in sentences:
-        place = (sentence.study_id, sentence.section, sentence.position)
-        where = f"study '{place[0]}', section {place[1]}, position {place[2]}"
-        row = rows.get((place[0], place[1], str(place[2])))
-        if row is None:
+        study, section, position = sentence.study_id, sentence.section, sentence.position
+        where = f"study '{study}', section {section}, position {position}"
+        if (study, section, str(position)) not in rows:
             raise DataError(
                 f"{path}: no row for {where} of the table of sentences; give the truth of the "
                 "same reports in objective.true_probability"
             )
+        number, row = rows[study, section, str(position)]
         if row.get("sentence", sentence.sentence) != sentence.sentence:
             raise DataError(
-                f"{path}: row {number[id(row)]}: another sentence than the table of sentences has "
-                f"at {where}; score the reports that this truth was written for"
+                f"{path}: row {number}: another sentence than the table of sentences has at "
+                f"{where}; score the reports that this truth was written for"
             )
-        found[place] = _probability(path, number[id(row)], row["rho"])
+        probability = as_number(row["rho"])
+        if probability is None or not 0.0 <= probability < 1.0:
+            raise DataError(
+                f"{path}: row {number}: rho '{row['rho']}' is not a probability from 0 to below 1; "
+                "fix it there"
+            )
+        found[study, section, position] = probability
     return found
-
-
-def _probability(path: Path, row: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < 1.0:
-        raise DataError(
-            f"{path}: row {row}: rho '{text}' is not a probability from 0 to below 1; fix it there"
-        )
-    return value
 
 
 @torch.no_grad()

@@ -56,7 +56,7 @@ def _read_column(
             "of objective.condition"
         )
     fit = np.asarray([record.split == "train" for record in records])
-    numbers = [_number(cell) for cell in cells]
+    numbers = [as_number(cell) for cell in cells]
     if all(number is not None for number in numbers):
         values = np.asarray(numbers, dtype=np.float64)
         mean, deviation = values[fit].mean(), values[fit].std()
@@ -75,7 +75,8 @@ def _read_column(
     return kind, values
 
 
-def _number(cell: str) -> float | None:
+def as_number(cell: str) -> float | None:
+    """A finite number as a table has it, or None."""
     try:
         value = float(cell)
     except ValueError:

@@ -189,14 +189,8 @@ def on_sphere(
     sentences and images, which stands for that among images; both leave out pairs of one study's
     image.  γ² cancels and is not learned.
 
-    Args:
-        scores: [S, B], scaled by γ².
-        image_of: [S], the image of each sentence.
-        texts: [S, D], unit vectors.
-        weight: λ.
-
-    Returns:
-        [S], alignment of each sentence plus the weighted uniformity of all.
+    Of scores [S, B], scaled by γ², the image of each sentence [S], unit vectors [S, D] and the
+    weight λ: [S], the alignment of each sentence plus the weighted uniformity of all.
 
     Source: Wang and Isola 2020 (alignment and uniformity), section 4; the form for scores is ours.
     """

@@ -41,12 +41,8 @@ LAYOUTS: dict[str, tuple[Opener, str]] = {
 def open_layout(folder: Path, asked: str, out: Path) -> tuple[Path, str, Reading]:
     """Open a set in the layout that the user names, or that is recognized.
 
-    Args:
-        folder: The folder; or a table, whose folder the images lie in.
-        out: The folder to be written, which may lie in the set or be its folder.
-
-    Returns:
-        The folder with all links followed, the layout, and the set.
+    ``folder`` may be a table, whose folder the images lie in, and ``out`` may lie in the set or be
+    its folder.  Returns the folder with all links followed, the layout, and the set.
     """
     if asked not in ("auto", *LAYOUTS):
         names = ", ".join(("auto", *LAYOUTS))

@@ -25,6 +25,7 @@ from cxrtext.datasets.importing.reports.sources import file_versions
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
+from cxrtext.images.source import quiet
 from cxrtext.records import LeftOut
 from cxrtext.records.report_folder import printable
 
@@ -67,17 +68,13 @@ def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
     return values
 
 
+@quiet()  # once for a file: it takes as long as to read a text
 def read_object(
     path: Path, item: str, columns: Columns = (), layout: str = ""
 ) -> tuple[Described, Decision]:
     """Read the header of a file that may enter; one that may not ends by a `LeftOutError`.
 
-    Args:
-        layout: The public set that it is of, whose description fills in what headers leave out.
-
-    Raises:
-        ImageError: It is damaged, or no DICOM file.
-        OSError: It cannot be read.
+    ``layout`` is the public set that it is of, whose description fills in what headers leave out.
     """
     wanted = [*NEEDED, *IDS, *(KEEP[column] for column in columns), *_MORE]
     header = described(read_wanted(path, wanted), wanted)

@@ -124,7 +124,7 @@ def open_generic(root: Path, _: Path, table: Path | None = None) -> Reading | No
         findings=findings,
         label_rows=partial(label_rows, labels, findings) if labels else None,
         reports=partial(as_reports, texts) if texts else None,
-        boxes=partial(iter_boxes, boxes, absent=True) if boxes else None,
+        boxes=partial(iter_boxes, boxes) if boxes else None,
     )
 
 

@@ -105,5 +105,5 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
         findings=findings,
         label_rows=partial(label_rows, labels, findings) if labels else None,
         reports=partial(open_reports, files) if any(files.glob("p*/p*/*.txt")) else None,
-        boxes=partial(iter_boxes, boxes[0], absent=True) if boxes else None,
+        boxes=partial(iter_boxes, boxes[0]) if boxes else None,
     )

@@ -53,11 +53,7 @@ def looks_like_fhir(start: bytes, path: Path) -> bool:
 
 
 def resources(data: bytes) -> Iterator[Resource]:
-    """The resources of a file: one, or one a line.
-
-    Raises:
-        ResourceError: It is no JSON.
-    """
+    """The resources of a file: one, or one a line."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -183,16 +183,9 @@ class _Segment:
 
 
 def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion | None:
-    """Read one message as one version of a report.
+    """Read one message as one version of a report; None where it is of another kind.
 
-    Args:
-        unnamed: The character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
-
-    Returns:
-        The version; None of a message of another kind.
-
-    Raises:
-        MessageError: It cannot be read.
+    ``unnamed`` is the character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
     """
     lines, marks = _decoded(message, unnamed)
     segments = [_Segment(line, marks) for line in lines if line]

@@ -66,7 +66,7 @@ def open_versions(path: Path) -> Versions:
         return _folder(path)
     if path.name.lower().endswith(TABLES):
         return _table(path)
-    return (fhir_file if _kind(path) == "fhir" else hl7_file)(path, path.name)
+    return _message_file(path, path.name, _kind(path))
 
 
 def _table(path: Path) -> Versions:
@@ -122,10 +122,8 @@ def _folder(root: Path) -> Versions:
 def file_versions(path: Path, item: str) -> Versions:
     """The versions in one file; none where it holds no report."""
     kind = _kind(path)
-    if kind == "hl7":
-        yield from hl7_file(path, item)
-    elif kind == "fhir":
-        yield from fhir_file(path, item)
+    if kind in ("hl7", "fhir"):
+        yield from _message_file(path, item, kind)
     elif kind == "dicom":
         try:
             version = read_sr(path, item)
@@ -151,12 +149,22 @@ def _kind(path: Path) -> str:
         return ""
 
 
-def hl7_file(path: Path, item: str) -> Versions:
-    """The reports of a file of HL7 messages; messages of other kinds are passed over."""
-    data = _whole(path, item)
-    if isinstance(data, LeftOut):
-        yield data
+def _message_file(path: Path, item: str, kind: str) -> Versions:
+    """The reports of a file of HL7 messages or FHIR resources; others are passed over."""
+    try:
+        is_larger = path.stat().st_size > MAX_BYTES
+        with open_regular(path) as handle:
+            data = b"" if is_larger else handle.read()
+    except OSError as error:
+        yield LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")
         return
+    if is_larger:
+        yield LeftOut(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
+    else:
+        yield from (_fhir if kind == "fhir" else _hl7)(data, item)
+
+
+def _hl7(data: bytes, item: str) -> Versions:
     for number, message in enumerate(messages(data), 1):
         where = item if number == 1 else f"{item} message {number}"
         try:
@@ -168,12 +176,7 @@ def hl7_file(path: Path, item: str) -> Versions:
                 yield version
 
 
-def fhir_file(path: Path, item: str) -> Versions:
-    """The DiagnosticReports of a file of FHIR resources; other resources are passed over."""
-    data = _whole(path, item)
-    if isinstance(data, LeftOut):
-        yield data
-        return
+def _fhir(data: bytes, item: str) -> Versions:
     try:
         for number, resource in enumerate(resources(data), 1):
             where = item if number == 1 else f"{item} line {number}"
@@ -181,13 +184,3 @@ def fhir_file(path: Path, item: str) -> Versions:
                 yield found if isinstance(found, ReportVersion) else LeftOut(where, str(found))
     except ResourceError as error:
         yield LeftOut(item, str(error))
-
-
-def _whole(path: Path, item: str) -> bytes | LeftOut:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            return LeftOut(item, f"larger than {MAX_BYTES >> 20} MiB; divide it")
-        with open_regular(path) as handle:
-            return handle.read()
-    except OSError as error:
-        return LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")

@@ -27,17 +27,12 @@ _ADDENDUM = "ADDENDUM"
 
 
 def read_sr(path: Path, item: str) -> ReportVersion | None:
-    """Read a structured report; None where it is another object, or holds no report.
-
-    Raises:
-        ImageError: It is damaged.
-        OSError: It cannot be read.
-    """
+    """Read a structured report; None where it is another object, or holds no report."""
     if text_of(read_wanted(path, ["SOPClassUID"]).dataset, "SOPClassUID") not in CLASSES:
         return None
     header = read_wanted(path, _WANTED, longest=MAX_CONTENT)
     dataset = header.dataset
-    if _code(dataset) in _NO_REPORTS:
+    if _name(dataset, "CodeValue") in _NO_REPORTS:
         return None
     said = described(header, (*IDS, *_TIMES))
     ids = object_ids(said)
@@ -46,7 +41,7 @@ def read_sr(path: Path, item: str) -> ReportVersion | None:
     report = "\n".join(parts).strip()
     if not report:
         return None
-    title = _meaning(dataset).upper()
+    title = _name(dataset).upper()
     headings = [part[:-1] for part in parts if part.isupper() and part.endswith(":")]
     only = _ADDENDUM in title or headings == [_ADDENDUM]
     return ReportVersion(
@@ -80,7 +75,7 @@ def _gather(item: "Dataset", heading: str, parts: list[str], depth: int) -> None
     if depth > _MAX_DEPTH:
         return
     for child in item.get("ContentSequence") or []:
-        kind, name = text_of(child, "ValueType").upper(), _meaning(child)
+        kind, name = text_of(child, "ValueType").upper(), _name(child)
         if kind == "CONTAINER":
             _gather(child, name, parts, depth + 1)
         elif kind == "TEXT":
@@ -94,11 +89,6 @@ def _gather(item: "Dataset", heading: str, parts: list[str], depth: int) -> None
                 _gather(child, heading, parts, depth + 1)
 
 
-def _code(item: "Dataset") -> str:
+def _name(item: "Dataset", part: str = "CodeMeaning") -> str:
     sequence = item.get("ConceptNameCodeSequence")
-    return text_of(sequence[0], "CodeValue") if sequence else ""
-
-
-def _meaning(item: "Dataset") -> str:
-    sequence = item.get("ConceptNameCodeSequence")
-    return text_of(sequence[0], "CodeMeaning") if sequence else ""
+    return text_of(sequence[0], part) if sequence else ""
