@@ -52,18 +52,18 @@ def findings(table, said: Said) -> Figures:  # type: ignore[no-untyped-def]
         truth = column(rows, "label")
         if len(set(truth.tolist())) < 2:
             continue
-        score, positive, negative = (
-            column(rows, name) for name in ("score", "score_positive", "score_negative")
-        )
+        score = column(rows, "score")
         temperature = said.get((part, finding, "T"), 1.0)
         found = {
             "AUC": roc_auc_score(truth, score),
-            "AUC, positive prompt": roc_auc_score(truth, positive),
-            "AUC, negative prompt": roc_auc_score(1 - truth, negative),
             "AP": average_precision_score(truth, score),
             "ACC": accuracy_score(truth, score > 0),
             "Brier": brier_score_loss(truth, 1 / (1 + np.exp(-score / temperature))),
         }
+        if "score_positive" in table.column_names:  # else the model has one score
+            positive, negative = column(rows, "score_positive"), column(rows, "score_negative")
+            found["AUC, positive prompt"] = roc_auc_score(truth, positive)
+            found["AUC, negative prompt"] = roc_auc_score(1 - truth, negative)
         if (part, finding, "threshold") in said:
             above = score > said[part, finding, "threshold"]
             found["sensitivity"] = recall_score(truth, above)
@@ -115,7 +115,8 @@ def classes(table) -> Figures:  # type: ignore[no-untyped-def]
     at = [names.index(one) for one in which], [place[one] for one in images]
     labels, scores = np.zeros((len(names), len(place))), np.zeros((2, len(names), len(place)))
     labels[at] = [label or 0 for label in rows["label"].to_pylist()]
-    for number, name in enumerate(("score_positive", "score")):
+    first = "score_positive" if "score_positive" in rows.column_names else "score"
+    for number, name in enumerate((first, "score")):
         scores[number][at] = column(rows, name)
     alone = ((labels == 1).sum(axis=0) == 1) & ~(labels == -1).any(axis=0)
     truth = labels.argmax(axis=0)[alone]

@@ -58,8 +58,6 @@ PARTS = (
 
 @dataclass
 class Planted:
-    """What was made, and so what an import must find."""
-
     files: int = 0  # files in the tree
     report_files: int = 0  # of them, those that hold reports
     images: int = 0  # images that enter
@@ -342,7 +340,6 @@ def _table(path: Path, columns: tuple[str, ...], rows: list[dict[str, str]]) -> 
 
 
 def load(root: Path, out: Path, **options: Any) -> ImportSummary:
-    """Import it."""
     chosen = ImportOptions(
         max_rejected=1_000_000,
         reports=root / "reports.csv",
@@ -413,7 +410,6 @@ def killed(root: Path, out: Path, kills: int, seconds: float) -> str:
 
 
 def main() -> None:
-    """Make, import, compare; again; killed; mended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--studies", type=int, default=2000)

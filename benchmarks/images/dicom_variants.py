@@ -28,11 +28,7 @@ import numpy.typing as npt
 import pydicom
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.encaps import encapsulate
-from pydicom.pixels.processing import (
-    apply_color_lut,
-    apply_modality_lut,
-    convert_color_space,
-)
+from pydicom.pixels.processing import apply_color_lut, apply_modality_lut, convert_color_space
 from pydicom.sequence import Sequence
 from pydicom.uid import (
     HTJ2K,
@@ -66,8 +62,6 @@ EXPLICIT = ExplicitVRLittleEndian
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A kind of file."""
-
     group: str
     name: str
     data: bytes
@@ -141,7 +135,6 @@ def cells_of(values: Array, bits: int) -> Array:
 
 
 def full(values: Array) -> Array:
-    """Give whole-range values as gray, 0 to 1."""
     return (values - values.min()) / np.ptp(values)
 
 
@@ -176,7 +169,6 @@ def reference(dataset: Dataset, frame: int | None) -> Array:
 
 
 def windowed(levels: Array, dataset: Dataset) -> Array:
-    """Apply the first window."""
     first = [dataset[key].value for key in ("WindowCenter", "WindowWidth")]
     c, w = (float(one if not hasattr(one, "__iter__") else one[0]) for one in first)
     function = dataset.get("VOILUTFunction", "LINEAR")
@@ -370,7 +362,6 @@ def palettes() -> Iterator[Variant]:
 
 
 def lut(entries: Array, first: int, bits: int) -> Dataset:
-    """Describe a look-up table."""
     item = Dataset()
     item.LUTDescriptor = [len(entries) & 0xFFFF, first, bits]
     item["LUTDescriptor"].VR = "US"
@@ -637,7 +628,6 @@ def variants() -> Iterator[Variant]:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--summary", action="store_true", help="a row for each group")
     summary = parser.parse_args().summary

@@ -270,7 +270,6 @@ class Source:
 
 
 def train(manifests: Sequence[Path], steps: int, out: Path) -> None:
-    """Train, and write the weights."""
     torch.manual_seed(0)
     paths = [path for manifest in manifests for path in training_images(manifest)]
     real = pictures(paths) if paths else torch.empty(0, DRAWN, DRAWN)
@@ -374,7 +373,6 @@ def drawn(count: int) -> None:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train")

@@ -250,7 +250,6 @@ def digests(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run one of the three."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

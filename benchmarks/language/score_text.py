@@ -75,9 +75,9 @@ def measure_ours(folder: str, file: str, precision: str) -> dict[str, object]:
     from cxrtext.language.scoring.score import (
         Scorer,
         encode_pieces,
+        groups_of,
         keep_memory,
         open_model,
-        plan_groups,
     )
 
     keep_memory()
@@ -85,7 +85,9 @@ def measure_ours(folder: str, file: str, precision: str) -> dict[str, object]:
     scorer = Scorer(language, precision)
     sentences = json.loads(Path(file).read_text())
     pieces = encode_pieces(language.tokenizer, sentences)
-    groups = plan_groups([len(p) for p in pieces], language.window, scorer.batch_tokens)
+    lengths = [len(p) for p in pieces]
+    order = sorted(range(len(pieces)), key=lengths.__getitem__)
+    groups = list(groups_of(order, lengths.__getitem__, language.window, scorer.batch_tokens))
     seconds, values = [], {}
     for _ in range(2):
         begun = time.perf_counter()
@@ -269,7 +271,6 @@ def end_to_end(peer: str | None, reports: Path, model: Path, threads: int) -> No
 
 
 def main() -> None:
-    """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minicons-python")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

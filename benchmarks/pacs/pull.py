@@ -51,7 +51,6 @@ def pull(peers: Path, name: str, out: Path) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--studies", type=int, default=100)
     parser.add_argument("--side", type=int, default=2000, help="pixels")

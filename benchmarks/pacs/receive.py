@@ -216,7 +216,6 @@ def push(folder: Path) -> None:
 
 
 def main() -> None:
-    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=("objects", "latency", "rate", "push"))
     parser.add_argument("folder", type=Path)

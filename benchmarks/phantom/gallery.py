@@ -38,7 +38,6 @@ def tile(patient: Patient, size: int, label: str) -> Image.Image:
 
 
 def main() -> None:
-    """Write the sheet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--size", type=int, default=256)

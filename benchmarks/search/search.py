@@ -329,7 +329,6 @@ def draw(results: dict[int, dict[str, float]], path: Path) -> None:
 
 
 def main() -> int:
-    """Measure each size in turn."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("data", type=Path)

@@ -147,7 +147,6 @@ async def load(
 
 
 def main() -> None:
-    """Run as the module's docstring says."""
     host, _, port = sys.argv[1].partition(":")
     found = asyncio.run(
         load(

@@ -107,7 +107,6 @@ def handler(port: int, threads: int, model: Path, index: Path) -> None:
 
 
 def main() -> None:
-    """Run as the module's docstring says."""
     if sys.argv[1] == "loop":
         question, seconds, threads, *places = sys.argv[2:]
         found = loop(question, float(seconds), int(threads), *(Path(p) for p in places))

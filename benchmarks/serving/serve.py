@@ -76,7 +76,6 @@ def serving_process(
 
 @contextmanager
 def serving(model: Path, index: Path, extra: list[str]) -> Iterator[str]:
-    """The real server's address."""
     with serving_process(model, index, extra) as (_, address):
         yield address
 
@@ -101,7 +100,6 @@ def handling(model: Path, index: Path, threads: int) -> Iterator[str]:
 
 
 def run(arguments: list[str]) -> dict[str, Any]:
-    """Run one of the other scripts; it prints JSON."""
     done = subprocess.run(
         [sys.executable, str(HERE / arguments[0]), *arguments[1:]],
         stdout=subprocess.PIPE,
@@ -164,7 +162,6 @@ def print_rows(question: str, rows: list[tuple[int, str, dict[str, float]]], bar
 
 
 def main() -> None:
-    """Run as the module's docstring says."""
     parser = argparse.ArgumentParser(description="See the top of the file.")
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("index", type=Path, nargs="?")

@@ -129,7 +129,6 @@ def print_cost(step_seconds: float, batch: int, repeat: int) -> None:
 
 
 def main() -> None:
-    """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--errors", type=int, default=64, help="rows of the error table; 0: none")
     parser.add_argument("--seeds", type=int, default=5)

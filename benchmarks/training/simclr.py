@@ -142,7 +142,6 @@ def seconds(steps: Iterator[float], count: int) -> float:
 
 
 def main() -> None:
-    """Print ours, theirs and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--width", type=int, default=64, help="of the ResNet's first stage")

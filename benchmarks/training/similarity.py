@@ -97,7 +97,6 @@ def now(on_gpu: bool) -> float:
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
     with open("/proc/self/statm") as file:  # noqa: PTH123
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -118,7 +117,6 @@ def measure(variant: str, batch: int, repeat: int, threads: int, device: str) ->
 
 
 def show(title: str, figures: dict[str, float]) -> None:
-    """Print one row."""
     print(
         f"{title:28} {figures['forward']:9.3f} {figures['backward']:9.3f} "
         f"{figures['forward'] + figures['backward']:9.3f} {figures['bytes'] / 2**20:9.0f}",
@@ -143,7 +141,6 @@ def compare(batch: int, repeat: int, threads: int, device: str) -> None:
 
 
 def main() -> None:
-    """Run the comparison."""
     if sys.argv[1:2] == ["--worker"]:
         variant, batch, repeat, threads, device = sys.argv[2:]
         worker(variant, int(batch), int(repeat), int(threads), device)

@@ -202,7 +202,6 @@ def matmul_peak() -> float:
 
 
 def main() -> None:
-    """Print ours, theirs and the ratio."""
     from cxrtext.config import load_config
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
