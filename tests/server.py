@@ -7,8 +7,11 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from cxrtext.service import Service
+from cxrtext_api.app import create_app
 from cxrtext_api.server.serve import listen
 from cxrtext_api.settings import Settings
+from tests.waiting import until
 
 START_SECONDS = 600
 
@@ -34,3 +37,12 @@ def running(server: uvicorn.Server) -> Iterator[str]:
             server.should_exit = True
             thread.join(600)
             assert not thread.is_alive(), "the server did not end"
+
+
+@contextmanager
+def served(settings: Settings, service: Service) -> Iterator[str]:
+    """The address of a server that has a service, once it has warmed it up."""
+    app = create_app(settings, lambda _: service)
+    with running(uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))) as address:
+        until(app.state.resources.settled.is_set)
+        yield address

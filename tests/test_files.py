@@ -79,23 +79,17 @@ with only_one(Path(sys.argv[1])):
 """
 
 
-def start_holder(path: Path) -> subprocess.Popen[str]:
-    """A process that holds the lock of a file until it reads a line or is killed."""
-    holder = subprocess.Popen(
+@pytest.mark.parametrize("end", ["killed", "done"])
+def test_only_one_process_makes_a_file(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "sub" / "out.csv"
+    with subprocess.Popen(
         [sys.executable, "-c", HOLDER, path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    return holder
-
-
-@pytest.mark.parametrize("end", ["killed", "done"])
-def test_only_one_process_makes_a_file(tmp_path: Path, end: str) -> None:
-    path = tmp_path / "sub" / "out.csv"
-    with start_holder(path) as holder:
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
         held = pytest.raises(
             WorkError, match=r"out\.csv: another process is making this file; wait"
         )

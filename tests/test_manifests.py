@@ -115,17 +115,21 @@ def test_an_image_has_the_extra_that_its_commands_need() -> None:
         assert service["build"]["args"]["EXTRAS"] == "pacs"
 
 
+def chosen_lock(extras: str) -> subprocess.CompletedProcess[str]:
+    """Which file of digests the build takes, by the lines of its shell that choose one."""
+    said = (DOCKER.parent / "Dockerfile").read_text(encoding="utf-8")
+    chosen = re.search(r'case "\$EXTRAS" in.*?esac', said.replace("\\\n", "\n"), re.S)
+    assert chosen is not None
+    shell = f"EXTRAS={extras}; {chosen[0]}; echo $lock"
+    return subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
+
+
 @pytest.mark.parametrize(
     ("extras", "lock"),
     [("", "server"), ("pacs", "pacs"), ("tensorboard", "tensorboard")],
 )
 def test_a_build_by_digests_has_every_package_of_its_extras(extras: str, lock: str) -> None:
-    said = (DOCKER.parent / "Dockerfile").read_text(encoding="utf-8")
-    chosen = re.search(r'case "\$EXTRAS" in.*?esac', said.replace("\\\n", "\n"), re.S)
-    assert chosen is not None
-    shell = f"EXTRAS={extras}; {chosen[0]}; echo $lock"
-    answer = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
-    assert answer.stdout == f"{lock}\n"
+    assert chosen_lock(extras).stdout == f"{lock}\n"
     text = (DOCKER / "locks" / f"{lock}.txt").read_text(encoding="utf-8")
     kept = dict(re.findall(r"^(\S+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.M))
     assert len(kept) == text.count("==")
@@ -144,11 +148,7 @@ def test_a_build_by_digests_has_every_package_of_its_extras(extras: str, lock: s
 
 
 def test_a_build_by_digests_without_a_file_is_refused() -> None:
-    said = (DOCKER.parent / "Dockerfile").read_text(encoding="utf-8")
-    chosen = re.search(r'case "\$EXTRAS" in.*?esac', said.replace("\\\n", "\n"), re.S)
-    assert chosen is not None
-    shell = f"EXTRAS=cluster; {chosen[0]}; echo $lock"
-    answer = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
+    answer = chosen_lock("cluster")
     assert (answer.returncode, answer.stdout) == (1, "")
     assert "EXTRAS=cluster" in answer.stderr
 

@@ -1,7 +1,6 @@
 """Files on a folder and on an S3 server of this machine, by one interface."""
 
 import errno
-import hashlib
 import multiprocessing
 import os
 import sys
@@ -28,8 +27,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 def test_what_is_committed_is_read(storage: Storage, tmp_path: Path) -> None:
     assert storage.names() == []
-    digest = storage.commit("shards/2.bin", b"two")
-    assert digest == hashlib.sha256(b"two").hexdigest()
+    storage.commit("shards/2.bin", b"two")
     (tmp_path / "file").write_bytes(b"one" * 1000)
     storage.commit("shards/1.bin", tmp_path / "file")
     storage.commit("job.json", b"{}")
@@ -58,12 +56,9 @@ def test_a_taken_name_is_refused_where_it_has_to_be_new(storage: Storage) -> Non
 
 def test_what_is_missing_is_said(storage: Storage, tmp_path: Path) -> None:
     storage.commit("a/b", b"")
-    for ask in (
-        lambda: storage.read("a/c"),
-        lambda: storage.size("a/c"),
-    ):
+    for ask in (storage.read, storage.size):
         with pytest.raises(NotFoundError, match=r"job: holds no file a/c"):
-            ask()
+            ask("a/c")
     for name in ("../out", ".hidden", "/root", "a//b", ""):
         with pytest.raises(ValueError, match="is no name"):
             storage.commit(name, b"")

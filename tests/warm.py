@@ -195,5 +195,7 @@ if __name__ == "__main__":
         import_module(module)
     assert "cxrtext" not in sys.modules
     gc.freeze()
-    sys.path[0] = ""  # as with -m and -c; not this file's folder
+    # As with -m and -c, but after PYTHONPATH: a mutant of the source comes before the repository.
+    sys.path[0:1] = []
+    sys.path.append("")
     run(forked(socket.socket(fileno=int(sys.argv[1]))))

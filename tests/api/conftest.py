@@ -1,11 +1,10 @@
 """A served tiny model, and images of every kind to send to it."""
 
 import asyncio
-import shutil
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from cxrtext.index import open_index
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.observe.metrics import Metrics
@@ -26,18 +25,10 @@ from cxrtext_api.runtime.scope import RequestScope
 from cxrtext_api.settings import Settings
 from tests.waiting import until
 
-Serve = Callable[..., AbstractContextManager[TestClient]]
 
-
-def _wait_until_ready(client: TestClient) -> None:
+def wait_until_ready(client: TestClient) -> None:
     """Poll until the model is loaded."""
     until(lambda: client.get("/readyz").status_code == 200)
-
-
-@pytest.fixture
-def wait_until_ready() -> Callable[[TestClient], None]:
-    """Wait until a server has loaded its model."""
-    return _wait_until_ready
 
 
 @pytest.fixture
@@ -54,17 +45,12 @@ def skip_ahead(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 @contextmanager
-def serving(service: Service, settings: Settings | None = None) -> Iterator[TestClient]:
-    """A client of a server that has a service."""
+def serving(service: Service, settings: Settings | None = None) -> Iterator[Any]:
+    """A client of a server that has a service; the type of its ``app`` does not say what it is."""
     app = create_app(settings or Settings(), lambda _: service)
     with TestClient(app, base_url="http://localhost") as client:
-        _wait_until_ready(client)
+        wait_until_ready(client)
         yield client
-
-
-@pytest.fixture(scope="session")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
 
 
 @pytest.fixture
@@ -73,14 +59,14 @@ def service(model: ImageTextModel, index_folder: Path) -> Service:
 
 
 @pytest.fixture
-def index_copy(index_folder: Path, tmp_path: Path) -> Path:
-    """An index of the test's own."""
-    return Path(shutil.copytree(index_folder, tmp_path / "index"))
+def own_service(model: ImageTextModel, index_copy: Path) -> Service:
+    """A service of an index of the test's own."""
+    return Service(model, open_index(index_copy, model))
 
 
 @pytest.fixture(scope="module")
 def client(model: ImageTextModel, index_folder: Path) -> Iterator[TestClient]:
-    """A client of an untouched service; one to be changed comes from ``serve(service)``."""
+    """A client of an untouched service; one to be changed comes from ``serving(service)``."""
     with serving(Service(model, open_index(index_folder, model))) as made:
         yield made
 
@@ -89,12 +75,6 @@ def client(model: ImageTextModel, index_folder: Path) -> Iterator[TestClient]:
 def client_without_index(model: ImageTextModel) -> Iterator[TestClient]:
     with serving(Service(model)) as made:
         yield made
-
-
-@pytest.fixture
-def serve() -> Serve:
-    """:func:`serving`, for settings or a service of the test's own."""
-    return serving
 
 
 class Held:
@@ -128,6 +108,13 @@ def engine_of(limit: int = 100, metrics: Metrics | None = None) -> Iterator[Engi
         engine.close()
 
 
+async def busy(run: Callable[..., Awaitable[Any]], work: Held) -> "asyncio.Task[Any]":
+    """A question whose work has begun, and lasts until it is let go."""
+    question = asyncio.create_task(asked(run, work))
+    await asyncio.to_thread(work.begun.wait, 600)
+    return question
+
+
 async def asked(
     run: Callable[..., Awaitable[Any]],
     *given: Any,
@@ -146,6 +133,11 @@ def grey_picture(height: int = 96, width: int = 80) -> NDArray[np.uint8]:
     pixels[height // 2 :, : width // 2] += 130
     pixels[0, 0], pixels[0, 1] = 0, 255
     return pixels
+
+
+def picture(content: bytes) -> NDArray[Any]:
+    """The pixels of an image file."""
+    return np.asarray(Image.open(BytesIO(content)))
 
 
 def drawn(seed: int, height: int = 90, width: int = 80) -> bytes:
@@ -207,20 +199,15 @@ def png(uploads: dict[str, bytes]) -> bytes:
     return uploads["png"]
 
 
-@pytest.fixture
-def check_problem() -> Callable[..., dict[str, Any]]:
+def check_problem(response: Any, status: int, detail: str = "") -> dict[str, Any]:
     """Check that an answer is a whole problem document; gives its body."""
-
-    def check(response: Any, status: int, detail: str = "") -> dict[str, Any]:
-        assert response.status_code == status, response.text
-        assert response.headers["content-type"] == "application/problem+json"
-        body: dict[str, Any] = response.json()
-        assert body["type"] == "about:blank"
-        assert body["status"] == status
-        assert body["title"]
-        assert detail in body["detail"]
-        assert body["instance"] == f"urn:uuid:{response.headers['x-request-id']}"
-        assert set(body) <= {"type", "title", "status", "detail", "instance", "errors"}
-        return body
-
-    return check
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    assert body["type"] == "about:blank"
+    assert body["status"] == status
+    assert body["title"]
+    assert detail in body["detail"]
+    assert body["instance"] == f"urn:uuid:{response.headers['x-request-id']}"
+    assert set(body) <= {"type", "title", "status", "detail", "instance", "errors"}
+    return body

@@ -2,24 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import uvicorn
-from PIL import Image
 
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
-from cxrtext_api.app import create_app
 from cxrtext_api.gate.keys import hash_key
 from cxrtext_api.settings import Settings
-from tests.server import running
-from tests.waiting import until
+from tests.api.conftest import as_file, grey_picture
+from tests.server import served
 
 CHROMIUM = Path(os.environ.get("CHROMIUM") or "/usr/bin/chromium")
 FLAGS = [
@@ -31,7 +25,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-KEY = "correct-horse-battery"
+KEY = "correct-horse-battery"  # of the guarded server
 WATCH_POLICY = """
   window.violations = [];
   addEventListener("securitypolicyviolation", (event) => {
@@ -53,16 +47,6 @@ def browser() -> Iterator[Any]:
         opened = started.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield opened
         opened.close()
-
-
-@contextmanager
-def served(settings: Settings, service: Service) -> Iterator[str]:
-    """The address of a server that has a service, once it has warmed it up."""
-    app = create_app(settings, lambda _: service)
-    config = uvicorn.Config(app, log_config=None, ws="none")
-    with running(uvicorn.Server(config)) as address:
-        until(app.state.resources.settled.is_set)
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +74,7 @@ def guarded_url(
 
 
 class Watched:
-    """A page, with what went wrong on it.
-
-    Args:
-        page: The browser's page.
-    """
+    """A page, with what went wrong on it."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -195,32 +175,22 @@ def locate(page: Any, sentence: str) -> None:
     page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
 
 
+def downloaded(page: Any, button: str) -> str:
+    """The table that a button saves."""
+    with page.expect_download() as saved:
+        page.click(button)
+    assert saved.value.suggested_filename == "cohort.csv"
+    with open(saved.value.path(), newline="") as file:  # noqa: PTH123 - line ends as they are
+        return file.read()
+
+
 @pytest.fixture(scope="session")
 def png() -> bytes:
     """A picture with a bright corner, as PNG."""
-    pixels = np.random.default_rng(3).integers(40, 90, (96, 80)).astype(np.uint8)
-    pixels[48:, :40] += 130
-    buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    return buffer.getvalue()
+    return as_file(grey_picture(), "png")
 
 
-Serve = Callable[[Settings, Service], AbstractContextManager[str]]
-
-
-@pytest.fixture(scope="session")
-def serve() -> Serve:
-    """:func:`served`, for settings of the test's own."""
-    return served
-
-
-@pytest.fixture
-def key() -> str:
-    """The key of the guarded server."""
-    return KEY
-
-
-CONTRAST = """() => {
+POOR_CONTRAST = """() => {
   const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
   const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
     .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
@@ -242,9 +212,4 @@ CONTRAST = """() => {
   }
   return poor;
 }"""
-
-
-@pytest.fixture(scope="session")
-def poor_contrast() -> str:
-    """Lists the text of a page that is hard to read, with its contrast."""
-    return CONTRAST
+"""Lists the text of a page that is hard to read, with its contrast."""

@@ -14,7 +14,9 @@ from cxrtext.models import ImageTextModel
 from cxrtext.pacs.results.folder import FILE, Kept, ResultsFolder
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
+from tests.browser.conftest import POOR_CONTRAST
 from tests.conftest import as_received, write_data
+from tests.server import served
 
 RECEIVED, SENTENCE = "2026-11-23T06:12:05+00:00", "Left pleural effusion."
 
@@ -58,10 +60,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def hospital_url(
-    browser: Any, serve: Any, model: ImageTextModel, received: Path, results: Path
+    browser: Any, model: ImageTextModel, received: Path, results: Path
 ) -> Iterator[str]:
     service = Service(model, open_index(received, model))
-    with serve(Settings(port=0, results=results), service) as address:
+    with served(Settings(port=0, results=results), service) as address:
         yield address
 
 
@@ -112,10 +114,10 @@ def test_results_that_cannot_be_read_are_not_taken_for_none(
 
 
 def test_a_server_without_results_says_nothing_of_them(
-    visit: Any, watched: Any, serve: Any, model: ImageTextModel, received: Path
+    visit: Any, watched: Any, model: ImageTextModel, received: Path
 ) -> None:
     service = Service(model, open_index(received, model))
-    with serve(Settings(port=0), service) as address:
+    with served(Settings(port=0), service) as address:
         page = open_study(visit, "s00", address)
         page.wait_for_timeout(200)
         assert page.inner_text("#study-results") == ""
@@ -123,7 +125,7 @@ def test_a_server_without_results_says_nothing_of_them(
 
 
 def test_the_study_fits_every_screen_and_can_be_read_and_reached(
-    visit: Any, hospital_url: str, poor_contrast: str
+    visit: Any, hospital_url: str
 ) -> None:
     page = open_study(visit, "s00", hospital_url)
     page.wait_for_selector("#study-results .sent")
@@ -136,7 +138,7 @@ def test_the_study_fits_every_screen_and_can_be_read_and_reached(
             for item in page.locator("#study-results *").all():
                 inner = item.bounding_box()
                 assert inner["x"] + inner["width"] <= box["x"] + box["width"] + 1
-        assert page.evaluate(poor_contrast) == []
+        assert page.evaluate(POOR_CONTRAST) == []
         page.click("#theme")
     page.evaluate("localStorage.clear()")
     page.focus("#tab-study")

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-from tests.browser.conftest import file_of
+from tests.browser.conftest import downloaded, file_of
 
 QUERY = "Left pleural effusion."
 ASKED = f"#/search?query={QUERY}"
@@ -49,15 +49,6 @@ def shown(page: Any) -> list[str]:
 
 def found(answer: Any) -> list[str]:
     return [hit["image_id"] for hit in answer["images"]]
-
-
-def downloaded(page: Any, button: str) -> str:
-    """The table that a button saves."""
-    with page.expect_download() as saved:
-        page.click(button)
-    assert saved.value.suggested_filename == "cohort.csv"
-    with open(saved.value.path(), newline="") as file:  # noqa: PTH123 - line ends as they are
-        return file.read()
 
 
 def test_a_sentence_finds_images_page_by_page(visit: Any, url: str) -> None:
@@ -113,17 +104,6 @@ def test_filters_are_built_and_kept_in_the_address(visit: Any, url: str) -> None
     assert page.input_value("#unique") == "patient"
 
 
-def test_a_wrong_filter_is_told_with_the_request(visit: Any, watched: Any) -> None:
-    page = visit("#/search")
-    watched.forgiven = {422}
-    page.fill("#query", QUERY)
-    page.fill("#where", "no_such_column = 3")
-    page.click("#search-form button[type=submit]")
-    page.wait_for_selector("#results-note .problem")
-    assert "no such column" in page.text_content(".problem-text")
-    assert page.text_content(".problem .request-id").startswith("Request ")
-
-
 def test_a_cohort_is_selected_and_saved(visit: Any, url: str) -> None:
     page = visit(ASKED, wait="#results .pick")
     ids = shown(page)
@@ -136,6 +116,8 @@ def test_a_cohort_is_selected_and_saved(visit: Any, url: str) -> None:
     assert [row["image"] for row in rows] == [ids[1], ids[3], ids[4]]
     whole = downloaded(page, "#export-all")
     assert whole == search(url, "text/csv", query=QUERY, k=1000)
+    assert page.text_content("#export-all") == "Export all"
+    assert page.text_content("#export-progress") == ""
     of_server = list(csv.DictReader(io.StringIO(whole)))
     assert [list(row) for row in rows] == [list(of_server[0])] * 3
     assert rows == [of_server[1], of_server[3], of_server[4]]
@@ -156,10 +138,7 @@ def test_a_table_runs_nothing_in_a_spreadsheet(visit: Any) -> None:
         "metadata": {"note": "a\nb", "=f()": "\tx"},
         "labels": {"Edema": 0.25},
     }
-    text = page.evaluate(
-        "async (hit) => (await import('/web/search/cohort.js')).asCsv([hit])",
-        hit,
-    )
+    text = page.evaluate("async (hit) => (await import('/web/search/cohort.js')).asCsv([hit])", hit)
     header, row = list(csv.reader(io.StringIO(text, newline="")))
     assert header[-2:] == ["'=f()", "label.Edema"]
     assert row == ["-0.5", '\'=HYPERLINK("x"),1', "'@s", "'+1", "'-x", "a\nb", "'\tx", "0.25"]

@@ -8,15 +8,13 @@ from cxrtext.evaluation.classification.calibration import (
     prompts_digest,
 )
 from cxrtext.service import Service
-from tests.browser.conftest import file_of
+from tests.browser.conftest import KEY, POOR_CONTRAST, file_of
 
 PAYLOAD = '<img src=x onerror="window.owned=1">\'"><script>window.owned=1</script>'
 VIEWS = ["#/read?image=images/s25.png&say=Left effusion.", "#/search?query=Effusion.", "#/about"]
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(
-    page: Any, watched: Any, guarded_url: str, key: str
-) -> None:
+def test_a_key_is_asked_for_and_kept_for_the_tab(page: Any, watched: Any, guarded_url: str) -> None:
     watched.forgiven = {401}
     page.goto(guarded_url)
     page.wait_for_selector("#key-dialog[open]")
@@ -28,7 +26,7 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
     page.fill("#key", "wrong-wrong-wrong-wrong")
     page.press("#key", "Enter")
     page.wait_for_selector("#key-error:text('does not know this key')")
-    page.fill("#key", key)
+    page.fill("#key", KEY)
     page.press("#key", "Enter")
     page.wait_for_selector("body[data-state=ready]")
     assert not page.is_visible("#key-dialog")
@@ -66,10 +64,8 @@ def test_what_was_measured_is_shown(visit: Any, service: Service) -> None:
     assert page.locator(".measures").count() == 0
 
 
-def test_without_an_index_files_can_be_read(
-    page: Any, guarded_url: str, key: str, png: bytes
-) -> None:
-    page.add_init_script(f"sessionStorage.setItem('cxrtext-key', '{key}')")
+def test_without_an_index_files_can_be_read(page: Any, guarded_url: str, png: bytes) -> None:
+    page.add_init_script(f"sessionStorage.setItem('cxrtext-key', '{KEY}')")
     page.goto(guarded_url)
     page.wait_for_selector("body[data-state=ready]")
     assert not page.is_visible("#archive")
@@ -199,13 +195,13 @@ def test_nothing_sticks_out(visit: Any, url: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_text_can_be_read_in_both_themes(visit: Any, poor_contrast: str) -> None:
+def test_text_can_be_read_in_both_themes(visit: Any) -> None:
     page = visit()
     for theme in ("dark", "light"):
         page.emulate_media(color_scheme=theme)
         for place in VIEWS:
             go(page, place)
-            assert page.evaluate(poor_contrast) == [], (theme, place)
+            assert page.evaluate(POOR_CONTRAST) == [], (theme, place)
 
 
 def test_the_description_is_drawn(page: Any, url: str) -> None:

@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
@@ -16,7 +14,8 @@ from cxrtext.evaluation.classification.calibration import (
 )
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
-from tests.browser.conftest import locate
+from tests.api.conftest import as_file
+from tests.browser.conftest import file_of, locate
 
 IMAGE = "#/read?image=images/s25.png"
 UNLIKE = "This image is unlike those the model was trained on; its answers mean little."
@@ -44,9 +43,7 @@ def calibrated(service: Service) -> Iterator[None]:
 
 
 def _blank() -> dict[str, Any]:
-    buffer = BytesIO()
-    Image.fromarray(np.full((96, 80), 130, np.uint8)).save(buffer, format="PNG")
-    return {"name": "blank.png", "mimeType": "image/png", "buffer": buffer.getvalue()}
+    return file_of(as_file(np.full((96, 80), 130, np.uint8), "png"), "blank.png")
 
 
 def _finding(page: Any, name: str) -> Any:
@@ -179,10 +176,10 @@ def test_where_nothing_stands_out_there_is_no_color(change: Any, visit: Any) -> 
     lower = {"limits": [0.98, 0.99], "stands_out": False}
     change("**/v1/ground", lambda found: found.update(lower))
     page = _shown(visit(IMAGE))
-    page.click("#toggle-boxes", force=True) if page.is_visible("#toggle-boxes") else None
+    if page.is_visible("#toggle-boxes"):
+        page.click("#toggle-boxes", force=True)
     page.click("#tab-locate")
-    page.fill("#sentence", "Left pleural effusion.")
-    page.press("#sentence", "Enter")
+    locate(page, "Left pleural effusion.")
     page.wait_for_selector(".heat-nothing")
     assert page.text_content(".heat-nothing") == "Nothing stands out"
     assert not page.is_visible("#peak")

@@ -10,42 +10,39 @@ import pytest
 
 from cxrtext_cli.main import main
 
-Command = Callable[..., CompletedProcess[str]]
 Refused = Callable[..., str]
 
 
-@pytest.fixture
-def cxrtext() -> Command:
-    """The command as a user starts it, but in this process, which has torch imported already.
+def cxrtext(*arguments: object, text: bytes = b"", code: int = 0) -> CompletedProcess[str]:
+    """Run the command as a user starts it, but in this process, which has torch imported already.
 
     It is to end with the exit code ``code``.
     """
-
-    def run(*arguments: str | Path, text: bytes = b"", code: int = 0) -> CompletedProcess[str]:
-        out, err = StringIO(newline=""), StringIO()
-        terminate = signal.getsignal(signal.SIGTERM)
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
-            patch.setattr(sys, "argv", ["cxrtext", *map(str, arguments)])
-            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text)))
-            try:
-                main()
-                ended = 0
-            except SystemExit as end:
-                ended = int(end.code or 0)
-            finally:
-                signal.signal(signal.SIGTERM, terminate)
-        assert ended == code, (out.getvalue(), err.getvalue())
-        return CompletedProcess(list(map(str, arguments)), ended, out.getvalue(), err.getvalue())
-
-    return run
+    given = list(map(str, arguments))
+    out, err = StringIO(newline=""), StringIO()
+    terminate = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["cxrtext", *given])
+        patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text)))
+        try:
+            main()
+            ended = 0
+        except SystemExit as end:
+            ended = int(end.code or 0)
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+    assert ended == code, (out.getvalue(), err.getvalue())
+    return CompletedProcess(given, ended, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
-def refused(cxrtext: Command, caplog: pytest.LogCaptureFixture) -> Refused:
+def image(data_folder: Path) -> Path:
+    """An image of the data folder."""
+    return data_folder / "images/s01.png"
+
+
+@pytest.fixture
+def refused(caplog: pytest.LogCaptureFixture) -> Refused:
     """Runs a command that is to be refused with exit code 2 and one line; gives the line."""
 
     def run(*arguments: str | Path, text: bytes = b"") -> str:

@@ -7,7 +7,7 @@ import yaml
 
 from cxrtext.evaluation.recipes import load_recipe, recipe_names
 from cxrtext.evaluation.recipes.lists import digest_of_names
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
 from tests.evaluation.recipes.test_recipe_runs import nih
 
 
@@ -22,7 +22,7 @@ def own_recipe(path: Path, names: list[str]) -> Path:
     return path
 
 
-def test_recipes_are_listed_and_shown(cxrtext: Command) -> None:
+def test_recipes_are_listed_and_shown() -> None:
     listed = cxrtext("benchmark").stdout.splitlines()
     assert [line.split()[0] for line in listed[2:]] == list(recipe_names())
     assert "25,596" in next(line for line in listed if line.startswith("nih "))
@@ -30,7 +30,7 @@ def test_recipes_are_listed_and_shown(cxrtext: Command) -> None:
     assert shown == load_recipe("rsna").text
 
 
-def test_a_set_is_measured(cxrtext: Command, checkpoint: Path, tmp_path: Path) -> None:
+def test_a_set_is_measured(checkpoint: Path, tmp_path: Path) -> None:
     names = nih(tmp_path / "set")
     recipe = own_recipe(tmp_path / "own.yaml", names)
     command = ("benchmark", recipe, checkpoint, "--data", tmp_path / "set", "--no-pictures")
@@ -49,7 +49,7 @@ def test_a_set_is_measured(cxrtext: Command, checkpoint: Path, tmp_path: Path) -
 
 
 def test_a_wrong_list_is_refused_and_can_be_tried(
-    cxrtext: Command, refused: Refused, checkpoint: Path, tmp_path: Path
+    refused: Refused, checkpoint: Path, tmp_path: Path
 ) -> None:
     nih(tmp_path / "set")
     command = ("benchmark", "nih", checkpoint, "--data", tmp_path / "set", "--no-pictures")

@@ -8,7 +8,7 @@ from PIL import Image
 
 from cxrtext.phantom.render import draw
 from cxrtext.phantom.studies import draw_studies
-from tests.cli.conftest import Command
+from tests.cli.conftest import cxrtext
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
+def test_clean_folder(data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = cxrtext("check-data", data, "--out", page, "--strict")
     assert "No error and no warning" in done.stdout
@@ -38,7 +38,7 @@ def test_clean_folder(cxrtext: Command, data: Path, tmp_path: Path) -> None:
     assert page.read_text().count("data:image/png") == 3
 
 
-def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path) -> None:
+def test_errors_fail_and_warnings_only_when_strict(data: Path) -> None:
     (data / "reports.csv").unlink()
     cxrtext("check-data", data)
     strict = cxrtext("check-data", data, "--strict", code=1)
@@ -51,9 +51,7 @@ def test_errors_fail_and_warnings_only_when_strict(cxrtext: Command, data: Path)
     assert "error:" not in failed.stderr
 
 
-def test_second_run_reads_nothing_again(
-    cxrtext: Command, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_second_run_reads_nothing_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cxrtext("check-data", data)
     database = sqlite3.connect(data / ".check-data.sqlite")
     assert database.execute("SELECT count(*) FROM facts").fetchone() == (3,)
@@ -68,7 +66,7 @@ def test_second_run_reads_nothing_again(
         cxrtext("check-data", data, "--cache", data / "other.sqlite")
 
 
-def test_pictures_can_be_left_out(cxrtext: Command, data: Path, tmp_path: Path) -> None:
+def test_pictures_can_be_left_out(data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     cxrtext("check-data", data, "--out", page, "--no-pictures")
     assert "left out on request" in page.read_text()

@@ -11,6 +11,7 @@ from cxrtext.errors import DataError
 from cxrtext.files import write_sealed, write_sums
 from cxrtext.records import read_table
 from cxrtext_cli.main import app
+from tests.conftest import flip
 from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 
@@ -58,11 +59,8 @@ def test_whole_folders(everything: Path) -> None:
 )
 def test_a_changed_byte_is_told_by_its_file(everything: Path, pattern: str) -> None:
     path = next(everything.glob(pattern))
-    content = bytearray(path.read_bytes())
     # In a row's content where it is SQLite: the last page that holds one.
-    place = max(i for i, byte in enumerate(content) if byte not in (0, 255))
-    content[place] ^= 1
-    path.write_bytes(content)
+    flip(path, max(i for i, byte in enumerate(path.read_bytes()) if byte not in (0, 255)))
     code, said = check(everything)
     assert code == 1, said
     assert "1 damaged" in said

@@ -1,4 +1,3 @@
-import csv
 import json
 import os
 import subprocess
@@ -8,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.uid import ExplicitVRLittleEndian
 
-from tests.cli.conftest import Command, Refused
+from tests.api.conftest import as_dicom
+from tests.cli.conftest import Refused, cxrtext
+from tests.conftest import read_csv
 
 
 def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
@@ -28,74 +27,54 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
         assert name in done.stdout
 
 
-def test_short_help_and_shell_completion(cxrtext: Command) -> None:
+def completing(*arguments: str, **variables: str) -> str:
+    """What the installed command tells a shell."""
+    command = [str(Path(sys.executable).with_name("cxrtext")), *arguments]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, env=environment).stdout
+
+
+def test_short_help_and_shell_completion() -> None:
     for command in ((), ("keys",), ("keys", "add"), ("train",)):
         assert cxrtext(*command, "-h").stdout == cxrtext(*command, "--help").stdout
     for shell in ("bash", "zsh", "fish"):
-        shown = subprocess.run(
-            [Path(sys.executable).with_name("cxrtext"), "--show-completion", shell],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        shown = completing(
+            "--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
         )
-        assert "_CXRTEXT_COMPLETE" in shown.stdout, shown.stderr
+        assert "_CXRTEXT_COMPLETE" in shown
     typed = {"_CXRTEXT_COMPLETE": "complete_bash", "COMP_WORDS": "cxrtext sc", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("cxrtext")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **typed},
-    )
-    assert done.stdout.split() == ["score-text"], done.stderr
+    assert completing(**typed).split() == ["score-text"]
 
 
 def test_classify_a_file_and_a_manifest(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
+    checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     one = cxrtext("classify", data_folder / "images/s01.png", "--model", checkpoint, "--json")
     (row,) = json.loads(one.stdout)
     assert 0 <= row["Pneumothorax"] <= 1
     out = tmp_path / "p.csv"
     cxrtext("classify", data_folder / "manifest.csv", "--model", checkpoint, "--out", out)
-    with out.open() as handle:
-        rows = list(csv.DictReader(handle))
+    rows = read_csv(out)
     assert len(rows) == 48
     assert float(rows[1]["Pneumothorax"]) == pytest.approx(row["Pneumothorax"], abs=1e-4)
 
 
-def test_ground_writes_an_overlay(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "map.png"
-    done = cxrtext(
-        "ground", data_folder / "images/s01.png", "Left pleural effusion.",
-        "--model", checkpoint, "--out", out,
-    )  # fmt: skip
+def test_ground_writes_an_overlay(checkpoint: Path, image: Path, tmp_path: Path) -> None:
+    asked = ("ground", image, "Left pleural effusion.", "--model", checkpoint)
+    done = cxrtext(*asked, "--out", tmp_path / "map.png")
     assert "score " in done.stdout
-    with Image.open(out) as picture:
-        assert picture.size == (80, 80)
-        assert picture.mode == "RGB"
+    with Image.open(tmp_path / "map.png") as picture:
+        assert (picture.size, picture.mode) == ((80, 80), "RGB")
 
 
 def test_ground_of_a_mirrored_file_is_that_of_the_upright_one(
-    cxrtext: Command, checkpoint: Path, tmp_path: Path
+    checkpoint: Path, tmp_path: Path
 ) -> None:
     upright = np.random.default_rng(1).integers(0, 255, (80, 100), dtype=np.uint8)
     found = []
     for letters, pixels in ((["L", "F"], upright), (["R", "F"], upright[:, ::-1])):
-        file = Dataset()
-        file.file_meta = FileMetaDataset()
-        file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-        file.SOPClassUID, file.SOPInstanceUID = "1.2.840.10008.5.1.4.1.1.1.1", "1.2.3"
-        file.PatientOrientation = letters
-        file.Rows, file.Columns = pixels.shape
-        file.SamplesPerPixel, file.PhotometricInterpretation = 1, "MONOCHROME2"
-        file.BitsAllocated, file.BitsStored, file.HighBit, file.PixelRepresentation = 8, 8, 7, 0
-        file.WindowCenter, file.WindowWidth = 128, 256
-        file.PixelData = np.ascontiguousarray(pixels).tobytes()
-        file["PixelData"].VR = "OB"
         path = tmp_path / f"{letters[0]}.dcm"
-        file.save_as(path, enforce_file_format=True)
+        path.write_bytes(as_dicom(pixels, PatientOrientation=letters))
         out = ("--model", checkpoint, "--out", tmp_path / f"{letters[0]}.png", "--json")
         done = cxrtext("ground", path, "Left pleural effusion.", *out)
         found.append(json.loads(done.stdout))
@@ -109,27 +88,7 @@ def test_ground_of_a_mirrored_file_is_that_of_the_upright_one(
     assert (tmp_path / "L.png").read_bytes() == (tmp_path / "R.png").read_bytes()
 
 
-def test_search_in_every_direction(
-    cxrtext: Command, index_folder: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "cohort.csv"
-    text = cxrtext(
-        "search", "Left pleural effusion.", "--index", index_folder, "-k", "3", "--out", out
-    )
-    assert text.stdout.count("images/s") == 3
-    with out.open() as handle:
-        assert [r["study_id"] for r in csv.DictReader(handle)] == [
-            line.split()[2] for line in text.stdout.splitlines()[2:]
-        ]
-    image = data_folder / "images/s04.png"
-    like = cxrtext("search", "--image", image, "--index", index_folder, "-k", "1", "--json")
-    assert json.loads(like.stdout)[0]["image"] == "images/s04.png"
-    said = cxrtext("search", "--image", image, "--target", "sentences", "--index", index_folder)
-    assert "Left pleural effusion." in said.stdout
-
-
 def test_evaluate_and_index_share_decoded_images(
-    cxrtext: Command,
     refused: Refused,
     checkpoint: Path,
     data_folder: Path,
@@ -152,9 +111,7 @@ def test_evaluate_and_index_share_decoded_images(
     )
 
 
-def test_evaluate_prints_and_writes(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_evaluate_prints_and_writes(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     done = cxrtext("evaluate", checkpoint, "--data", data_folder, "--out", tmp_path / "out")
     assert "12 images of 12 patients, split 'test'" in done.stdout
     assert json.loads((tmp_path / "out/evaluation.json").read_text())["images"] == 12
@@ -162,11 +119,7 @@ def test_evaluate_prints_and_writes(
 
 
 def test_train_resume_and_init(
-    cxrtext: Command,
-    refused: Refused,
-    options: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    refused: Refused, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     cxrtext("train", "--init")
@@ -189,9 +142,7 @@ def test_a_picture_that_is_none_is_one_line(
     assert "bad.png" in refused("classify", bad, "--model", checkpoint)
 
 
-def test_an_unreachable_hub_names_the_two_ways_out(
-    cxrtext: Command, tmp_path: Path, data_folder: Path
-) -> None:
+def test_an_unreachable_hub_names_the_two_ways_out(tmp_path: Path, data_folder: Path) -> None:
     done = cxrtext("score-text", data_folder / "reports.csv", "--out", tmp_path / "s.csv", code=1)
     assert "error: " in done.stderr
     assert "BiomedVLP-CXR-BERT-general" in done.stderr
@@ -201,7 +152,7 @@ def test_an_unreachable_hub_names_the_two_ways_out(
     assert not list(tmp_path.iterdir())
 
 
-def test_wrong_options_of_the_command_line_itself(cxrtext: Command) -> None:
+def test_wrong_options_of_the_command_line_itself() -> None:
     cxrtext("bogus", code=2)
     cxrtext("classify", code=2)
     done = cxrtext("--version")

@@ -9,7 +9,7 @@ import pytest
 from cxrtext.models import load_model
 from cxrtext.models.regions import embed_files
 from tests import small_backbones
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_images_are_encoded_probed_and_exported(
-    cxrtext: Command, refused: Refused, backbone: Path, data_folder: Path, tmp_path: Path
+    refused: Refused, backbone: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     manifest, out = data_folder / "manifest.csv", tmp_path / "features"
     how = ("--workers", "1", "--device", "cpu", "--grid", "2", "--reduce", "6")
@@ -54,7 +54,7 @@ def test_images_are_encoded_probed_and_exported(
 
 
 def test_embeddings_of_a_checkpoint_are_exported(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
+    checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "v.npz"
     done = cxrtext(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome
-from tests.cli.conftest import Command
+from tests.cli.conftest import cxrtext
 
 
 @pytest.fixture
@@ -25,9 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]
     return asked
 
 
-def test_the_page_and_where_it_lies(
-    cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]
-) -> None:
+def test_the_page_and_where_it_lies(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
         "--parallel", "2", "--out", "here", "--data", "there",
@@ -39,15 +37,13 @@ def test_the_page_and_where_it_lies(
     assert asked == [("table1", expected)]
 
 
-def test_json(cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]) -> None:
+def test_json(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext("experiment", "table1", "--json")
     assert json.loads(done.stdout) == {"rows": []}
     assert asked == [("table1", ExperimentOptions())]
 
 
-def test_a_failed_row_is_the_exit_code(
-    cxrtext: Command, asked: list[tuple[str, ExperimentOptions]]
-) -> None:
+def test_a_failed_row_is_the_exit_code(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext("experiment", "bad", code=1)
     assert done.stdout == "# The page\n"
     assert "failed: biovil, seed 0: no memory" in done.stderr
@@ -66,7 +62,7 @@ def test_without_a_terminal_library() -> None:
     assert done.stderr.startswith("error: there is no experiment 'table9'; there is table1")
 
 
-def test_help_names_every_experiment(cxrtext: Command) -> None:
+def test_help_names_every_experiment() -> None:
     from cxrtext.experiments import EXPERIMENTS
 
     told = " ".join(cxrtext("experiment", "--help").stdout.split())

@@ -12,17 +12,11 @@ from cxrtext.index.store.writer import writing
 from cxrtext.jobs.plan import NAME as JOB_PLAN
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
-from tests.cli.conftest import Command
+from tests.cli.conftest import cxrtext
 
 
-def test_forget_lists_removes_and_signs(
-    cxrtext: Command,
-    data_folder: Path,
-    index_folder: Path,
-    tmp_path: Path,
-) -> None:
-    data = Path(shutil.copytree(data_folder, tmp_path / "data"))
-    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
+def test_forget_lists_removes_and_signs(data_copy: Path, index_copy: Path, tmp_path: Path) -> None:
+    data, index = data_copy, index_copy
     with writing(index) as catalogue, catalogue.transaction(write=True) as database:
         database.execute("UPDATE roots SET path = ?", (str(data),))
     tried = cxrtext("forget", data, index, "--patient", "p05", "--dry-run")
@@ -54,19 +48,16 @@ def test_forget_lists_removes_and_signs(
     assert "no patient of this id is known" in again.stderr
 
 
-def test_a_new_model(
-    cxrtext: Command, index_folder: Path, checkpoint: Path, tmp_path: Path
-) -> None:
-    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
+def test_a_new_model(index_copy: Path, checkpoint: Path, tmp_path: Path) -> None:
     known = load_model(checkpoint)
     torch.manual_seed(2)
     made = ImageTextModel(replace(known.spec, dimension=8), known.tokenizer)
     save_checkpoint(tmp_path / "new", made, {})
-    done = cxrtext("index", "rebuild", index, "--model", tmp_path / "new")
+    done = cxrtext("index", "rebuild", index_copy, "--model", tmp_path / "new")
     assert "48 images (0 new, 48 replaced)" in done.stdout
     assert "GB free" in done.stderr
-    with Catalogue(index / CATALOGUE) as catalogue:
+    with Catalogue(index_copy / CATALOGUE) as catalogue:
         assert catalogue.meta()["checkpoint"] == str(tmp_path / "new")
-    again = cxrtext("index", "rebuild", index, "--model", tmp_path / "new")
+    again = cxrtext("index", "rebuild", index_copy, "--model", tmp_path / "new")
     assert "GB free" not in again.stderr
-    cxrtext("search", "Left pleural effusion.", "--index", index)
+    cxrtext("search", "Left pleural effusion.", "--index", index_copy)

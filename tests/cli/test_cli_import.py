@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
 
 
 @pytest.fixture
-def hospital(cxrtext: Command, tmp_path: Path) -> Path:
+def hospital(tmp_path: Path) -> Path:
     """A tree of DICOM files and a table of reports beside it."""
     cxrtext("phantom", tmp_path / "set", "--studies", "4", "--size", "64", "--format",
                    "dicom")  # fmt: skip
@@ -19,7 +19,7 @@ def hospital(cxrtext: Command, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_tree_of_dicom_files(cxrtext: Command, hospital: Path) -> None:
+def test_a_tree_of_dicom_files(hospital: Path) -> None:
     out = hospital / "data"
     command = ("import", hospital / "tree", "--out", out, "--keep", "age, sex",
                "--reports", hospital / "set/reports.csv")  # fmt: skip
@@ -35,7 +35,7 @@ def test_a_tree_of_dicom_files(cxrtext: Command, hospital: Path) -> None:
     assert header == "image,study_id,patient_id,split,view,age,sex"
 
 
-def test_hashed_ids(cxrtext: Command, hospital: Path) -> None:
+def test_hashed_ids(hospital: Path) -> None:
     (hospital / "key").write_text("0123456789abcdefghij")
     done = cxrtext("import", hospital / "tree", "--out", hospital / "data", "--hash-ids",
                    hospital / "key")  # fmt: skip
@@ -43,7 +43,7 @@ def test_hashed_ids(cxrtext: Command, hospital: Path) -> None:
     assert "PHANTOM" not in (hospital / "data/manifest.csv").read_text()
 
 
-def test_tables_of_another_set_are_refused(cxrtext: Command, hospital: Path) -> None:
+def test_tables_of_another_set_are_refused(hospital: Path) -> None:
     command = ("import", hospital / "tree", "--out", hospital / "data")
     (hospital / "r.csv").write_text("study_id,report\nX-77,Zebulon.\nX-78,Zebulon.\n")
     done = cxrtext(*command, "--reports", hospital / "r.csv", code=2)
@@ -59,7 +59,7 @@ def test_tables_of_another_set_are_refused(cxrtext: Command, hospital: Path) -> 
     assert "b.csv: no box matched: none of its 1 names an image" in done.stderr.splitlines()[-1]
 
 
-def test_reports_alone(cxrtext: Command, hospital: Path) -> None:
+def test_reports_alone(hospital: Path) -> None:
     done = cxrtext("import", hospital / "set/reports.csv", "--out", hospital / "texts")
     assert done.stdout.split()[-3:] == ["left", "out", "0"]
     assert "images" not in done.stdout

@@ -1,6 +1,5 @@
 """``cxrtext index``, ``search`` and ``classify --index``, as a user starts them."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -9,79 +8,71 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
+from tests.conftest import read_csv
 
 
-@pytest.fixture
-def archive(index_folder: Path, tmp_path: Path) -> Path:
-    """An index to change."""
-    return Path(shutil.copytree(index_folder, tmp_path / "archive"))
-
-
-def found(cxrtext: Command, *arguments: object) -> list[dict[str, str]]:
+def found(*arguments: object) -> list[dict[str, str]]:
     done = cxrtext("search", *arguments, "--json")
     rows: list[dict[str, str]] = json.loads(done.stdout)
     return rows
 
 
-def test_a_cohort_with_scores_and_probabilities(
-    cxrtext: Command, archive: Path, tmp_path: Path
-) -> None:
+def test_a_cohort_with_scores_and_probabilities(index_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "cohort.csv"
-    cxrtext(
-        "search", "Left pleural effusion.", "--index", archive, "-k", 10**9, "--out", out,
+    done = cxrtext(
+        "search", "Left pleural effusion.", "--index", index_folder, "-k", 10**9, "--out", out,
         "--where", "age between 50 and 59 and not split = 'test'",
     )  # fmt: skip
-    with out.open() as handle:
-        rows = list(csv.DictReader(handle))
+    rows = read_csv(out)
     assert rows
+    assert [row["study_id"] for row in rows] == [
+        line.split()[2] for line in done.stdout.splitlines()[2:]
+    ]
     assert all(50 <= int(row["age"]) <= 59 and row["split"] != "test" for row in rows)
     assert [float(r["score"]) for r in rows] == sorted(float(r["score"]) for r in rows)[::-1]
     assert 0 <= float(rows[0]["label.Pneumothorax"]) <= 1
-    assert "study_id" in rows[0]
 
 
-def test_every_kind_of_query(cxrtext: Command, archive: Path, data_folder: Path) -> None:
-    at = ("--index", archive)
-    one = found(cxrtext, "Left pleural effusion.", "--not", "The lungs are clear.", *at)
+def test_every_kind_of_query(index_folder: Path, data_folder: Path) -> None:
+    at = ("--index", index_folder)
+    one = found("Left pleural effusion.", "--not", "The lungs are clear.", *at)
     assert len(one) == 10
     image = data_folder / "images/s04.png"
-    both = found(cxrtext, "Left pleural effusion.", "--image", image, "--image-weight", "1", *at)
+    both = found("Left pleural effusion.", "--image", image, "--image-weight", "1", *at)
     assert both[0]["image"] == "images/s04.png"
-    like = found(cxrtext, "--image-id", "images/s04.png", "--other-patients", *at)
+    assert found("--image", image, "-k", 1, *at)[0]["image"] == "images/s04.png"
+    of_image = found("--image", image, "--target", "sentences", *at)
+    assert "Left pleural effusion." in {row["sentence"] for row in of_image}
+    like = found("--image-id", "images/s04.png", "--other-patients", *at)
     assert "images/s04.png" not in {row["image"] for row in like}
-    first = found(cxrtext, "Effusion.", "-k", 5, *at)
-    assert first == found(cxrtext, "Effusion.", *at)[:5]
+    first = found("Effusion.", "-k", 5, *at)
+    assert first == found("Effusion.", *at)[:5]
     fast = cxrtext("search", "Effusion.", "--mode", "fast", *at)
     assert "candidates only" in fast.stderr
-    said = found(cxrtext, "Left pleural effusion.", "--target", "sentences", "-k", 1, *at)
+    said = found("Left pleural effusion.", "--target", "sentences", "-k", 1, *at)
     assert said[0]["sentence"] == "Left pleural effusion."
-    least = found(cxrtext, "Effusion.", "--min-score", first[2]["score"], *at)
+    least = found("Effusion.", "--min-score", first[2]["score"], *at)
     assert len(least) == 3
-    assert found(cxrtext, "Effusion.", "--where", "age > 1000", *at) == []
+    assert found("Effusion.", "--where", "age > 1000", *at) == []
 
 
-def test_several_indexes_are_searched_as_one(
-    cxrtext: Command, archive: Path, tmp_path: Path
-) -> None:
-    other = Path(shutil.copytree(archive, tmp_path / "other"))
-    rows = found(cxrtext, "Effusion.", "--index", archive, "--index", other, "-k", 96)
-    assert len(rows) == 96
-    rows = found(
-        cxrtext, "Effusion.", "--index", archive, "--index", other, "-k", 96, "--unique", "study"
-    )
-    assert len(rows) == 48
+def test_several_indexes_are_searched_as_one(index_folder: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(index_folder, tmp_path / "other"))
+    both = ("Effusion.", "--index", index_folder, "--index", other, "-k", 96)
+    assert len(found(*both)) == 96
+    assert len(found(*both, "--unique", "study")) == 48
 
 
-def test_an_image_that_is_no_radiograph(cxrtext: Command, archive: Path, tmp_path: Path) -> None:
+def test_an_image_that_is_no_radiograph(index_folder: Path, tmp_path: Path) -> None:
     picture = tmp_path / "stripes.png"
     stripes = np.tile(np.array([[255, 0]], dtype=np.uint8), (80, 40))
     Image.fromarray(stripes).save(picture)
-    done = cxrtext("search", "--image", picture, "--index", archive)
+    done = cxrtext("search", "--image", picture, "--index", index_folder)
     assert "is unlike every indexed image; is it a chest radiograph?" in done.stderr
     text = tmp_path / "notes.txt"
     text.write_text("no image")
-    assert cxrtext("search", "--image", text, "--index", archive, code=2).stdout == ""
+    assert cxrtext("search", "--image", text, "--index", index_folder, code=2).stdout == ""
 
 
 @pytest.mark.parametrize("target", ["images", "sentences"])
@@ -93,79 +84,81 @@ def test_an_image_that_is_no_radiograph(cxrtext: Command, archive: Path, tmp_pat
     ],
 )
 def test_a_filter_that_no_value_can_pass_says_what_there_is(
-    refused: Refused, archive: Path, where: str, says: str, target: str
+    refused: Refused, index_folder: Path, where: str, says: str, target: str
 ) -> None:
-    asked = ("search", "Pneumothorax.", "--where", where, "--target", target, "--index", archive)
+    asked = (
+        "search",
+        "Pneumothorax.",
+        "--where",
+        where,
+        "--target",
+        target,
+        "--index",
+        index_folder,
+    )
     assert says in refused(*asked)
 
 
-def test_wrong_searches(refused: Refused, archive: Path) -> None:
-    says = refused("search", "--image-id", "nobody.png", "--index", archive)
+def test_wrong_searches(refused: Refused, index_folder: Path) -> None:
+    says = refused("search", "--image-id", "nobody.png", "--index", index_folder)
     assert "no index holds an image of that id" in says
 
 
-def test_studies_to_delete_from_a_file(
-    cxrtext: Command, refused: Refused, archive: Path, tmp_path: Path
-) -> None:
+def test_studies_to_delete_from_a_file(refused: Refused, index_copy: Path, tmp_path: Path) -> None:
     listed = tmp_path / "studies.txt"
     listed.write_text("s01\n\n  s02 \n")
-    done = cxrtext("index", "delete", archive, "--from", listed, "--json")
+    done = cxrtext("index", "delete", index_copy, "--from", listed, "--json")
     assert '"deleted": 2' in done.stdout, done.stderr
-    assert "holds no study 's01'" in refused("index", "delete", archive, "--from", listed)
+    assert "holds no study 's01'" in refused("index", "delete", index_copy, "--from", listed)
     listed.write_text("\n")
-    assert "names no study; write one" in refused("index", "delete", archive, "--from", listed)
+    assert "names no study; write one" in refused("index", "delete", index_copy, "--from", listed)
     listed.write_bytes(b"\xff\xfe\xff")
-    assert "not UTF-8" in refused("index", "delete", archive, "--from", listed)
-    assert "no such file" in refused("index", "delete", archive, "--from", tmp_path / "none")
+    assert "not UTF-8" in refused("index", "delete", index_copy, "--from", listed)
+    assert "no such file" in refused("index", "delete", index_copy, "--from", tmp_path / "none")
 
 
-def test_delete_check_compact_rebuild(cxrtext: Command, refused: Refused, archive: Path) -> None:
-    done = cxrtext("index", "delete", archive, "s01", "s02")
+def test_delete_check_compact_rebuild(refused: Refused, index_copy: Path) -> None:
+    done = cxrtext("index", "delete", index_copy, "s01", "s02")
     assert "2 images of 2 studies deleted" in done.stdout, done.stderr
-    assert "holds no study 's01'" in refused("index", "delete", archive, "s01")
+    assert "holds no study 's01'" in refused("index", "delete", index_copy, "s01")
     for action in ("compact", "rebuild"):
-        done = cxrtext("index", action, archive)
+        done = cxrtext("index", action, index_copy)
         assert "46 images" in done.stdout, done.stderr
-    assert "nothing is wrong" in cxrtext("index", "check", archive).stdout
-    path = next(archive.glob("sketch.*"))
+    assert "nothing is wrong" in cxrtext("index", "check", index_copy).stdout
+    path = next(index_copy.glob("sketch.*"))
     path.write_bytes(b"\1" * path.stat().st_size)
-    done = cxrtext("index", "check", archive, code=1)
+    done = cxrtext("index", "check", index_copy, code=1)
     assert "are damaged" in done.stderr
-    assert f"'cxrtext index rebuild {archive}' derives anew" in done.stderr
-    cxrtext("index", "rebuild", archive)
-    cxrtext("index", "check", archive, "--json")
+    assert f"'cxrtext index rebuild {index_copy}' derives anew" in done.stderr
+    cxrtext("index", "rebuild", index_copy)
+    cxrtext("index", "check", index_copy, "--json")
 
 
-def test_add_and_replace_and_move(
-    cxrtext: Command, archive: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_add_and_replace_and_move(index_copy: Path, data_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
     (folder / "few.csv").write_text("image,study_id\nimages/s00.png,s00\nimages/s01.png,s01\n")
-    done = cxrtext("index", "build", folder / "few.csv", "--out", archive, "--replace", "--json")
+    done = cxrtext("index", "build", folder / "few.csv", "--out", index_copy, "--replace", "--json")
     assert json.loads(done.stdout)["replaced"] == 2
     moved = folder.rename(tmp_path / "moved")
-    done = cxrtext("index", "move", archive, moved, "--from", folder)
-    cxrtext("index", "move", archive, tmp_path, "--from", folder, code=2)
+    done = cxrtext("index", "move", index_copy, moved, "--from", folder)
+    cxrtext("index", "move", index_copy, tmp_path, "--from", folder, code=2)
 
 
-def test_an_index_to_receive_into(cxrtext: Command, checkpoint: Path, tmp_path: Path) -> None:
+def test_an_index_to_receive_into(checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / "new"
     done = cxrtext("index", "build", "--model", checkpoint, "--out", out)
     assert f"{out}: an index without images; 'cxrtext listen INBOX --index {out}'" in done.stdout
     assert "0 images" in cxrtext("index", "check", out).stdout
 
 
-def test_a_whole_index_is_labelled(cxrtext: Command, archive: Path, tmp_path: Path) -> None:
+def test_a_whole_index_is_labelled(index_copy: Path, tmp_path: Path) -> None:
     prompts, out = tmp_path / "prompts.yaml", tmp_path / "labels.csv"
     prompts.write_text(
         "Effusion:\n  positive: Left pleural effusion.\n  negative: The lungs are clear.\n"
     )
-    cxrtext(
-        "classify", "--index", archive, "--prompts", prompts, "--out", out, "--keep"
-    )  # fmt: skip
-    with out.open() as handle:
-        rows = list(csv.DictReader(handle))
+    cxrtext("classify", "--index", index_copy, "--prompts", prompts, "--out", out, "--keep")
+    rows = read_csv(out)
     assert len(rows) == 48
     assert set(rows[0]) == {"image", "study_id", "patient_id", "Effusion"}
-    hits = found(cxrtext, "x", "--index", archive, "-k", 99, "--where", "label.Effusion > 0.5")
+    hits = found("x", "--index", index_copy, "-k", 99, "--where", "label.Effusion > 0.5")
     assert len(hits) == sum(float(row["Effusion"]) > 0.5 for row in rows)

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
 
 
 @pytest.mark.slow
 def test_an_archive_is_embedded_in_parts_and_finished(
-    cxrtext: Command,
-    refused: Refused,
-    data_folder: Path,
-    checkpoint: Path,
-    tmp_path: Path,
+    refused: Refused, data_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     job, manifest = str(tmp_path / "job"), str(data_folder / "manifest.csv")
     options = ["--out", job, "--model", str(checkpoint), "--shard", "32", "--workers", "1"]

@@ -10,16 +10,15 @@ import torch
 from cxrtext.images import read_image
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import open_features
-from tests.cli.conftest import Command
+from tests.cli.conftest import cxrtext
 
 
 @pytest.mark.slow
 def test_a_network_of_ones_own_is_a_locked_backbone(
-    cxrtext: Command, data_folder: Path, sentences_table: Path, language_model: Path, tmp_path: Path
+    data_folder: Path, sentences_table: Path, language_model: Path, tmp_path: Path
 ) -> None:
-    def run(*arguments: str | Path) -> str:
-        done = cxrtext(*arguments)
-        return done.stdout
+    def run(*arguments: object) -> str:
+        return cxrtext(*arguments).stdout
 
     manifest, encoder, features = data_folder / "manifest.csv", tmp_path / "encoder", tmp_path / "f"
     said = run(
@@ -29,18 +28,8 @@ def test_a_network_of_ones_own_is_a_locked_backbone(
     folder = encoder / "vit-narrow"
     assert f"cxrtext encode --backbone {folder}" in said
 
-    run(
-        "encode",
-        manifest,
-        "--backbone",
-        folder,
-        "--grid",
-        "4",
-        "--out",
-        features,
-        "--device",
-        "cpu",
-    )
+    given = ("--backbone", folder, "--grid", "4", "--out", features, "--device", "cpu")
+    run("encode", manifest, *given)
     backbone, kept = load_backbone(folder), open_features(features, check=True)
     assert kept.backbone["digest"] == backbone.digest
     assert kept.shape == (4, 4, 128)

@@ -10,7 +10,7 @@ import pytest
 from cxrtext.files import read_sealed, sha256
 from cxrtext.language.scoring.score import Scorer
 from cxrtext.records import read_sentences
-from tests.cli.conftest import Command
+from tests.cli.conftest import cxrtext
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def reports(tmp_path: Path) -> Path:
 
 
 def test_the_table_stands_beside_the_reports(
-    cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path
+    reports: Path, language_model: Path, tmp_path: Path
 ) -> None:
     done = cxrtext("score-text", reports, "--model", language_model, "--device", "cpu")
     first, second = done.stdout.splitlines()
@@ -40,7 +40,7 @@ def test_the_table_stands_beside_the_reports(
     assert "scoring" not in again.stderr
 
 
-def test_unknown_words_are_said(cxrtext: Command, language_model: Path, tmp_path: Path) -> None:
+def test_unknown_words_are_said(language_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "reports.csv"
     path.write_text("study_id,findings\ns1,The lungs are clear. Легкие чистые.\n", "utf-8")
     done = cxrtext("score-text", path, "--model", language_model, "--device", "cpu")
@@ -52,9 +52,7 @@ def test_unknown_words_are_said(cxrtext: Command, language_model: Path, tmp_path
     assert warning.startswith("warning: 33.3% of the words are not in the language model's")
 
 
-def test_every_option_reaches_the_run(
-    cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path
-) -> None:
+def test_every_option_reaches_the_run(reports: Path, language_model: Path, tmp_path: Path) -> None:
     out, tokens, cache = tmp_path / "o.parquet", tmp_path / "t.csv", tmp_path / "cache.db"
     done = cxrtext(
         "score-text", reports, "--model", language_model, "--out", out, "--device", "cpu",
@@ -77,7 +75,7 @@ def test_every_option_reaches_the_run(
 
 
 def test_standard_input_and_output(
-    cxrtext: Command, language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = cxrtext(
@@ -90,20 +88,9 @@ def test_standard_input_and_output(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_fit_is_told_and_drawn(cxrtext: Command, language_model: Path, tmp_path: Path) -> None:
-    words = [
-        "left",
-        "right",
-        "small",
-        "large",
-        "basal",
-        "apical",
-        "hilar",
-        "upper",
-        "lower",
-        "mild",
-    ]
-    texts = [f"{w} {x} effusion." for w in words for x in ("pleural", "pericardial", "no")]
+def test_a_fit_is_told_and_drawn(language_model: Path, tmp_path: Path) -> None:
+    first, second = ("left", "right", "small", "basal", "hilar"), ("pleural", "pericardial", "no")
+    texts = [f"{w} {x} effusion." for w in first for x in (*second, "apical", "upper", "mild")]
     texts += texts[:9] * 3
     path, figure = tmp_path / "s.csv", tmp_path / "eta.svg"
     path.write_text("sentence\n" + "\n".join(texts) + "\n")
@@ -120,9 +107,8 @@ def test_a_fit_is_told_and_drawn(cxrtext: Command, language_model: Path, tmp_pat
 
 
 def test_an_interrupted_run_goes_on(
-    cxrtext: Command, reports: Path, language_model: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    reports: Path, language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = ["score-text", reports, "--model", language_model, "--device", "cpu"]
 
     def interrupt(self: Scorer, group: object) -> None:

@@ -1,6 +1,5 @@
 """What ``cxrtext score-text`` does with input that is wrong: one clear line, and no report text."""
 
-import csv
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,8 @@ import pytest
 from transformers import BertConfig, BertModel
 
 from cxrtext.records import Sentence, read_sentences
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
+from tests.conftest import read_csv
 
 Scored = Callable[..., tuple[list[Sentence], list[tuple[str, str]], str]]
 
@@ -18,12 +18,7 @@ CANARY = "Zebulon"
 
 
 @pytest.fixture
-def scored(
-    cxrtext: Command,
-    language_model: Path,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> Scored:
+def scored(language_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Scored:
     """Scores a table; gives its sentences, what was rejected, and what was said."""
 
     def run(content: bytes, *options: str) -> tuple[list[Sentence], list[tuple[str, str]], str]:
@@ -35,8 +30,7 @@ def scored(
         listed: list[tuple[str, str]] = []
         rejected = tmp_path / "out.csv.rejected.csv"
         if rejected.exists():
-            with rejected.open(newline="") as handle:
-                listed = [(row["item"], row["reason"]) for row in csv.DictReader(handle)]
+            listed = [(row["item"], row["reason"]) for row in read_csv(rejected)]
             assert f"rejected: {len(listed)}, in {rejected}" in done.stdout
         assert "Traceback" not in done.stderr
         for text in (done.stdout, done.stderr, caplog.text, str(listed)):

@@ -1,6 +1,5 @@
 """The commands say what is unlike the data that the model was trained on."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -10,7 +9,8 @@ import pytest
 from PIL import Image
 
 from cxrtext.models.familiar import FAMILIAR
-from tests.cli.conftest import Command
+from tests.cli.conftest import cxrtext
+from tests.conftest import flip, read_csv
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_classify_says_which_images_are_unlike(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
+    checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
 ) -> None:
     own, out = data_folder / "images/s00.png", tmp_path / "p.csv"
     done = cxrtext("classify", own, blank, "--model", checkpoint, "--json", "--out", out)
@@ -31,12 +31,11 @@ def test_classify_says_which_images_are_unlike(
     assert said == [
         f"{blank}: is unlike those that the model was trained on; its answers mean little"
     ]
-    with out.open() as handle:
-        assert [row["unlike"] for row in csv.DictReader(handle)] == ["no", "yes"]
+    assert [row["unlike"] for row in read_csv(out)] == ["no", "yes"]
 
 
 def test_ground_and_verify_say_it_of_image_and_sentence(
-    cxrtext: Command, checkpoint: Path, blank: Path, tmp_path: Path
+    checkpoint: Path, blank: Path, tmp_path: Path
 ) -> None:
     at = ("--model", checkpoint)
     over = ("--out", tmp_path / "o.png")
@@ -57,7 +56,7 @@ def test_ground_and_verify_say_it_of_image_and_sentence(
     assert [one["unlike"]["flagged"] for one in found["sentences"]] == [False, True]
 
 
-def test_search_says_it(cxrtext: Command, index_folder: Path, blank: Path) -> None:
+def test_search_says_it(index_folder: Path, blank: Path) -> None:
     done = cxrtext("search", "asdf qwerty", "--image", blank, "--index", index_folder)
     assert f"{blank}: is unlike those" in done.stderr
     assert "a sentence: resembles nothing" in done.stderr
@@ -66,7 +65,7 @@ def test_search_says_it(cxrtext: Command, index_folder: Path, blank: Path) -> No
 
 
 def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
+    checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
 ) -> None:
     old = Path(shutil.copytree(checkpoint, tmp_path / "old"))
     (old / FAMILIAR).unlink()
@@ -76,9 +75,7 @@ def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
     done = cxrtext("calibrate", old, "--data", data_folder, "--keep-reference")
     assert str(old / FAMILIAR) in done.stdout
     assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr
-    spoilt = bytearray((old / FAMILIAR).read_bytes())
-    spoilt[-1] ^= 1
-    (old / FAMILIAR).write_bytes(bytes(spoilt))
+    flip(old / FAMILIAR)
     done = cxrtext("classify", blank, "--model", old, code=2)
     assert "its digest differs); make it again with" in done.stderr
     done = cxrtext("check-files", old, code=1)

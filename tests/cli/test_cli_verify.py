@@ -1,4 +1,3 @@
-import csv
 import json
 import shutil
 from contextlib import closing
@@ -8,7 +7,8 @@ import pytest
 
 from cxrtext.models.reference import REFERENCE
 from cxrtext.service import load_service
-from tests.cli.conftest import Command, Refused
+from tests.cli.conftest import Refused, cxrtext
+from tests.conftest import read_csv
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax."
 
@@ -20,10 +20,8 @@ def report(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_table_of_sentences(
-    cxrtext: Command, report: Path, checkpoint: Path, data_folder: Path
-) -> None:
-    done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", checkpoint)
+def test_a_table_of_sentences(report: Path, checkpoint: Path, image: Path) -> None:
+    done = cxrtext("verify", image, report, "--model", checkpoint)
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["support", "verdict", "wording", "score", "section", "sentence"]
     assert lines[2].endswith("Left pleural effusion.")
@@ -31,11 +29,9 @@ def test_a_table_of_sentences(
     assert "percentile among 8 images kept with the checkpoint" in lines[4]
 
 
-def test_json_from_standard_input(cxrtext: Command, checkpoint: Path, data_folder: Path) -> None:
-    done = cxrtext(
-        *("verify", data_folder / "images/s01.png", "-", "--model", checkpoint, "--json"),
-        text=REPORT.encode("utf-8-sig"),
-    )
+def test_json_from_standard_input(checkpoint: Path, image: Path) -> None:
+    asked = ("verify", image, "-", "--model", checkpoint, "--json")
+    done = cxrtext(*asked, text=REPORT.encode("utf-8-sig"))
     value = json.loads(done.stdout)
     assert value["reference"] == {"source": "validation", "images": 8}
     first = value["sentences"][0]
@@ -45,17 +41,15 @@ def test_json_from_standard_input(cxrtext: Command, checkpoint: Path, data_folde
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.html"])
-def test_files(
-    cxrtext: Command, report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path, name: str
-) -> None:
-    image, out = data_folder / "images/s01.png", tmp_path / name
+def test_files(report: Path, checkpoint: Path, image: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
     done = cxrtext("verify", image, report, "--model", checkpoint, "--out", out)
     assert f"written: {out}" in done.stderr
     assert "Left pleural effusion." in out.read_text()
 
 
 def test_what_verdicts_rest_on(
-    cxrtext: Command, report: Path, judged_checkpoint: Path, data_folder: Path, tmp_path: Path
+    report: Path, judged_checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
     report.write_text("Pleural effusion. Left effusion.")
@@ -69,17 +63,14 @@ def test_what_verdicts_rest_on(
     asked = ("verify", image, report, "--model", judged_checkpoint)
     done = cxrtext(*asked, "--out", out)
     assert "unsupported: effusion: evidence " in done.stdout
-    with out.open(newline="") as handle:
-        effusion, _ = csv.DictReader(handle)
+    effusion, _ = read_csv(out)
     assert (effusion["verdict"], effusion["finding"]) == ("unsupported", "effusion")
     assert float(effusion["evidence"]) < float(effusion["unsupported_below"])
     basis = json.loads(cxrtext(*asked, "--json").stdout)["sentences"][0]["basis"]
     assert basis["true_images"] == 40
 
 
-def test_reports_alone_are_enough(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_reports_alone_are_enough(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(checkpoint, tmp_path / "checkpoint")
     data = shutil.copytree(data_folder, tmp_path / "data")
     (data / "labels.csv").unlink()
@@ -89,56 +80,47 @@ def test_reports_alone_are_enough(
     assert "left out: " in made.stdout
 
 
-def test_an_index_knows_its_model(
-    cxrtext: Command, report: Path, index_folder: Path, data_folder: Path
-) -> None:
-    done = cxrtext("verify", data_folder / "images/s01.png", report, "--index", index_folder)
+def test_an_index_knows_its_model(report: Path, index_folder: Path, image: Path) -> None:
+    done = cxrtext("verify", image, report, "--index", index_folder)
     assert "not judged (2): this checkpoint has no calibrated verdicts" in done.stdout
 
 
 def test_without_a_reference_it_says_so(
-    cxrtext: Command, report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path
+    report: Path, checkpoint: Path, data_folder: Path, tmp_path: Path, image: Path
 ) -> None:
     bare = tmp_path / "bare"
     shutil.copytree(checkpoint, bare)
     (bare / REFERENCE).unlink()
-    done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", bare)
+    done = cxrtext("verify", image, report, "--model", bare)
     assert "no reference images" in done.stdout
     made = cxrtext("calibrate", bare, "--data", data_folder, "--keep-reference")
     assert f"{bare / REFERENCE}: 8 validation images" in made.stderr
     assert (bare / REFERENCE).read_bytes() == (checkpoint / REFERENCE).read_bytes()
-    done = cxrtext("verify", data_folder / "images/s01.png", report, "--model", bare)
+    done = cxrtext("verify", image, report, "--model", bare)
     assert "among 8 images" in done.stdout
 
 
-def test_a_whole_folder(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_a_whole_folder(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "low.csv"
-    done = cxrtext(
-        *("verify", "--data", data_folder, "--model", checkpoint, "--split", "test"),
-        *("-n", "5", "--out", out),
-    )
+    asked = ("verify", "--data", data_folder, "--model", checkpoint)
+    done = cxrtext(*asked, "--split", "test", "-n", "5", "--out", out)
     assert "the 5 least supported of 12 sentences" in done.stderr
     assert done.stdout == ""
-    with out.open(newline="") as handle:
-        rows = list(csv.DictReader(handle))
+    rows = read_csv(out)
     assert list(rows[0])[:4] == ["image", "study_id", "section", "position"]
     supports = [float(row["support"]) for row in rows]
     assert supports == sorted(supports)
-    shown = cxrtext("verify", "--data", data_folder, "--model", checkpoint, "--wording", "negated")
-    assert shown.stdout == "nothing found\n"
+    assert cxrtext(*asked, "--wording", "negated").stdout == "nothing found\n"
 
 
 def test_calibrated_probabilities(
-    cxrtext: Command, checkpoint: Path, data_folder: Path, tmp_path: Path
+    checkpoint: Path, data_folder: Path, tmp_path: Path, image: Path
 ) -> None:
     folder, prompts = tmp_path / "checkpoint", tmp_path / "prompts.yaml"
     shutil.copytree(checkpoint, folder)
     prompts.write_text(
         "Pneumothorax: {positive: Right pneumothorax., negative: The lungs are clear.}\n"
     )
-    image = data_folder / "images/s01.png"
     asked = ("classify", image, "--model", folder, "--prompts", prompts, "--json")
     before = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
     made = cxrtext("calibrate", folder, "--data", data_folder, "--prompts", prompts)
@@ -152,10 +134,9 @@ def test_calibrated_probabilities(
 
 
 def test_a_report_without_findings_is_refused(
-    refused: Refused, checkpoint: Path, data_folder: Path, tmp_path: Path
+    refused: Refused, checkpoint: Path, image: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.txt").write_text("INDICATION: Cough.")
-    image = data_folder / "images/s01.png"
     line = refused("verify", image, tmp_path / "empty.txt", "--model", checkpoint)
     assert "no sentence of findings" in line
     assert "Cough" not in line

@@ -18,11 +18,10 @@ from typing import Any, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.encaps import encapsulate
-from pydicom.uid import UID, ExplicitVRLittleEndian, JPEGBaseline8Bit
+from pydicom.uid import JPEGBaseline8Bit
 
-from tests.datasets.written import COMPUTED_RADIOGRAPHY, save_table
+from tests.datasets.written import COMPUTED_RADIOGRAPHY, dicom_file, save_table
 
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
 
@@ -36,7 +35,9 @@ def gray(seed: int, height: int, width: int = 0) -> NDArray[np.uint8]:
     return np.clip(ramp + noise, 0, 255).astype(np.uint8)
 
 
-def save_picture(path: Path, seed: int, height: int, width: int = 0, *, deep: bool = False) -> None:
+def save_picture(
+    path: Path, seed: int = 0, height: int = 64, width: int = 0, *, deep: bool = False
+) -> None:
     """Write a PNG or JPEG, by default a square; ``deep`` writes 16 bits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = gray(seed, height, width)
@@ -65,18 +66,13 @@ def oddly(save: Callable[Arguments, None]) -> Callable[Arguments, None]:
 @oddly
 def save_capture(path: Path, number: int, patient: str, size: int, **elements: Any) -> None:
     """A file as RSNA's and SIIM's: a JPEG of NIH's set wrapped as a secondary capture."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = UID(SECONDARY_CAPTURE)
-    meta.MediaStorageSOPInstanceUID = UID(image_uid(number))
-    meta.TransferSyntaxUID = JPEGBaseline8Bit
-    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    file = dicom_file(path, SECONDARY_CAPTURE, image_uid(number))
+    file.file_meta.TransferSyntaxUID = JPEGBaseline8Bit
     stream = BytesIO()
     Image.fromarray(gray(number, size)).save(stream, "JPEG", quality=90)
     view = "AP" if number % 3 == 2 else "PA"
     values = {
-        "SpecificCharacterSet": "ISO_IR 100", "SOPClassUID": SECONDARY_CAPTURE,
-        "SOPInstanceUID": image_uid(number), "StudyDate": "19010101", "StudyTime": "000000.00",
+        "SpecificCharacterSet": "ISO_IR 100", "StudyDate": "19010101", "StudyTime": "000000.00",
         "AccessionNumber": "", "Modality": "CR", "ConversionType": "WSD",
         "ReferringPhysicianName": "", "SeriesDescription": f"view: {view}",
         "PatientName": patient, "PatientID": patient, "PatientBirthDate": "",
@@ -172,13 +168,8 @@ def save_vindr(path: Path, number: int, size: int) -> None:
     In turn, files have a window, are MONOCHROME1, say neither sex nor age, say an age that is
     none, or have the age under another VR.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = UID(COMPUTED_RADIOGRAPHY)
-    meta.MediaStorageSOPInstanceUID = UID(path.stem)
-    meta.ImplementationClassUID = UID("1.2.3.4")
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
+    file = dicom_file(path, COMPUTED_RADIOGRAPHY, path.stem)
+    del file.SOPClassUID, file.SOPInstanceUID
     kind = number % 5
     if kind != 2:
         file.PatientSex = "O" if kind == 3 else "FM"[number % 2]
@@ -334,64 +325,51 @@ def padchest(root: Path, count: int = 12, size: int = 128) -> Path:
             projection = ("L", "COSTAL", "EXCLUDE")[number - count]
         folder = number % 2
         save_picture(root / f"{folder}/{padchest_name(number)}", number, size, deep=True)
-        row: dict[str, Any] = dict.fromkeys(_PADCHEST, "")
-        rows.append(
-            row
-            | {
-                "": number, "ImageID": padchest_name(number), "ImageDir": folder,
-                "StudyDate_DICOM": 20140915 + number,
-                "StudyID": str(20536686640136348236148679891455000000 + number),
-                "PatientID": str(839860488694292331637988235681000000 + number // 2),
-                "PatientBirth": f"{1930 + number}.0", "PatientSex_DICOM": "FM"[number // 2 % 2],
-                "ViewPosition_DICOM": "POSTEROANTERIOR" if projection == "PA" else "",
-                "Projection": projection, "MethodProjection": "Manual review of DICOM fields",
-                "Pediatric": "No", "Modality_DICOM": "CR", "Rows_DICOM": f"{size}.0",
-                "Columns_DICOM": f"{size}.0", "ReportID": 4765777 + number, "Report": report,
-                "MethodLabel": "Physician" if number % 3 else "RNN_model",
-                "Labels": str(labels), "Localizations": "['loc left', 'loc basal']",
-                "LabelsLocalizationsBySentence": str([labels]), "labelCUIS": "['C0018800']",
-                "LocalizationsCUIS": "['C0443246']",
-            }
-        )  # fmt: skip
+        row: dict[str, Any] = dict.fromkeys(_PADCHEST, "") | {
+            "": number, "ImageID": padchest_name(number), "ImageDir": folder,
+            "StudyDate_DICOM": 20140915 + number,
+            "StudyID": str(20536686640136348236148679891455000000 + number),
+            "PatientID": str(839860488694292331637988235681000000 + number // 2),
+            "PatientBirth": f"{1930 + number}.0", "PatientSex_DICOM": "FM"[number // 2 % 2],
+            "ViewPosition_DICOM": "POSTEROANTERIOR" if projection == "PA" else "",
+            "Projection": projection, "Pediatric": "No", "Report": report,
+            "MethodLabel": "Physician" if number % 3 else "RNN_model", "Labels": str(labels),
+            "Localizations": "['loc left', 'loc basal']",
+        }  # fmt: skip
+        rows.append(row)
     save_table(root / PADCHEST_TABLE, rows)
     return root
 
 
-_GROUNDED: tuple[list[dict[str, Any]], ...] = (
+def _grounded(english: str, spanish: str, **drawn: Any) -> dict[str, Any]:
+    """A finding of PadChest-GR: denied, or with what was drawn of it."""
+    said = {"sentence_en": english, "sentence_es": spanish, "abnormal": bool(drawn)}
+    rest: dict[str, Any] = {"boxes": [], "extra_boxes": [], "locations": [], "progression": None}
+    return said | rest | drawn if drawn else said
+
+
+_GROUNDED = (
     [
-        {"sentence_en": "No pleural effusion.", "sentence_es": "No derrame.", "abnormal": False},
-        {"sentence_en": "Normal heart.", "sentence_es": "Corazón normal.", "abnormal": False},
+        _grounded("No pleural effusion.", "No derrame."),
+        _grounded("Normal heart.", "Corazón normal."),
     ],
     [
-        {
-            "sentence_en": "Left pleural effusion.",
-            "sentence_es": "Derrame pleural izquierdo.", "abnormal": True,
-            "boxes": [[0.55, 0.6, 0.9, 0.85]], "extra_boxes": [[0.5, 0.6, 0.9, 0.9]],
-            "labels": ["pleural effusion"], "locations": ["left"], "progression": None,
-        },
-        {"sentence_en": "No pneumothorax.", "sentence_es": "Sin neumotórax.", "abnormal": False},
+        _grounded(
+            "Left pleural effusion.", "Derrame pleural izquierdo.", labels=["pleural effusion"],
+            boxes=[[0.55, 0.6, 0.9, 0.85]], extra_boxes=[[0.5, 0.6, 0.9, 0.9]], locations=["left"],
+        ),
+        _grounded("No pneumothorax.", "Sin neumotórax."),
     ],
     [
-        {
-            "sentence_en": "Bilateral apical pleural thickening.",
-            "sentence_es": "Engrosamiento pleural biapical.",
-            "abnormal": True,
-            "boxes": [[0.1, 0.1, 0.35, 0.2], [0.6, 0.1, 0.85, 0.2]],
-            "extra_boxes": [],
-            "labels": ["apical pleural thickening"],
-            "locations": ["pleural"],
-            "progression": "stable",
-        },
-        {
-            "sentence_en": "Changes of chronic lung disease.",
-            "sentence_es": "Cambios de enfermedad crónica.",
-            "abnormal": True,
-            "boxes": [],
-            "extra_boxes": [],
-            "labels": ["COPD signs"],
-            "locations": [],
-            "progression": None,
-        },
+        _grounded(
+            "Bilateral apical pleural thickening.", "Engrosamiento pleural biapical.",
+            labels=["apical pleural thickening"], locations=["pleural"], progression="stable",
+            boxes=[[0.1, 0.1, 0.35, 0.2], [0.6, 0.1, 0.85, 0.2]],
+        ),
+        _grounded(
+            "Changes of chronic lung disease.", "Cambios de enfermedad crónica.",
+            labels=["COPD signs"],
+        ),
     ],
 )  # fmt: skip
 
@@ -413,32 +391,16 @@ def padchest_gr(root: Path, count: int = 12, size: int = 128) -> Path:
         grounded.append({**ids, **previous, "findings": findings})
         for finding in findings:
             labels = finding.get("labels") or ["Normal"]
-            rows.append(
-                {
-                    **ids,
-                    "label": labels[0],
-                    "boxes_count": len(finding.get("boxes", ())),
-                    "extra_boxes_count": len(finding.get("extra_boxes", ())),
-                    "locations": str(finding.get("locations", [])),
-                    "prior_study": "",
-                    "progression_status": finding.get("progression") or "",
-                    "prior_imageID": "",
-                    "sentence_en": finding["sentence_en"],
-                    "sentence_es": finding["sentence_es"],
-                    "study_is_benchmark": True,
-                    "study_is_validation": False,
-                    "split": ("train", "test", "train", "validation")[number // 3 % 4],
-                    "PatientID": str(839860488694292331637 + number // 3),
-                    "patient_is_benchmark": True,
-                    "PatientBirth": "1930.0",
-                    "PatientSex_DICOM": "FM"[number // 3 % 2],
-                    "StudyDate_DICOM": 20140915,
-                    "StudyDate": "2014-09-15",
-                    "PatientAge": 84,
-                    "label_group": labels[0],
-                    "Year": 2014,
-                }
-            )
+            row = {
+                **ids, "label": labels[0], "boxes_count": len(finding.get("boxes", ())),
+                "locations": str(finding.get("locations", [])), "prior_study": "",
+                "sentence_en": finding["sentence_en"], "sentence_es": finding["sentence_es"],
+                "split": ("train", "test", "train", "validation")[number // 3 % 4],
+                "PatientID": str(839860488694292331637 + number // 3), "PatientBirth": "1930.0",
+                "PatientSex_DICOM": "FM"[number // 3 % 2], "StudyDate_DICOM": 20140915,
+                "PatientAge": 84, "label_group": labels[0], "Year": 2014,
+            }  # fmt: skip
+            rows.append(row)
     (root / "grounded_reports_20240819.json").write_text(json.dumps(grounded), encoding="utf-8")
     save_table(root / "master_table.csv", rows)
     return root

@@ -170,7 +170,7 @@ def write_faulty(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> CheckReport:
     folder = write_faulty(tmp_path_factory.mktemp("planted") / "set")
-    return check_data(folder, CheckOptions(pictures=True, workers=2))
+    return check_data(folder, CheckOptions(pictures=True))
 
 
 Find = Callable[[str], Problem]
@@ -266,7 +266,7 @@ def test_suspicious_images_are_shown(report: CheckReport) -> None:
 
 
 def test_clean_folder_is_clean(tmp_path: Path) -> None:
-    report = check_data(write_clean(tmp_path / "set"), CheckOptions(workers=1))
+    report = check_data(write_clean(tmp_path / "set"))
     # The pictures are noise, which looks like no chest.
     found = {problem.kind.code: problem.examples for problem in report.problems}
     assert found.keys() == {"looks-otherwise", "few-positives"}
@@ -291,7 +291,7 @@ def test_phantoms_are_clean(tmp_path: Path) -> None:
     from cxrtext.phantom import write_phantoms
 
     write_phantoms(tmp_path / "set", studies=40, size=64, seed=1, image_format="dicom", workers=1)
-    report = check_data(tmp_path / "set", CheckOptions(workers=1))
+    report = check_data(tmp_path / "set")
     assert not report.has_failed()
     assert report.to_dict()["tables"]["Formats"] == [{"format": "DICOM", "images": "40"}]
     assert "of 16 bits" in report.to_dict()["tables"]["Depth and color"][0]["encoding"]

@@ -1,6 +1,7 @@
 """Public sets with boxes, masks or votes, in miniature, and what is odd about their files."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -9,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 from cxrtext.datasets.admission.decide import OTHER_PART, SECONDARY, TWO_VIEWS
 from cxrtext.datasets.admission.public import BY_SET, with_set
 from cxrtext.datasets.checking import check_data
+from cxrtext.datasets.importing import LAYOUTS as ALL_LAYOUTS
 from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_folder
 from cxrtext.datasets.importing.formats.challenges import runs_of_pairs
 from cxrtext.datasets.importing.formats.vindr import voted
@@ -20,24 +23,24 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.images import read_image
 from cxrtext.images.dicom.described import Described
-from cxrtext.records import Absent, Box, iter_boxes, read_boxes
+from cxrtext.records import Absent, Box, iter_boxes
 from cxrtext.records.masks import mask_of_runs
+from cxrtext_cli.main import app as cli
 from tests.datasets import public_sets as sets
-from tests.datasets.written import load_table
+from tests.datasets.test_import_public import mimic, nih
+from tests.datasets.written import drawn_boxes, import_beside, load_table
 
 Builder = Callable[..., Path]
 LAYOUTS: dict[str, Builder] = {
     "rsna": sets.rsna, "siim": sets.siim, "vindr": sets.vindr,
     "chestxdet10": partial(sets.chestxdet10, count=4, tested=3), "padchest": sets.padchest,
-    "padchest-gr": sets.padchest_gr, "chexpert": sets.chexpert_5x200,
+    "padchest-gr": sets.padchest_gr, "chexpert": sets.chexpert_5x200, "mimic": mimic, "nih": nih,
 }  # fmt: skip
 
 
 def load(folder: Path, **options: Any) -> tuple[ImportSummary, dict[str, dict[str, str]]]:
     """Import into a folder beside; what was counted, and the rows by the names of their files."""
-    out = folder.parent / "out"
-    summary = import_folder(folder, out, ImportOptions(**options))
-    rows = load_table(out / "manifest.csv")
+    summary, rows, _ = import_beside(folder, **options)
     return summary, {Path(row["image"]).stem: row for row in rows}
 
 
@@ -46,7 +49,7 @@ def labels_in(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def drawn_or_not(folder: Path) -> list[Box | Absent]:
-    found = iter_boxes(folder / "out/boxes.json", absent=True)
+    found = iter_boxes(folder / "out/boxes.json")
     return [one for one in found if isinstance(one, Box | Absent)]
 
 
@@ -59,7 +62,7 @@ def test_each_set_is_recognized_imported_again_to_the_same_bytes_and_passes_the_
     layout: str, tmp_path: Path
 ) -> None:
     root = LAYOUTS[layout](tmp_path / "set")
-    summary, _ = load(root)
+    summary, rows = load(root)
     assert summary.layout == layout
     out = tmp_path / "out"
     assert all(record.path.is_file() for record in read_data_folder(out).records)
@@ -73,9 +76,23 @@ def test_each_set_is_recognized_imported_again_to_the_same_bytes_and_passes_the_
     (tmp_path / "key").write_bytes(b"0123456789abcdefghij")
     options = ImportOptions(hash_key=tmp_path / "key")
     hashed = import_folder(root, tmp_path / "hashed", options)
-    assert (hashed.images, hashed.labelled, hashed.boxes, hashed.absent) == (
-        summary.images, summary.labelled, summary.boxes, summary.absent
+    assert (hashed.images, hashed.reports, hashed.labelled, hashed.boxes, hashed.absent) == (
+        summary.images, summary.reports, summary.labelled, summary.boxes, summary.absent
     )  # fmt: skip
+    written = load_table(tmp_path / "hashed/manifest.csv")
+    assert all(len(row["study_id"]) == 24 for row in written)
+    said = str(written) + "".join(str(path) for path in (tmp_path / "hashed").rglob("*"))
+    names = {*rows, *(row[key] for row in rows.values() for key in ("study_id", "patient_id"))}
+    assert not any(name in said for name in names if len(name) > 1)
+
+
+def test_the_help_and_the_reference_name_every_layout() -> None:
+    group: Any = typer.main.get_command(cli)
+    options = group.commands["import"].params
+    (said,) = (option.help for option in options if option.name == "layout")
+    assert said.rstrip(".").replace(" or ", ", ").split(", ") == ["auto", *ALL_LAYOUTS]
+    text = (Path(__file__).parents[2] / "docs/reference/importing.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)) >= set(ALL_LAYOUTS)
 
 
 def test_rsna(tmp_path: Path) -> None:
@@ -166,7 +183,7 @@ def test_vindr(tmp_path: Path) -> None:
     assert labels[nothing]["No Finding"] == "1"
     assert {"Other disease", "COPD"} < set(labels[heart])
     assert "Other diseases" not in labels[heart]
-    boxes = read_boxes(tmp_path / "out/boxes.json")
+    boxes = drawn_boxes(tmp_path / "out/boxes.json")
     drawn = [box for box in boxes if box.image == rows[fluid]["image"]]
     assert [(box.finding, box.width) for box in drawn] == [("Pleural Effusion", 144)] * 3
     assert drawn[0].bbox == pytest.approx((0.2 * 128 + 4, 68, 0.4 * 128, 0.3 * 128))
@@ -220,7 +237,7 @@ def test_siim(tmp_path: Path) -> None:
     assert (summary.images, summary.boxes, summary.absent) == (12, 8, 6)
     labels = labels_in(tmp_path)
     assert [labels[sets.image_uid(number)]["Pneumothorax"] for number in range(4)] == list("1010")
-    boxes = read_boxes(tmp_path / "out/boxes.json")
+    boxes = drawn_boxes(tmp_path / "out/boxes.json")
     for number, several in ((0, 2), (2, 1)):
         image = rows[sets.image_uid(number)]["image"]
         masks = [box for box in boxes if box.image == image]
@@ -263,7 +280,7 @@ def test_chestxdet10(tmp_path: Path) -> None:
     assert summary.without_patient == 6
     labels = labels_in(tmp_path)
     assert labels["36200"]["No Finding"] == labels["36202"]["Pleural Effusion"] == "1"
-    boxes = read_boxes(tmp_path / "out/boxes.json")
+    boxes = drawn_boxes(tmp_path / "out/boxes.json")
     assert [box.bbox for box in boxes if box.image == rows["36202"]["image"]] == [
         (150, 638, 79, 117), (799, 666, 138, 95)
     ]  # fmt: skip

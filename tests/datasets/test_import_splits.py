@@ -1,8 +1,8 @@
 """Whose an image is, and who trains, validates and tests: whole patients."""
 
-import csv
 import os
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +27,12 @@ from cxrtext.datasets.importing.resolving import (
     WHOSE,
     FoundImages,
     Seen,
-    find_equal,
 )
 from cxrtext.datasets.importing.splits import Shares, Splits, quotas
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import LeftOut
 from tests.datasets.test_import_folder import write_set
-from tests.datasets.written import load_table, save_radiograph
+from tests.datasets.written import import_beside, load_table, save_radiograph
 
 
 def save(path: Path, number: int, seed: int | None = None, **elements: Any) -> None:
@@ -47,12 +46,8 @@ def save(path: Path, number: int, seed: int | None = None, **elements: Any) -> N
 def load(
     tree: Path, **options: Any
 ) -> tuple[ImportSummary, dict[str, dict[str, str]], dict[str, str]]:
-    out = tree.parent / "out"
-    summary = import_folder(tree, out, ImportOptions(workers=1, **options))
-    rejected = out / "import.rejected.csv"
-    why = {row["item"]: row["reason"] for row in load_table(rejected)} if rejected.exists() else {}
-    rows = {row["image"].removeprefix("images/"): row for row in load_table(out / "manifest.csv")}
-    return summary, rows, why
+    summary, rows, why = import_beside(tree, **options)
+    return summary, {row["image"].removeprefix("images/"): row for row in rows}, why
 
 
 @pytest.fixture
@@ -144,19 +139,6 @@ def test_where_a_correction_cannot_be_read_the_earlier_version_is_kept() -> None
             found.add(replace(image, changed=f"2024010{number}", modified_ns=0), f"{number}.png")
         refused = found.refused({1: Seen(fault="is damaged")})
     assert refused == {1: LeftOut("1", "is damaged")}
-
-
-@pytest.mark.parametrize(
-    ("patients", "dropped"), [("pp", {1: (EQUAL, "0")}), ("pq", {0: (WHOSE, "1"), 1: (WHOSE, "0")})]
-)
-def test_of_one_picture_in_two_studies_of_a_patient_the_first_stays(
-    patients: str, dropped: dict[int, tuple[str, str]]
-) -> None:
-    with closing(FoundImages()) as found:
-        for number, patient in enumerate(patients):
-            found.add(FoundImage(Path("a"), f"{number}", f"s{number}", patient), f"{number}.png")
-        equal = find_equal(found, {0: Seen(7), 1: Seen(7)}, set(), "leave-out")
-    assert {number: (one.what, one.other) for number, one in equal.left_out.items()} == dropped
 
 
 def test_merged_patients_are_one(tree: Path) -> None:
@@ -286,44 +268,42 @@ def test_patients_who_come_later_move_few() -> None:
     assert sum(after[one] != part for one, part in before.items()) < 0.01 * len(before)
 
 
-def read(folder: Path) -> dict[str, str]:
-    with (folder / "manifest.csv").open(newline="") as file:
-        return {row["patient_id"]: row["split"] for row in csv.DictReader(file)}
+def import_manifest(
+    root: Path, rows: Iterable[str], out: str = "out", *, more: str = "", **options: Any
+) -> dict[str, str]:
+    """Write a manifest and import it beside; the part of each patient."""
+    header = f"image,study_id,patient_id{more}"
+    (root / "manifest.csv").write_text("\n".join([header, *rows, ""]))
+    import_folder(root, root.parent / out, ImportOptions(**options))
+    table = load_table(root.parent / out / "manifest.csv")
+    return {row["patient_id"]: row["split"] for row in table}
 
 
-@pytest.mark.parametrize("source", ["labels", "reports"])
+@pytest.mark.parametrize(
+    ("table", "name", "there", "absent"),
+    [
+        ("labels", "Fracture", "1", "0"),
+        ("reports", "report", "Old rib fractures.", "No rib fracture."),
+    ],
+)
 def test_an_import_gives_each_part_some_of_a_finding_of_seven_patients(
-    tmp_path: Path, source: str
+    tmp_path: Path, table: str, name: str, there: str, absent: str
 ) -> None:
-    images = [f"{n}.png" for n in range(60)]
-    rows = [f"{n}.png,s{n},p{n}" for n in range(60)]
-    root = write_set(tmp_path, "image,study_id,patient_id\n" + "\n".join(rows) + "\n", *images)
+    root = write_set(tmp_path, "", *(f"{n}.png" for n in range(60)))
     ill = range(11, 60, 7)
-    values = {"labels": ("Fracture", "1", "0"),
-              "reports": ("report", "Old rib fractures.", "No rib fracture.")}  # fmt: skip
-    name, there, absent = values[source]
     lines = [f"s{n},{there if n in ill else absent}" for n in range(60)]
-    (root / f"{source}.csv").write_text(f"study_id,{name}\n" + "\n".join(lines) + "\n")
+    (root / f"{table}.csv").write_text(f"study_id,{name}\n" + "\n".join(lines) + "\n")
+    rows = [f"{n}.png,s{n},p{n}" for n in range(60)]
     for seed in range(4):
-        import_folder(root, tmp_path / f"out{seed}", ImportOptions(seed=seed))
-        parts = read(tmp_path / f"out{seed}")
+        parts = import_manifest(root, rows, f"out{seed}", seed=seed)
         assert Counter(parts[f"p{n}"] for n in ill) == {"train": 5, "val": 1, "test": 1}
 
 
 def test_who_was_imported_before_keeps_the_part(tmp_path: Path) -> None:
-    images = [f"{n}.png" for n in range(80)]
-    root = write_set(tmp_path, "", *images)
-
-    def take(count: int) -> dict[str, str]:
-        rows = [f"{n}.png,s{n},p{n},{int(n % 5 == 0)}" for n in range(count)]
-        (root / "manifest.csv").write_text(
-            "image,study_id,patient_id,Fracture\n" + "\n".join(rows) + "\n"
-        )
-        import_folder(root, tmp_path / "out")
-        return read(tmp_path / "out")
-
-    before = take(30)
-    after = take(80)
+    root = write_set(tmp_path, "", *(f"{n}.png" for n in range(80)))
+    rows = [f"{n}.png,s{n},p{n},{int(n % 5 == 0)}" for n in range(80)]
+    before = import_manifest(root, rows[:30], more=",Fracture")
+    after = import_manifest(root, rows, more=",Fracture")
     assert {one: after[one] for one in before} == before
     found = Counter(after[f"p{n}"] for n in range(0, 80, 5))
     assert found == quotas(16, SHARES)
@@ -338,15 +318,9 @@ def test_who_was_imported_before_keeps_the_part_when_a_new_patient_has_the_same_
         pixels = np.random.default_rng(n).integers(0, 255, (64, 64)).astype(np.uint8)
         for name in "ab":
             Image.fromarray(pixels).save(root / f"{name}{n}.png")
-
-    def take(names: str) -> dict[str, str]:
-        rows = [f"{name}{n}.png,s{name}{n},{name}{n}" for n in range(8) for name in names]
-        (root / "manifest.csv").write_text("image,study_id,patient_id\n" + "\n".join(rows) + "\n")
-        options = ImportOptions(pixels=True, same_images="one-split", split=(40, 30, 30), workers=1)
-        import_folder(root, tmp_path / "out", options)
-        return read(tmp_path / "out")
-
-    before = take("b")
-    after = take("ab")
+    rows = [f"{name}{n}.png,s{name}{n},{name}{n}" for n in range(8) for name in "ab"]
+    options: dict[str, Any] = {"pixels": True, "same_images": "one-split", "split": (40, 30, 30)}
+    before = import_manifest(root, rows[1::2], **options)
+    after = import_manifest(root, rows, **options)
     assert {one: after[one] for one in before} == before
     assert [after[f"a{n}"] for n in range(8)] == [after[f"b{n}"] for n in range(8)]

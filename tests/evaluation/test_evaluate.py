@@ -1,27 +1,23 @@
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 import cxrtext.evaluation
 from cxrtext.errors import DataError
-from cxrtext.evaluation import CHEX5_PROMPTS, evaluate, read_prompts
+from cxrtext.evaluation import evaluate, read_prompts
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import RETRIEVAL, ZERO_SHOT
 from cxrtext.images.cache import DecodedCache
 from cxrtext.records import Rejects
+from tests.evaluation.conftest import PROMPTS
 
 
 def test_a_learned_model_beats_chance_on_held_out_patients(
     checkpoint: Path, data_folder: Path
 ) -> None:
-    prompts = {"Pleural Effusion": CHEX5_PROMPTS["Pleural Effusion"]}
-    prompts["Pleural Effusion"] = type(prompts["Pleural Effusion"])(
-        ("Left pleural effusion.",), ("The lungs are clear.",)
-    )
-    result = evaluate(checkpoint, data_folder, prompts=prompts)
+    result = evaluate(checkpoint, data_folder, prompts=PROMPTS)
     assert (result.images, result.patients, result.split) == (12, 12, "test")
     assert result.mean_auc is not None
     assert result.mean_auc > 0.9
@@ -43,13 +39,10 @@ def test_everything_fits_into_json_and_a_page(
     assert "Research use only" in report
 
 
-def test_what_is_missing_is_left_out_and_said(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    (folder / "labels.csv").unlink()
-    (folder / "reports.csv").unlink()
-    result = evaluate(checkpoint, folder)
+def test_what_is_missing_is_left_out_and_said(checkpoint: Path, data_copy: Path) -> None:
+    (data_copy / "labels.csv").unlink()
+    (data_copy / "reports.csv").unlink()
+    result = evaluate(checkpoint, data_copy)
     assert result.left_out == [
         "classification: the data have no labels.csv with a column of these findings",
         "grounding: the data have no boxes.json",
@@ -57,32 +50,27 @@ def test_what_is_missing_is_left_out_and_said(
     ]
 
 
-def test_reports_in_the_manifest_are_found(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    (folder / "reports.csv").unlink()
-    (folder / "labels.csv").unlink()  # of other studies than those of the manifest below
-    (folder / "manifest.csv").write_text(
+def test_reports_in_the_manifest_are_found(checkpoint: Path, data_copy: Path) -> None:
+    (data_copy / "reports.csv").unlink()
+    (data_copy / "labels.csv").unlink()  # of other studies than those of the manifest below
+    (data_copy / "manifest.csv").write_text(
         "image,study_id,split,report\nimages/s00.png,a,test,FINDINGS: The lungs are clear.\n"
         "images/s01.png,b,test,Left pleural effusion.\n"
     )
-    result = evaluate(checkpoint, folder)
+    result = evaluate(checkpoint, data_copy)
     assert result.rows.value(RETRIEVAL, "sentence to image", "queries") == 2
 
 
 def test_a_cache_of_decoded_images_changes_nothing(
-    checkpoint: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, data_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    (folder / "images/s07.png").write_bytes(b"no image")
-    plain_rejects = Rejects()
-    plain = evaluate(checkpoint, folder, rejects=plain_rejects)
+    (data_copy / "images/s07.png").write_bytes(b"no image")
+    plain_rejects, rejects = Rejects(), Rejects()
+    plain = evaluate(checkpoint, data_copy, rejects=plain_rejects)
     cache = DecodedCache(tmp_path / "cache")
-    evaluate(checkpoint, folder, cache=cache)
+    evaluate(checkpoint, data_copy, cache=cache)
     monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
-    rejects = Rejects()
-    again = evaluate(checkpoint, folder, cache=cache, rejects=rejects)
+    again = evaluate(checkpoint, data_copy, cache=cache, rejects=rejects)
     assert again == plain
     assert rejects.rows == plain_rejects.rows
 
@@ -132,37 +120,32 @@ OTHERS = {
 }
 
 
-@pytest.fixture
-def folder(data_folder: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(data_folder, tmp_path / "set")
-
-
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_table_of_other_studies_is_refused(folder: Path, name: str) -> None:
-    (folder / name).write_text(OTHERS[name])
+def test_a_table_of_other_studies_is_refused(data_copy: Path, name: str) -> None:
+    (data_copy / name).write_text(OTHERS[name])
     what = name.removesuffix(".csv")
     with pytest.raises(DataError, match=f"{name}: none of its {what} belongs to") as told:
-        read_data_folder(folder)
+        read_data_folder(data_copy)
     assert "and 48 there have none in common" in str(told.value)
-    assert "other" not in str(told.value).replace(str(folder), "")
+    assert "other" not in str(told.value).replace(str(data_copy), "")
     assert "Zebulon" not in str(told.value)
 
 
-def test_a_table_that_belongs_in_part_is_taken(folder: Path) -> None:
+def test_a_table_that_belongs_in_part_is_taken(data_copy: Path) -> None:
     for name, text in OTHERS.items():
         own = text.splitlines()[-1].replace("other.png", "images/s01.png").replace("more", "s01")
-        (folder / name).write_text(text + own.replace("other", "s01") + "\n")
-    read = read_data_folder(folder)
+        (data_copy / name).write_text(text + own.replace("other", "s01") + "\n")
+    read = read_data_folder(data_copy)
     assert {sentence.study_id for sentence in read.sentences or ()} == {"other", "s01"}
     assert "s01" in (read.labels or {})
     assert [box.image for box in read.boxes or ()] == ["other.png", "images/s01.png"]
 
 
-def test_a_box_file_of_other_images_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_box_file_of_other_images_is_named(data_folder: Path, tmp_path: Path) -> None:
     given = tmp_path / "others.csv"
     given.write_text(OTHERS["boxes.csv"])
     with pytest.raises(DataError, match=r"others.csv: none of its boxes belongs to .*manifest.csv"):
-        read_data_folder(folder, boxes=given)
+        read_data_folder(data_folder, boxes=given)
 
 
 def test_the_public_names_are_there_and_documented() -> None:

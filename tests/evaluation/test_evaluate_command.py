@@ -1,38 +1,15 @@
 """``cxrtext evaluate`` as a user starts it."""
 
 import json
-import signal
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 
-import pytest
-
 from cxrtext.evaluation.report.comparison import model_names
-from cxrtext_cli.main import main
-
-
-def run(*arguments: str | Path, command: str = "evaluate") -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of the command."""
-    out, err = StringIO(), StringIO()
-    terminate = signal.getsignal(signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["cxrtext", command, *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        finally:
-            signal.signal(signal.SIGTERM, terminate)
-    return code, out.getvalue(), err.getvalue()
+from tests.cli.conftest import cxrtext
 
 
 def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
-    options = ("--resamples", "20", "--slice", "age")
-    code, out, err = run(checkpoint, "--data", data_folder, "--out", tmp_path / "out", *options)
-    assert code == 0, err
+    options = ("--resamples", "20", "--slice", "age", "--out", tmp_path / "out")
+    out = cxrtext("evaluate", checkpoint, "--data", data_folder, *options).stdout
     assert "zero-shot classification" in out
     assert "left out: grounding: the data have no boxes.json" in out
     assert f"written: {tmp_path / 'out/report.html'}" in out
@@ -43,8 +20,7 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     ]
     assert "AUC low" in (tmp_path / "out/tables/zero-shot-classification.csv").read_text()
     file = tmp_path / "out/predictions.parquet"
-    code, again, err = run("--from", file, "--out", tmp_path / "again")
-    assert code == 0, err
+    again = cxrtext("evaluate", "--from", file, "--out", tmp_path / "again").stdout
     assert again.splitlines()[:-1] == out.splitlines()[:-1]
     for name in ("results.csv", "evaluation.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
@@ -53,23 +29,19 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
         ((), "give a checkpoint and --data, or --from"),
         ((checkpoint,), "give a checkpoint and --data, or --from"),
     ):
-        code, _, err = run(*wrong)
-        assert (code, err.count("\n")) == (2, 1)
-        assert said in err
+        (line,) = cxrtext("evaluate", *wrong, code=2).stderr.splitlines()
+        assert said in line
 
 
 def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):
         options = ("--out", tmp_path / name, "--resamples", "20", "--no-pictures")
-        code, _, err = run(checkpoint, "--data", data_folder, *options)
-        assert code == 0, err
+        cxrtext("evaluate", checkpoint, "--data", data_folder, *options)
     evaluations = tmp_path / "first", tmp_path / "second/predictions.parquet"
-    code, out, err = run(
-        *(*evaluations, "--out", tmp_path / "out", "--noninferiority", "0.3"),
+    out = cxrtext(
+        *("compare", *evaluations, "--out", tmp_path / "out", "--noninferiority", "0.3"),
         *("--primary", "sentence to image MRR"),
-        command="compare",
-    )
-    assert code == 0, err
+    ).stdout
     assert "not distinguishable" in out
     assert "Primary measure sentence to image MRR: second less first" in out
     assert "noninferior by a margin of 0.3" in out
@@ -86,20 +58,17 @@ def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path
         ((*evaluations, "--noninferiority", "2"), "between 0 and 1"),
         ((data_folder, data_folder), "predictions.parquet: no such file"),
     ):
-        code, _, err = run(*arguments, command="compare")
-        assert code == 2
-        assert says in err
+        assert says in cxrtext("compare", *arguments, code=2).stderr
 
 
 def test_wrong_options_are_refused(checkpoint: Path, data_folder: Path) -> None:
     for arguments, says in (
-        ((checkpoint, "--average", "mean"), "--average: 'mean'"),
-        ((checkpoint, "--uncertain", "perhaps"), "--uncertain: 'perhaps'"),
-        ((checkpoint, "--boxes", data_folder / "none.json"), "no such file"),
+        (("--average", "mean"), "--average: 'mean'"),
+        (("--uncertain", "perhaps"), "--uncertain: 'perhaps'"),
+        (("--boxes", data_folder / "none.json"), "no such file"),
     ):
-        code, _, err = run(*arguments, "--data", data_folder)
-        assert code == 2
-        assert says in err
+        given = ("evaluate", checkpoint, *arguments, "--data", data_folder)
+        assert says in cxrtext(*given, code=2).stderr
 
 
 def test_names_of_models() -> None:

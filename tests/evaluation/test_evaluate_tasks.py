@@ -1,6 +1,5 @@
 """The tasks of an evaluation against plain computations."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 
 from cxrtext.evaluation import (
     CHEX5_PROMPTS,
+    Evaluation,
     Prompts,
     Settings,
     compare,
@@ -29,21 +29,14 @@ from cxrtext.evaluation.classification.prompt_scores import (
     score_differences,
     scorer,
 )
-from cxrtext.evaluation.classification.zero_shot import label_rows
+from cxrtext.evaluation.classification.zero_shot import classify, label_rows
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
 from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import proportion_interval
 from cxrtext.evaluation.metrics import Truth
-from cxrtext.evaluation.retrieval.sentences import gather_wording, score_matrix
 from cxrtext.evaluation.rows import GAP, GROUPS, PROBES, RETRIEVAL, ZERO_SHOT, Rows
-from cxrtext.models import load_model
-from cxrtext.text import study_sentences
-
-QUICK = Settings(resamples=50)
-PROMPTS = {
-    "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
-    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
-}
+from cxrtext.models import ImageTextModel
+from tests.evaluation.conftest import PROMPTS, QUICK
 
 
 def test_retrieval_is_that_of_the_whole_matrix(
@@ -56,111 +49,81 @@ def test_retrieval_is_that_of_the_whole_matrix(
     result = evaluate(checkpoint, data_folder, settings=QUICK)
     assert result.details is not None
     assert result.details.wording is not None
-    cohort, wording = result.details.cohort, result.details.wording
-    model = load_model(checkpoint, "cpu")
+    cohort, wording, model = result.details.cohort, result.details.wording, result.details.model
     with torch.inference_mode():
         vectors = model.embed_sentences(wording.texts)
         scores = model.scores(cohort.regions.float(), vectors).numpy()
+    assert scores.shape == (3, 12)  # equal sentences are one
     right = np.zeros(scores.shape, dtype=bool)
     for row, places in wording.images.items():
         right[row, places] = True
-    expected = retrieval_metrics(scores, right, [1, 5, 10])
-    found = result.rows.of(RETRIEVAL, "sentence to image")
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    expected = retrieval_metrics(scores.T, right.T, [1])
-    found = result.rows.of(RETRIEVAL, "image to sentence")
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    assert wording.times == [4, 4, 4]
+    for direction, expected in (
+        ("sentence to image", retrieval_metrics(scores, right, [1, 5, 10])),
+        ("image to sentence", retrieval_metrics(scores.T, right.T, [1])),
+    ):
+        found = result.rows.of(RETRIEVAL, direction)
+        assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert wording.times == [len(places) for places in wording.images.values()] == [4, 4, 4]
     mean = result.rows.find(RETRIEVAL, "sentence to image", "MRR")
     assert mean is not None
     assert (mean.low or 1) <= (mean.value or 0) <= (mean.high or 0)
 
 
-def test_the_same_patient_can_be_left_out(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
+def test_the_same_patient_can_be_left_out(checkpoint: Path, data_copy: Path) -> None:
     lines = ["image,study_id,patient_id,split"]
     lines += [f"images/s{i:02d}.png,s{i:02d},one,test" for i in range(6)]
-    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+    (data_copy / "manifest.csv").write_text("\n".join(lines) + "\n")
     settings = replace(QUICK, exclude_same_patient=True)
-    result = evaluate(checkpoint, folder, settings=settings)
+    result = evaluate(checkpoint, data_copy, settings=settings)
     # All wrong candidates are of the one patient.
     assert result.rows.value(RETRIEVAL, "sentence to image", "MedR") == 1
     assert result.rows.value(RETRIEVAL, "image to sentence", "MRR") == 1
 
 
-def test_equal_sentences_are_one(checkpoint: Path, data_folder: Path) -> None:
-    result = evaluate(checkpoint, data_folder, settings=QUICK)
-    assert result.details is not None
-    cohort, model = result.details.cohort, result.details.model
-    from cxrtext.records import read_reports
+def test_scores_and_embeddings_are_averaged_differently(usual: Evaluation) -> None:
+    assert usual.details is not None
+    model, cohort = usual.details.model, usual.details.cohort
+    one, other = (prompts.positive for prompts in PROMPTS.values())
 
-    sentences = [s for r in read_reports(data_folder / "reports.csv") for s in study_sentences(r)]
-    wording = gather_wording(cohort, sentences)
-    assert len(wording.texts) == 3
-    assert all(len(places) == 4 for places in wording.images.values())
-    assert score_matrix(model, cohort, wording.texts).shape == (3, 12)
-
-
-def test_scores_and_embeddings_are_averaged_differently(
-    checkpoint: Path, data_folder: Path
-) -> None:
-    several = {
-        "Pleural Effusion": Prompts(
-            ("Left pleural effusion.", "Right pneumothorax."), ("The lungs are clear.",)
-        )
-    }
-    single = {"Pleural Effusion": PROMPTS["Pleural Effusion"]}
-
-    def scores(prompts: dict[str, Prompts], average: str) -> np.ndarray:
+    def scores(positive: tuple[str, ...], average: str) -> np.ndarray:
         settings = Settings(average=average, resamples=0)  # type: ignore[arg-type]
-        result = evaluate(checkpoint, data_folder, prompts=prompts, settings=settings)
-        assert result.details is not None
-        return result.scores["Pleural Effusion"].scores
+        prompts = {"x": Prompts(positive, ("The lungs are clear.",))}
+        labels = {"s": {"x": 1}}
+        found: np.ndarray = classify(model, cohort, prompts, labels, settings).scores[0]
+        return found
 
-    assert np.allclose(scores(single, "scores"), scores(single, "embeddings"), atol=1e-5)
-    other = {"x": Prompts(("Right pneumothorax.",), ("The lungs are clear.",))}
-    apart = scores({"Pleural Effusion": other["x"]}, "scores")
-    mean = (scores(single, "scores") + apart) / 2
-    assert np.allclose(scores(several, "scores"), mean, atol=1e-5)
-    assert not np.allclose(scores(several, "embeddings"), mean, atol=1e-3)
+    assert np.allclose(scores(one, "scores"), scores(one, "embeddings"), atol=1e-5)
+    mean = (scores(one, "scores") + scores(other, "scores")) / 2
+    assert np.allclose(scores(one + other, "scores"), mean, atol=1e-5)
+    assert not np.allclose(scores(one + other, "embeddings"), mean, atol=1e-3)
 
 
-def test_thresholds_come_from_validation_images(checkpoint: Path, data_folder: Path) -> None:
-    result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
-    one = result.rows.of(ZERO_SHOT, "Pneumothorax")
+def test_thresholds_come_from_validation_images(
+    usual: Evaluation, checkpoint: Path, data_folder: Path
+) -> None:
+    one = usual.rows.of(ZERO_SHOT, "Pneumothorax")
     assert one["threshold"] is not None
     assert (one["sensitivity"] or 0) + (one["specificity"] or 0) > 1
     assert one["T"] is not None
-    own = [row for row in result.rows if row.group == "Pneumothorax" and row.ends is not None]
+    own = [row for row in usual.rows if row.group == "Pneumothorax" and row.ends is not None]
     assert {row.measure for row in own} >= {"AUC", "ACC", "AP", "sensitivity"}
     # The two kinds of validation image are clear and pneumothorax.
     lacking = "thresholds and temperatures: Pleural Effusion: validation images lack a class"
-    assert lacking in result.left_out
-    plain = evaluate(
-        checkpoint, data_folder, prompts=PROMPTS, settings=replace(QUICK, calibrate=False)
-    )
+    assert lacking in usual.left_out
+    without = replace(QUICK, calibrate=False)
+    plain = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=without)
     assert plain.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
-    assert plain.mean_auc == result.mean_auc
+    assert plain.mean_auc == usual.mean_auc
     every = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=QUICK)
     assert every.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
     assert any(line.startswith("thresholds and temperatures") for line in every.left_out)
 
 
-def test_uncertain_labels_count_as_asked() -> None:
+def test_labels_of_studies() -> None:
     labels: dict[str, dict[str, int | None]]
     labels = {"a": {"Edema": 1}, "b": {"Edema": -1}, "c": {"Edema": None}, "d": {"Edema": 0}}
-    studies = ["a", "b", "c", "d", "e"]
-    for uncertain, rows, truth in (
-        ("ignore", [0, 3], [True, False]),
-        ("positive", [0, 1, 3], [True, True, False]),
-        ("negative", [0, 1, 3], [True, False, False]),
-    ):
-        settings = Settings(uncertain=uncertain)  # type: ignore[arg-type]
-        found = label_rows(labels, studies, "Edema", settings)
-        assert found[0].tolist() == rows
-        assert found[1].tolist() == truth
+    rows, truth = label_rows(labels, list("abcde"), "Edema", Settings(uncertain="positive"))
+    assert (rows.tolist(), truth.tolist()) == ([0, 1, 3], [True, True, False])
 
 
 def _case(scores: list[float], truth: Truth, fit: ValidationFit = UNFITTED) -> Case:
@@ -206,8 +169,7 @@ def test_a_resample_of_each_image_once_changes_nothing() -> None:
     assert own["AUC"].ends == area(case.scores, truth).interval()
 
 
-def test_scores_are_times_gamma_squared(checkpoint: Path) -> None:
-    model = load_model(checkpoint)
+def test_scores_are_times_gamma_squared(model: ImageTextModel) -> None:
     regions = torch.nn.functional.normalize(torch.randn(3, 4, model.spec.dimension), dim=-1)
     with torch.inference_mode():
         expected = score_differences(model, regions, prompt_embeddings(model, PROMPTS))
@@ -248,15 +210,12 @@ def test_groups_are_measured_where_they_are_large(
     assert 0 <= (gap.value or 0) <= (gap.high or 0) <= 1
 
 
-def test_a_model_is_no_better_than_itself(checkpoint: Path, data_folder: Path) -> None:
-    result = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
-    assert result.details is not None
-    measures = result.rows.compared
+def test_a_model_is_no_better_than_itself(usual: Evaluation) -> None:
+    measures = usual.rows.compared
     assert {"AUC", "ACC", "sentence to image MRR"} <= set(measures)
     found = compare({"a": measures, "b": measures})
-    assert {one.estimate for one in found.differences} == {0.0}
-    assert {one.verdict for one in found.differences} == {"not distinguishable"}
-    assert {one.p_value for one in found.differences} == {1.0}
+    said = {(one.estimate, one.verdict, one.p_value) for one in found.differences}
+    assert said == {(0.0, "not distinguishable", 1.0)}
     with pytest.raises(ValueError, match="at least two"):
         compare({"a": measures})
 
@@ -291,16 +250,13 @@ def test_an_interval_wants_most_resamples_to_be_defined() -> None:
     assert interval_of(np.empty(0)) is None
 
 
-def test_labels_of_other_findings_are_left_out(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    (folder / "labels.csv").write_text("study_id,Tuberculosis\ns07,1\ns08,0\n")
-    result = evaluate(checkpoint, folder, settings=QUICK)
+def test_labels_of_other_findings_are_left_out(checkpoint: Path, data_copy: Path) -> None:
+    (data_copy / "labels.csv").write_text("study_id,Tuberculosis\ns07,1\ns08,0\n")
+    result = evaluate(checkpoint, data_copy, settings=QUICK)
     assert not result.findings
     assert "classification" in result.left_out[0]
     prompts = {"Tuberculosis": CHEX5_PROMPTS["Pneumonia"]}
-    found = evaluate(checkpoint, folder, prompts=prompts, settings=QUICK)
+    found = evaluate(checkpoint, data_copy, prompts=prompts, settings=QUICK)
     assert found.rows.value(ZERO_SHOT, "Tuberculosis", "with") == 1
 
 

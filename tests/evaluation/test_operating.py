@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import matthews_corrcoef
@@ -18,22 +17,22 @@ from cxrtext.evaluation import (
     log_loss,
     reliability_bins,
 )
+from cxrtext.evaluation.classification import calibration
 from cxrtext.evaluation.classification.calibration import logistic
 from cxrtext.evaluation.classification.operating import (
-    Confusion,
-    confusion,
     f1_score,
     likelihood_ratios,
     matthews,
     negative_value,
     operating_point,
+    outcomes,
     positive_value,
     ratio_of,
     sensitivity_threshold,
 )
-from cxrtext.evaluation.classification.probabilities import net_benefit, recalibration
-from cxrtext.evaluation.intervals.estimates import means_of, resampled_sums
-from cxrtext.evaluation.intervals.proportions import wilson_interval
+from cxrtext.evaluation.classification.probabilities import THRESHOLDS, net_benefit, recalibration
+from cxrtext.evaluation.intervals.estimates import Estimate, means_of, resampled_sums
+from cxrtext.evaluation.intervals.proportions import proportion_interval
 
 SCORES = np.array([0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.0])
 LABELS = np.array([1, 1, 0, 1, 0, 1, 0, 0, 0, 0])
@@ -47,42 +46,33 @@ def random_case(n: int = 400, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 def test_counts_by_hand() -> None:
     # Above 0.5: 1, 1, 0, 1; not above: 0, 1, 0, 0, 0, 0.
-    assert confusion(SCORES, LABELS, 0.5) == Confusion(3, 1, 1, 5)
     point = operating_point(SCORES, LABELS, 0.5, prevalence=0.1)
-    assert point.counts == Confusion(3, 1, 1, 5)
-    assert point.prevalence == 0.4
-    assert (point.sensitivity.value, point.specificity.value) == (3 / 4, 5 / 6)
-    assert (point.ppv.value, point.npv.value) == (3 / 4, 5 / 6)
-    assert (point.sensitivity.low, point.sensitivity.high) == wilson_interval(3 / 4, 4)
-    assert point.ratio_positive.value == pytest.approx((3 / 4) / (1 / 6))
-    assert point.ratio_negative.value == pytest.approx((1 / 4) / (5 / 6))
-    assert point.f1.value == pytest.approx(6 / 8)
-    assert point.mcc.value == pytest.approx((15 - 1) / math.sqrt(4 * 4 * 6 * 6))
-    # Of 1,000 people with a prevalence of 0.1: 75 found, 150 called so wrongly, 25 missed.
-    at = point.at_prevalence
-    assert at["prevalence"] == 0.1
-    assert at["ppv"].value == pytest.approx(75 / 225)  # type: ignore[union-attr]
-    assert at["npv"].value == pytest.approx(750 / 775)  # type: ignore[union-attr]
+    assert {name: one.value for name, one in point.items()} == pytest.approx({
+        "threshold": 0.5, "prevalence": 0.4, "TP": 3, "FP": 1, "FN": 1, "TN": 5,
+        "sensitivity": 3 / 4, "specificity": 5 / 6, "PPV": 3 / 4, "NPV": 5 / 6,
+        "LR+": (3 / 4) / (1 / 6), "LR−": (1 / 4) / (5 / 6),
+        "F1": 6 / 8, "MCC": (15 - 1) / math.sqrt(4 * 4 * 6 * 6),
+        # Of 1,000 people with this prevalence: 75 found, 150 called so wrongly, 25 missed.
+        "other prevalence": 0.1, "PPV at it": 75 / 225, "NPV at it": 750 / 775,
+    })  # fmt: skip
+    ends = point["sensitivity"].low, point["sensitivity"].high
+    assert ends == proportion_interval([True, True, True, False])
 
 
 def test_the_prevalence_of_the_data_gives_its_own_predictive_values() -> None:
     scores, labels = random_case()
     point = operating_point(scores, labels, 0.2, prevalence=float(labels.mean()))
-    at = point.at_prevalence
-    assert at["ppv"].value == pytest.approx(point.ppv.value)  # type: ignore[union-attr]
-    assert at["npv"].value == pytest.approx(point.npv.value)  # type: ignore[union-attr]
-    for name, own in (("ppv", point.ppv), ("npv", point.npv)):
-        ends = at[name]
-        assert ends.low < ends.value < ends.high  # type: ignore[union-attr, operator]
-        assert ends.low == pytest.approx(own.low, abs=0.04)  # type: ignore[union-attr]
-        assert ends.high == pytest.approx(own.high, abs=0.04)  # type: ignore[union-attr]
+    for name in ("PPV", "NPV"):
+        at, own = point[f"{name} at it"], point[name]
+        assert at.value == pytest.approx(own.value)
+        assert at.low < at.value < at.high  # type: ignore[operator]
+        assert (at.low, at.high) == pytest.approx((own.low, own.high), abs=0.04)
 
 
 def test_f1_and_matthews_are_those_of_scikit_learn() -> None:
     scores, labels = random_case()
     for threshold in (-1.0, 0.0, 1.5):
-        one = confusion(scores, labels, threshold)
-        four = [one.true_positives, one.false_positives, one.false_negatives, one.true_negatives]
+        four = outcomes(scores, labels, threshold).sum(axis=0)
         called = scores > threshold
         assert f1_score(four) == pytest.approx(sklearn_f1(labels, called))
         assert matthews(four) == pytest.approx(matthews_corrcoef(labels, called))
@@ -103,8 +93,8 @@ def test_the_threshold_of_a_sensitivity() -> None:
 
 def test_the_interval_of_a_ratio_is_near_the_logarithmic_one() -> None:
     # 180 of 200 against 40 of 400: Katz' interval on the logarithm is the usual one.
-    one = (0.9, *wilson_interval(0.9, 200))
-    other = (0.1, *wilson_interval(0.1, 400))
+    one = (0.9, *proportion_interval(np.arange(200) < 180))
+    other = (0.1, *proportion_interval(np.arange(400) < 40))
     value, low, high = ratio_of(one, other)
     error = math.sqrt(0.1 / 180 + 0.9 / 40)
     assert value == pytest.approx(9.0)
@@ -113,8 +103,8 @@ def test_the_interval_of_a_ratio_is_near_the_logarithmic_one() -> None:
 
 
 def test_ratios_without_a_false_positive() -> None:
-    none = (1.0, *wilson_interval(1.0, 50))
-    some = (0.8, *wilson_interval(0.8, 50))
+    none = (1.0, *proportion_interval(np.ones(50)))
+    some = (0.8, *proportion_interval(np.arange(50) < 40))
     positive, negative = likelihood_ratios(some, none)
     assert positive[0] == positive[2] == math.inf
     assert 5 < positive[1] < 20
@@ -123,24 +113,29 @@ def test_ratios_without_a_false_positive() -> None:
     assert positive_value(math.inf, 0.1) == 1.0
     assert negative_value(math.inf, 0.1) == 0.0
     point = operating_point([1.0, 0.9, 0.2, 0.1], [1, 1, 0, 0], 0.5, prevalence=0.1)
-    assert point.ratio_positive.value is None
-    assert point.at_prevalence["ppv"].value == 1.0  # type: ignore[union-attr]
-    assert point.at_prevalence["npv"].value == 1.0  # type: ignore[union-attr]
-    assert 0 < point.at_prevalence["ppv"].low < 1  # type: ignore[union-attr, operator]
+    assert point["LR+"].value == point["LR+"].high == math.inf
+    assert point["PPV at it"].value == point["NPV at it"].value == 1.0
+    assert 0 < point["PPV at it"].low < 1  # type: ignore[operator]
+
+
+def test_a_ratio_of_nothing_to_nothing_is_not_defined() -> None:
+    point = operating_point([0.1, 0.2], [1, 0], 0.5, prevalence=0.1)
+    assert point["LR+"] == Estimate()
+    assert point["PPV at it"].value is None
 
 
 def test_intervals_of_predictive_values_cover() -> None:
     # Sensitivity 0.8 of 40, specificity 0.9 of 160, at a prevalence of 0.05: PPV 0.2963.
     rng = np.random.default_rng(0)
     truth = np.repeat([1, 0], [40, 160])
-    expected = {"ppv": 0.04 / (0.04 + 0.095), "npv": 0.855 / (0.855 + 0.01)}
+    expected = {"PPV at it": 0.04 / (0.04 + 0.095), "NPV at it": 0.855 / (0.855 + 0.01)}
     covered = dict.fromkeys(expected, 0)
     for _ in range(400):
         above = rng.random(200) < np.where(truth, 0.8, 0.1)
-        at = operating_point(above.astype(float), truth, 0.5, prevalence=0.05).at_prevalence
+        point = operating_point(above.astype(float), truth, 0.5, prevalence=0.05)
         for name, value in expected.items():
-            one = at[name]
-            covered[name] += one.low <= value <= one.high  # type: ignore[union-attr, operator]
+            one = point[name]
+            covered[name] += one.low <= value <= one.high  # type: ignore[operator]
     assert all(0.92 < count / 400 < 0.98 for count in covered.values())
 
 
@@ -154,8 +149,7 @@ def test_resampled_sums_take_patients_whole() -> None:
 def test_means_leave_out_what_is_not_defined() -> None:
     columns = [[1.0, math.nan], [3.0, math.nan], [math.nan, math.nan], [2.0, math.nan]]
     found, none = means_of(columns, ["a", "a", "b", "c"], 400, (0,))
-    assert found.value == 2
-    assert found.low == found.high == 2  # both patients' means are
+    assert found == Estimate(2, 2, 2)  # both patients' means are
     assert none.value is None
     spread, _ = means_of([[float(n), 1.0] for n in range(30)], range(30), 2000, (0,))
     assert spread.value == 14.5
@@ -180,9 +174,8 @@ def test_the_slope_is_that_of_a_logistic_regression() -> None:
     # In the large: the mean of probabilities is the share of positives.
     assert found.intercept.value is not None
     assert logistic(logits + found.intercept.value).mean() == pytest.approx(labels.mean())
-    assert found.slope.low is not None
-    assert found.slope.high is not None
     assert found.slope.low < found.slope.value < 1  # type: ignore[operator]
+    assert found.slope.high is not None
 
 
 def test_the_errors_of_a_slope_are_the_sandwich() -> None:
@@ -209,62 +202,52 @@ def test_classes_apart_have_no_slope() -> None:
 
 
 def test_net_benefit_by_hand() -> None:
-    probabilities = [0.9, 0.7, 0.6, 0.3, 0.2]
-    labels = [1, 0, 1, 1, 0]
-    found = net_benefit(probabilities, labels, [0.5, 0.25, 0.95])
+    found = net_benefit([0.9, 0.7, 0.6, 0.3, 0.2], [1, 0, 1, 1, 0])
+    at = [49, 24, 94]
+    assert [THRESHOLDS[place] for place in at] == [0.5, 0.25, 0.95]
     # At 0.5: two true and one false of five; at 0.25 all three and one false at odds 1 / 3.
-    assert found.model == pytest.approx((1 / 5, 3 / 5 - 1 / 15, 0))
-    assert found.everyone == pytest.approx((1 / 5, 3 / 5 - 2 / 15, 3 / 5 - 2 / 5 * 19))
-    assert found.low[0] < found.model[0] < found.high[0]
-    with pytest.raises(ValueError, match="thresholds must be"):
-        net_benefit(probabilities, labels, [1.0])
+    model = [found.model[place].value for place in at]
+    assert model == pytest.approx([1 / 5, 3 / 5 - 1 / 15, 0])
+    everyone = [found.everyone[place] for place in at]
+    assert everyone == pytest.approx([1 / 5, 3 / 5 - 2 / 15, 3 / 5 - 2 / 5 * 19])
+    one = found.model[49]
+    assert one.low < one.value < one.high  # type: ignore[operator]
     with pytest.raises(ValueError, match="must lie in"):
         net_benefit([2.0, 1.0], [1, 0])
 
 
 def test_net_benefit_of_acting_on_all_is_the_models_where_it_acts_on_all() -> None:
     scores, labels = random_case()
-    found = net_benefit(0.5 + 0.4 * np.tanh(scores), labels, [0.05])
-    assert found.model == found.everyone
+    found = net_benefit(0.5 + 0.4 * np.tanh(scores), labels)
+    assert found.model[4].value == found.everyone[4]
 
 
 def test_clusters_widen_the_band() -> None:
     scores, labels = random_case(100)
-    p = np.tile(logistic(scores), 4)
-    clusters = [*range(100)] * 4
-    alone = net_benefit(p, np.tile(labels, 4), [0.3])
-    grouped = net_benefit(p, np.tile(labels, 4), [0.3], clusters)
-    assert grouped.model == alone.model
-    width = (grouped.high[0] - grouped.low[0]) / (alone.high[0] - alone.low[0])
+    given = np.tile(logistic(scores), 4), np.tile(labels, 4)
+    alone, grouped = (net_benefit(*given, who).model[29] for who in (None, [*range(100)] * 4))
+    assert grouped.value == alone.value
+    width = (grouped.high - grouped.low) / (alone.high - alone.low)  # type: ignore[operator]
     assert width == pytest.approx(2, rel=0.02)
 
 
 def test_a_single_patient_has_no_interval() -> None:
     scores, labels = random_case(60)
     clusters = ["one"] * 60
-    found = recalibration(scores, labels, clusters)
-    everyone = recalibration(scores, labels)
-    assert (found.slope.value, found.intercept.value) == (
-        everyone.slope.value, everyone.intercept.value,
-    )  # fmt: skip
-    for one in (found.slope, found.intercept):
-        assert (one.low, one.high) == (None, None)
-    benefit = net_benefit(logistic(scores), labels, [0.2, 0.5], clusters)
-    assert benefit.model == net_benefit(logistic(scores), labels, [0.2, 0.5]).model
-    assert (benefit.low, benefit.high) == ((), ())
-    point = operating_point(
-        scores, labels, 0.0, clusters=clusters, resampled=resampled_sums(
-            np.ones((60, 4)), clusters, 50, (0,)
-        ),
-    )  # fmt: skip
-    assert (point.sensitivity.low, point.sensitivity.high) == (0, 1)
-    assert (point.f1.low, point.mcc.high) == (None, None)
+    own, many = recalibration(scores, labels, clusters), recalibration(scores, labels)
+    assert own.slope == Estimate(many.slope.value)
+    assert own.intercept == Estimate(many.intercept.value)
+    benefit, usual = (net_benefit(logistic(scores), labels, who) for who in (clusters, None))
+    assert benefit.model == [Estimate(one.value) for one in usual.model]
+    sums = resampled_sums(np.ones((60, 4)), clusters, 50, (0,))
+    point = operating_point(scores, labels, 0.0, clusters=clusters, resampled=sums)
+    assert (point["sensitivity"].low, point["sensitivity"].high) == (0, 1)
+    assert (point["F1"].low, point["MCC"].high) == (None, None)
 
 
-Floats = NDArray[np.float64]
-
-
-def drawn(seed: int, scale: float, shift: float = 0.0, n: int = 4000) -> tuple[Floats, Floats]:
+def drawn(
+    seed: int, scale: float, shift: float = 0.0, n: int = 4000
+) -> tuple[np.ndarray, np.ndarray]:
     """Logits whose labels follow the logistic of ``scale · logit + shift``."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(scale=3, size=n)
@@ -276,9 +259,9 @@ def test_a_temperature_is_recovered_and_least() -> None:
     logits, labels = drawn(0, 0.4)
     fit = fit_temperature(logits, labels)
     assert fit.temperature == pytest.approx(2.5, rel=0.1)
-    best = log_loss(logits, labels, fit)
+    best = log_loss(fit.scale * logits, labels)
     for factor in (0.999, 1.001):
-        assert log_loss(logits, labels, Calibration(fit.scale * factor)) > best
+        assert log_loss(fit.scale * factor * logits, labels) > best
 
 
 def test_a_temperature_by_hand() -> None:
@@ -291,15 +274,16 @@ def test_a_temperature_stays_within_its_limits() -> None:
     assert fit_temperature([1.0, -1.0], [1, 0]).temperature == pytest.approx(1e-2)  # separated
     assert fit_temperature([1.0, -1.0], [0, 1]).temperature == pytest.approx(1e2)  # wrong way
     assert fit_temperature([0.0, 0.0], [0, 1]).temperature == pytest.approx(1e2)  # nothing told
-    with pytest.raises(ValueError, match="limits"):
-        fit_temperature([1.0, -1.0], [1, 0], limits=(1, 1))
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-2, 1e2, 1e6])
-def test_temperature_follows_the_size_of_the_logits(size: float) -> None:
+def test_temperature_follows_the_size_of_the_logits(
+    size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logits, labels = drawn(1, 0.8, n=500)
     plain = fit_temperature(logits, labels)
-    scaled = fit_temperature(logits * size, labels, limits=(1e-8, 1e8))
+    monkeypatch.setattr(calibration, "TEMPERATURES", (1e-8, 1e8))
+    scaled = fit_temperature(logits * size, labels)
     assert scaled.temperature == pytest.approx(plain.temperature * size, rel=1e-8)
 
 
@@ -307,7 +291,8 @@ def test_platt_is_recovered_and_least() -> None:
     logits, labels = drawn(2, 0.5, -1.0)
     fit = fit_platt(logits, labels)
     assert (fit.scale, fit.shift) == pytest.approx((0.5, -1.0), abs=0.08)
-    assert log_loss(logits, labels, fit) < log_loss(logits, labels, fit_temperature(logits, labels))
+    alone = log_loss(fit_temperature(logits, labels).scale * logits, labels)
+    assert log_loss(fit.scale * logits + fit.shift, labels) < alone
 
 
 def test_platt_by_hand() -> None:
@@ -362,15 +347,6 @@ def test_calibration_error_equals_the_loop() -> None:
     assert expected_calibration_error(p, y, 10) == pytest.approx(total, abs=1e-12)
 
 
-def test_calibration_lowers_the_error() -> None:
-    logits, labels = drawn(5, 0.3)
-    before = expected_calibration_error(Calibration().probabilities(logits), labels)
-    after = fit_temperature(logits, labels).probabilities(logits)
-    assert expected_calibration_error(after, labels) < before / 3
-
-
 def test_wrong_probabilities() -> None:
     with pytest.raises(ValueError, match=r"\[0, 1\]"):
         brier_score([1.1], [1])
-    with pytest.raises(ValueError, match="bins"):
-        reliability_bins([0.1], [1], 0)

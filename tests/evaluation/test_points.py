@@ -2,6 +2,7 @@
 
 import csv
 import gc
+import math
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_points_are_those_of_plain_arrays() -> None:
     assert other["threshold"] == threshold
     row = found.find(f"{OPERATING}, sensitivity 0.9", "B", "sensitivity")
     assert row is not None
-    assert (row.value, row.low) == (point.sensitivity.value, point.sensitivity.low)
+    assert (row.value, row.low) == (point["sensitivity"].value, point["sensitivity"].low)
     assert sum(other[name] or 0 for name in ("TP", "FP", "FN", "TN")) == own.sum()
     assert other["other prevalence"] == 0.02
     assert (other["PPV at it"] or 0) < (other["PPV"] or 0)
@@ -167,11 +168,14 @@ def test_one_finding_is_no_class() -> None:
     assert (len(rows), why) == (0, "multi-class accuracy: it is for 2 to 40 findings")
 
 
-@pytest.mark.parametrize("wrong", [{"sensitivity": 0.0}, {"prevalence": 1.0}, {"prevalence": 5}])
-def test_wrong_settings(wrong: dict[str, float]) -> None:
-    (name,) = wrong
-    with pytest.raises(ConfigError, match=f"--{name}: "):
-        Settings(**wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sensitivity", 0.0), ("prevalence", 1.0), ("prevalence", 5), ("average", "mean"),
+     ("uncertain", "maybe"), ("resamples", -1), ("sigma", math.nan)],
+)  # fmt: skip
+def test_wrong_settings(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: .*{value}"):
+        Settings(**{name: value})
 
 
 def test_a_report_shows_them(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:

@@ -16,24 +16,20 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation import Evaluation, Prompts, Settings, compare, evaluate, measure_file
+from cxrtext.evaluation import Evaluation, Settings, compare, evaluate, measure_file
 from cxrtext.evaluation.measure import PARTS, measure_files
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import BOX_RETRIEVAL, GROUNDING, PROBES, RETRIEVAL, ZERO_SHOT
-from tests.evaluation.test_evaluate_boxes import boxed_folder
+from tests.evaluation.conftest import PROMPTS, write_corners
 
-PROMPTS = {
-    "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
-    "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
-}
 SETTINGS = Settings(resamples=20, probe=True, slices=("sex",))
 RECOMPUTE = Path(__file__).parents[2] / "benchmarks/evaluation/recompute.py"
 
 
 @pytest.fixture(scope="module")
 def evaluation(checkpoint: Path, data_folder: Path, tmp_path_factory: Any) -> Evaluation:
-    folder = boxed_folder(data_folder, tmp_path_factory.mktemp("boxed") / "set")
-    return evaluate(checkpoint, folder, prompts=PROMPTS, settings=SETTINGS)
+    folder = shutil.copytree(data_folder, tmp_path_factory.mktemp("boxed") / "set")
+    return evaluate(checkpoint, write_corners(folder), prompts=PROMPTS, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +53,26 @@ def test_every_figure_comes_from_the_file(
     assert again.details is None
 
 
-def test_another_program_computes_the_same(written: Path) -> None:
+def recomputed(folder: Path) -> str:
+    """What the program that knows nothing of cxrtext says; it fails where a figure differs."""
     done = subprocess.run(
-        [sys.executable, str(RECOMPUTE), str(written)], capture_output=True, text=True, check=False
+        [sys.executable, str(RECOMPUTE), str(folder)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Pneumothorax: AUC, negative prompt" in done.stdout
-    assert "figures, largest difference" in done.stdout
+    return done.stdout
+
+
+def test_another_program_computes_the_same(written: Path) -> None:
+    said = recomputed(written)
+    assert "Pneumothorax: AUC, negative prompt" in said
+    assert "figures, largest difference" in said
+
+
+def test_another_program_computes_the_same_of_one_score(by_the_guide: Path) -> None:
+    measure_file(by_the_guide).rows.write(by_the_guide.with_name("results.csv"))
+    said = recomputed(by_the_guide.parent)
+    assert "Mass: AUC " in said
+    assert "AUC, positive prompt" not in said
 
 
 def test_rows_may_stand_in_any_order(evaluation: Evaluation, written: Path, tmp_path: Path) -> None:
@@ -91,12 +100,8 @@ def test_files_are_compared_whatever_the_order_of_their_rows(
         models = dict(zip("ab", (one.rows.compared for one in pair), strict=True))
         found.append(compare(models))
     assert not found[1].left_out
-    assert [one.measure for one in found[1].differences] == [
-        "AUC",
-        "ACC",
-        "AUC of Edema",
-        "AUC of Mass",
-    ]
+    names = [one.measure for one in found[1].differences]
+    assert names == ["AUC", "ACC", "AUC of Edema", "AUC of Mass"]
     assert found[0] == found[1]
 
 
@@ -175,27 +180,31 @@ def test_a_changed_file_is_refused(
         measure_file(spoiled)
 
 
-def test_what_is_no_file_of_predictions(written: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ({}, "metadata of its schema have no 'cxrtext' that says so"),
+        ({"cxrtext": '{"format": "cxrtext predictions", "version": 99}'}, "another version"),
+        ({"cxrtext": '{"format": "cxrtext predictions", "version": 1}'}, "its description lacks"),
+    ],
+)
+def test_what_does_not_describe_predictions(
+    written: Path, tmp_path: Path, metadata: dict[str, str], says: str
+) -> None:
     table = pq.read_table(written / "predictions.parquet")
-    pq.write_table(table.replace_schema_metadata({}), tmp_path / "other.parquet")
-    with pytest.raises(DataError, match="not a file of predictions"):
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "other.parquet")
+    with pytest.raises(DataError, match=says):
         measure_file(tmp_path / "other.parquet")
-    newer = {b"cxrtext": b'{"format": "cxrtext predictions", "version": 99}'}
-    pq.write_table(table.replace_schema_metadata(newer), tmp_path / "newer.parquet")
-    with pytest.raises(DataError, match="another version"):
-        measure_file(tmp_path / "newer.parquet")
-    lacking = {b"cxrtext": b'{"format": "cxrtext predictions", "version": 1}'}
-    pq.write_table(table.replace_schema_metadata(lacking), tmp_path / "lacking.parquet")
-    with pytest.raises(DataError, match="its description lacks"):
-        measure_file(tmp_path / "lacking.parquet")
-    shutil.copy(written / "evaluation.json", tmp_path / "text.parquet")
-    with pytest.raises(DataError, match="damaged"):
-        measure_file(tmp_path / "text.parquet")
-    (tmp_path / "cut.parquet").write_bytes((written / "predictions.parquet").read_bytes()[:4000])
-    with pytest.raises(DataError, match="damaged"):
-        measure_file(tmp_path / "cut.parquet")
+
+
+def test_what_is_no_parquet_file(written: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.parquet"
     with pytest.raises(DataError, match="no such file"):
-        measure_file(tmp_path / "none.parquet")
+        measure_file(path)
+    for held in (b"{}\n", (written / "predictions.parquet").read_bytes()[:4000]):
+        path.write_bytes(held)
+        with pytest.raises(DataError, match="damaged"):
+            measure_file(path)
 
 
 def of_another_model(folder: Path) -> list[dict[str, Any]]:
@@ -296,6 +305,16 @@ def test_patients_on_both_sides_are_warned_about(by_the_guide: Path) -> None:
     ]
 
 
+PLAIN: dict[str, Any] = {
+    "part": ["classification"] * 2,
+    "image": ["a", "b"],
+    "finding": ["Edema"] * 2,
+    "measured": [True, True],
+    "score": [0.5, 1.0],
+    "label": [0, 1],
+}
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -308,16 +327,8 @@ def test_patients_on_both_sides_are_warned_about(by_the_guide: Path) -> None:
     ],
 )
 def test_mistakes_of_another_program(wrong: dict[str, Any], says: str, tmp_path: Path) -> None:
-    columns: dict[str, Any] = {
-        "part": ["classification"] * 2,
-        "image": ["a", "b"],
-        "finding": ["Edema"] * 2,
-        "measured": [True, True],
-        "score": [0.5, 1.0],
-        "label": [0, 1],
-    }
     with pytest.raises(DataError, match=says):
-        measure_file(_described(tmp_path / "p.parquet", {**columns, **wrong}))
+        measure_file(_described(tmp_path / "p.parquet", {**PLAIN, **wrong}))
 
 
 @pytest.mark.parametrize("fault", [KeyError("a"), TypeError("b"), AttributeError("c")])
@@ -334,14 +345,9 @@ def test_a_fault_of_ours_is_no_damaged_file(
 
 
 def test_descriptions_of_another_program_that_are_wrong(tmp_path: Path) -> None:
-    columns = {"part": ["classification"], "image": ["a"], "finding": ["Edema"], "measured": [True],
-               "score": [0.5], "label": [0]}  # fmt: skip
     path = tmp_path / "p.parquet"
     with pytest.raises(DataError, match="its description is none of predictions: .*resample"):
-        measure_file(_described(path, columns, settings={"resample": 5}))
-    pq.write_table(pa.table(columns), path)
-    with pytest.raises(DataError, match="metadata of its schema have no 'cxrtext' that says so"):
-        measure_file(path)
-    del columns["part"]
+        measure_file(_described(path, PLAIN, settings={"resample": 5}))
+    without = {name: values for name, values in PLAIN.items() if name != "part"}
     with pytest.raises(DataError, match="it has no column 'part'"):
-        measure_file(_described(path, columns))
+        measure_file(_described(path, without))

@@ -16,6 +16,7 @@ from cxrtext.evaluation import (
     fit_probe,
     linear_probe,
 )
+from cxrtext.evaluation.probes import linear_probe as probes
 from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_scores, probe_features
 from cxrtext.evaluation.probes.linear_probe import few_label_logits, few_label_rows
 from cxrtext.evaluation.settings import Settings
@@ -94,12 +95,14 @@ def test_rows_with_few_labels() -> None:
         few_label_rows(labels, 6, np.random.default_rng(0))
 
 
-def test_more_labels_help() -> None:
+def test_more_labels_help(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = [drawn(seed, n) for seed, n in ((4, 300), (5, 100), (6, 400))]
     train, validation, (test, truth) = sets
+    monkeypatch.setattr(probes, "SEEDS", range(3))
 
     def aucs(*shots: int) -> dict[int, list[float]]:
-        found = few_label_logits(train, validation, test, shots=shots, seeds=range(3))
+        monkeypatch.setattr(probes, "SHOTS", shots)
+        found = few_label_logits(train, validation, test)
         return {n: [area_under_curve(one, truth) for one in some] for n, some in found.items()}
 
     found = aucs(1, 10, 100, 1000)
@@ -210,9 +213,10 @@ def test_images_of_another_set_are_refused(data_folder: Path, tmp_path: Path) ->
         probe_features(open_features(made), data_folder, FAST)
 
 
-def test_neighbors_by_hand() -> None:
+def test_neighbors_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     train = [[2.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]  # of mean 0
-    scores = neighbor_scores(train, [1, 0, 0], [[1.0, 0.0], [-1.0, 0.0]], neighbors=2)
+    monkeypatch.setattr("cxrtext.evaluation.probes.feature_probe.NEIGHBORS", 2)
+    scores = neighbor_scores(train, [1, 0, 0], [[1.0, 0.0], [-1.0, 0.0]])
     near, far = np.exp(0 / 0.07), np.exp((-np.sqrt(0.5) - 1) / 0.07)
     assert scores[0] == pytest.approx(near / (near + far))
     assert scores[1] == 0

@@ -6,11 +6,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from cxrtext.evaluation.intervals.proportions import (
-    proportion,
-    proportion_interval,
-    wilson_interval,
-)
+from cxrtext.evaluation.intervals.proportions import proportion, proportion_interval
 from cxrtext.evaluation.intervals.quantiles import quantile, two_sided
 
 
@@ -86,8 +82,6 @@ def test_ends_and_single_patients() -> None:
         (lambda: proportion([0.5, 1.5]), r"lie in \[0, 1\]"),
         (lambda: proportion([0.5, np.nan]), r"lie in \[0, 1\]"),
         (lambda: proportion([True], ["a", "b"]), "equally many"),
-        (lambda: wilson_interval(1.1, 5), r"lies in \[0, 1\]"),
-        (lambda: wilson_interval(0.1, 0), "more than 0 rows"),
     ],
 )
 def test_wrong_arguments(call: Callable[[], object], message: str) -> None:

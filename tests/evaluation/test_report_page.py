@@ -3,39 +3,35 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from cxrtext.evaluation import Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation import Evaluation, Prompts, evaluate
 from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.report.figures import forest, frequency_names, histogram
 from cxrtext.evaluation.report.sections import DEFINITIONS
 from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES
 from cxrtext.records import Box, write_boxes
+from tests.evaluation.conftest import PROMPTS, QUICK
 
-PROMPTS = {
-    "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
-    "Pneumothorax": Prompts(("Right pneumothorax. <b>",), ("The lungs are clear.",)),
-}
+CLEAR = ("The lungs are clear.",)
+MARKED = {**PROMPTS, "Pneumothorax": Prompts(("Right pneumothorax. <b>",), CLEAR)}
 
 
 @pytest.fixture(scope="module")
 def evaluated(
     checkpoint: Path, data_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Evaluation:
-    boxes = [
-        Box(f"images/s{i:02d}.png", 80, 80, "Pleural Effusion", "Left pleural effusion.", corner)
-        for i in range(1, 48, 3)
-        for corner in [(40.0, 40.0, 40.0, 40.0)]
-    ]
+    corner, said = (40.0, 40.0, 40.0, 40.0), ("Pleural Effusion", "Left pleural effusion.")
     path = tmp_path_factory.mktemp("boxes") / "boxes.json"
-    write_boxes(path, boxes)
-    settings = Settings(resamples=50, boxes=path, probe=True)
-    return evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=settings)
+    names = [f"images/s{i:02d}.png" for i in range(1, 48, 3)]
+    write_boxes(path, [Box(name, 80, 80, *said, corner) for name in names])
+    settings = replace(QUICK, boxes=path, probe=True)
+    return evaluate(checkpoint, data_folder, prompts=MARKED, settings=settings)
 
 
 def read(folder: Path, name: str) -> str:
@@ -83,18 +79,10 @@ def test_the_tables_of_the_paper_stand_beside_ours(evaluated: Evaluation, tmp_pa
         assert f"<td>{name}</td>" in page
 
 
-def finite(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(finite, value.values()))
-    if isinstance(value, list):
-        return all(map(finite, value))
-    return not isinstance(value, float) or bool(np.isfinite(value))
-
-
 def test_the_results_are_finite(evaluated: Evaluation, tmp_path: Path) -> None:
-    write_report(tmp_path, evaluated)
+    write_report(tmp_path, evaluated, ReportOptions(pictures=False))
     about = json.loads(read(tmp_path, "evaluation.json"))
-    assert finite(about)
+    assert json.dumps(about, allow_nan=False)
     assert about["settings"]["resamples"] == 50
     lines = list(csv.DictReader(read(tmp_path, "results.csv").splitlines()))
     rows = {(row["part"], row["group"], row["measure"]): row for row in lines}

@@ -1,7 +1,6 @@
 """Sides, masks and phrases without a box: measures by hand, and out of an evaluation."""
 
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
-from cxrtext.evaluation import Evaluation, Settings, evaluate
+from cxrtext.evaluation import Evaluation, evaluate
 from cxrtext.evaluation.cohort import score_pairs
 from cxrtext.evaluation.grounding.absence import AbsenceScores, looked_for, measure_absence
 from cxrtext.evaluation.grounding.boxes import Phrase
@@ -33,17 +32,18 @@ from cxrtext.evaluation.grounding.sides import (
     sided_phrases,
 )
 from cxrtext.evaluation.measure import measure_file
+from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import ABSENCE, ALL, MASKS, MEAN_OF_FINDINGS, SIDES
 from cxrtext.images.placement import Placement
 from cxrtext.models import load_model
-from cxrtext.records import Absent, Box, write_boxes
+from cxrtext.records import Absent, Box
 from cxrtext.records.masks import runs_of_mask
+from tests.evaluation.conftest import QUICK
 from tests.evaluation.test_evaluate_boxes import cohort_of
 
-QUICK = Settings(resamples=50)
 EFFUSION, PNEUMOTHORAX = "Left pleural effusion.", "Right pneumothorax."
 
 
@@ -133,11 +133,10 @@ def test_dice_by_hand() -> None:
     heat = np.array([[0.9, 0.6], [0.4, math.nan]])
     mask = np.array([[True, False], [True, True]])
     # At 0.5 two pixels of which one is inside of three; at 0 three, two of them inside.
-    assert dice_by_threshold(heat, mask, [0.0, 0.5, 0.95]).tolist() == [4 / 6, 2 / 5, 0]
+    found = dict(zip(PAPER_THRESHOLDS, dice_by_threshold(heat, mask), strict=True))
+    assert (found[0.0], found[0.5], found[0.95]) == (4 / 6, 2 / 5, 0)
     with pytest.raises(ValueError, match="cover a pixel"):
         dice_by_threshold(heat, np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="rise"):
-        dice_by_threshold(heat, mask, [0.5, 0.5])
 
 
 def test_dice_and_auroc_are_those_of_scikit_learn() -> None:
@@ -145,8 +144,7 @@ def test_dice_and_auroc_are_those_of_scikit_learn() -> None:
     heat = rng.normal(size=(40, 50)).round(2)  # with ties
     mask = rng.random((40, 50)) < 0.2
     heat[mask] += 0.5
-    found = dice_by_threshold(heat, mask, [0.0, 1.0])
-    for cut, dice in zip((0.0, 1.0), found, strict=True):
+    for cut, dice in zip(PAPER_THRESHOLDS, dice_by_threshold(heat, mask), strict=True):
         assert dice == pytest.approx(f1_score(mask.ravel(), (heat >= cut).ravel()))
     assert pixel_auroc(heat, mask) == pytest.approx(roc_auc_score(mask.ravel(), heat.ravel()))
     heat[:, :10] = math.nan
@@ -231,12 +229,19 @@ def test_what_was_looked_for() -> None:
     assert denying == 1
 
 
+def looked(
+    findings: list[str], present: Truth, scores: Floats, measured: Truth | None = None
+) -> AbsenceScores:
+    """Sentences that were looked for, one an image; by default all are measured."""
+    n = len(findings)
+    own = np.ones(n, dtype=np.bool_) if measured is None else measured
+    return AbsenceScores(images(n), list(range(n)), findings, ["x"] * n, present, own, scores)
+
+
 def test_absence_by_hand() -> None:
     present = np.array([1, 1, 0, 0, 1, 0, 0], dtype=bool)
     scores = np.array([3.0, 1.0, 2.0, 0.0, 2.0, 1.0, 0.0])
-    measured = np.arange(7) < 4
-    findings = ["A", "A", "A", "A", "A", "A", "A"]
-    given = AbsenceScores(images(7), list(range(7)), findings, ["x"] * 7, present, measured, scores)
+    given = looked(["A"] * 7, present, scores, np.arange(7) < 4)
     found = measure_absence(given, QUICK)
     for name in ("A", MEAN_OF_FINDINGS, ALL):
         assert found.value(ABSENCE, name, "AUC") == 3 / 4
@@ -245,14 +250,13 @@ def test_absence_by_hand() -> None:
     youden = found.of(f"{ABSENCE}, thresholds", "Youden")
     assert youden == {"threshold": 1.5, "found": 1 / 2, "false alarms": 1 / 2}
     assert measure_absence(AbsenceScores.from_table(given.to_table()), QUICK) == found
-    alone = replace(given, measured=np.ones(7, dtype=np.bool_))
+    alone = looked(["A"] * 7, present, scores)
     assert f"{ABSENCE}, thresholds" not in measure_absence(alone, QUICK)
 
 
 def test_findings_that_always_have_a_box_are_apart() -> None:
-    present, measured = np.array([1, 0, 1, 1], dtype=bool), np.ones(4, dtype=np.bool_)
-    findings, scores = ["A", "A", "B", "B"], np.array([2.0, 1.0, 0.0, 0.0])
-    given = AbsenceScores(images(4), [0, 1, 2, 3], findings, ["x"] * 4, present, measured, scores)
+    present, scores = np.array([1, 0, 1, 1], dtype=bool), np.array([2.0, 1.0, 0.0, 0.0])
+    given = looked(["A", "A", "B", "B"], present, scores)
     found = measure_absence(given, QUICK)
     assert found.value(ABSENCE, ALL, "AUC") == 1
     assert [found.count(ABSENCE, name, "with a box") for name in (ALL, "B")] == [1, 2]
@@ -267,40 +271,12 @@ def test_the_mean_of_findings_is_the_same_to_the_last_digit() -> None:
     rng = np.random.default_rng(0)
     names = [f"finding {number:02d}" for number in range(20)]
     scores, present = rng.normal(size=600), rng.random(600) < 0.4
-    found = measure_absence(
-        AbsenceScores(
-            images(600), list(range(600)), [names[row % 20] for row in range(600)], ["x"] * 600,
-            present, np.full(600, True), scores,
-        ),
-        QUICK,
-    )  # fmt: skip
+    found = measure_absence(looked(names * 30, present, scores), QUICK)
     each = [found.value(ABSENCE, name, "AUC") or 0 for name in names]
     assert found.value(ABSENCE, MEAN_OF_FINDINGS, "AUC") == float(np.mean(each))
 
 
 # All of it
-
-
-def drawn_folder(data_folder: Path, to: Path) -> Path:
-    """The data folder with a mask over each bright corner, and phrases without a box elsewhere."""
-    folder = Path(shutil.copytree(data_folder, to))
-    right, left = np.zeros((80, 80), dtype=bool), np.zeros((80, 80), dtype=bool)
-    right[:40, :40], left[40:, 40:] = True, True
-    drawn: list[Box | Absent] = []
-    for number in range(48):
-        name = f"images/s{number:02d}.png"
-        if number % 3 == 1:
-            place, runs = (40.0, 40.0, 40.0, 40.0), runs_of_mask(left)
-            drawn.append(Box(name, 80, 80, "Pleural Effusion", EFFUSION, place, runs))
-        if number % 3 == 2:
-            place, runs = (0.0, 0.0, 40.0, 40.0), runs_of_mask(right)
-            drawn.append(Box(name, 80, 80, "Pneumothorax", PNEUMOTHORAX, place, runs))
-        if number % 3 != 1:
-            drawn.append(Absent(name, 80, 80, "Pleural Effusion", EFFUSION))
-        if number % 3 != 2:
-            drawn.append(Absent(name, 80, 80, "Pneumothorax", PNEUMOTHORAX))
-    write_boxes(folder / "boxes.json", drawn)
-    return folder
 
 
 def source_of(result: Evaluation) -> str:
@@ -310,9 +286,8 @@ def source_of(result: Evaluation) -> str:
     return part.source
 
 
-def test_an_evaluation_has_them(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
-    folder = drawn_folder(data_folder, tmp_path / "set")
-    result = evaluate(checkpoint, folder, settings=QUICK)
+def test_an_evaluation_has_them(checkpoint: Path, masked: Path, tmp_path: Path) -> None:
+    result = evaluate(checkpoint, masked, settings=QUICK)
     assert result.predictions is not None
     parts = result.predictions.parts
     masks, absence = parts["masks"], parts["absence"]
@@ -329,7 +304,6 @@ def test_an_evaluation_has_them(checkpoint: Path, data_folder: Path, tmp_path: P
     assert rows.value(SIDES, ALL, "above its mirror") is not None
     assert (rows.value(ABSENCE, "Pleural Effusion", "AUC") or 0) > 0.9
     assert len(rows.groups(f"{ABSENCE}, thresholds")) == 2
-    (tmp_path / "out").mkdir()
     write_report(tmp_path / "out", result, ReportOptions(pictures=False))
     page = (tmp_path / "out/report.html").read_text()
     for title in ("Masks", "Phrases without a box", "Left and right"):
@@ -338,21 +312,17 @@ def test_an_evaluation_has_them(checkpoint: Path, data_folder: Path, tmp_path: P
     assert measure_file(tmp_path / "p.parquet").rows == rows
 
 
-def test_masks_choose_thresholds_without_labels(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = drawn_folder(data_folder, tmp_path / "set")
-    (folder / "labels.csv").unlink()
-    result = evaluate(checkpoint, folder, settings=QUICK)
+def test_masks_choose_thresholds_without_labels(checkpoint: Path, masked: Path) -> None:
+    (masked / "labels.csv").unlink()
+    result = evaluate(checkpoint, masked, settings=QUICK)
     assert result.rows.value(MASKS, ALL, "threshold") is not None
     assert not result.findings
 
 
-def test_sides_of_reports_where_there_are_no_boxes(checkpoint: Path, data_folder: Path) -> None:
-    result = evaluate(checkpoint, data_folder, settings=QUICK)
-    assert source_of(result) == REPORTS
-    row = result.rows.find(SIDES, ALL, "above its mirror")
+def test_sides_of_reports_where_there_are_no_boxes(usual: Evaluation) -> None:
+    assert source_of(usual) == REPORTS
+    row = usual.rows.find(SIDES, ALL, "above its mirror")
     assert row is not None
     assert row.n == 8
-    assert MASKS not in result.rows
-    assert ABSENCE not in result.rows
+    assert MASKS not in usual.rows
+    assert ABSENCE not in usual.rows

@@ -22,11 +22,12 @@ from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import check_run, read_finished, require_finished
 from cxrtext.experiments.table import Trainings, interval_text, order_of
 from cxrtext.experiments.table import compare_rows as compare
-from cxrtext.experiments.table1 import Table1, build_table, head, plan, unequal_budget
+from cxrtext.experiments.table1 import Table1, head, plan, unequal_budget
 from cxrtext.files import write_sealed
 from cxrtext.page import markdown
 
-ROWS = choose(TABLE1, ["lse-nl", "dcl-eta-lm", "remove-by-text"])
+ROWS = ("lse-nl", "dcl-eta-lm", "remove-by-text")
+KIND = Table1(ExperimentOptions("paper", rows=ROWS))
 
 
 def metrics(name: str) -> dict[str, Any]:
@@ -84,16 +85,7 @@ def write(one: Finished) -> Run:
 
 
 def page_of(table: dict[str, Any]) -> str:
-    heading = {
-        "scale": "smoke",
-        "source": "drawn studies",
-        "question": "which?",
-        "seeds": 1,
-        "machine": "2 cores, CPU",
-        "versions": "cxrtext 1",
-        "figures": [],
-        "left_out": [],
-    }
+    heading = {**KIND.source(), "seeds": 1, "machine": "2 cores, CPU", "versions": "cxrtext 1"}
     table = json.loads(json.dumps({**heading, **table}, allow_nan=False))
     return markdown("Table 1", sections(table, Path()), head(table))
 
@@ -101,7 +93,7 @@ def page_of(table: dict[str, Any]) -> str:
 def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
     runs = [finished(tmp_path, "lse-nl", 0.0), finished(tmp_path, "dcl-eta-lm", 0.1)]
     failed = {"remove-by-text": [{"seed": 0, "line": "the loss is not a number at step 3"}]}
-    table = build_table(ROWS, runs, failed)
+    table = KIND.table(runs, failed)
     (group,) = table["groups"]
     base, removed, proposed = group["rows"]
     assert [row["name"] for row in group["rows"]] == ["lse-nl", "remove-by-text", "dcl-eta-lm"]
@@ -135,7 +127,7 @@ def test_a_row_trained_with_another_budget_is_refused(tmp_path: Path) -> None:
         one.metrics["configuration"]["training"]["steps"] = steps
         runs.append(write(one))
     with pytest.raises(ConfigError, match="trained with different training.steps"):
-        build_table(ROWS, read_finished(runs)[0], {})
+        KIND.table(read_finished(runs)[0], {})
 
 
 def test_a_row_measured_on_other_images_is_told(tmp_path: Path) -> None:
@@ -177,7 +169,7 @@ def test_where_nothing_is_measured_it_is_said_why(tmp_path: Path) -> None:
         require_finished([], {"lse-nl": [{"seed": 0, "line": "no memory"}]})
     one = finished(tmp_path, "lse-nl", 0.0)
     with pytest.raises(DataError, match="nothing could be measured .retrieval: the data have no"):
-        build_table(ROWS, [Finished(one.run, one.metrics, {})], {})
+        KIND.table([Finished(one.run, one.metrics, {})], {})
 
 
 @pytest.fixture
@@ -345,13 +337,8 @@ def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
 
 def test_the_papers_order_is_counted_over_its_pairs() -> None:
     paper = {"a": {"AUC": 0.7}, "b": {"AUC": 0.8}, "c": {"AUC": 0.8}, "d": {"AUC": 0.9}, "e": {}}
-    rows = {
-        "a": {"AUC": one(0.5)},
-        "b": {"AUC": one(0.6)},
-        "c": {"AUC": one(0.4)},
-        "d": {"AUC": one(0.7)},
-        "e": {"AUC": one(0.9)},
-    }
+    areas = zip("abcde", (0.5, 0.6, 0.4, 0.7, 0.9), strict=True)
+    rows = {name: row(AUC=area) for name, area in areas}
     # b and c are equal in the paper; of the five other pairs only a and c are turned round.
     order = paper_order(rows, paper)
     assert order is not None

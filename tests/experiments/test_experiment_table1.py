@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,8 @@ from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, 
 from cxrtext.experiments.experiment import Trial, choose
 from cxrtext.experiments.papers.table1 import ALL_MEASURES, BY_FINDING, LOCKED, SCALES, trials_of
 from cxrtext.files import read_sealed, write_sealed
+from tests.conftest import read_csv
+from tests.waiting import until
 
 ROWS = ("lse-nl", "dcl-eta-lm")
 
@@ -46,10 +47,15 @@ def whole(
 
 @pytest.fixture
 def copy(whole: tuple[Path, Outcome], tmp_path: Path) -> Path:
-    """The same in another place, its second row not yet trained."""
-    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
-    shutil.rmtree(out / "runs/dcl-eta-lm")
-    return out
+    """The same in another place."""
+    return Path(shutil.copytree(whole[0], tmp_path / "table1"))
+
+
+@pytest.fixture
+def half(copy: Path) -> Path:
+    """The same, its second row not yet trained."""
+    shutil.rmtree(copy / "runs/dcl-eta-lm")
+    return copy
 
 
 def stamps(out: Path) -> dict[str, int]:
@@ -90,20 +96,19 @@ def test_two_rows_from_phantoms_to_the_table(whole: tuple[Path, Outcome]) -> Non
 
 def test_what_an_older_version_measured_is_measured_again_and_not_trained(
     whole: tuple[Path, Outcome],
-    tmp_path: Path,
+    copy: Path,
     monkeypatch: pytest.MonkeyPatch,
     run_here: Callable[[list[str]], Any],
 ) -> None:
     monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_here([]))
-    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
-    run = out / "runs/lse-nl/seed-0"
+    run = copy / "runs/lse-nl/seed-0"
     metrics = read_sealed(run / "metrics.json")
     del metrics["format"]
     write_sealed(run / "metrics.json", metrics)
     (run / "resampled.npz").unlink()
-    (out / "text/sentences.csv").write_text("study_id,sentence\n")  # training would fail
+    (copy / "text/sentences.csv").write_text("study_id,sentence\n")  # training would fail
     before = (run / "trained.json").stat().st_mtime_ns
-    outcome = again(out)
+    outcome = again(copy)
     assert outcome.failed == ()
     for row, first in zip(*map(rows_of, (outcome, whole[1])), strict=True):
         for name, cell in row["measures"].items():
@@ -114,18 +119,9 @@ def test_what_an_older_version_measured_is_measured_again_and_not_trained(
 
 
 def test_no_text_model_sees_a_test_patient(whole: tuple[Path, Outcome]) -> None:
-    import csv
-
-    out, _ = whole
-
-    def column(path: Path, name: str) -> list[str]:
-        with path.open(newline="") as handle:
-            return [row[name] for row in csv.DictReader(handle)]
-
-    data = out / "data/manifest.csv"
-    split = dict(zip(column(data, "study_id"), column(data, "split"), strict=True))
-    assert {split[s] for s in column(out / "text/train.csv", "study_id")} == {"train"}
-    assert {split[s] for s in column(out / "text/sentences.csv", "study_id")} == {"train", "val"}
+    split = {row["study_id"]: row["split"] for row in read_csv(whole[0] / "data/manifest.csv")}
+    for name, splits in (("train.csv", {"train"}), ("sentences.csv", {"train", "val"})):
+        assert {split[row["study_id"]] for row in read_csv(whole[0] / "text" / name)} == splits
 
 
 def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> None:
@@ -137,16 +133,15 @@ def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> N
 
 
 def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
-    whole: tuple[Path, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
     wrong = Trial("wrong", "a wrong row", {"model": {"similarity": "none such"}}, column=LOCKED)
     missing = Trial("blind", "a row without its table", {}, needs="weather.csv")
     rows = (*choose(trials_of(SCALES["smoke"])[0], ROWS), wrong, missing)
     monkeypatch.setattr("cxrtext.experiments.table1.choose", lambda *_: rows)
-    outcome = again(out)
+    outcome = again(copy)
     blind, other = outcome.failed
-    assert blind == f"blind: {out / 'data'}: holds no weather.csv, which this row needs"
+    assert blind == f"blind: {copy / 'data'}: holds no weather.csv, which this row needs"
     assert other.startswith("wrong, seed 0: ")
     assert "model.similarity: 'none such'" in other
     assert "| a wrong row | failed |" in outcome.page
@@ -154,23 +149,20 @@ def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_on_the_way_is_told_with_its_own_line(copy: Path) -> None:
-    (copy / "text/sentences.csv").write_text("study_id,sentence\n")
-    outcome = again(copy)
+def test_a_run_that_fails_on_the_way_is_told_with_its_own_line(half: Path) -> None:
+    (half / "text/sentences.csv").write_text("study_id,sentence\n")
+    outcome = again(half)
     (line,) = outcome.failed
     assert line.startswith("dcl-eta-lm, seed 0: ")
     assert "sentences.csv" in line
 
 
-def test_a_run_trained_with_another_recipe_is_not_mixed_in(
-    whole: tuple[Path, Outcome], tmp_path: Path
-) -> None:
-    out = Path(shutil.copytree(whole[0], tmp_path / "table1"))
-    path = out / "runs/lse-nl/seed-0/metrics.json"
+def test_a_run_trained_with_another_recipe_is_not_mixed_in(copy: Path) -> None:
+    path = copy / "runs/lse-nl/seed-0/metrics.json"
     metrics = read_sealed(path)
     metrics["configuration"]["training"]["steps"] = 7
     write_sealed(path, metrics)
-    outcome = again(out)
+    outcome = again(copy)
     assert "was trained with training.steps 7, not 8; remove the folder" in outcome.failed[0]
     assert rows_of(outcome)[1]["difference"] == {}
 
@@ -187,14 +179,6 @@ def start(out: Path) -> "subprocess.Popen[str]":
     )
 
 
-def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    until = time.monotonic() + 600
-    while not there():
-        assert process.poll() is None, process.stderr.read() if process.stderr else ""
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 def free(lock: Path) -> bool:
     """Whether no process works in a run's folder."""
     with lock.open("a") as handle:
@@ -208,7 +192,8 @@ def free(lock: Path) -> bool:
 def stopped(out: Path, number: signal.Signals) -> tuple[int, str]:
     """Signal an experiment in the middle of its second row; its exit code and what it said."""
     with start(out) as process:
-        wait_for(lambda: (out / "runs/dcl-eta-lm/seed-0/train/config.yaml").exists(), process)
+        begun = out / "runs/dcl-eta-lm/seed-0/train/config.yaml"
+        until(lambda: begun.exists() or process.poll() is not None)
         process.send_signal(number)
         said = process.stderr.read() if process.stderr else ""
         return process.wait(timeout=600), said
@@ -216,23 +201,23 @@ def stopped(out: Path, number: signal.Signals) -> tuple[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_stopped_at_any_moment_it_goes_on(copy: Path, number: signal.Signals) -> None:
-    run = copy / "runs/dcl-eta-lm/seed-0"
-    before = stamps(copy)
-    code, said = stopped(copy, number)
+def test_stopped_at_any_moment_it_goes_on(half: Path, number: signal.Signals) -> None:
+    run = half / "runs/dcl-eta-lm/seed-0"
+    before = stamps(half)
+    code, said = stopped(half, number)
     for _ in range(2):
         if code == 0:  # on a busy machine it may have ended before the signal came
             shutil.rmtree(run.parent)
-            code, said = stopped(copy, number)
+            code, said = stopped(half, number)
     assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130), said
     if number != signal.SIGKILL:
         assert free(run / "lock")  # the run had ended first
         assert "run the same command again to resume" in said
         assert "Traceback" not in said
-    outcome = again(copy)
+    outcome = again(half)
     assert outcome.failed == ()
     assert free(run / "lock")
-    after = stamps(copy)
+    after = stamps(half)
     assert {name: after[name] for name in before} == before
     assert (run / "metrics.json").is_file()
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from cxrtext.errors import DataError
-from cxrtext.experiments.data.images import CIFAR10, Kind, SmallImages
+from cxrtext.experiments.data.images import CIFAR10, Kind, Labelled, SmallImages
 from cxrtext.experiments.data.read import read_small_images
 
 N, M = 25, 20
@@ -24,30 +24,30 @@ def drawn(kind: Kind) -> SmallImages:
     generator = np.random.default_rng(3)
     shape = (3, 32, 32) if kind == "cifar10" else (1, 28, 28)
 
-    def part(count: int) -> tuple[np.ndarray, np.ndarray]:
+    def part(count: int) -> Labelled:
         labels = np.arange(count, dtype=np.int64) % 10
-        return generator.integers(0, 256, (count, *shape)).astype(np.uint8), labels
+        return Labelled(generator.integers(0, 256, (count, *shape)).astype(np.uint8), labels)
 
     names = CIFAR10 if kind == "cifar10" else tuple("0123456789")
-    return SmallImages(*part(N), *part(M), names)
+    return SmallImages(part(N), part(M), names)
 
 
 def same(one: SmallImages, other: SmallImages, *, ordered: bool = True) -> None:
     assert one.names == other.names
-    for part in ("train", "test"):
-        images, labels = getattr(one, f"{part}_images"), getattr(one, f"{part}_labels")
-        others = getattr(other, f"{part}_images")
+    for (images, labels), others in ((one.train, other.train), (one.test, other.test)):
         order = np.arange(len(labels)) if ordered else np.argsort(labels, kind="stable")
-        np.testing.assert_array_equal(images[order], others)
-        np.testing.assert_array_equal(labels[order], getattr(other, f"{part}_labels"))
+        np.testing.assert_array_equal(images[order], others.images)
+        np.testing.assert_array_equal(labels[order], others.labels)
 
 
 def batches(images: SmallImages) -> dict[str, tuple[np.ndarray, list[int]]]:
     """The training images in five batches, and the test images."""
     parts = {}
     for i, rows in enumerate(np.array_split(np.arange(N), 5)):
-        parts[f"data_batch_{i + 1}"] = (images.train_images[rows], images.train_labels[rows])
-    parts["test_batch"] = (images.test_images, images.test_labels)
+        parts[f"data_batch_{i + 1}"] = Labelled(
+            images.train.images[rows], images.train.labels[rows]
+        )
+    parts["test_batch"] = images.test
     return {k: (x.reshape(len(x), -1), y.tolist()) for k, (x, y) in parts.items()}
 
 
@@ -91,11 +91,8 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def write_idx(folder: Path, images: SmallImages, ending: str) -> None:
-    for part, stem in (("train", "train"), ("test", "t10k")):
-        for what, array in (
-            ("images-idx3", getattr(images, f"{part}_images")[:, 0]),
-            ("labels-idx1", getattr(images, f"{part}_labels")),
-        ):
+    for part, stem in ((images.train, "train"), (images.test, "t10k")):
+        for what, array in (("images-idx3", part.images[:, 0]), ("labels-idx1", part.labels)):
             data = idx(array)
             path = folder / f"{stem}-{what}-ubyte{ending}"
             path.write_bytes(gzip.compress(data) if ending else data)
@@ -113,19 +110,18 @@ def test_mnist_as_idx(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("last", [False, True])
 def test_npz_with_channels_first_or_last(tmp_path: Path, kind: Kind, last: bool) -> None:
     images = drawn(kind)
-    arrays: dict[str, Any] = {"x_train": images.train_images, "x_test": images.test_images}
+    arrays: dict[str, Any] = {"x_train": images.train.images, "x_test": images.test.images}
     if last:
         arrays = {name: array.transpose(0, 2, 3, 1) for name, array in arrays.items()}
     path = tmp_path / "images.npz"
-    np.savez(path, y_train=images.train_labels, y_test=images.test_labels[:, None], **arrays)
+    np.savez(path, y_train=images.train.labels, y_test=images.test.labels[:, None], **arrays)
     same(images, read_small_images(path, kind))
 
 
 def test_folders_of_images(tmp_path: Path) -> None:
     images = drawn("cifar10")
     for part in ("train", "test"):
-        pixels, labels = getattr(images, f"{part}_images"), getattr(images, f"{part}_labels")
-        for i, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+        for i, (image, label) in enumerate(zip(*getattr(images, part), strict=True)):
             folder = tmp_path / part / CIFAR10[label]
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image.transpose(1, 2, 0)).save(folder / f"{i:03d}.png")
@@ -177,33 +173,34 @@ def test_what_grows_when_it_is_decompressed_is_refused(
 
 def test_wrong_files_are_one_line(tmp_path: Path) -> None:
     images = drawn("mnist")
-    with pytest.raises(DataError, match="nowhere: no such file or folder; give a folder with the"):
-        read_small_images(tmp_path / "nowhere", "mnist")
+
+    def refused(name: str, kind: Kind, says: str) -> None:
+        with pytest.raises(DataError, match=says):
+            read_small_images(tmp_path / name, kind)
+
+    refused("nowhere", "mnist", "nowhere: no such file or folder; give a folder with the")
     (tmp_path / "a.txt").write_text("text")
-    with pytest.raises(DataError, match="no file of cifar10; give cifar-10-python"):
-        read_small_images(tmp_path / "a.txt", "cifar10")
+    refused("a.txt", "cifar10", "no file of cifar10; give cifar-10-python")
     (tmp_path / "a.npz").write_bytes(b"text")
-    with pytest.raises(DataError, match=r"a.npz: not a readable .npz file"):
-        read_small_images(tmp_path / "a.npz", "mnist")
-    np.savez(tmp_path / "b.npz", x_train=images.train_images)
-    with pytest.raises(DataError, match="holds no array 'y_train'"):
-        read_small_images(tmp_path / "b.npz", "mnist")
-    whole: dict[str, Any] = {"x_train": images.train_images, "x_test": images.test_images}
-    labels: dict[str, Any] = {"y_train": images.train_labels, "y_test": images.test_labels}
-    np.savez(tmp_path / "c.npz", **whole, **labels)
-    with pytest.raises(DataError, match=r"cifar10 has 3 channel\(s\) of 32 × 32"):
-        read_small_images(tmp_path / "c.npz", "cifar10")
-    np.savez(tmp_path / "d.npz", **whole, **labels | {"y_train": images.train_labels + 1})
-    with pytest.raises(DataError, match="label 10 is no class"):
-        read_small_images(tmp_path / "d.npz", "mnist")
-    np.savez(tmp_path / "e.npz", **whole, **labels | {"y_test": images.train_labels})
-    with pytest.raises(DataError, match="25 labels for 20 images"):
-        read_small_images(tmp_path / "e.npz", "mnist")
+    refused("a.npz", "mnist", r"a.npz: not a readable .npz file")
+    whole: dict[str, Any] = {
+        "x_train": images.train.images,
+        "y_train": images.train.labels,
+        "x_test": images.test.images,
+        "y_test": images.test.labels,
+    }
+    np.savez(tmp_path / "b.npz", x_train=images.train.images)
+    refused("b.npz", "mnist", "holds no array 'y_train'")
+    np.savez(tmp_path / "c.npz", **whole)
+    refused("c.npz", "cifar10", r"cifar10 has 3 channel\(s\) of 32 × 32")
+    np.savez(tmp_path / "d.npz", **whole | {"y_train": images.train.labels + 1})
+    refused("d.npz", "mnist", "label 10 is no class")
+    np.savez(tmp_path / "e.npz", **whole | {"y_test": images.train.labels})
+    refused("e.npz", "mnist", "25 labels for 20 images")
     write_idx(tmp_path, images, "")
     path = tmp_path / "t10k-labels-idx1-ubyte"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DataError, match="19 bytes, not the 20 of its header"):
-        read_small_images(tmp_path, "mnist")
+    refused("", "mnist", "19 bytes, not the 20 of its header")
 
 
 @pytest.mark.data
@@ -212,10 +209,10 @@ def test_the_real_file() -> None:
     if folder is None:
         pytest.skip("CXRTEXT_TEST_DATA names no folder")
     images = read_small_images(Path(folder) / "cifar10.npz", "cifar10")
-    assert images.train_images.shape == (15_000, 3, 32, 32)
-    assert images.test_images.shape == (3_000, 3, 32, 32)
+    assert images.train.images.shape == (15_000, 3, 32, 32)
+    assert images.test.images.shape == (3_000, 3, 32, 32)
     assert images.names == CIFAR10
-    assert np.bincount(images.train_labels).tolist() == [1500] * 10
+    assert np.bincount(images.train.labels).tolist() == [1500] * 10
     # A ship's picture is bluer than a frog's.
-    blue = images.train_images[:, 2].mean(axis=(1, 2)) - images.train_images[:, 0].mean(axis=(1, 2))
-    assert blue[images.train_labels == 8].mean() > blue[images.train_labels == 6].mean() + 10
+    blue = images.train.images[:, 2].mean(axis=(1, 2)) - images.train.images[:, 0].mean(axis=(1, 2))
+    assert blue[images.train.labels == 8].mean() > blue[images.train.labels == 6].mean() + 10

@@ -6,27 +6,11 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.experiments import ExperimentListener
 from cxrtext.experiments.data.images import read_set, write_set
-from cxrtext.experiments.data.phantoms import (
-    KINDS,
-    SEVERAL,
-    attributes,
-    draw_images,
-    finding_kind,
-    phantom_set,
-)
+from cxrtext.experiments.data.phantoms import KINDS, SEVERAL, attributes, finding_kind, phantom_set
 from cxrtext.phantom.state import State
 from cxrtext.phantom.studies import draw_studies
-
-STUDIES = 60
-
-
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("phantoms") / "set"
-    assert draw_images(out, STUDIES, ExperimentListener())["studies"] == STUDIES
-    return out
+from tests.experiments.conftest import STUDIES
 
 
 def test_attributes_of_a_state() -> None:
@@ -73,15 +57,13 @@ def test_a_set(drawn: Path, kind: str, columns: int, tmp_path: Path) -> None:
     assert back.eta is None
 
 
-def test_a_damaged_file_is_one_line(drawn: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "set.npz").write_bytes(b"PK\x03\x04")
     with pytest.raises(DataError, match=r"set.npz: not readable .* makes it again"):
         read_set(tmp_path / "set.npz")
-    picture = drawn / "images/s000001.png"
-    kept = picture.read_bytes()
+    first = next(study for study in draw_studies(STUDIES, 0) if study.split == "train")
+    picture = tmp_path / f"images/{first.study_id}.png"
+    picture.parent.mkdir()
     picture.write_bytes(b"no picture")
-    try:
-        with pytest.raises(DataError, match="s000001.png: not readable"):
-            phantom_set(drawn, STUDIES, 64, "site")
-    finally:
-        picture.write_bytes(kept)
+    with pytest.raises(DataError, match=f"{picture.name}: not readable .Unidentified"):
+        phantom_set(tmp_path, STUDIES, 64, "site")

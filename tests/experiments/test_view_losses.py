@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,12 @@ from torch import Tensor
 
 from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, read_objective
-from cxrtext.experiments.simclr.losses import (
-    Known,
-    view_losses,
-)
+from cxrtext.experiments.simclr.losses import Known, view_losses
 from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.losses.directions import Terms
 from cxrtext.training.losses.metadata import Kind, kernels_for
+from tests.objectives import reference_loops as loops
 
 GAMMA = 5.0
 
@@ -53,23 +52,25 @@ def evaluate(
     return view_losses(settings, parts, scores, z, known or Known(), gamma_sq)
 
 
-def plain(z: Tensor) -> list[tuple[float, list[float], list[float]]]:
-    """Of each view: e^γ², and e^score with its fellows and with the views of other images."""
-    flat = z.detach().double().reshape(-1, z.shape[-1]).numpy()
-    views, images = z.shape[:2]
-    rows = []
-    for a in range(views * images):
-        fellows = [b for b in range(views * images) if b % images == a % images and b != a]
-        others = [b for b in range(views * images) if b % images != a % images]
-        exp = [[float(np.exp(GAMMA * flat[a] @ flat[b])) for b in g] for g in (fellows, others)]
-        rows.append((float(np.exp(GAMMA)), exp[0], exp[1]))
-    return rows
+class Plain:
+    """Scores of every view with every other, in double precision."""
 
+    def __init__(self, z: Tensor) -> None:
+        views, images = z.shape[:2]
+        flat, rows = z.detach().double().flatten(0, 1), torch.arange(views * images)
+        self.scores = GAMMA * flat @ flat.T
+        self.same = rows[:, None] % images == rows % images
+        self.fellows = [((rows + turn * images) % len(rows)).tolist() for turn in range(1, views)]
+        self.positives = torch.stack([self.scores[rows, f] for f in self.fellows], dim=1)
+        self.negatives = self.scores[~self.same].view(len(rows), -1)
 
-def debiased(pos: float, others: list[float], eta: float, inside: float) -> float:
-    n = len(others)
-    g = max((sum(others) - n * eta * inside) / (1 - eta), n * np.exp(-GAMMA))
-    return float(-np.log(pos / (pos + g)))
+    def turns(self) -> Iterator[tuple[Tensor, list[int]]]:
+        """Each fellow as the positive in turn, beside the views of other images."""
+        for fellow in self.fellows:
+            kept = self.scores.masked_fill(self.same, -torch.inf)
+            rows = range(len(kept))
+            kept[rows, fellow] = self.scores[rows, fellow]
+            yield kept, fellow
 
 
 def test_info_nce_is_simclr_s_loss() -> None:
@@ -94,55 +95,40 @@ def test_254_negatives_at_batch_128() -> None:
 @pytest.mark.parametrize("views", [2, 3])
 def test_debiased_with_one_and_with_true_probabilities(views: int) -> None:
     z, eta = embeddings(views), torch.linspace(0.05, 0.3, 6)
-    one = evaluate(z, "dcl-eta", eta=0.1).losses
-    true = evaluate(z, "dcl-eta-true", Known(eta=eta)).losses
-    for a, (_, fellows, others) in enumerate(plain(z)):
-        expected = np.mean([debiased(pos, others, 0.1, pos) for pos in fellows])
-        assert float(one[a]) == pytest.approx(expected, abs=1e-4)
-        own = float(eta[a % 6])
-        expected = np.mean([debiased(pos, others, own, pos) for pos in fellows])
-        assert float(true[a]) == pytest.approx(expected, abs=1e-4)
+    for name, known, own in (
+        ("dcl-eta", Known(), [0.1] * 6),
+        ("dcl-eta-true", Known(eta=eta), eta.tolist()),
+    ):
+        found = evaluate(z, name, known, eta=0.1).losses
+        turns = Plain(z).turns()
+        wanted = [loops.debiased(s, own * views, GAMMA, positive=p) for s, p in turns]
+        assert found.numpy() == pytest.approx(np.mean(wanted, axis=0), abs=1e-4)
 
 
 def test_grouped_debiased_takes_the_mean_of_its_positives() -> None:
     z = embeddings(3)
-    found = evaluate(z, "dcl-eta", eta=0.1, aggregate="group").losses
-    for a, (_, fellows, others) in enumerate(plain(z)):
-        inside = float(np.mean(fellows))
-        expected = np.mean([debiased(pos, others, 0.1, inside) for pos in fellows])
-        assert float(found[a]) == pytest.approx(expected, abs=1e-4)
+    found, plain = evaluate(z, "dcl-eta", eta=0.1, aggregate="group").losses, Plain(z)
+    wanted = [loops.debiased(s, [0.1] * 18, GAMMA, plain.positives, p) for s, p in plain.turns()]
+    assert found.numpy() == pytest.approx(np.mean(wanted, axis=0), abs=1e-4)
 
 
 @pytest.mark.parametrize("aggregate", ["loss", "group"])
 @pytest.mark.parametrize("views", [2, 3])
 def test_positive_debiased(views: int, aggregate: str) -> None:
     z = embeddings(views)
-    found = evaluate(z, "positive-debiased", tau_plus=0.3, aggregate=aggregate).losses
-    tau = 0.3
-    for a, (own, fellows, others) in enumerate(plain(z)):
-        n = len(others)
-        below = sum(others) / n
-        groups = [[v] for v in fellows] if aggregate == "loss" else [fellows]
-        losses = []
-        for group in groups:
-            above = (sum(others) + sum(group) + own) / (n + len(group) + 1)
-            top = max(above - (1 - tau) * below, tau * np.exp(-GAMMA))
-            losses.append(-np.log(top / (top + n * tau * below)))
-        assert float(found[a]) == pytest.approx(np.mean(losses), abs=1e-4)
+    found, plain = evaluate(z, "positive-debiased", tau_plus=0.3, aggregate=aggregate), Plain(z)
+    wanted = loops.positive_debiased(plain.positives, plain.negatives, GAMMA, 0.3, GAMMA, aggregate)
+    assert found.losses.numpy() == pytest.approx(wanted, abs=1e-4)
 
 
 def test_negatives_of_the_same_class_are_left_out() -> None:
     z, labels = embeddings(), torch.tensor([0, 1, 0, 2, 0, 1])
     known = Known(labels=labels)
     found = evaluate(z, "info-nce", known, without_same_class=True).losses
-    flat = z.detach().flatten(0, 1)
+    [(scores, fellow)] = Plain(z).turns()
     classes = labels.repeat(2)
-    for a in range(12):
-        fellow = (a + 6) % 12
-        kept = [b for b in range(12) if b == fellow or classes[b] != classes[a]]
-        logits = GAMMA * flat[kept] @ flat[a]
-        expected = F.cross_entropy(logits, torch.tensor(kept.index(fellow)))
-        assert float(found[a]) == pytest.approx(float(expected), abs=1e-4)
+    wanted = loops.remove_negatives(scores, classes[:, None] == classes, fellow)
+    assert found.numpy() == pytest.approx(wanted, abs=1e-4)
     alone = Known(labels=torch.zeros(6, dtype=torch.long))
     terms = evaluate(z, "info-nce", alone, without_same_class=True)
     assert not terms.losses.any()
@@ -153,12 +139,10 @@ def test_negatives_of_the_same_class_are_left_out() -> None:
 def test_supervised_has_every_view_of_the_class_as_a_positive() -> None:
     z, labels = embeddings(), torch.tensor([0, 1, 0, 2, 0, 1])
     found = evaluate(z, "supervised", Known(labels=labels)).losses
-    flat, classes = z.detach().flatten(0, 1), labels.repeat(2)
-    for a in range(12):
-        others = [b for b in range(12) if b != a]
-        shares = F.log_softmax(GAMMA * flat[others] @ flat[a], dim=0)
-        mine = [k for k, b in enumerate(others) if classes[b] == classes[a]]
-        assert float(found[a]) == pytest.approx(-float(shares[mine].mean()), abs=1e-4)
+    plain, classes = Plain(z), labels.repeat(2)
+    others = plain.scores.fill_diagonal_(-torch.inf)
+    wanted = loops.supervised(others, classes[:, None] == classes, plain.fellows[0])
+    assert found.numpy() == pytest.approx(wanted, abs=1e-4)
 
 
 def test_alignment_and_uniformity_is_of_the_embeddings() -> None:

@@ -1,5 +1,7 @@
 """Files made for the tests: DICOM with pydicom, compressed by the encoders at hand."""
 
+import struct
+import zlib
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Literal
@@ -8,8 +10,10 @@ import imagecodecs
 import numpy as np
 import numpy.typing as npt
 import pytest
+from PIL import Image
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.encaps import encapsulate
+from pydicom.sequence import Sequence
 from pydicom.uid import (
     UID,
     DeflatedExplicitVRLittleEndian,
@@ -22,7 +26,13 @@ from pydicom.uid import (
     JPEGLosslessSV1,
 )
 
-PATIENT = "CANARY^NAME"
+from cxrtext.errors import ImageError
+from cxrtext.images import read_image_bytes
+
+Make = Callable[..., bytes]
+
+CANARY = "CANARY"
+PATIENT = f"{CANARY}^NAME"
 _NATIVE = {
     ExplicitVRLittleEndian,
     ImplicitVRLittleEndian,
@@ -121,6 +131,76 @@ def wrapped(data: bytes, frames: list[bytes], syntax: str) -> bytes:
     return head + pixels + b"\xfe\xff\xdd\xe0\0\0\0\0"
 
 
+def lut(first: int, entries: list[int], bits: int = 16, words: bool = True) -> Sequence:
+    """A sequence of one look-up table, from a value on; as words or as bytes."""
+    item = Dataset()
+    item.add_new("LUTDescriptor", "SS" if first < 0 else "US", [len(entries), first, bits])
+    if words:
+        item.add_new("LUTData", "US", entries)
+    else:
+        item.add_new("LUTData", "OW", np.array(entries, np.uint8).tobytes())
+    return Sequence([item])
+
+
 @pytest.fixture(scope="session")
-def make_dicom() -> Callable[..., bytes]:
+def make_dicom() -> Make:
     return make
+
+
+def encoded(pixels: npt.NDArray[Any] | Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    """A picture as Pillow writes it."""
+    buffer = BytesIO()
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    image.save(buffer, format=kind, **options)
+    return buffer.getvalue()
+
+
+def png_chunk(kind: bytes, body: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + body))
+    return struct.pack(">I", len(body)) + kind + body + checksum
+
+
+def png_head(height: int, width: int, color: int = 0) -> bytes:
+    """The beginning of a PNG of 8 bits."""
+    head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head)
+
+
+def jpeg_of_size(data: bytes, marker: bytes, height: int, width: int) -> bytes:
+    """A JPEG whose frame header, after its marker, tells another size."""
+    place = data.index(marker) + 5
+    return data[:place] + struct.pack(">HH", height, width) + data[place + 4 :]
+
+
+def gray(data: bytes, **options: Any) -> npt.NDArray[np.float32]:
+    """What an image that was sent is read as, [H, W]."""
+    image = read_image_bytes(data, "upload", **options)
+    assert image.dtype == np.float32
+    assert image.shape[0] == 1
+    assert image.flags.c_contiguous
+    flat: npt.NDArray[np.float32] = image[0]
+    return flat
+
+
+def assert_same(one: bytes, other: bytes, **options: Any) -> None:
+    """Two files are read as the same picture."""
+    np.testing.assert_array_equal(gray(one, **options), gray(other, **options))
+
+
+def said(error: ImageError) -> str:
+    """The one line that says why a file that was sent is refused, which quotes nothing of it."""
+    message = str(error)
+    assert message.startswith("upload: ")
+    assert "; " in message
+    assert "\n" not in message
+    assert CANARY not in message
+    assert len(message) < 200
+    return message.removeprefix("upload: ")
+
+
+def refused(data: bytes, **options: Any) -> str:
+    with pytest.raises(ImageError) as caught:
+        read_image_bytes(data, "upload", **options)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    return said(caught.value)

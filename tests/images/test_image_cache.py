@@ -6,7 +6,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,14 @@ def expected(path: Path, sizes: Preprocessing = SIZES) -> np.ndarray[Any, Any]:
     return sizes.square(read_image(path))
 
 
-def squares(folder: Path, paths: list[Path], **options: Any) -> list[ReadImage | ImageError]:
-    return list(DecodedCache(folder).read(paths, SIZES, **options))
+def squares(
+    folder: Path, paths: list[Path], say: Callable[[str], None] = print, **options: Any
+) -> list[ReadImage | ImageError]:
+    return list(DecodedCache(folder, say).read(paths, SIZES, **options))
+
+
+def refusals(found: Iterable[ReadImage | ImageError]) -> list[str]:
+    return [str(one) for one in found if isinstance(one, ImageError)]
 
 
 def check(found: list[ReadImage | ImageError], paths: list[Path]) -> None:
@@ -92,7 +99,7 @@ def test_other_processes_read_the_same(paths: list[Path], folder: Path) -> None:
 
 def test_a_negative_number_of_processes_is_refused(paths: list[Path], folder: Path) -> None:
     with pytest.raises(ValueError, match="workers"):
-        DecodedCache(folder).fill(paths, SIZES, processes=-1)
+        squares(folder, paths, processes=-1)
     assert not folder.exists()
 
 
@@ -114,9 +121,7 @@ def test_an_unchanged_file_is_not_hashed_again(
     paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     squares(folder, paths)  # so young that a change might not show: their digests are not noted
-    with sqlite3.connect(folder / NAME) as base:
-        assert base.execute("SELECT count(*) FROM file").fetchone() == (0,)
-    base.close()
+    assert ask(folder, "SELECT count(*) FROM file") == 0
     monkeypatch.setattr(cache_store, "YOUNG_NS", -1)
     squares(folder, paths)
     monkeypatch.setattr("cxrtext.images.cache.digest_of", None)  # would not be callable
@@ -134,22 +139,12 @@ def test_a_changed_file_is_decoded_again(
     check(squares(folder, paths), paths)
 
 
-def test_several_sizes_share_a_folder(paths: list[Path], folder: Path, decoded: list[str]) -> None:
-    larger = Preprocessing(resize=32, crop=32)
-    check(squares(folder, paths), paths)
-    found = DecodedCache(folder).fill(paths, larger)
-    assert np.array_equal(found.pixels[found.slots[2]], expected(paths[2], larger)[0])
-    # The crop and the normalization are no part of a square.
-    other = DecodedCache(folder).read(paths, Preprocessing(resize=24, crop=20, mean=0, std=1))
-    check(list(other), paths)
-    assert len(decoded) == 2 * len(paths)
-
-
-def test_squares_of_another_kind_are_kept_apart(
+def test_squares_of_another_size_or_kind_are_kept_apart(
     paths: list[Path], folder: Path, decoded: list[str]
 ) -> None:
     kinds = [
         SIZES,
+        Preprocessing(32, 32),
         Preprocessing(24, 16, resample="bicubic", fit="stretch"),
         Preprocessing(24, 16, resample="bicubic", fit="center"),
         Preprocessing(24, 17, resample="bicubic", fit="center"),
@@ -160,6 +155,8 @@ def test_squares_of_another_kind_are_kept_apart(
             for path, image in zip(paths, found, strict=True):
                 assert isinstance(image, ReadImage)
                 assert np.array_equal(image.pixels, expected(path, wanted))
+    # The crop and the normalization are no part of a square.
+    check(list(DecodedCache(folder).read(paths, Preprocessing(24, 20, mean=0, std=1))), paths)
     assert len(decoded) == len(kinds) * len(paths)
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [
         "bicubic-center",
@@ -177,14 +174,13 @@ def test_what_cannot_be_read_is_told_in_every_run(
     twin = Path(shutil.copy(paths[1], tmp_path / "twin.png"))
     missing = tmp_path / "missing.png"
     asked = [*paths, twin, missing]
-    first = [str(e) for e in squares(folder, asked) if isinstance(e, ImageError)]
+    first = refusals(squares(folder, asked))
     assert decoded.count("missing.png") == 1
     decoded.clear()
-    second = [str(e) for e in squares(folder, asked) if isinstance(e, ImageError)]
-    assert first == second
+    assert refusals(squares(folder, asked)) == first
     assert decoded == ["missing.png"]  # which has no content to know it by
     with ReaderPool(0) as pool:
-        assert first == [str(e) for e in pool.map(asked) if isinstance(e, ImageError)]
+        assert refusals(pool.map(asked)) == first
     failed: dict[int, str] = {}
     filled = DecodedCache(folder).fill(asked, SIZES, reject=failed.__setitem__)
     assert failed == dict(zip([1, 6, 7], first, strict=True))
@@ -219,18 +215,27 @@ def test_want_of_memory_or_time_is_not_kept(
     check(squares(folder, paths, processes=0), paths)
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_kept(
-    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def meanwhile(patch: pytest.MonkeyPatch, do: Callable[[Path], object]) -> None:
+    """Do something to each file just before it is decoded."""
     plain = ReaderPool.map
 
     def late(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
-        with wanted[0].open("ab") as handle:
-            handle.write(b"more")
+        for path in wanted:
+            do(path)
         return plain(pool, wanted, **options)
 
+    patch.setattr(ReaderPool, "map", late)
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(
+    paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def more(path: Path) -> None:
+        with path.open("ab") as handle:
+            handle.write(b"more")
+
     with monkeypatch.context() as patch:
-        patch.setattr(ReaderPool, "map", late)
+        meanwhile(patch, more)
         (found,) = squares(folder, paths[:1], processes=0)
         assert "changed while it was read" in str(found)
     check(squares(folder, paths, processes=0), paths)
@@ -255,13 +260,7 @@ def test_a_file_that_is_linked_while_it_is_read_is_kept(
     paths: list[Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where another process imports the folder: a link changes a file's times, not its bytes."""
-    plain = ReaderPool.map
-
-    def link(pool: ReaderPool, wanted: list[Path], **options: Any) -> Iterator[Any]:
-        wanted[0].with_suffix(".linked").hardlink_to(wanted[0])
-        return plain(pool, wanted, **options)
-
-    monkeypatch.setattr(ReaderPool, "map", link)
+    meanwhile(monkeypatch, lambda path: path.with_suffix(".linked").hardlink_to(path))
     check(squares(folder, paths, processes=0), paths)
 
 
@@ -296,29 +295,24 @@ def rewrite_head(folder: Path) -> None:
         handle.write(os.urandom(4096))
 
 
-def renumber(folder: Path) -> None:
-    with sqlite3.connect(folder / NAME) as base:
-        base.execute("PRAGMA user_version = 99")
-    base.close()
-
-
-def swap(folder: Path) -> None:
-    """Notes of two squares, one at the other's place."""
-    with sqlite3.connect(folder / NAME) as base:
-        base.execute("UPDATE square SET slot = 5 - slot")
-    base.close()
+def ask(folder: Path, query: str) -> Any:
+    """Ask the catalogue for a value, or change it."""
+    with closing(sqlite3.connect(folder / NAME, isolation_level=None)) as base:
+        row = base.execute(query).fetchone()
+    return row and row[0]
 
 
 @pytest.mark.parametrize(
     ("damage", "again", "says"),
     [
         (flip, 1, "1 kept image(s) were damaged"),
-        (swap, 6, "6 kept image(s) were damaged"),
+        # Notes of two squares, one at the other's place.
+        (lambda f: ask(f, "UPDATE square SET slot = 5 - slot"), 6, "6 kept image(s) were damaged"),
         (lambda f: os.truncate(pixel_file(f), 24 * 24 * 4 + 100), 2, "cut short; 2 image(s)"),
         (lambda f: pixel_file(f).unlink(), 6, "is gone"),
         (garble, 6, "damaged or of another version"),
         (rewrite_head, 6, "damaged or of another version"),
-        (renumber, 6, "damaged or of another version"),
+        (lambda f: ask(f, "PRAGMA user_version = 99"), 6, "damaged or of another version"),
     ],
 )
 def test_damage_is_noticed_told_and_mended(
@@ -328,11 +322,11 @@ def test_damage_is_noticed_told_and_mended(
     decoded.clear()
     damage(folder)
     lines: list[str] = []
-    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    check(squares(folder, paths, lines.append), paths)
     assert len(decoded) == again
     assert says in " ".join(lines)
     lines.clear()
-    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    check(squares(folder, paths, lines.append), paths)
     assert not lines
     assert len(decoded) == again
     assert len(list(folder.glob("*.u8"))) == 1
@@ -345,7 +339,7 @@ def test_another_version_of_the_reader_decodes_again(
     old = pixel_file(folder)
     monkeypatch.setattr(cache_store, "READER_VERSION", 99)
     lines: list[str] = []
-    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    check(squares(folder, paths, lines.append), paths)
     assert "read by another version" in lines[0]
     assert len(decoded) == 2 * len(paths)
     assert pixel_file(folder) != old
@@ -432,7 +426,8 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 paths = sorted(Path(sys.argv[1]).iterdir())
 print("begun", flush=True)
-DecodedCache(Path(sys.argv[2])).fill(paths, Preprocessing(resize=24, crop=16), processes=0)
+cache = DecodedCache(Path(sys.argv[2]))
+list(cache.read(paths, Preprocessing(resize=24, crop=16), processes=0))
 """
 
 
@@ -448,13 +443,10 @@ def test_a_killed_process_leaves_whole_squares(
         time.sleep(moment)
         filling.send_signal(signal.SIGKILL)
     kept = 0
-    if (folder / NAME).exists():
-        base = sqlite3.connect(folder / NAME)
-        if base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            kept = base.execute("SELECT count(*) FROM square").fetchone()[0]
-        base.close()
+    if (folder / NAME).exists() and ask(folder, "SELECT count(*) FROM sqlite_master"):
+        kept = ask(folder, "SELECT count(*) FROM square")
     lines: list[str] = []
-    check(list(DecodedCache(folder, lines.append).read(paths, SIZES)), paths)
+    check(squares(folder, paths, lines.append), paths)
     assert not lines
     assert len(decoded) == len(paths) - kept
 

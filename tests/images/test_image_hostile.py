@@ -6,11 +6,10 @@ deflated DICOM, RLE, JPEG, JPEG-LS and JPEG 2000 have no checksum.
 """
 
 import os
-import struct
 import time
 import zlib
 from collections.abc import Callable
-from io import BytesIO
+from functools import partial
 from typing import Any
 
 import imagecodecs
@@ -34,9 +33,17 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import ReaderPool, read_image_bytes
-from tests.images.conftest import PATIENT, wrapped
+from tests.images.conftest import (
+    Make,
+    assert_same,
+    encoded,
+    jpeg_of_size,
+    png_chunk,
+    png_head,
+    said,
+    wrapped,
+)
 
-Make = Callable[..., bytes]
 Floats = npt.NDArray[np.float32]
 
 SEED = int(os.environ.get("CXRTEXT_TEST_SEED", "20"))
@@ -61,61 +68,38 @@ DEEP = picture(4096)
 COLOR = np.stack([GRAY, GRAY[::-1], GRAY[:, ::-1]], axis=-1)
 
 
-def pillow(pixels: npt.NDArray[Any], kind: str, **options: Any) -> bytes:
-    buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, format=kind, **options)
-    return buffer.getvalue()
-
-
 def packed(encode: Callable[..., bytes | bytearray], *pixels: Any, **options: Any) -> bytes:
     return bytes(encode(*pixels, **options))
 
 
 JPEGS: dict[str, Callable[[], bytes]] = {
-    "JPEG": lambda: pillow(GRAY, "JPEG"),
-    "JPEG, own tables": lambda: pillow(GRAY, "JPEG", quality=40, optimize=True),
-    "JPEG, color": lambda: pillow(COLOR, "JPEG"),
-    "JPEG, restarts": lambda: pillow(COLOR, "JPEG", restart_marker_blocks=5),
-    "JPEG, progressive": lambda: pillow(GRAY, "JPEG", progressive=True),
-    "JPEG, progressive color": lambda: pillow(COLOR, "JPEG", progressive=True),
+    "JPEG": lambda: encoded(GRAY, "JPEG"),
+    "JPEG, own tables": lambda: encoded(GRAY, "JPEG", quality=40, optimize=True),
+    "JPEG, color": lambda: encoded(COLOR, "JPEG"),
+    "JPEG, restarts": lambda: encoded(COLOR, "JPEG", restart_marker_blocks=5),
+    "JPEG, progressive": lambda: encoded(GRAY, "JPEG", progressive=True),
+    "JPEG, progressive color": lambda: encoded(COLOR, "JPEG", progressive=True),
 }
 PNGS: dict[str, Callable[[], bytes]] = {
-    "PNG": lambda: pillow(GRAY, "PNG"),
-    "PNG, 16 bits": lambda: pillow(DEEP * 16, "PNG"),
-    "PNG, color": lambda: pillow(COLOR, "PNG"),
-    "PNG, palette": lambda: pillow(GRAY, "PNG", transparency=3),
+    "PNG": lambda: encoded(GRAY, "PNG"),
+    "PNG, 16 bits": lambda: encoded(DEEP * 16, "PNG"),
+    "PNG, color": lambda: encoded(COLOR, "PNG"),
+    "PNG, palette": lambda: encoded(GRAY, "PNG", transparency=3),
     "PNG, 16 bits of color": lambda: packed(imagecodecs.png_encode, np.stack([DEEP * 16] * 3, -1)),
 }
-FRAMES: dict[str, tuple[UID, int, Callable[[], bytes]]] = {
-    "DICOM, JPEG": (JPEGBaseline8Bit, 8, lambda: packed(imagecodecs.jpeg8_encode, GRAY, level=90)),
+JPEG8, J2K = imagecodecs.jpeg8_encode, partial(imagecodecs.jpeg2k_encode, codecformat="j2k")
+FRAMES: dict[str, tuple[UID, int, Callable[[], bytes | bytearray]]] = {
+    "DICOM, JPEG": (JPEGBaseline8Bit, 8, lambda: JPEG8(GRAY, level=90)),
     "DICOM, JPEG of 12 bits": (
-        JPEGExtended12Bit,
-        12,
-        lambda: packed(imagecodecs.jpeg8_encode, DEEP, level=90, bitspersample=12),
+        JPEGExtended12Bit, 12, lambda: JPEG8(DEEP, level=90, bitspersample=12)
     ),
     "DICOM, JPEG lossless": (
-        JPEGLosslessSV1,
-        12,
-        lambda: packed(
-            imagecodecs.jpeg8_encode, DEEP, lossless=True, bitspersample=12, predictor=1
-        ),
+        JPEGLosslessSV1, 12, lambda: JPEG8(DEEP, lossless=True, bitspersample=12, predictor=1)
     ),
-    "DICOM, JPEG-LS": (JPEGLSLossless, 12, lambda: packed(imagecodecs.jpegls_encode, DEEP)),
-    "DICOM, JPEG 2000": (
-        JPEG2000Lossless,
-        12,
-        lambda: packed(
-            imagecodecs.jpeg2k_encode, DEEP, level=0, codecformat="j2k", bitspersample=12
-        ),
-    ),
-    "DICOM, lossy JPEG 2000": (
-        JPEG2000,
-        12,
-        lambda: packed(
-            imagecodecs.jpeg2k_encode, DEEP, level=60, codecformat="j2k", bitspersample=12
-        ),
-    ),
-}
+    "DICOM, JPEG-LS": (JPEGLSLossless, 12, lambda: imagecodecs.jpegls_encode(DEEP)),
+    "DICOM, JPEG 2000": (JPEG2000Lossless, 12, lambda: J2K(DEEP, level=0, bitspersample=12)),
+    "DICOM, lossy JPEG 2000": (JPEG2000, 12, lambda: J2K(DEEP, level=60, bitspersample=12)),
+}  # fmt: skip
 SYNTAXES = {
     "DICOM": ExplicitVRLittleEndian,
     "DICOM, deflated": DeflatedExplicitVRLittleEndian,
@@ -125,11 +109,13 @@ WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}
 KINDS = [*JPEGS, *PNGS, *FRAMES, *SYNTAXES]
 
 
-def around(make_dicom: Make, frame: bytes, syntax: str, bits: int, **options: Any) -> bytes:
+def around(
+    make_dicom: Make, frame: bytes, syntax: str, bits: int, height: int = HEIGHT, width: int = WIDTH
+) -> bytes:
     """A file around a frame that was compressed elsewhere."""
     pixels = np.zeros((2, 2), np.uint8 if bits <= 8 else np.uint16)
-    options = {"Rows": HEIGHT, "Columns": WIDTH, **WINDOW, **options}
-    return wrapped(make_dicom(pixels, stored=bits, **options), [frame], syntax)
+    data = make_dicom(pixels, stored=bits, Rows=height, Columns=width, **WINDOW)
+    return wrapped(data, [frame], syntax)
 
 
 class Kind:
@@ -164,12 +150,7 @@ def read(data: bytes) -> Floats | None:
     try:
         image = read_image_bytes(data, "upload")
     except ImageError as error:
-        message = str(error)
-        assert message.startswith("upload: ")
-        assert "; " in message
-        assert "\n" not in message
-        assert len(message) < 200
-        assert PATIENT not in message
+        said(error)
         return None
     finally:
         assert time.process_time() - begun < 5
@@ -271,11 +252,8 @@ def test_a_jpeg_that_lost_or_gained_a_piece_is_refused(name: str) -> None:
 
 
 def test_a_jpeg_of_several_pictures_gives_the_first() -> None:
-    buffer = BytesIO()
-    first, second = Image.fromarray(GRAY), Image.fromarray(GRAY[::-1])
-    first.save(buffer, format="MPO", save_all=True, append_images=[second])
-    expected = read_whole(JPEGS["JPEG"]())
-    np.testing.assert_array_equal(read_whole(buffer.getvalue()), expected)
+    several = encoded(GRAY, "MPO", save_all=True, append_images=[Image.fromarray(GRAY[::-1])])
+    assert_same(several, JPEGS["JPEG"]())
 
 
 def test_restart_markers_are_counted() -> None:
@@ -291,7 +269,7 @@ def test_a_whole_jpeg_that_looks_cut_off_is_read() -> None:
     gray = GRAY.copy()
     gray[60:] = 128
     for pixels in (gray, np.full((64, 64), 128, np.uint8), np.zeros((1, 1), np.uint8)):
-        data = pillow(pixels, "JPEG")
+        data = encoded(pixels, "JPEG")
         for padding in (b"", b"\xff", b"\xff" * 9, b"\0" * 40):
             padded = data[:-2] + padding + b"\xff\xd9"
             np.testing.assert_array_equal(read_whole(padded), read_whole(data))
@@ -317,27 +295,9 @@ def test_a_lossless_frame_with_a_flat_end_is_read(
     np.testing.assert_allclose(whole[0], window, atol=1e-6)
 
 
-def jpeg_of_size(data: bytes, marker: bytes, height: int, width: int) -> bytes:
-    place = data.index(marker) + 5
-    return data[:place] + struct.pack(">HH", height, width) + data[place + 4 :]
-
-
 def png_of(rows: bytes, height: int, width: int, extra: bytes = b"", color: int = 0) -> bytes:
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-        )
-
-    head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", zlib.compress(rows))
-        + chunk(b"IEND", b"")
-    )  # fmt: skip
-
-
-def text_chunk(kind: bytes, before: bytes, size: int) -> bytes:
-    body = before + zlib.compress(bytes(size), 9)
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    body = png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b"")
+    return png_head(height, width, color) + extra + body
 
 
 @pytest.mark.parametrize("color", [0, 2])
@@ -346,7 +306,7 @@ def test_a_png_of_fewer_rows_than_it_says_is_refused(color: int) -> None:
     pixels = GRAY if color == 0 else COLOR
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     whole = read_whole(png_of(rows, HEIGHT, WIDTH, color=color))
-    np.testing.assert_allclose(whole, read_whole(pillow(pixels, "PNG")), atol=1e-7)
+    np.testing.assert_allclose(whole, read_whole(encoded(pixels, "PNG")), atol=1e-7)
     assert read(png_of(rows[: len(rows) // 2], HEIGHT, WIDTH, color=color)) is None
     assert read(png_of(rows[:-1], HEIGHT, WIDTH, color=color)) is None
 
@@ -357,60 +317,46 @@ def many_scans(data: bytes, count: int) -> bytes:
     return data[:-2] + data[start:-2] * count + b"\xff\xd9"
 
 
+def with_long_text(kind: bytes, before: bytes, color: int = 0) -> bytes:
+    """A sound PNG with a text of 256 MiB, which is packed."""
+    rows = bytes(HEIGHT * ((3 if color else 1) * WIDTH + 1))
+    text = png_chunk(kind, before + zlib.compress(bytes(2**28), 9))
+    return png_of(rows, HEIGHT, WIDTH, text, color)
+
+
+SMALL = GRAY[:8, :8]
+BLANK = np.zeros((5000, 5000), np.uint8)
 BOMBS: dict[str, Callable[[Make], bytes]] = {
-    "JPEG": lambda _: jpeg_of_size(pillow(GRAY[:8, :8], "JPEG"), b"\xff\xc0", 9999, 9999),
+    "JPEG": lambda _: jpeg_of_size(encoded(SMALL, "JPEG"), b"\xff\xc0", 9999, 9999),
     "progressive JPEG": lambda _: jpeg_of_size(
-        pillow(GRAY[:8, :8], "JPEG", progressive=True), b"\xff\xc2", 9999, 9999
+        encoded(SMALL, "JPEG", progressive=True), b"\xff\xc2", 9999, 9999
     ),
     "scans": lambda _: many_scans(JPEGS["JPEG, progressive"](), 500),
     "PNG": lambda _: png_of(bytes(10**7), 9999, 9999),
     "palette PNG": lambda _: png_of(bytes(10**7), 9999, 9999, color=3),
-    "iCCP": lambda _: png_of(
-        bytes(HEIGHT * (WIDTH + 1)), HEIGHT, WIDTH, text_chunk(b"iCCP", b"x\0\0", 2**28)
-    ),
-    "zTXt": lambda _: png_of(
-        bytes(HEIGHT * (WIDTH + 1)), HEIGHT, WIDTH, text_chunk(b"zTXt", b"x\0\0", 2**28)
-    ),
-    "iTXt": lambda _: png_of(
-        bytes(HEIGHT * (3 * WIDTH + 1)),
-        HEIGHT,
-        WIDTH,
-        text_chunk(b"iTXt", b"x\0\1\0\0\0", 2**28),
-        color=2,
-    ),
+    "iCCP": lambda _: with_long_text(b"iCCP", b"x\0\0"),
+    "zTXt": lambda _: with_long_text(b"zTXt", b"x\0\0"),
+    "iTXt": lambda _: with_long_text(b"iTXt", b"x\0\1\0\0\0", color=2),
     "JPEG 2000": lambda make_dicom: around(
         make_dicom,
-        packed(
-            imagecodecs.jpeg2k_encode, np.zeros((5000, 5000), np.uint8), level=0, codecformat="j2k"
-        ),
-        JPEG2000Lossless,
-        8,
-        Rows=5000,
-        Columns=5000,
+        packed(imagecodecs.jpeg2k_encode, BLANK, level=0, codecformat="j2k"),
+        JPEG2000Lossless, 8, *BLANK.shape,
     ),
     "JPEG-LS": lambda make_dicom: around(
-        make_dicom,
-        packed(imagecodecs.jpegls_encode, np.zeros((5000, 5000), np.uint8)),
-        JPEGLSLossless,
-        8,
-        Rows=5000,
-        Columns=5000,
+        make_dicom, packed(imagecodecs.jpegls_encode, BLANK), JPEGLSLossless, 8, *BLANK.shape
     ),
     "JPEG lossless": lambda make_dicom: around(
         make_dicom,
         jpeg_of_size(
-            packed(imagecodecs.jpeg8_encode, GRAY[:8, :8], lossless=True), b"\xff\xc3", 9999, 9999
+            packed(imagecodecs.jpeg8_encode, SMALL, lossless=True), b"\xff\xc3", 9999, 9999
         ),
-        JPEGLosslessSV1,
-        8,
-        Rows=9999,
-        Columns=9999,
+        JPEGLosslessSV1, 8, 9999, 9999,
     ),
     "RLE": lambda make_dicom: make_dicom(GRAY, syntax=RLELossless, Rows=9999, Columns=9999),
     "HTJ2K": lambda make_dicom: around(
         make_dicom, b"\xff\x4f\xff\x51" + bytes(300) + b"\xff\xd9", HTJ2KLossless, 8
     ),
-}
+}  # fmt: skip
 HARMLESS = {"iCCP", "zTXt", "iTXt"}
 """Their picture is sound, and may be read."""
 
@@ -420,14 +366,13 @@ def test_a_bomb_costs_little_memory_and_time(name: str, make_dicom: Make) -> Non
     data = BOMBS[name](make_dicom)
     assert len(data) < 2**20
     with ReaderPool(1, memory_bytes=2**29, seconds=5) as pool:
-        pool.read_bytes(pillow(GRAY, "PNG"), "warm")
+        pool.read_bytes(encoded(GRAY, "PNG"), "warm")
         try:
             pool.read_bytes(data, "upload")
         except ImageError as error:
-            message = str(error)
+            message = said(error)
             assert "needs more" not in message
             assert "within" not in message
-            assert "\n" not in message
         else:
             assert name in HARMLESS
         assert not pool.lost  # neither for memory nor for time

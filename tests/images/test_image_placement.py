@@ -1,6 +1,5 @@
 """Images that lie turned or mirrored, the way back to both, and pictures for people."""
 
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,17 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-import cxrtext.images
-from cxrtext.images import encode_png, read_image_bytes, render_overlay, to_uint8
+from cxrtext.images import encode_png, render_overlay, to_uint8
 from cxrtext.images.dicom.orientation import placement_of
 from cxrtext.images.placement import Placement
+from tests.images.conftest import Make, gray
 
-Make = Callable[..., bytes]
 UPRIGHT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 WINDOW = {"WindowCenter": 128, "WindowWidth": 256}
 
 
 def shown(data: bytes) -> npt.NDArray[Any]:
-    levels: npt.NDArray[Any] = np.rint(read_image_bytes(data, "x")[0] * 255).astype(int)
+    levels: npt.NDArray[Any] = np.rint(gray(data) * 255).astype(int)
     return levels
 
 
@@ -42,8 +40,6 @@ def test_an_image_is_shown_upright_with_left_at_the_right(
     make_dicom: Make, letters: tuple[str, str]
 ) -> None:
     stored = np.ascontiguousarray(STORED[letters])
-    data = make_dicom(stored, PatientOrientation=list(letters), **WINDOW)
-    np.testing.assert_array_equal(shown(data), UPRIGHT)
     cosines = [float(value) for letter in letters for value in COSINE[letter]]
     alone = make_dicom(stored, ImageOrientationPatient=cosines, **WINDOW)
     np.testing.assert_array_equal(shown(alone), UPRIGHT)
@@ -64,20 +60,14 @@ def test_a_lateral_is_turned_but_never_mirrored(make_dicom: Make) -> None:
 
 
 def test_letters_win_over_cosines(make_dicom: Make) -> None:
-    data = make_dicom(
-        UPRIGHT,
-        PatientOrientation=["LA", "FP"],
-        ImageOrientationPatient=[-1, 0, 0, 0, 0, -1],
-        **WINDOW,
-    )
-    np.testing.assert_array_equal(shown(data), UPRIGHT)
+    said = {"PatientOrientation": ["LA", "FP"], "ImageOrientationPatient": [-1, 0, 0, 0, 0, -1]}
+    np.testing.assert_array_equal(shown(make_dicom(UPRIGHT, **said, **WINDOW)), UPRIGHT)
 
 
 @pytest.mark.parametrize(
     ("attribute", "value", "size"),
     [
-        ("PixelSpacing", [0.2, 0.1], (6, 4)), ("ImagerPixelSpacing", [0.1, 0.2], (3, 8)),
-        ("PixelAspectRatio", [2, 1], (6, 4)), ("PixelSpacing", [0.2, 0.2005], (3, 4)),
+        ("PixelSpacing", [0.2, 0.1], (6, 4)), ("PixelSpacing", [0.2, 0.2005], (3, 4)),
         ("PixelSpacing", [0.2, 0], (3, 4)), ("PixelSpacing", [1e9, 1e-9], (3, 4)),
     ],
 )  # fmt: skip
@@ -87,14 +77,6 @@ def test_pixels_become_square(
     result = shown(make_dicom(UPRIGHT, **{attribute: value}, **WINDOW))
     assert result.shape == size
     assert abs(result.mean() - UPRIGHT.mean()) < 1
-
-
-def test_a_circle_of_a_detector_with_oblong_pixels_is_round(make_dicom: Make) -> None:
-    y, x = np.mgrid[0:100, 0:200]
-    disc = (((y - 50) * 0.2) ** 2 + ((x - 100) * 0.1) ** 2 < 8**2).astype(np.uint8) * 255
-    picture = shown(make_dicom(disc, ImagerPixelSpacing=[0.2, 0.1], **WINDOW)) > 127
-    assert picture.shape == (200, 200)
-    assert abs(picture.any(0).sum() - picture.any(1).sum()) <= 2
 
 
 @pytest.mark.parametrize("letters", STORED)
@@ -109,7 +91,7 @@ def test_points_and_boxes_go_to_the_picture_and_back(
     )
     place = placement_of(path)
     assert place is not None
-    image = read_image_bytes(path.read_bytes(), "x")[0]
+    image = gray(path.read_bytes())
     assert image.shape == (place.height, place.width)
     x, y, w, h = place.boxes_to_shown([30, 8, 10, 4])
     rows, columns = np.nonzero(image > 0.5)
@@ -154,9 +136,9 @@ def test_limits_fix_the_scale() -> None:
     heat = np.full((4, 4), 0.5, np.float32)
     assert np.asarray(render_overlay(image, heat)).max() == 0
     half = np.asarray(render_overlay(image, heat, limits=(0, 1)))
-    full = np.asarray(render_overlay(image, heat, limits=(0, 0.5), opacity=1))
+    full = np.asarray(render_overlay(image, heat, limits=(0, 0.5)))
     assert 0 < half.max() < full.max()
-    assert full[0, 0].tolist() == [252, 255, 164]
+    assert full[0, 0].tolist() == [151, 153, 98]  # 0.6 of pale yellow
     assert np.asarray(render_overlay(image, heat * np.nan)).max() == 0
 
 
@@ -196,11 +178,3 @@ def test_png_round_trip() -> None:
     color = Image.new("RGB", (3, 2), (1, 2, 3))
     with Image.open(BytesIO(encode_png(color))) as decoded:
         assert decoded.getpixel((0, 0)) == (1, 2, 3)
-
-
-def test_public_names() -> None:
-    assert set(cxrtext.images.__all__) == {
-        "Geometry", "Preprocessing", "ReaderPool", "encode_png", "read_image",
-        "read_image_bytes", "render_overlay", "to_uint8",
-    }  # fmt: skip
-    assert all(hasattr(cxrtext.images, name) for name in cxrtext.images.__all__)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -17,14 +18,12 @@ from pydicom.uid import JPEG2000Lossless, JPEGLosslessSV1, RLELossless
 from cxrtext.errors import ImageError, WorkError
 from cxrtext.images import Preprocessing, ReaderPool, read_image, reader_pool, sandbox, to_uint8
 from cxrtext.images.read import decode_image
-from cxrtext.images.reader_pool import ReadImage, image_of, read_request
+from cxrtext.images.reader_pool import ReadImage, image_of
 from cxrtext.images.sandbox import SandboxPool
-from cxrtext.images.sandbox_worker import name_of
+from tests.images.conftest import Make
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("without_kept_readers")
-
-Make = Callable[..., bytes]
 
 # A worker in which files of some names do what no test file can be made to do on every machine.
 PRELUDE = """
@@ -61,18 +60,18 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def outcome(read: Callable[[], np.ndarray[tuple[int, ...], np.dtype[np.float32]]]) -> bytes | str:
+def outcome(read: Callable[[Path], np.ndarray[Any, Any]], path: Path) -> bytes | str:
     try:
-        return read().tobytes()
+        return read(path).tobytes()
     except ImageError as error:
         return str(error)
 
 
 def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
     paths = [*sorted(folder.iterdir()), folder / "missing.png"]
-    wanted = [outcome(lambda path=path: read_image(path)) for path in paths]  # type: ignore[misc]
+    wanted = [outcome(read_image, path) for path in paths]
     with ReaderPool(2) as pool:
-        single = [outcome(lambda path=path: pool.read(path)) for path in paths]  # type: ignore[misc]
+        single = [outcome(pool.read, path) for path in paths]
         several = [
             str(one) if isinstance(one, ImageError) else one.pixels.tobytes()
             for one in pool.map(paths * 5)
@@ -83,21 +82,15 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
     assert several == wanted * 5
     np.testing.assert_array_equal(sent, read_image(paths[0]))
     with ReaderPool(0) as here:
-        assert [outcome(lambda path=path: here.read(path)) for path in paths] == wanted  # type: ignore[misc]
+        assert [outcome(here.read, path) for path in paths] == wanted
 
 
 def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -> None:
     frames = np.stack([np.full((30, 20), 50 * i, np.uint8) for i in range(3)])
-    path = tmp_path / "frames.dcm"
-    path.write_bytes(
-        make_dicom(
-            frames,
-            WindowCenter=[64, 128],
-            WindowWidth=[128, 256],
-            WindowCenterWidthExplanation=["NARROW", "WIDE"],
-        )
-    )
-    one = tmp_path / "one.dcm"
+    windows = {"WindowCenter": [64, 128], "WindowWidth": [128, 256]}
+    names = ["NARROW", "WIDE"]
+    path, one = tmp_path / "frames.dcm", tmp_path / "one.dcm"
+    path.write_bytes(make_dicom(frames, **windows, WindowCenterWidthExplanation=names))
     one.write_bytes(make_dicom(frames[2]))
     sizes = Preprocessing(resize=16, crop=12)
     with ReaderPool(1) as pool:
@@ -122,33 +115,29 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
 def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom: Make) -> None:
     rng = np.random.default_rng(4)
     signed = rng.integers(-2048, 2048, (30, 41)).astype(np.int16)
+    color = rng.integers(0, 256, (9, 8, 3)).astype(np.uint8)
+    sigmoid = {"WindowCenter": 3, "WindowWidth": 900, "VOILUTFunction": "SIGMOID"}
     made = {
         "mono1": make_dicom(signed, stored=12, photometric="MONOCHROME1"),
-        "sigmoid": make_dicom(
-            signed, stored=12, WindowCenter=3, WindowWidth=900, VOILUTFunction="SIGMOID"
-        ),
+        "sigmoid": make_dicom(signed, stored=12, **sigmoid),
         "deep": make_dicom(rng.integers(0, 2**31, (9, 8)).astype(np.uint32)),
-        "rgb": make_dicom(rng.integers(0, 256, (9, 8, 3)).astype(np.uint8), photometric="RGB"),
-        "ybr": make_dicom(rng.integers(0, 256, (9, 8, 3)).astype(np.uint8), photometric="YBR_FULL"),
+        "rgb": make_dicom(color, photometric="RGB"),
+        "ybr": make_dicom(color, photometric="YBR_FULL"),
     }
     for name, data in made.items():
         (folder / name).write_bytes(data)
+    gray = Image.fromarray(rng.integers(0, 256, (20, 30)).astype(np.uint8))
     for mode in ("RGB", "RGBA", "P", "1", "LA"):
-        Image.fromarray(rng.integers(0, 256, (20, 30)).astype(np.uint8)).convert(mode).save(
-            folder / f"{mode}.png"
-        )
+        gray.convert(mode).save(folder / f"{mode}.png")
     Image.fromarray(rng.integers(0, 4096, (20, 30)).astype(np.uint16)).save(folder / "deep.png")
     sizes = Preprocessing(resize=16, crop=12)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix != ".txt"]
-    with ReaderPool(1) as pool, ReaderPool(0) as here:
-        for path, there, own in zip(
-            paths, pool.map(paths, square=sizes), here.map(paths, square=sizes), strict=True
-        ):
-            assert isinstance(there, ReadImage), path
-            assert isinstance(own, ReadImage), path
-            wanted = sizes.square(read_image(path))
-            np.testing.assert_array_equal(there.pixels, wanted, err_msg=path.name)
-            np.testing.assert_array_equal(own.pixels, wanted, err_msg=path.name)
+    for workers in (1, 0):
+        with ReaderPool(workers) as pool:
+            for path, image in zip(paths, pool.map(paths, square=sizes), strict=True):
+                assert isinstance(image, ReadImage), path
+                wanted = sizes.square(read_image(path))
+                np.testing.assert_array_equal(image.pixels, wanted, err_msg=path.name)
 
 
 def test_an_upload_is_decoded_once_into_all_that_is_wanted(
@@ -318,12 +307,6 @@ def test_readers_end_with_their_parent(parent: subprocess.Popen[str], kind: sign
     until(lambda: all(map(gone, pids)))
     if kind == signal.SIGINT:
         assert parent.stderr.read().rstrip().endswith("KeyboardInterrupt")
-
-
-def test_work_is_found_again_by_its_name() -> None:
-    assert name_of(read_request) == "cxrtext.images.reader_pool:read_request"
-    with pytest.raises(ValueError, match="top of a module"):
-        name_of(lambda request, data: (request, data))
 
 
 def echo(request: object, data: bytes) -> tuple[object, bytes]:

@@ -1,6 +1,6 @@
 """Archives of made-up regions, as large as a test wants them, without an image."""
 
-import hashlib
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -12,20 +12,26 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from cxrtext.evaluation import CHEX5_PROMPTS
-from cxrtext.index import delete, rewrite
+from cxrtext.index import Archive, Query, delete, open_index, rewrite
 from cxrtext.index.build import start_index
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports
+from cxrtext.index.entry import keep_image
 from cxrtext.index.features.scoring import packed_rows
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.check import check_index
 from cxrtext.index.store.snapshot import take_snapshot
-from cxrtext.index.store.writer import keep_file, writing
+from cxrtext.index.store.writer import writing
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel
 
 MakeArchive = Callable[..., Path]
+Upload = Callable[[Path, Path, int], bytes]
+Busy = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture
@@ -105,31 +111,86 @@ def small(make_archive: MakeArchive, tmp_path: Path) -> Path:
     return make_archive(tmp_path / "small", 120)
 
 
+def in_fork(work: Callable[[], object]) -> int:
+    """Do some work in a fork, which ends with 0 unless it fails; gives its number."""
+    child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)  # those of the parent do not come through a fork
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def wrong(folder: Path) -> list[str]:
+    """What a check of a whole index finds."""
+    with Catalogue(folder / CATALOGUE) as catalogue:
+        return check_index(folder, catalogue)
+
+
+def first_said(index: Archive) -> Query:
+    """A query for the first sentence of an index."""
+    return Query(texts=index.parts[0].snapshot.texts[:1])
+
+
+def answers(folder: Path, model: ImageTextModel | None = None) -> list[object]:
+    """What an index says to two questions, with all that it knows of each image."""
+    with open_index(folder, model) as index:
+        texts = index.model.embed_sentences(["Left pleural effusion.", "The lungs are clear."])
+        hits = index.search(Query(texts=texts), 1000).hits
+        known = [
+            (h.image.number, h.image.image, h.image.patient_id, h.score, h.labels) for h in hits
+        ]
+        said = [hit.sentence for hit in index.search_sentences(3, text=texts[0])]
+        return [known, said, index.report("s3"), [column.name for column in index.columns()]]
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def add_upload(
+    folder: Path,
+    uploads: Path,
+    model: ImageTextModel,
+    pixels: NDArray[np.uint8],
+    names: tuple[str, str, str],
+    regions: Tensor,
+    reports: NewReports | None = None,
+) -> bytes:
+    """Add an image (its name, study and patient) as the server does; gives its file."""
+    data, said = png(pixels), dict(zip(("image", "study_id", "patient_id"), names, strict=True))
+    height, width = pixels.shape
+    with writing(folder, wait_s=30) as catalogue:
+        language = take_snapshot(folder, catalogue).language
+        rows, _ = packed_rows(model, regions, language, "float16")
+        one = keep_image(
+            catalogue, uploads, data, ".png", **said, split="test", height=height, width=width,
+            metadata={}, labels={}, added_by="key",
+        )  # fmt: skip
+        add_images(folder, catalogue, [one], rows, reports)
+    return data
+
+
 @pytest.fixture(scope="session")
-def upload(model: ImageTextModel) -> Callable[[Path, Path, int], bytes]:
-    """Adds an image to an index as the server does; gives the file that is kept of it."""
+def upload(model: ImageTextModel) -> Upload:
+    """Adds an image of a seed to an index; gives the file that is kept of it."""
 
     def add(folder: Path, uploads: Path, seed: int) -> bytes:
-        file = BytesIO()
         pixels = np.random.default_rng(seed).integers(0, 255, (20, 20)).astype(np.uint8)
-        Image.fromarray(pixels).save(file, "PNG")
-        data = file.getvalue()
-        with writing(folder, wait_s=30) as catalogue:
-            language = take_snapshot(folder, catalogue).language
-            rows, _ = packed_rows(model, regions_of(1, seed), language, "float16")
-            kept = keep_file(catalogue, uploads, data, hashlib.sha256(data).hexdigest(), ".png")
-            of_whom = (f"us{seed}", "up", "test", 20, 20)
-            one = NewImage(f"u{seed}.png", str(uploads), *of_whom, {}, {}, kept, "key")
-            add_images(folder, catalogue, [one], rows)
-        return data
+        names = f"u{seed}.png", f"us{seed}", "up"
+        return add_upload(folder, uploads, model, pixels, names, regions_of(1, seed))
 
     return add
 
 
 @pytest.fixture
-def while_written(
-    small: Path, model: ImageTextModel, upload: Callable[..., bytes], tmp_path: Path
-) -> Callable[[], AbstractContextManager[None]]:
+def while_written(small: Path, model: ImageTextModel, upload: Upload, tmp_path: Path) -> Busy:
     """A block during which a thread adds to the small index, deletes from it, writes it anew."""
 
     @contextmanager

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +39,8 @@ from cxrtext.models.regions import pack
 Held = dict[str, int]
 """Version of each image, by name."""
 
+Change = dict[str, Any]
+"""Its kind, and the images or the studies that it is of."""
 
 OFTEN = {"add": 8, "replace": 3, "delete": 4, "compact": 2, "rebuild": 2}
 """How often each change is made."""
@@ -69,14 +72,13 @@ def put(folder: Path, model: ImageTextModel, images: Held) -> None:
         refresh_structure(folder, catalogue, model, force=len(images) > 15)
 
 
-def changed(held: Held, change: dict[str, object]) -> Held:
+def changed(held: Held, change: Change) -> Held:
     """What is held after a change."""
     after = dict(held)
     if change["kind"] in ("add", "replace"):
-        after.update(change["images"])  # type: ignore[call-overload]
+        after.update(change["images"])
     if change["kind"] == "delete":
-        gone = set(change["studies"])  # type: ignore[call-overload]
-        after = {name: v for name, v in after.items() if study_of(name) not in gone}
+        after = {name: v for name, v in after.items() if study_of(name) not in change["studies"]}
     return after
 
 
@@ -84,7 +86,7 @@ FEWEST, ALWAYS = 30, 10
 """Images below which some are added; and how many are always there, whatever was deleted."""
 
 
-def choose(held: Held, chance: random.Random, last: int) -> dict[str, object]:
+def choose(held: Held, chance: random.Random, last: int) -> Change:
     kind = chance.choices(list(OFTEN), list(OFTEN.values()))[0]
     if kind == "add" or len(held) < FEWEST:
         names = [f"i{last + i + 1}" for i in range(chance.randint(1, 20))]
@@ -105,9 +107,9 @@ def change_for_ever(folder: Path, model: ImageTextModel, held: Held, pipe: int, 
         change = choose(held, chance, last)
         os.write(pipe, (json.dumps(change) + "\n").encode())
         if change["kind"] in ("add", "replace"):
-            put(folder, model, change["images"])  # type: ignore[arg-type]
+            put(folder, model, change["images"])
         elif change["kind"] == "delete":
-            delete(folder, change["studies"])  # type: ignore[arg-type]
+            delete(folder, change["studies"])
         else:
             rewrite(folder, model, rebuild=change["kind"] == "rebuild")
         os.write(pipe, b"done\n")
@@ -188,21 +190,18 @@ def look_at(folder: Path, model: ImageTextModel, possible: list[Held]) -> Held:
     return found
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--often", nargs=5, type=int, metavar="N", help=f"as {list(OFTEN.items())}")
-    options = parser.parse_args()
-    OFTEN.update(zip(OFTEN, options.often or OFTEN.values(), strict=True))
+    options = parser.parse_args(given)
     torch.set_num_threads(1)
     model = load_model(options.checkpoint)
     held: Held = {f"i{i}": 0 for i in range(60)}
     put(options.folder, model, held)
     under_way: Counter[str] = Counter()
-    for seed in range(options.seed, options.seed + options.rounds):
+    for seed in range(1, options.rounds + 1):
         held = one_round(options.folder, model, held, seed, under_way)
     print(f"{options.rounds} kills, {len(held)} images; under way:", dict(under_way))  # noqa: T201
     return 0

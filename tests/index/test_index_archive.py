@@ -38,7 +38,8 @@ def test_shards_give_what_all_together_give(
         assert len({hit.image.patient_id for hit in patients}) == len(patients)
         said = shards.search_sentences(2, text=text[0])
         assert said[0].sentence == "Left pleural effusion."
-        assert said[0].studies == 3 * 50
+        assert (len(said), said[0].studies) == (2, 3 * 50)
+        assert said[0].score == pytest.approx(1.0, abs=1e-5)
         assert len(shards.search_sentences(10, image=torch.ones(16, 16))) == 3
         every_said = shards.search_sentences(3, text=text[0])
         assert shards.search_sentences(1, text=text[0], offset=1) == every_said[1:2]

@@ -2,14 +2,15 @@
 
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cxrtext.index import Archive, open_index
+from cxrtext.index import Archive, Index, open_index
 from cxrtext.index.changes import add_images, delete_images, set_attributes
 from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.search.columns import columns_of
@@ -90,6 +91,16 @@ def change(folder: Path, model: ImageTextModel, chance: random.Random, step: int
                 delete_images(database, "study_id", [f"s{chance.randrange(60)}"])
 
 
+def put(part: Index, cells: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
+        set_attributes(database, cells)
+
+
+def remove(part: Index, studies: list[str]) -> None:
+    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
+        delete_images(database, "study_id", studies)
+
+
 def by_rows(archive: Archive, where: str) -> list[int]:
     part = archive.parts[0]
     condition = parse(where, part.catalogue.columns())
@@ -112,10 +123,7 @@ def test_filters_say_what_rows_say_while_everything_changes(
 ) -> None:
     chance = random.Random(seed)  # noqa: S311
     part = index.parts[0]
-    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
-        numbers = range(120)
-        cells = [(n, {"code": chance.choice(CELLS), "empty": None}) for n in numbers]
-        set_attributes(database, cells)
+    put(part, [(n, {"code": chance.choice(CELLS), "empty": None}) for n in range(120)])
     used = 0
     for step in range(15):
         change(part.folder, model, chance, step)
@@ -138,8 +146,7 @@ def test_a_view_that_is_older_than_the_file_is_answered_from_rows(
 ) -> None:
     part = index.parts[0]
     old = part.snapshot
-    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
-        set_attributes(database, [(n, {"age": 99}) for n in range(60)])
+    put(part, [(n, {"age": 99}) for n in range(60)])
     new = part.snapshot
     assert old.columns
     assert new.columns
@@ -149,16 +156,11 @@ def test_a_view_that_is_older_than_the_file_is_answered_from_rows(
 
 def test_what_was_deleted_is_in_no_file(index: Archive) -> None:
     part = index.parts[0]
-    for cells in (
-        [(0, {"note": "told apart"}), (1, {"note": "x"})],
-        [(n, {"age": 9}) for n in range(60)],
-    ):
-        with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
-            set_attributes(database, cells)
+    put(part, [(0, {"note": "told apart"}), (1, {"note": "x"})])
+    put(part, [(n, {"age": 9}) for n in range(60)])
     (file,) = part.folder.glob("*.columns")
     assert b"told apart" in file.read_bytes()
-    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
-        delete_images(database, "study_id", ["s0"])
+    remove(part, ["s0"])
     (file,) = part.folder.glob("*.columns")
     assert b"told apart" not in file.read_bytes()
 
@@ -167,11 +169,9 @@ def test_a_file_is_revised_where_images_are_deleted(
     index: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = index.parts[0]
-    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
-        set_attributes(database, [(5, {"note": "since changed"}), (6, {"age": 1.5})])
+    put(part, [(5, {"note": "since changed"}), (6, {"age": 1.5})])
     monkeypatch.setattr(module, "write_columns", None)  # nothing is derived anew
-    with writing(part.folder) as catalogue, catalogue.transaction(write=True) as database:
-        delete_images(database, "study_id", ["s0", "s7"])
+    remove(part, ["s0", "s7"])
     before = part.snapshot
     assert before.columns is not None
     assert before.columns.places == 120

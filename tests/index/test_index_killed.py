@@ -1,18 +1,15 @@
 """A writer killed at random moments while the index is searched; 50 kills: see the script."""
 
-import subprocess
-import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).with_name("kill_index_writer.py")
+import pytest
+
+from tests.index.kill_index_writer import main
 
 
-def test_a_killed_writer_leaves_what_was_acknowledged(checkpoint: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, SCRIPT, checkpoint, tmp_path / "index", "--rounds", "5"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("5 kills")
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("rounds", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_killed_writer_leaves_what_was_acknowledged(
+    checkpoint: Path, tmp_path: Path, rounds: int
+) -> None:
+    assert main([str(checkpoint), str(tmp_path / "index"), "--rounds", str(rounds)]) == 0

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from cxrtext.errors import CheckpointError, CxrTextError, DataError, DiskError
 from cxrtext.files.storage import Storage, open_storage
-from cxrtext.index import Query, delete, open_index
+from cxrtext.index import delete, open_index
 from cxrtext.index.publishing import publication, pull
 from cxrtext.index.publishing import publish as publishing
 from cxrtext.index.publishing.publication import (
@@ -26,13 +25,10 @@ from cxrtext.index.publishing.publication import (
 from cxrtext.index.publishing.publish import Published, at_one_moment
 from cxrtext.index.publishing.pull import Pulled
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import index_at
 from cxrtext.models import ImageTextModel
 from tests.conftest import flip
-
-Busy = Callable[[], AbstractContextManager[None]]
-Upload = Callable[..., bytes]
+from tests.index.conftest import Busy, Upload, answers, wrong
 
 
 @pytest.fixture(autouse=True)
@@ -49,51 +45,32 @@ def pulled(target: Path, replica: Path) -> Pulled:
     return pull.pull(open_storage(target), replica)
 
 
-def answers(folder: Path, model: ImageTextModel) -> list[object]:
-    """What an index says to a question, with all that it knows of each image."""
-    with open_index(folder, model) as index:
-        texts = model.embed_sentences(["Left pleural effusion."])
-        hits = index.search(Query(texts=texts), 1000).hits
-        found = [(h.image.number, h.image.image, h.image.patient_id, h.score) for h in hits]
-        return [found, index.report("s3"), [c.name for c in index.columns()]]
-
-
 def is_whole(replica: Path) -> bool:
     index = index_at(replica)
     with Catalogue(index / CATALOGUE) as catalogue:
         names = [name for (name,) in catalogue.database.execute("SELECT image FROM images")]
         images = [catalogue.image(name) for name in names if name.startswith("u")]
-        there = all(image is not None and Path(image.path).is_file() for image in images)
-        return there and check_index(index, catalogue) == []
+    there = all(image is not None and Path(image.path).is_file() for image in images)
+    return there and wrong(index) == []
 
 
-class Killed(Storage):
-    """A storage that is cut off in the middle of its work; what was committed stays."""
+def cut_off(storage: Storage, calls: int) -> Storage:
+    """Let a storage be cut off in the middle of its work; what was committed stays."""
+    left = calls
 
-    def __init__(self, storage: Storage, calls: int) -> None:
-        super().__init__(storage.address)
-        self._storage, self._left = storage, calls
+    def counted(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return plain(*given, **options)
 
-    def _once(self) -> Storage:
-        self._left -= 1
-        if self._left < 0:
-            raise KeyboardInterrupt
-        return self._storage
+        return call
 
-    def read(self, name: str) -> bytes:
-        return self._once().read(name)
-
-    def commit(self, name: str, data: bytes | Path, *, new: bool = False) -> str:
-        return self._once().commit(name, data, new=new)
-
-    def entries(self, prefix: str = "") -> list[Any]:
-        return self._once().entries(prefix)
-
-    def remove(self, name: str) -> None:
-        self._once().remove(name)
-
-    def size(self, name: str) -> int:
-        return self._once().size(name)
+    for name in ("read", "commit", "entries", "remove", "size"):
+        setattr(storage, name, counted(getattr(storage, name)))
+    return storage
 
 
 def test_a_replica_answers_as_its_publisher(
@@ -160,17 +137,18 @@ def test_only_what_is_new_is_sent_and_fetched(
     assert [p.name for p in (replica / "publications").iterdir()] == [second.publication]
 
 
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_publication_is_one_moment_while_others_write(
-    small: Path, while_written: Busy, tmp_path: Path
+    small: Path, while_written: Busy, tmp_path: Path, count: int
 ) -> None:
     target = tmp_path / "target"
     made = []
     with while_written():
-        for _ in range(4):
+        for _ in range(count):
             made.append(published(small, target, grace_s=0.0, keep=1).publication)
             assert pulled(target, tmp_path / "replica").publication == made[-1]
             assert is_whole(tmp_path / "replica")
-    assert len(set(made)) == 4
+    assert len(set(made)) == count
     assert len(list((target / "publications").iterdir())) == 1
 
 
@@ -183,7 +161,7 @@ def test_publishers_and_pulls_that_are_killed(
     calls = 0
     while True:  # killed at each of its steps in turn
         try:
-            made = publishing.publish(small, Killed(open_storage(target), calls))
+            made = publishing.publish(small, cut_off(open_storage(target), calls))
             break
         except KeyboardInterrupt:
             now = read_pointer(open_storage(target))
@@ -196,7 +174,7 @@ def test_publishers_and_pulls_that_are_killed(
     pulls = 0
     while True:
         try:
-            pull.pull(Killed(open_storage(target), pulls), replica)
+            pull.pull(cut_off(open_storage(target), pulls), replica)
             break
         except KeyboardInterrupt:
             assert not (replica / "current").exists()

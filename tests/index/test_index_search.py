@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cxrtext.index import Archive, Query, open_index
+from cxrtext.index import Archive, FoundImages, ImageHit, Query, open_index
 from cxrtext.index.features.bounds import Bounds, residual, sentence_basis, sketch
 from cxrtext.index.features.scoring import exact_scores, mean_region
 from cxrtext.index.search import ranking
@@ -48,18 +48,23 @@ def scan(index: Archive, query: Query) -> dict[str, float]:
     return {image.image: float(s) for image, s in zip(images, score, strict=True) if image}
 
 
-def same(found: list[tuple[str, float]], scores: dict[str, float], k: int) -> None:
+def same(found: FoundImages, scores: dict[str, float], k: int) -> None:
     """Whether hits are the k best of all scores, ties in any order."""
+    assert found.exact
+    hits = [(hit.image.image, hit.score) for hit in found.hits]
     best = sorted(scores.values(), reverse=True)[:k]
-    assert [score for _, score in found] == pytest.approx(best, abs=1e-5)
-    assert len({name for name, _ in found}) == len(found)
-    for name, score in found:
-        assert scores[name] == pytest.approx(score, abs=1e-5)
+    assert [score for _, score in hits] == pytest.approx(best, abs=1e-5)
+    assert dict(hits) == pytest.approx({name: scores[name] for name, _ in hits}, abs=1e-5)
+    assert len(dict(hits)) == len(hits)
 
 
 @pytest.fixture(scope="module")
 def opened(archive: Path, model: ImageTextModel) -> Archive:
     return open_index(archive, model)
+
+
+def query_like(model: ImageTextModel, seed: int, strange: float) -> Query:
+    return Query(texts=text_like(model, seed, strange)[:1])
 
 
 def text_like(model: ImageTextModel, seed: int, strange: float) -> Tensor:
@@ -88,9 +93,7 @@ def test_an_exact_search_is_a_scan(
         image=torch.from_numpy(np.array(image)) if kind in ("image", "both", "all") else None,
         image_weight=0.3,
     )
-    found = opened.search(query, k, mode="exact")
-    assert found.exact
-    same([(hit.image.image, hit.score) for hit in found.hits], scan(opened, query), k)
+    same(opened.search(query, k, mode="exact"), scan(opened, query), k)
 
 
 @CASES
@@ -98,7 +101,7 @@ def test_an_exact_search_is_a_scan(
 def test_filters_are_applied_inside_the_search(
     opened: Archive, model: ImageTextModel, seed: int, age: int, rare: bool
 ) -> None:
-    query = Query(texts=text_like(model, seed, 0.2)[:1])
+    query = query_like(model, seed, 0.2)
     where = f"age = {age} and sex = 'F'" if rare else f"age > {age} or sex = 'M'"
     wanted = {
         f"i{i}.png"
@@ -112,7 +115,7 @@ def test_filters_are_applied_inside_the_search(
         assert len(found.hits) == min(10, len(wanted))
         assert {hit.image.image for hit in found.hits} <= wanted
         if mode == "exact":
-            same([(hit.image.image, hit.score) for hit in found.hits], scores, 10)
+            same(found, scores, 10)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.001])
@@ -121,7 +124,7 @@ def test_a_filter_that_leaves_little_gives_all_of_it(
 ) -> None:
     count = round(1000 * share)
     where = "image in (" + ", ".join(f"'i{i * 97}.png'" for i in range(count)) + ")"
-    query = Query(texts=text_like(model, 0, 0.0)[:1])
+    query = query_like(model, 0, 0.0)
     for mode in ("exact", "fast"):
         hits = opened.search(query, 50, where=where, mode=mode).hits
         assert {hit.image.image for hit in hits} == {f"i{i * 97}.png" for i in range(count)}
@@ -136,7 +139,7 @@ def test_the_fast_search_finds_as_many_as_there_are(
     monkeypatch.setattr("cxrtext.index.features.candidates.FLAT_VECTORS", 100)
     monkeypatch.setattr("cxrtext.index.features.candidates.SAMPLE", 60)
     folder = make_archive(tmp_path / "cells", 500)
-    query = Query(texts=text_like(model, 3, 0.1)[:1])
+    query = query_like(model, 3, 0.1)
     with open_index(folder, model) as index:
         tuned = index.parts[0].snapshot.candidates
         assert tuned["kind"] == "ivfpq"
@@ -151,19 +154,34 @@ def test_the_fast_search_finds_as_many_as_there_are(
 
 
 def test_fewer_images_are_scored_than_there_are(opened: Archive, model: ImageTextModel) -> None:
-    found = opened.search(Query(texts=text_like(model, 0, 0.0)[:1]), 10, mode="exact")
+    found = opened.search(query_like(model, 0, 0.0), 10, mode="exact")
     assert found.scored < found.images == 1000
 
 
-def test_threads_share_the_bounds(
-    opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("threads", "limits"),
+    [
+        pytest.param(4, {"MIN_A_THREAD": 200, "MIN_SCORED_A_THREAD": 8}, id="by-threads"),
+        # Memory that is used again holds nothing of the piece before.
+        pytest.param(1, {"BOUND_BYTES": 2**13}, id="in-pieces"),
+    ],
+)
+def test_bounds_are_the_same_however_they_are_computed(
+    opened: Archive,
+    model: ImageTextModel,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
+    limits: dict[str, int],
 ) -> None:
-    query = Query(texts=text_like(model, 4, 0.3)[:1])
-    alone = opened.search(query, 30, mode="exact").hits
-    monkeypatch.setattr("cxrtext.index.search.ranking.MIN_A_THREAD", 200)
-    monkeypatch.setattr("cxrtext.index.search.ranking.MIN_SCORED_A_THREAD", 8)
-    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
-    assert opened.search(query, 30, mode="exact").hits == alone
+    def hits() -> list[list[ImageHit]]:
+        query = query_like(model, 7, 0.3)
+        return [opened.search(query, 400, mode="exact", where=w).hits for w in (None, "age > 40")]
+
+    before = hits()
+    for name, limit in limits.items():
+        monkeypatch.setattr(ranking, name, limit)
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    assert hits() == before
 
 
 def check_bounds(
@@ -220,27 +238,15 @@ def test_equal_scores_stand_in_the_order_of_their_places_whenever_they_were_scor
 def test_a_search_to_the_end_sorts_bounds_in_parts(
     opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.search.ranking.SORTED", 5)
-    monkeypatch.setattr("cxrtext.index.search.ranking.FIRST_BLOCK", 3)
-    monkeypatch.setattr("cxrtext.index.search.ranking.MAX_BLOCK", 50)
-    query = Query(texts=text_like(model, 6, 0.3)[:1])
-    found = opened.search(query, 1000, mode="exact").hits
-    same([(hit.image.image, hit.score) for hit in found], scan(opened, query), 1000)
-
-
-def test_bounds_of_pieces_are_those_of_the_whole(
-    opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memory that is used again holds nothing of the piece before."""
-    query = Query(texts=text_like(model, 7, 0.3)[:1])
-    where = "age > 40"
-    before = [opened.search(query, 400, mode="exact", where=w).hits for w in (None, where)]
-    monkeypatch.setattr("cxrtext.index.search.ranking.BOUND_BYTES", 2**13)
-    assert [opened.search(query, 400, mode="exact", where=w).hits for w in (None, where)] == before
+    monkeypatch.setattr(ranking, "SORTED", 5)
+    monkeypatch.setattr(ranking, "FIRST_BLOCK", 3)
+    monkeypatch.setattr(ranking, "MAX_BLOCK", 50)
+    query = query_like(model, 6, 0.3)
+    same(opened.search(query, 1000, mode="exact"), scan(opened, query), 1000)
 
 
 def test_pages_follow_on_each_other(opened: Archive, model: ImageTextModel) -> None:
-    query = Query(texts=text_like(model, 5, 0.1)[:1])
+    query = query_like(model, 5, 0.1)
     whole = opened.search(query, 30).hits
     parts = [hit for offset in (0, 10, 20) for hit in opened.search(query, 10, offset=offset).hits]
     assert parts == whole
@@ -255,7 +261,7 @@ def test_one_hit_a_patient_a_study_a_picture(
 ) -> None:
     folder = make_archive(tmp_path / "twice", 60)
     make_archive(folder, 60, prefix="again")  # the same pictures once more
-    query = Query(texts=text_like(model, 1, 0.1)[:1])
+    query = query_like(model, 1, 0.1)
     with open_index(folder, model) as index:
         assert index.images == 120
         patients = [h.image.patient_id for h in index.search(query, 100, unique="patient").hits]
@@ -271,22 +277,6 @@ def test_a_picture_of_an_earlier_page_is_not_shown_again() -> None:
     first, pictures = FirstOf("picture"), np.eye(3, 8, dtype=np.float32)
     assert first.of_pictures(pictures[[0, 1, 0]]) == [0, 1]
     assert first.of_pictures(pictures[[1, 2, 0]]) == [1]
-
-
-def test_labels_come_with_hits(opened: Archive, model: ImageTextModel) -> None:
-    query = Query(texts=text_like(model, 1, 0.1)[:1])
-    hits = opened.search(query, 5, where='"label.Pleural Effusion" >= 0.9').hits
-    assert all(hit.labels["Pleural Effusion"] >= 0.9 for hit in hits)
-    assert len(hits) == 5
-
-
-def test_sentences_by_sentence(opened: Archive, model: ImageTextModel) -> None:
-    text = model.embed_sentences(["Left pleural effusion."])[0]
-    hits = opened.search_sentences(2, text=text)
-    assert hits[0].sentence == "Left pleural effusion."
-    assert hits[0].score == pytest.approx(1.0, abs=1e-5)
-    assert len(hits) == 2
-    assert len(opened.search_sentences(10**9, text=text)) == 3
 
 
 @CASES
@@ -346,12 +336,9 @@ def test_an_index_in_8_bits_ranks_by_what_it_keeps(
     make_archive: Callable[..., Path], model: ImageTextModel, tmp_path: Path
 ) -> None:
     folder = make_archive(tmp_path / "int8", 200, storage="int8")
-    query = Query(texts=text_like(model, 2, 0.2)[:1])
+    query = query_like(model, 2, 0.2)
     with open_index(folder, model) as index:
-        found = index.search(query, 20, mode="exact")
-        assert found.exact
-        assert len(found.hits) == 20
-        same([(hit.image.image, hit.score) for hit in found.hits], scan(index, query), 20)
+        same(index.search(query, 20, mode="exact"), scan(index, query), 20)
 
 
 def test_a_query_of_nothing_is_refused() -> None:
@@ -362,7 +349,7 @@ def test_a_query_of_nothing_is_refused() -> None:
 
 
 def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextModel) -> None:
-    query = Query(texts=text_like(model, 2, 0.1)[:1])
+    query = query_like(model, 2, 0.1)
     database = opened.parts[0].catalogue.database
     for options in ({}, {"unique": "picture"}, {"where": "age > 30"}):
         statements: list[str] = []

@@ -1,6 +1,7 @@
 """A job of four shards, and what to compare it with."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,16 @@ from PIL import Image
 
 from tests import small_backbones
 from tests.conftest import SENTENCES, Once, draw
+from tests.jobs.here import work_here
 
 STUDIES = 110
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _one_thread(one_thread: None) -> None:
-    """A job that works in this process takes one, as a worker does, and leaves it at that."""
+def _here(one_thread: None) -> Iterator[None]:
+    """Jobs work in this process, which takes one thread, as a worker does, and keeps it so."""
+    with work_here():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,13 @@
 """An engine without processes."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
 from cxrtext.jobs.engines.engine import Engine, Outcome, Task, Work, attempt
+from cxrtext.jobs.kind import Workers
 
 
 class Here:
@@ -22,5 +29,14 @@ class Here:
         self._tasks.clear()
 
 
-def start(work: Work) -> Engine:
-    return Here(work)
+@contextmanager
+def work_here() -> Iterator[None]:
+    """Inside, jobs that ask for no number of workers work in this process."""
+    start_workers = Workers.start
+
+    def start(workers: Workers, work: Work, shared: Sequence[Path]) -> Engine:
+        return start_workers(workers, work, shared) if workers.workers else Here(work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "start", start)
+        yield

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -77,29 +78,31 @@ def until_writing(driver: subprocess.Popen[str], shards: Path) -> None:
         time.sleep(0.0002)
 
 
-def end_all(driver: subprocess.Popen[str]) -> None:
-    """Kill a driver with all of its processes, as a node that loses power does."""
-    with suppress(ProcessLookupError):
-        os.killpg(driver.pid, signal.SIGKILL)
-    driver.wait()
-
-
-def started(command: list[str]) -> subprocess.Popen[str]:
-    """A driver in a group of processes of its own."""
-    return subprocess.Popen(
+@contextmanager
+def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A driver, killed at the end with all of its processes, as by a node that loses power."""
+    with subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
+    ) as driver:
+        try:
+            yield driver
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
+
+
+def ends_well(driver: subprocess.Popen[str]) -> None:
+    _, errors = driver.communicate(timeout=300)
+    assert driver.returncode == 0, errors
 
 
 def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random) -> bool:
     """Start a driver and kill something of it; False where it ended before."""
-    driver = started(command)
-    assert driver.stderr is not None
-    try:
+    with started(command) as driver:
         while driver.poll() is None and not children(driver.pid):
             time.sleep(0.01)
         if kind == "rename":
@@ -109,22 +112,18 @@ def kill_once(command: list[str], shards: Path, kind: str, chance: random.Random
             while driver.poll() is None and time.monotonic() < end:
                 time.sleep(0.01)
         if driver.poll() is not None:
-            assert driver.returncode == 0, driver.stderr.read()
+            ends_well(driver)
             return False
         if kind == "worker":
             workers = children(driver.pid)
             if not workers:
                 return False
             os.kill(chance.choice(workers), signal.SIGKILL)
-            _, errors = driver.communicate(timeout=300)
-            assert driver.returncode == 0, errors
+            ends_well(driver)
         elif kind == "driver":
             driver.kill()
             driver.wait()
         return True
-    finally:
-        end_all(driver)
-        driver.stderr.close()
 
 
 def besides(parts: Parts) -> list[int]:
@@ -137,9 +136,7 @@ def kill_of_cluster(
     command: list[str], shards: Path, kind: str, chance: random.Random, parts: Parts
 ) -> bool:
     """Start a driver of a cluster and kill something of both; False where it ended before."""
-    driver = started(command)
-    assert driver.stderr is not None
-    try:
+    with started(command) as driver:
         had = len(digests(shards, "*"))
         while driver.poll() is None and len(digests(shards, "*")) == had:
             time.sleep(0.01)
@@ -148,7 +145,7 @@ def kill_of_cluster(
         else:
             time.sleep(chance.uniform(0, 1))
         if driver.poll() is not None:
-            assert driver.returncode == 0, driver.stderr.read()
+            ends_well(driver)
             return False
         if kind == "driver":
             return True  # in the end
@@ -167,12 +164,8 @@ def kill_of_cluster(
         else:
             parts.kill(chance.choice(parts.nodes))
             parts.join()
-        _, errors = driver.communicate(timeout=300)
-        assert driver.returncode == 0, errors
+        ends_well(driver)
         return True
-    finally:
-        end_all(driver)
-        driver.stderr.close()
 
 
 def drop_some(shards: Path, chance: random.Random) -> None:

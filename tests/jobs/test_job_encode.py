@@ -5,8 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from cxrtext.models.backbones import load_backbone
 from cxrtext.models.features import FeatureMap, open_features
 from cxrtext.models.features.folder import BESIDE_BYTES
 from cxrtext.models.regions import normalized
-from tests.jobs.here import start
+from tests.waiting import until
 
 OPTIONS = EncodeOptions(grid=4, reduce=5, views=2, shard=32)
 
@@ -36,7 +34,7 @@ OPTIONS = EncodeOptions(grid=4, reduce=5, views=2, shard=32)
 def encode(
     archive: Path, backbone: Path, folder: Path, options: EncodeOptions = OPTIONS
 ) -> Encoded:
-    return encode_images(archive / "manifest.csv", backbone, folder, options, start=start)
+    return encode_images(archive / "manifest.csv", backbone, folder, options)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +117,7 @@ def test_parts_a_stop_and_a_lost_shard_give_the_same_bytes(
 ) -> None:
     folder, manifest = tmp_path / "features", archive_folder / "manifest.csv"
     half = Running(part=EveryNth(2, 2))
-    encoded = encode_images(manifest, tiny_backbone, folder, OPTIONS, half, start=start)
+    encoded = encode_images(manifest, tiny_backbone, folder, OPTIONS, half)
     assert encoded.features is None
     assert encoded.status is not None
     assert encoded.status.shards_done == 2
@@ -130,7 +128,7 @@ def test_parts_a_stop_and_a_lost_shard_give_the_same_bytes(
     assert contents(folder) == contents(features)
     told: list[tuple[str, int, int]] = []
     again = encode_images(
-        manifest, tiny_backbone, folder, OPTIONS, stage=lambda *one: told.append(one), start=start
+        manifest, tiny_backbone, folder, OPTIONS, stage=lambda *one: told.append(one)
     )
     assert again.features is not None
     assert told == [("listing", done, 110) for done in (32, 64, 96, 110)]  # each is checked
@@ -269,7 +267,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     command = [sys.executable, "-c", "from cxrtext_cli.main import main; main()"]
     command += [*map(str, [*words, *how]), "--device", "cpu", "--json"]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: any((folder / "shards").glob("0*")) or first.poll() is not None)
+    until(lambda: any((folder / "shards").glob("0*")) or first.poll() is not None)
     first.kill()
     first.wait()
     assert not (folder / "features.json").exists()
@@ -280,9 +278,3 @@ def test_a_killed_command_ends_with_the_same_bytes(
     assert answer["estimate"] is None
     assert answer["job"]["rejected"] == 1
     assert contents(folder) == contents(features)
-
-
-def wait_for(there: Callable[[], bool]) -> None:
-    end = time.monotonic() + 600
-    while not there() and time.monotonic() < end:
-        time.sleep(0.005)

@@ -4,7 +4,6 @@ import logging
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from cxrtext.jobs.engines.dask import DaskEngine
 from cxrtext.jobs.status import job_status
 from tests.jobs.dask_parts import Parts
 from tests.jobs.test_job_driver import Doubling, a_job, results
+from tests.waiting import until
 
 distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
 
@@ -38,21 +38,25 @@ def parts(started_parts: Parts) -> Parts:
 
 
 def run(
-    folder: Path, rows: list[str], address: str, running: Running | None = None, **more: Any
+    folder: Path,
+    rows: list[str],
+    address: str,
+    running: Running | None = None,
+    *,
+    pause_s: float = 0.0,
+    gpu: bool = False,
 ) -> Storage:
-    pause = more.pop("pause_s", 0.0)
-    with a_job(folder, rows, 8) as (storage, plan, tasks):
-        work = Doubling(storage.location, plan.digest, pause)
-        drive(storage, plan, tasks, lambda: DaskEngine(work, address=address, **more), running)
-        return storage
+    storage, plan, tasks = a_job(folder, rows)
+    work = Doubling(storage.location, plan.digest, pause_s)
+    drive(storage, plan, tasks, lambda: DaskEngine(work, address=address, gpu=gpu), running)
+    return storage
 
 
 def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> threading.Thread:
     """Do something to a part once the first of a job's many shards is made."""
 
     def watch() -> None:
-        while not any(job.rglob("*.safetensors")):
-            time.sleep(0.01)
+        until(lambda: any(job.rglob("*.safetensors")))
         do(what)
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -16,7 +16,6 @@ from cxrtext.jobs.driver import EveryNth, Running
 from cxrtext.jobs.score import ScoreOptions, finish_score, score_job
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.records import read_manifest
-from tests.jobs.here import start
 from tests.warm import Warm
 
 
@@ -33,7 +32,6 @@ def scored(
             language_model,
             ScoreOptions(shard=10),
             Running(part=EveryNth(number, 2)),
-            start=start,
         )
     assert status.is_done
     assert status.shards > 3
@@ -97,11 +95,11 @@ def test_other_text_is_refused(
     reports = tmp_path / "reports.csv"
     reports.write_text((archive_folder / "reports.csv").read_text().replace("Follow", "Look"))
     with pytest.raises(DataError, match="begun with another text"):
-        score_job(reports, str(scored), language_model, ScoreOptions(shard=10), start=start)
+        score_job(reports, str(scored), language_model, ScoreOptions(shard=10))
     with pytest.raises(DataError, match="the text is another one"):
         finish_score(str(scored), tmp_path / "t.csv", reports=reports)
     with pytest.raises(DataError, match="'cxrtext job score', not decode"):
-        decode_job(archive_folder / "manifest.csv", str(scored), start=start)
+        decode_job(archive_folder / "manifest.csv", str(scored))
     with pytest.raises(ConfigError, match="standard input"):
         score_job(Path("-"), str(tmp_path / "job"), language_model)
 
@@ -110,7 +108,7 @@ def test_a_filled_cache_decodes_nothing_more(
     archive_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest, job = archive_folder / "manifest.csv", str(tmp_path / "job")
-    status = decode_job(manifest, job, DecodeOptions(resize=64, shard=40), start=start)
+    status = decode_job(manifest, job, DecodeOptions(resize=64, shard=40))
     assert (status.is_done, status.rejected) == (True, 1)
     made = finish_decode(job, tmp_path / "cache")
     assert (made.planned, made.added, made.rejected) == (110, 109, 1)

@@ -21,6 +21,14 @@ SENTENCES = [
 ]
 
 
+class StopError(Exception):
+    """Raised by what a run calls, as Ctrl-C would be."""
+
+
+def stop(*_: object) -> None:
+    raise StopError
+
+
 @pytest.fixture(scope="session")
 def tiny() -> MaskedLanguageModel:
     """Random weights, 24 positions; large enough weights to tell word pieces apart."""
@@ -55,7 +63,8 @@ def reports(tmp_path: Path) -> Path:
     return path
 
 
-SPECIAL = SpecialIds(begin=1, end=2, mask=3)
+SPECIAL = SpecialIds(begin=2, end=3, mask=4)
+"""As ``train_tokenizer`` numbers them."""
 
 PlainCopy = tuple[list[int], int, int]
 """A masked sentence with special tokens, the column asked for, and the piece that stood there."""

@@ -49,14 +49,6 @@ def test_float16_is_refused_on_a_cpu(random_model: Models, special: SpecialIds) 
         build_network(random_model(), special, "float16")
 
 
-def test_int8_is_refused_without_integer_products(
-    random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(quantized, "can_quantize", lambda: False)
-    with pytest.raises(ConfigError, match="int8 needs a CPU .* take bfloat16 or float32"):
-        build_network(random_model(), special, "int8")
-
-
 def test_bfloat16_is_near_float32(random_model: Models, special: SpecialIds) -> None:
     model = random_model()
     exact, fast = scores(model, "float32", special), scores(model, "bfloat16", special)

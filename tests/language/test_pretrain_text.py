@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from transformers import BertForMaskedLM
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
@@ -23,16 +22,17 @@ from cxrtext.language.pretraining import train as pretrain_run
 from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches, hold_out
 from cxrtext.language.pretraining.pretrain import perplexity_sample
 from cxrtext.language.pretraining.settings import PretrainSettings
-from cxrtext.language.pretraining.state import History
 from cxrtext.language.pretraining.summary import measure_coverage
 from cxrtext.language.pretraining.train import Step, learning_rate
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 from cxrtext.text.tokenizer import make_tokenizer
+from tests.language.conftest import StopError, stop
 
 COMMON = "The lungs are clear."
 RARE = "A pneumothorax is seen on the left."
-SMALL = {
+SECRET = "Zebulon Quill was seen here."
+SMALL: dict[str, Any] = {
     "size": "demo",
     "hidden": 32,
     "layers": 1,
@@ -48,17 +48,23 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = ["study_id,findings,impression"]
     for number in range(120):
         finding = RARE if number % 30 == 7 else COMMON
+        more = f" {SECRET}" if number == 5 else ""
         side = ("left", "right")[number % 2]
-        lines.append(f"s{number},{finding} Heart size is normal.,No effusion on the {side}.")
+        lines.append(f"s{number},{finding} Heart size is normal.{more},No effusion on the {side}.")
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("trained") / "lm"
-    pretrain_text(corpus, out, epochs=40, learning_rate=6e-3, **SMALL)  # type: ignore[arg-type]
-    return out
+def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> PretrainSummary:
+    out = tmp_path_factory.getbasetemp() / "trained" / "lm"
+    return pretrain_text(corpus, out, epochs=30, learning_rate=6e-3, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def trained(learned: PretrainSummary, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the model; read-only by convention."""
+    return tmp_path_factory.getbasetemp() / "trained" / "lm"
 
 
 def test_common_sentences_come_out_likelier_than_rare_and_shuffled_ones(trained: Path) -> None:
@@ -69,71 +75,73 @@ def test_common_sentences_come_out_likelier_than_rare_and_shuffled_ones(trained:
     assert np.exp(common) > 0.05
 
 
-def test_the_folder_is_a_model_with_its_history(trained: Path) -> None:
-    training = json.loads((trained / "training.json").read_text())
+def test_the_folder_is_a_model_with_its_history(trained: Path, learned: PretrainSummary) -> None:
+    text = (trained / "training.json").read_text()
+    noted = json.loads(text)
+    del noted["settings"]
+    assert noted == json.loads(json.dumps(asdict(learned)))
     loaded = load_masked_language_model(trained)
-    assert training["kind"] == "masked-language-model"
-    assert training["fingerprint"] == loaded.fingerprint
-    assert training["vocabulary_size"] == len(loaded.tokenizer) <= 300
-    assert training["reports"] == training["with_text"] == 120
-    assert training["validation_sentences"] == 6 * 3
-    assert training["training_sentences"] == 114 * 3
-    assert len(training["validation_loss"]) == 40
-    assert training["validation_loss"][-1] < 0.5 * training["validation_loss"][0]
-    assert 1 < training["perplexity"] < 4
-    assert "lungs" not in (trained / "training.json").read_text()
+    assert learned.kind == "masked-language-model"
+    assert learned.fingerprint == loaded.fingerprint
+    assert learned.vocabulary_size == len(loaded.tokenizer) <= 300
+    assert learned.reports == learned.with_text == 120
+    assert learned.validation_sentences == 6 * 3
+    assert learned.training_sentences == 114 * 3 + 1
+    for measured in (learned.validation_loss, learned.pseudo_perplexity):
+        assert len(measured) == 30
+        assert measured[-1] < 0.5 * measured[0]
+    assert 1 < learned.perplexity < 4
+    assert learned.coverage.unknown == 0
+    assert 1 <= learned.coverage.pieces_per_word < 1.2
+    for word in ("zebulon", "was seen here", "lungs"):
+        assert word not in text.lower()
     assert not trained.with_name("lm.partial").exists()
     theirs = BertForMaskedLM.from_pretrained(trained, use_safetensors=True, dtype=torch.float32)
     assert theirs.config.num_hidden_layers == 1
 
 
-class StopError(Exception):
-    pass
-
-
-def test_a_stopped_run_goes_on_and_ends_in_the_same_model(corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("middle", [0, 1], ids=["after an epoch", "in the middle of one"])
+def test_a_stopped_run_goes_on_and_ends_in_the_same_model(
+    middle: int, corpus: Path, tmp_path: Path
+) -> None:
     steps: list[int] = []
 
-    def stop(step: int, total: int) -> None:
+    def stop_once(step: int, total: int) -> None:
         steps.append(step)
-        if step == total // 2:
+        if step == total // 4 + middle:
             raise StopError
 
-    def note(step: int, total: int) -> None:
-        steps.append(step)
-
-    whole = pretrain_text(corpus, tmp_path / "a", epochs=4, **SMALL)  # type: ignore[arg-type]
+    whole = pretrain_text(corpus, tmp_path / "a", epochs=4, **SMALL)
     with pytest.raises(StopError):
-        pretrain_text(corpus, tmp_path / "b", epochs=4, progress=stop, **SMALL)  # type: ignore[arg-type]
+        pretrain_text(corpus, tmp_path / "b", epochs=4, progress=stop_once, **SMALL)
     assert not (tmp_path / "b").exists()
     assert (tmp_path / "b.partial").is_dir()
-    rest = pretrain_text(corpus, tmp_path / "b", epochs=4, progress=note, **SMALL)  # type: ignore[arg-type]
+    rest = pretrain_text(corpus, tmp_path / "b", epochs=4, progress=stop_once, **SMALL)
     assert steps == list(range(1, whole.steps + 1))
-    assert rest.resumed_from_step == whole.steps // 2
+    assert rest.resumed_from_step == whole.steps // 4 + middle
     assert rest.fingerprint == whole.fingerprint
+    assert rest.validation_loss == whole.validation_loss
+    assert rest.pseudo_perplexity == whole.pseudo_perplexity
     assert not (tmp_path / "b.partial").exists()
 
 
-def test_the_state_of_other_settings_is_thrown_away(corpus: Path, tmp_path: Path) -> None:
-    def stop(step: int, total: int) -> None:
-        raise StopError
-
+@pytest.fixture
+def stopped(corpus: Path, tmp_path: Path) -> Path:
+    """The folder of a run of two epochs that was stopped after a step."""
     with pytest.raises(StopError):
-        pretrain_text(corpus, tmp_path / "m", epochs=2, progress=stop, **SMALL)  # type: ignore[arg-type]
-    summary = pretrain_text(corpus, tmp_path / "m", epochs=1, **SMALL)  # type: ignore[arg-type]
-    assert summary.resumed_from_step == 0
+        pretrain_text(corpus, tmp_path / "m", epochs=2, progress=stop, **SMALL)
+    return tmp_path / "m"
 
 
-def test_a_damaged_state_is_refused(corpus: Path, tmp_path: Path) -> None:
-    def stop(step: int, total: int) -> None:
-        raise StopError
+def test_the_state_of_other_settings_is_thrown_away(corpus: Path, stopped: Path) -> None:
+    assert pretrain_text(corpus, stopped, epochs=1, **SMALL).resumed_from_step == 0
 
-    with pytest.raises(StopError):
-        pretrain_text(corpus, tmp_path / "m", epochs=2, progress=stop, **SMALL)  # type: ignore[arg-type]
-    (state,) = (tmp_path / "m.partial").glob("state-*.pt")
+
+def test_a_damaged_state_is_refused(corpus: Path, stopped: Path) -> None:
+    (state,) = stopped.with_name("m.partial").glob("state-*.pt")
     state.write_bytes(b"PK\x03\x04")
     with pytest.raises(CheckpointError, match="damaged; remove"):
-        pretrain_text(corpus, tmp_path / "m", epochs=2, **SMALL)  # type: ignore[arg-type]
+        pretrain_text(corpus, stopped, epochs=2, **SMALL)
 
 
 def test_fine_tuning_keeps_the_vocabulary_and_learns(trained: Path, tmp_path: Path) -> None:
@@ -144,10 +152,7 @@ def test_fine_tuning_keeps_the_vocabulary_and_learns(trained: Path, tmp_path: Pa
     summary = pretrain_text(
         path, tmp_path / "tuned", base=trained, epochs=10, learning_rate=2e-3, device="cpu"
     )
-    before, after = (
-        load_masked_language_model(trained),
-        load_masked_language_model(tmp_path / "tuned"),
-    )
+    before, after = map(load_masked_language_model, (trained, tmp_path / "tuned"))
     assert summary.base == before.fingerprint != after.fingerprint
     assert before.tokenizer.get_vocab() == after.tokenizer.get_vocab()
     assert score_sentences([new], after)[0] > score_sentences([new], before)[0] + 1
@@ -156,14 +161,14 @@ def test_fine_tuning_keeps_the_vocabulary_and_learns(trained: Path, tmp_path: Pa
 def test_a_model_trained_here_is_replaced_and_nothing_else(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "lm"
     out.mkdir()
-    pretrain_text(corpus, out, epochs=1, **SMALL)  # type: ignore[arg-type]
-    pretrain_text(corpus, out, epochs=1, **SMALL)  # type: ignore[arg-type]
+    pretrain_text(corpus, out, epochs=1, **SMALL)
+    pretrain_text(corpus, out, epochs=1, **SMALL)
     (out / "training.json").write_text('{"kind": "image-text"}')
     with pytest.raises(DataError, match="is no language model that was trained here"):
-        pretrain_text(corpus, out, epochs=1, **SMALL)  # type: ignore[arg-type]
+        pretrain_text(corpus, out, epochs=1, **SMALL)
     (tmp_path / "file").write_text("notes")
     with pytest.raises(DataError, match="is no language model"):
-        pretrain_text(corpus, tmp_path / "file", epochs=1, **SMALL)  # type: ignore[arg-type]
+        pretrain_text(corpus, tmp_path / "file", epochs=1, **SMALL)
 
 
 @pytest.mark.parametrize(
@@ -184,14 +189,20 @@ def test_wrong_options_are_refused(
     corpus: Path, tmp_path: Path, options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        pretrain_text(corpus, tmp_path / "m", **{**SMALL, **options})  # type: ignore[arg-type]
+        pretrain_text(corpus, tmp_path / "m", **{**SMALL, **options})
 
 
-def test_one_report_is_too_little(tmp_path: Path) -> None:
+def test_one_report_is_too_little_and_a_folder_is_of_one_process(tmp_path: Path) -> None:
     path = tmp_path / "reports.csv"
     path.write_text("study_id,report\ns1,Clear.\ns2,\n")
+    with (
+        only_one(tmp_path / "m"),
+        pytest.raises(WorkError, match="m: another process is making this"),
+    ):
+        pretrain_text(path, tmp_path / "m", **SMALL)
+    assert [one.name for one in tmp_path.iterdir()] == ["reports.csv"]
     with pytest.raises(DataError, match="too little"):
-        pretrain_text(path, tmp_path / "m", **SMALL)  # type: ignore[arg-type]
+        pretrain_text(path, tmp_path / "m", **SMALL)
 
 
 def test_an_epoch_has_every_sentence_once_within_the_budget() -> None:
@@ -216,14 +227,6 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[99] < 0.001
     assert rates[55] == pytest.approx(0.5)
-
-
-def test_a_model_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
-    reports, out = tmp_path / "reports.csv", tmp_path / "model"
-    reports.write_text("study_id,report\ns1,The lungs are clear.\ns2,No pneumothorax.\n")
-    with only_one(out), pytest.raises(WorkError, match="model: another process is making this"):
-        pretrain_text(reports, out, size="demo")
-    assert [path.name for path in tmp_path.iterdir()] == ["reports.csv"]
 
 
 LOSSES = [3.0, 2.0, 2.5, 2.0, 2.2, 1.0, 0.5]
@@ -256,16 +259,9 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def train(
     small_corpus: Path, out: Path, patience: int, progress: Callable[[int, int], None] | None = None
 ) -> PretrainSummary:
-    small: dict[str, Any] = {"size": "demo", "hidden": 16, "layers": 1, "vocabulary_size": 200}
+    smaller = {**SMALL, "hidden": 16, "vocabulary_size": 200, "batch_tokens": 256}
     return pretrain_text(
-        small_corpus,
-        out,
-        epochs=7,
-        batch_tokens=256,
-        patience=patience,
-        progress=progress,
-        device="cpu",
-        **small,
+        small_corpus, out, epochs=7, patience=patience, progress=progress, **smaller
     )
 
 
@@ -322,96 +318,15 @@ def test_a_stopped_run_remembers_the_best_epoch_and_the_patience(
     assert (rest.epochs, rest.kept_epoch, rest.steps) == (5, 2, whole.steps)
 
 
-def test_stopping_in_the_middle_of_an_epoch_changes_nothing(
-    small_corpus: Path, tmp_path: Path
-) -> None:
-    whole = train(small_corpus, tmp_path / "a", 1)
-
-    def stop(step: int, total: int) -> None:
-        if step == total // 7 + 1:
-            raise StopError
-
-    with pytest.raises(StopError):
-        train(small_corpus, tmp_path / "b", 1, stop)
-    rest = train(small_corpus, tmp_path / "b", 1)
-    assert rest.fingerprint == whole.fingerprint
-    assert rest.validation_loss == whole.validation_loss
-    assert rest.pseudo_perplexity == whole.pseudo_perplexity
-
-
-def test_the_history_keeps_a_copy_of_the_earliest_best() -> None:
-    model = nn.Linear(1, 1)
-    history = History()
-    assert (history.best_epoch, history.exhausted(1)) == (0, False)
-    for number, loss in enumerate([2.0, 1.0, 1.0]):
-        nn.init.constant_(model.weight, number)
-        history.add(model, loss, 0.0)
-    assert float(history.best["weight"]) == 1.0
-    assert history.best_epoch == 2
-    assert (history.exhausted(0), history.exhausted(1), history.exhausted(2)) == (
-        False,
-        True,
-        False,
-    )
-
-
-SECRET = "Zebulon Quill was seen here."
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PretrainSummary]:
-    folder = tmp_path_factory.mktemp("report")
-    rows = "".join(
-        f"s{n},The lungs are clear. No pleural effusion or pneumothorax. "
-        f"Heart size is {('normal', 'enlarged')[n % 2]}.{' ' + SECRET if n == 5 else ''}\n"
-        for n in range(120)
-    )
-    (folder / "reports.csv").write_text("study_id,report\n" + rows)
-    summary = pretrain_text(
-        folder / "reports.csv",
-        folder / "lm",
-        size="demo",
-        hidden=32,
-        layers=1,
-        vocabulary_size=300,
-        epochs=30,
-        learning_rate=6e-3,
-        device="cpu",
-    )
-    return folder / "lm", summary
-
-
-def test_the_folder_notes_what_was_learned(folder: tuple[Path, PretrainSummary]) -> None:
-    out, summary = folder
-    noted = json.loads((out / "training.json").read_text())
-    del noted["settings"]
-    assert noted == json.loads(json.dumps(asdict(summary)))
-    for measured in (summary.validation_loss, summary.pseudo_perplexity):
-        assert len(measured) == 30
-    assert summary.pseudo_perplexity[-1] < 0.5 * summary.pseudo_perplexity[0]
-    assert summary.validation_loss[-1] < 0.5 * summary.validation_loss[0]
-    assert summary.coverage.unknown == 0
-    assert 1 <= summary.coverage.pieces_per_word < 1.2
-
-
-def test_no_report_text_stands_in_what_is_noted(folder: tuple[Path, PretrainSummary]) -> None:
-    text = (folder[0] / "training.json").read_text().lower()
-    for word in ("zebulon", "was seen here", "lungs"):
-        assert word not in text
-
-
 def test_the_measurements_are_of_the_weights_that_were_written(
-    folder: tuple[Path, PretrainSummary],
+    corpus: Path, trained: Path, learned: PretrainSummary
 ) -> None:
     """The network changes from epoch to epoch: nothing of an earlier one may be remembered."""
-    out, summary = folder
-    loaded = load_masked_language_model(out)
-    reports = out.with_name("reports.csv")
-    sentences = hold_out(reports, read_corpus(reports), 0).validation
-    scores = score_sentences_detailed(sentences, loaded)
+    sentences = hold_out(corpus, read_corpus(corpus), 0).validation
+    scores = score_sentences_detailed(sentences, load_masked_language_model(trained))
     perplexity = np.exp(-scores.log_likelihood.sum() / scores.n_tokens.sum())
-    assert summary.perplexity == pytest.approx(perplexity, abs=2e-3)
-    assert len(set(summary.pseudo_perplexity)) > 20
+    assert learned.perplexity == pytest.approx(perplexity, abs=2e-3)
+    assert len(set(learned.pseudo_perplexity)) > 20
 
 
 def test_coverage_counts_words_and_their_pieces() -> None:

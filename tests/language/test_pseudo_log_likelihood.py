@@ -1,21 +1,26 @@
 import ctypes
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
 from cxrtext.language.scoring import score as scorer
 from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
-from cxrtext.language.scoring.score import MAX_GROUP, groups_of, plan_groups, ranges, room
+from cxrtext.language.scoring.score import MAX_GROUP, groups_of
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from tests.warm import Warm
+
+WORDS = ["no", "lungs", "are", "clear"]
+
+PlainScores = Callable[..., NDArray[np.float64]]
 
 TEXTS = [
     "The lungs are clear.",
@@ -27,36 +32,23 @@ TEXTS = [
 ]
 
 
-def one_pass_a_token(language: MaskedLanguageModel, sentence: str) -> float:
-    """Salazar et al. 2020, eq. 2, as plain loops, in float64, the whole head on every position."""
-    model, tokenizer = language.model, language.tokenizer
-    model.double()
-    try:
-        ids = tokenizer(sentence)["input_ids"]
-        total = 0.0
-        for place in range(1, len(ids) - 1):
-            masked = list(ids)
-            masked[place] = tokenizer.mask_token_id
-            with torch.no_grad():
-                logits = model(input_ids=torch.tensor([masked])).logits[0, place]
-            total += float(torch.log_softmax(logits, -1)[ids[place]])
-        return total
-    finally:
-        model.float()
+def by_definition(
+    tiny: MaskedLanguageModel, plain_scores: PlainScores, text: str
+) -> tuple[int, float]:
+    """Number of word pieces, and Salazar et al. 2020, eq. 2, one pass a word piece."""
+    pieces = tiny.tokenizer(text, add_special_tokens=False)["input_ids"]
+    return len(pieces), plain_scores(tiny.model, pieces, tiny.window).sum()
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 100_000])
-def test_it_equals_the_definition(tiny: MaskedLanguageModel, batch_tokens: int) -> None:
-    expected = [one_pass_a_token(tiny, text) for text in TEXTS]
-    found = score_sentences(TEXTS, tiny, batch_tokens=batch_tokens)
+def test_it_equals_the_definition_whatever_the_company(
+    tiny: MaskedLanguageModel, plain_scores: PlainScores, batch_tokens: int
+) -> None:
+    texts = [*TEXTS, *reversed(TEXTS)]
+    expected = [by_definition(tiny, plain_scores, text)[1] for text in texts]
+    found = score_sentences(texts, tiny, batch_tokens=batch_tokens)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert np.ptp(expected) > 1
-
-
-def test_the_score_does_not_depend_on_the_company(tiny: MaskedLanguageModel) -> None:
-    together = score_sentences([*TEXTS, *reversed(TEXTS)], tiny)
-    alone = [score_sentences([text], tiny)[0] for text in TEXTS]
-    np.testing.assert_allclose(together, [*alone, *reversed(alone)], rtol=1e-5)
 
 
 def test_word_pieces_are_counted_and_order_is_kept(tiny: MaskedLanguageModel) -> None:
@@ -103,32 +95,16 @@ def test_below_one_copy_the_budget_gives_way(
     assert {rows for rows, _ in passes} == {1}
 
 
-def test_a_sentence_longer_than_the_window_is_scored_piece_by_piece(
-    tiny: MaskedLanguageModel,
+@pytest.mark.parametrize("least", [0, 1, 24], ids=["the window", "one more", "twice as long"])
+def test_a_sentence_as_long_as_the_window_or_longer(
+    tiny: MaskedLanguageModel, plain_scores: PlainScores, least: int
 ) -> None:
-    text = " ".join(TEXTS[:4] * 3)
-    ids = tiny.tokenizer(text, add_special_tokens=False)["input_ids"]
-    window = tiny.window
-    assert len(ids) > 2 * window
-    expected = 0.0
-    for place, target in enumerate(ids):
-        start = min(max(place - window // 2, 0), len(ids) - window)
-        piece = ids[start : start + window]
-        piece[place - start] = tiny.tokenizer.mask_token_id
-        row = [tiny.tokenizer.cls_token_id, *piece, tiny.tokenizer.sep_token_id]
-        with torch.no_grad():
-            logits = tiny.model(input_ids=torch.tensor([row])).logits[0, place - start + 1]
-        expected += float(torch.log_softmax(logits, -1)[target])
+    text = " ".join(itertools.islice(itertools.cycle(WORDS), tiny.window + least))
+    pieces, expected = by_definition(tiny, plain_scores, text)
+    assert pieces == tiny.window + least
     scores = score_sentences_detailed([text], tiny)
-    assert scores.n_tokens.tolist() == [len(ids)]
+    assert scores.n_tokens.tolist() == [pieces]
     np.testing.assert_allclose(scores.log_likelihood, [expected], rtol=1e-5)
-
-
-def test_a_sentence_of_exactly_the_window_fits(tiny: MaskedLanguageModel) -> None:
-    text = " ".join(["no"] * tiny.window)
-    np.testing.assert_allclose(
-        score_sentences([text], tiny), [one_pass_a_token(tiny, text)], rtol=1e-5
-    )
 
 
 def test_no_sentences_give_no_scores(tiny: MaskedLanguageModel) -> None:
@@ -161,13 +137,6 @@ def test_damaged_weights_do_not_pass_as_scores(tiny: MaskedLanguageModel) -> Non
             bias.copy_(before)
 
 
-def test_bfloat16_is_near_float32(tiny: MaskedLanguageModel) -> None:
-    exact = score_sentences(TEXTS, tiny)
-    fast = score_sentences(TEXTS, tiny, precision="bfloat16")
-    np.testing.assert_allclose(fast, exact, rtol=0.05)
-    assert not np.array_equal(fast, exact)
-
-
 def test_word_pieces_and_their_values_make_the_sentence(tiny: MaskedLanguageModel) -> None:
     scores = score_sentences_detailed(TEXTS, tiny)
     for number, text in enumerate(TEXTS):
@@ -180,23 +149,8 @@ def test_word_pieces_and_their_values_make_the_sentence(tiny: MaskedLanguageMode
         assert scores.log_likelihood_per_token[number] == pytest.approx(values.mean(), rel=1e-6)
 
 
-def test_room_by_hand() -> None:
-    # Three pieces: three copies of five tokens each.
-    assert room(3, window=10, batch_tokens=44) == 2
-    assert room(3, window=10, batch_tokens=45) == 3
-    # Fifty pieces in windows of ten: fifty copies of twelve tokens.
-    assert room(50, window=10, batch_tokens=1200) == 2
-    assert room(50, window=10, batch_tokens=1) == 1
-
-
-def test_groups_have_one_length_and_keep_the_budget() -> None:
-    lengths = [3, 7, 3, 3, 50, 7, 3]
-    assert plan_groups(lengths, window=10, batch_tokens=31) == [[0, 2], [3, 6], [1], [5], [4]]
-    assert plan_groups([], window=10, batch_tokens=31) == []
-
-
 def test_a_group_has_at_most_so_many_sentences() -> None:
-    groups = plan_groups([1] * (2 * MAX_GROUP + 3), window=10, batch_tokens=10**9)
+    groups = groups_of(range(2 * MAX_GROUP + 3), lambda _: 1, window=10, batch_tokens=10**9)
     assert [len(group) for group in groups] == [MAX_GROUP, MAX_GROUP, 3]
 
 
@@ -208,9 +162,9 @@ def test_a_group_has_at_most_so_many_sentences() -> None:
 def test_groups_hold_every_sentence_once_in_order_of_length(
     lengths: list[int], window: int, batch_tokens: int
 ) -> None:
-    groups = plan_groups(lengths, window, batch_tokens)
-    order = [index for group in groups for index in group]
-    assert order == sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    groups = list(groups_of(order, lengths.__getitem__, window, batch_tokens))
+    assert [index for group in groups for index in group] == order
     for group in groups:
         length = lengths[group[0]]
         assert {lengths[index] for index in group} == {length}
@@ -235,12 +189,6 @@ def test_groups_are_made_as_they_are_asked_for() -> None:
     assert taken == [1, 1, 1]
 
 
-def test_ranges_cut_without_a_gap() -> None:
-    assert list(ranges(7, 3)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
-    assert list(ranges(6, 3)) == [slice(0, 3), slice(3, 6)]
-    assert list(ranges(0, 3)) == []
-
-
 def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     # In a process of its own, for it cannot be undone.
     code = "from cxrtext.language.scoring import score; print(score.keep_memory())"
@@ -249,16 +197,16 @@ def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:
     assert out.strip() in ({"True", "False"} if sys.platform == "linux" else {"False"})
 
 
-@pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_other_systems_are_left_alone(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("platform", "library"),
+    # Asking for a library would fail; another C library than glibc has no such call.
+    [("darwin", None), ("win32", None), ("linux", lambda _: object())],
+    ids=["darwin", "win32", "another C library"],
+)
+def test_other_systems_are_left_alone(
+    platform: str, library: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", platform)
-        patch.setattr(ctypes, "CDLL", None)  # calling it would fail
-        assert scorer.keep_memory() is False
-
-
-def test_a_system_without_the_call_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "platform", "linux")
-        patch.setattr(ctypes, "CDLL", lambda _: object())  # another C library than glibc
+        patch.setattr(ctypes, "CDLL", library)
         assert scorer.keep_memory() is False

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -161,11 +162,10 @@ def test_a_schema_that_is_no_text_is_one_line(tmp_path: Path) -> None:
 
 def foreign(path: Path, version: int) -> None:
     """A database of another program."""
-    base = sqlite3.connect(path)
-    base.execute("CREATE TABLE bookmarks (address TEXT)")
-    base.execute(f"PRAGMA user_version = {version}")
-    base.commit()
-    base.close()
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(
+            f"CREATE TABLE bookmarks (address TEXT); PRAGMA user_version = {version};"
+        )
 
 
 @pytest.mark.parametrize("version", [0, cache_module.FORMAT, 99])
@@ -175,60 +175,43 @@ def test_the_database_of_another_program_is_refused_and_left_alone(
     path = tmp_path / "places.sqlite"
     foreign(path, version)
     before = path.read_bytes()
-    with pytest.raises(DataError, match=r"places\.sqlite: no cache of scores of this version"):
-        ScoreCache(path, "model")
+    refused(path, "no cache of scores of this version")
     assert path.read_bytes() == before
 
 
 def test_a_cache_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "scores.sqlite"
-    with ScoreCache(path, "model"):
-        pass
-    base = sqlite3.connect(path)
-    base.execute(f"PRAGMA user_version = {cache_module.FORMAT + 1}")
-    base.close()
-    with pytest.raises(DataError, match="no cache of scores of this version"):
-        ScoreCache(path, "model")
+    with ScoreCache(path, "model") as cache:
+        cache._base.execute(f"PRAGMA user_version = {cache_module.FORMAT + 1}")
+    refused(path, "no cache of scores of this version")
 
 
-def one_line(error: pytest.ExceptionInfo[DataError], name: str) -> None:
-    assert name in str(error.value)
+def refused(path: Path, says: str = "") -> None:
+    """It is said in one line that names the file."""
+    with (
+        pytest.raises(DataError, match=f"{path.name}: .*{says}") as error,
+        ScoreCache(path, "model") as cache,
+    ):
+        cache.find(KEYS)
     assert "\n" not in str(error.value)
 
 
 def test_what_is_no_cache_is_one_clear_line(tmp_path: Path) -> None:
     text = tmp_path / "reports.csv"
     text.write_text("study_id,report\n" + "s1,Clear.\n" * 200)
-    with pytest.raises(DataError, match="damaged, or no cache; remove it or name") as error:
-        ScoreCache(text, "model")
-    one_line(error, "reports.csv")
+    refused(text, "damaged, or no cache; remove it or name")
     assert text.read_text().startswith("study_id")
-    with pytest.raises(DataError) as error:
-        ScoreCache(tmp_path, "model")
-    one_line(error, str(tmp_path))
-    with pytest.raises(DataError, match="cannot be made there") as error:
-        ScoreCache(text / "scores.sqlite", "model")
-    one_line(error, "scores.sqlite")
-
-
-def test_a_damaged_cache_is_one_clear_line(tmp_path: Path) -> None:
-    path = tmp_path / "scores.sqlite"
-    damage(path)
-    with (
-        pytest.raises(DataError, match="damaged, or no cache; remove it or name") as error,
-        ScoreCache(path, "model") as cache,
-    ):
-        cache.find(KEYS)
-    one_line(error, "scores.sqlite")
+    refused(tmp_path)
+    refused(text / "scores.sqlite", "cannot be made there")
+    damage(tmp_path / "scores.sqlite")
+    refused(tmp_path / "scores.sqlite", "damaged, or no cache; remove it or name")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o500)
-    with pytest.raises(DataError) as error:
-        ScoreCache(folder / "scores.sqlite", "model")
-    one_line(error, "scores.sqlite")
+    refused(folder / "scores.sqlite")
 
 
 @pytest.mark.parametrize("kind", ["damaged", "foreign", "folder"])

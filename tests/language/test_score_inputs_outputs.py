@@ -100,12 +100,8 @@ def test_a_stream_gets_what_a_file_gets(
 ) -> None:
     out, cache = io.StringIO(newline=""), tmp_path / "cache.db"
     score_reports(reports, out, ScoreSettings(cache=cache), model=tiny)
-    assert (
-        score_reports(
-            reports, tmp_path / "out.csv", ScoreSettings(cache=cache), model=tiny
-        ).from_cache
-        == 4
-    )
+    again = score_reports(reports, tmp_path / "out.csv", ScoreSettings(cache=cache), model=tiny)
+    assert again.from_cache == 4
     assert (tmp_path / "out.csv").read_bytes().decode() == out.getvalue()
 
 
@@ -137,10 +133,8 @@ def test_the_word_pieces_sum_to_the_sentence(
 def write_corpus(path: Path, reports: int) -> Path:
     """Reports of five sentences, of which 40 in all are different, the first far more often."""
     chance = np.random.default_rng(0)
-    subjects, words = (
-        ["lungs", "heart", "effusion", "size", "clear"],
-        ["left", "right", "small", "normal"],
-    )
+    subjects = ["lungs", "heart", "effusion", "size", "clear"]
+    words = ["left", "right", "small", "normal"]
     texts = [f"{s} is {w} {a}." for s in subjects for w in words for a in ("and", "or")]
     weights = 1 / np.arange(1, len(texts) + 1)
     with path.open("w") as handle:
@@ -205,6 +199,7 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(reports: Path, tmp_p
         (out, tmp_path / "folder.csv", r"folder\.csv: is a folder"),
         (out, tmp_path / "sub" / ".." / "out.csv", "is the table of sentences; name another"),
         (out, tmp_path / "tokens.txt", r"tokens\.txt: .*ends in \.csv or \.parquet"),
+        (tmp_path / "out.txt", None, r"out\.txt: .*ends in \.csv or \.parquet"),
     ):
         with pytest.raises(DataError, match=message):
             score_reports(reports, target, ScoreSettings(tokens=tokens), model=tmp_path / "no")

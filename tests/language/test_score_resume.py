@@ -17,20 +17,9 @@ from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.score import Scorer, encode_pieces
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
+from tests.language.conftest import StopError, stop
 
-WORDS = [
-    "The",
-    "lungs",
-    "are",
-    "clear",
-    "left",
-    "pleural",
-    "effusion",
-    "right",
-    "pneumothorax",
-    "no",
-    "or",
-]
+WORDS = ["lungs", "are", "clear", "left", "pleural", "effusion", "right", "pneumothorax", "no"]
 
 
 @pytest.fixture
@@ -171,18 +160,13 @@ def test_a_run_killed_again_and_again_comes_to_the_same_bytes(
     assert ours == theirs
 
 
-class StopError(Exception):
-    pass
-
-
 def test_more_may_be_set_aside_on_the_next_run(
     tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
 ) -> None:
     whole, out = tmp_path / "whole" / "out.csv", tmp_path / "out.csv"
     score_reports(corpus, whole, model=tiny)
-    with pytest.raises(
-        DataError, match="1 bad items, more than --max-rejected 0; the last: row 18"
-    ):
+    says = "1 bad items, more than --max-rejected 0; the last: row 18"
+    with pytest.raises(DataError, match=says):
         score_reports(corpus, out, ScoreSettings(max_rejected=0), model=tiny)
     assert score_reports(corpus, out, ScoreSettings(max_rejected=1), model=tiny).rejected == 1
     assert out.read_bytes() == whole.read_bytes()
@@ -191,9 +175,6 @@ def test_more_may_be_set_aside_on_the_next_run(
 def test_the_work_of_another_text_is_thrown_away(
     tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
 ) -> None:
-    def stop(done: int, total: int) -> None:
-        raise StopError
-
     out = tmp_path / "out.csv"
     with pytest.raises(StopError):
         score_reports(corpus, out, ScoreSettings(cache=False), model=tiny, progress=stop)
@@ -206,9 +187,6 @@ def test_the_work_of_another_text_is_thrown_away(
 def test_a_run_stopped_between_the_table_and_the_end_writes_it_again(
     tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
 ) -> None:
-    def stop(report: object) -> None:
-        raise StopError
-
     out = tmp_path / "out.csv"
     with pytest.raises(StopError):
         score_reports(corpus, out, model=tiny, on_scored=stop)
@@ -260,30 +238,27 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_stopped_run_goes_on_without_scoring_anything_twice(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
-    def stop(done: int, total: int) -> None:
+    def stop_at_two(done: int, total: int) -> None:
         assert total == 4
         if done >= 2:
             raise StopError
 
     whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
-    score_reports(reports, whole, ScoreSettings(cache=False, batch_tokens=8), model=tiny)
+    settings = ScoreSettings(cache=False, batch_tokens=8)
+    score_reports(reports, whole, settings, model=tiny)
     assert sum(scored) == 4
     scored.clear()
     with pytest.raises(StopError):
-        score_reports(
-            reports, out, ScoreSettings(cache=False, batch_tokens=8), model=tiny, progress=stop
-        )
+        score_reports(reports, out, settings, model=tiny, progress=stop_at_two)
     assert not out.exists()
     assert sum(scored) == 2
     assert (tmp_path / "stopped.csv.partial").stat().st_mode & 0o777 == 0o600
-    summary = score_reports(reports, out, ScoreSettings(cache=False, batch_tokens=8), model=tiny)
+    summary = score_reports(reports, out, settings, model=tiny)
     assert sum(scored) == 4
     assert (summary.resumed, summary.from_cache) == (2, 0)
     assert out.read_bytes() == whole.read_bytes()
-    assert sorted(p.name for p in tmp_path.glob("stopped*")) == [
-        "stopped.csv",
-        "stopped.csv.meta.json",
-    ]
+    left = sorted(p.name for p in tmp_path.glob("stopped*"))
+    assert left == ["stopped.csv", "stopped.csv.meta.json"]
 
 
 def test_a_grown_corpus_costs_its_new_sentences_only(
@@ -351,10 +326,9 @@ def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
     cache = tmp_path / "shared" / "cache.db"
-    score_reports(reports, tmp_path / "a" / "out.csv", ScoreSettings(cache=cache), model=tiny)
-    second = score_reports(
-        reports, tmp_path / "b" / "out.parquet", ScoreSettings(cache=cache), model=tiny
-    )
+    settings = ScoreSettings(cache=cache)
+    score_reports(reports, tmp_path / "a" / "out.csv", settings, model=tiny)
+    second = score_reports(reports, tmp_path / "b" / "out.parquet", settings, model=tiny)
     assert sum(scored) == second.from_cache == 4
     assert [p.name for p in cache.parent.iterdir()] == ["cache.db"]
     for folder in ("a", "b"):
@@ -364,26 +338,12 @@ def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
 def test_a_stopped_run_leaves_its_scores_to_others(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
-    def stop(done: int, total: int) -> None:
-        raise StopError
-
-    cache = tmp_path / "cache.db"
+    settings = ScoreSettings(cache=tmp_path / "cache.db", batch_tokens=8)
     with pytest.raises(StopError):
-        score_reports(
-            reports,
-            tmp_path / "a.csv",
-            ScoreSettings(cache=cache, batch_tokens=8),
-            model=tiny,
-            progress=stop,
-        )
+        score_reports(reports, tmp_path / "a.csv", settings, model=tiny, progress=stop)
     done = sum(scored)
     assert 0 < done < 4
-    assert (
-        score_reports(
-            reports, tmp_path / "b.csv", ScoreSettings(cache=cache), model=tiny
-        ).from_cache
-        == done
-    )
+    assert score_reports(reports, tmp_path / "b.csv", settings, model=tiny).from_cache == done
 
 
 def test_a_score_in_the_cache_is_what_is_written(

@@ -1,15 +1,21 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import BertConfig, BertForMaskedLM
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import BertForMaskedLM
 
-from cxrtext.text import save_tokenizer, train_tokenizer
+from tests.models.text_families import WRITERS, report_sentences, write_bert
 
 WriteModel = Callable[..., Path]
+Change = Callable[[Path], object]
+"""Changes a model's folder."""
+LANGUAGE_MODEL = "language model"
 
 CXR_BERT = {
     "model_type": "cxr-bert",
@@ -20,17 +26,48 @@ CXR_BERT = {
 """What CXR-BERT's configuration has beside a BERT's."""
 
 
-def projection_head(hidden: int) -> dict[str, Tensor]:
-    """The tensors that CXR-BERT's file has beside a masked language model's."""
-    shapes = {
-        "dense_to_hidden.weight": (8, hidden),
-        "dense_to_hidden.bias": (8,),
-        "LayerNorm.weight": (8,),
-        "LayerNorm.bias": (8,),
-        "dense_to_output.weight": (8, 8),
-        "dense_to_output.bias": (8,),
-    }
-    return {f"cls_projection_head.{name}": torch.randn(shape) for name, shape in shapes.items()}
+def configured(**values: Any) -> Change:
+    """Sets keys of a folder's ``config.json``; ``...`` takes one away."""
+
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        keys = json.loads(path.read_text()) | values
+        path.write_text(json.dumps({key: x for key, x in keys.items() if x is not ...}))
+
+    return change
+
+
+def tensors(change: Callable[[dict[str, Tensor]], object]) -> Change:
+    """Changes a folder's weights."""
+
+    def write(folder: Path) -> None:
+        state = load_file(folder / "model.safetensors")
+        change(state)
+        save_file(state, folder / "model.safetensors")
+
+    return write
+
+
+def pickled(folder: Path) -> Path:
+    """The same weights as a pickle."""
+    state = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def text_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An encoder of each family without a head, and a masked language model."""
+    root, sentences = tmp_path_factory.mktemp("encoders"), report_sentences(30)
+    folders = {name: write(root / name, sentences) for name, write in WRITERS.items()}
+    return {**folders, LANGUAGE_MODEL: write_bert(root / "lm", sentences, head=True)}
+
+
+@pytest.fixture
+def copied(text_folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    """Copies the folder of a family, or of the language model, to be changed."""
+    return lambda kind: Path(shutil.copytree(text_folders[kind], tmp_path / "m"))
 
 
 @pytest.fixture
@@ -38,22 +75,16 @@ def write_cxr_bert() -> WriteModel:
     """Writes a tiny model of CXR-BERT's layout, as the hub has it: the weights as a pickle."""
 
     def write(folder: Path, seed: int = 0) -> Path:
-        folder.mkdir(parents=True)
-        tokenizer = train_tokenizer(["The lungs are clear."] * 3, 200)
-        save_tokenizer(tokenizer, folder)
-        config = BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=24,
-        )
-        torch.manual_seed(seed)
-        state = {**BertForMaskedLM(config).state_dict(), **projection_head(16)}
-        state["bert.embeddings.position_ids"] = torch.arange(24)[None]
-        (folder / "config.json").write_text(json.dumps({**config.to_dict(), **CXR_BERT}))
+        write_bert(folder, ["The lungs are clear."] * 3, head=True, seed=seed)
+        state = BertForMaskedLM.from_pretrained(folder).state_dict()
+        state["bert.embeddings.position_ids"] = torch.arange(64)[None]
+        layers = nn.Linear(32, 8), nn.LayerNorm(8), nn.Linear(8, 8)
+        names = "dense_to_hidden", "LayerNorm", "dense_to_output"
+        head = nn.ModuleDict(dict(zip(names, layers, strict=True)))
+        state |= head.state_dict(prefix="cls_projection_head.")
+        (folder / "model.safetensors").unlink()
         torch.save(state, folder / "pytorch_model.bin")
+        configured(**CXR_BERT)(folder)
         return folder
 
     return write

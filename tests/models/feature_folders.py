@@ -31,38 +31,30 @@ def write_feature_folder(
     regions: NDArray[Any],
     names: Sequence[str],
     *,
-    backbone: Mapping[str, Any] | None = None,
-    feature_map: FeatureMap | None = None,
-    golden: Mapping[str, NDArray[Any]] | None = None,
     rejected: Mapping[str, str] | None = None,
     rows: int = 5,
 ) -> Path:
     """Write regions [n, V, g, g, R] of images as a folder of features, so many rows a shard."""
     _, views, *shape = regions.shape
-    made = feature_map or FeatureMap(shape[-1])
+    made = FeatureMap(shape[-1])
     (folder / "shards").mkdir(parents=True)
-    save_tensors(
-        {name: tensor.contiguous() for name, tensor in made.state_dict().items()},
-        folder / "map.safetensors",
-    )
-    save_file(dict(golden or {"image": np.zeros(1, np.float32)}), folder / "golden.safetensors")
+    save_tensors(made.state_dict(), folder / "map.safetensors")
+    save_file({"image": np.zeros(1, np.float32)}, folder / "golden.safetensors")
     shards, images = [], []
     for number, start in enumerate(range(0, len(regions), rows)):
         part = np.ascontiguousarray(regions[start : start + rows], dtype=np.float16)
-        sizes = np.array([[100 + start + i, 80] for i in range(len(part))], np.int32)
+        heights = range(100 + start, 100 + start + len(part))
+        sizes = np.array([[height, 80] for height in heights], np.int32)
         path = folder / f"shards/{number:06d}.safetensors"
         looks = np.full((len(part), LOOK), start, np.float32)
         save_file({REGIONS: part, SIZES: sizes, LOOKS: looks}, path)
         shards.append(FeatureShard(f"shards/{path.name}", len(part), sha256(path)[:16]))
-        images += [
-            (names[start + i], number, i, int(sizes[i, 0]), int(sizes[i, 1]))
-            for i in range(len(part))
-        ]
+        images += [(names[start + i], number, i, height, 80) for i, height in enumerate(heights)]
     _write(folder / "images.csv", ("image", "shard", "row", "height", "width"), images)
     _write(folder / "rejected.csv", ("item", "reason"), list((rejected or {}).items()))
     write_features(
         folder,
-        backbone=backbone or {**PLANTED, "channels": made.channels},
+        backbone={**PLANTED, "channels": made.channels},
         feature_map=made.note(),
         views=views,
         shape=(shape[0], shape[1], shape[2]),

@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from cxrtext.models.familiar import (
     FREE,
     LOOK,
     Familiar,
+    KnownImages,
     KnownWords,
     fit_gaussian,
     know_images,
@@ -23,13 +25,23 @@ from cxrtext.models.familiar import (
     save_familiar,
     words_of,
 )
+from tests.conftest import flip
 
 SMALL = Preprocessing(resize=72, crop=64)
 
 
-@pytest.fixture(scope="module")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
+T = TypeVar("T")
+
+
+def there(found: T | None) -> T:
+    assert found is not None
+    return found
+
+
+def kept(folder: Path, model: ImageTextModel) -> tuple[KnownImages, KnownWords]:
+    """What is kept with a checkpoint."""
+    familiar = there(load_familiar(folder, model.fingerprint))
+    return there(familiar.images), there(familiar.words)
 
 
 def _values(count: int, seed: int, width: int = 40) -> np.ndarray:
@@ -48,29 +60,25 @@ def test_the_distance_is_mahalanobis_of_the_covariance_that_it_stands_for() -> N
         gaussian.rest * np.eye(40)
         + gaussian.axes.T @ np.diag(gaussian.variances - gaussian.rest) @ gaussian.axes
     )
-    for one in _values(5, 1) + 1:
-        unit = (one - gaussian.mean) / gaussian.scale
-        expected = np.sqrt(unit @ np.linalg.solve(covariance, unit) / 40)
-        assert gaussian.distances(one[None])[0] == pytest.approx(expected, rel=1e-9)
+    others = _values(5, 1) + 1
+    units = (others - gaussian.mean) / gaussian.scale
+    expected = np.sqrt((units @ np.linalg.inv(covariance) * units).sum(axis=1) / 40)
+    assert gaussian.distances(others) == pytest.approx(expected, rel=1e-9)
     assert gaussian.distances(values).mean() == pytest.approx(1, abs=0.1)
 
 
 def test_few_of_the_same_kind_are_flagged_and_all_of_another() -> None:
-    known = know_images(_values(300, 0), _values(300, 1))
-    assert known is not None
+    known = there(know_images(_values(300, 0), _values(300, 1)))
     assert np.mean([one.flagged for one in known.of(_values(2000, 2))]) < 0.06
     other = np.random.default_rng(3).normal(size=(50, 40)) + 3
-    assert all(one.flagged for one in known.of(other))
-    assert all(one.share > 1 for one in known.of(other))
+    assert all(one.flagged and one.share > 1 for one in known.of(other))
 
 
 def test_without_held_out_images_training_images_stand_in() -> None:
     """A limit from the very images that were fitted would be too low."""
     train = _values(60, 0)
-    crossed = know_images(train)
-    assert crossed is not None
-    own = know_images(train, train)
-    assert own is not None
+    crossed = there(know_images(train))
+    own = there(know_images(train, train))
     assert crossed.threshold > own.threshold
     assert np.mean([one.flagged for one in crossed.of(_values(500, 1))]) < 0.06
     assert know_images(_values(10, 0)) is None
@@ -78,8 +86,7 @@ def test_without_held_out_images_training_images_stand_in() -> None:
 
 
 def test_images_that_are_all_the_same_have_a_limit() -> None:
-    known = know_images(np.ones((40, 5)))
-    assert known is not None
+    known = there(know_images(np.ones((40, 5))))
     (same, other) = known.of(np.array([np.ones(5), np.full(5, 2.0)]))
     assert (same.share, same.flagged) == (0.0, False)
     assert other.flagged
@@ -90,6 +97,7 @@ def test_a_look_sees_what_pixels_change() -> None:
     squares[:, :, :, 36:] //= 4
     found = looks(squares, SMALL)
     assert found.shape == (3, LOOK)
+    np.testing.assert_array_equal(looks(torch.from_numpy(squares), SMALL), found)
     np.testing.assert_allclose(looks(squares[1:2], SMALL)[0], found[1], rtol=1e-6)
     border = squares.copy()
     border[:, :, :4] = 0  # outside the crop
@@ -103,8 +111,7 @@ def test_a_look_sees_what_pixels_change() -> None:
 def test_words_that_few_studies_say_are_unknown() -> None:
     said = [(f"s{i}", "The lungs are clear.") for i in range(3)]
     said += [("s0", "Effusion, effusion and effusion.")] * 5
-    known = know_words(said)
-    assert known is not None
+    known = there(know_words(said))
     assert known.share("LUNGS clear") == 0
     assert known.share("effusion") == 1  # said often, but by one study
     assert known.share("clear effusion lungs effusion") == 0.5
@@ -117,8 +124,7 @@ def test_words_that_few_studies_say_are_unknown() -> None:
 
 def test_a_side_and_an_article_make_no_sentence_familiar_or_odd() -> None:
     said = [(f"s{i}", "There is a left pleural effusion of the lung.") for i in range(3)]
-    known = know_words(said)
-    assert known is not None
+    known = there(know_words(said))
     assert not known.of("Pleural effusion, right, big.").flagged
     assert known.of("There is a fracture of the left lung.").flagged
     assert not known.of("Left.").flagged
@@ -128,27 +134,23 @@ def test_a_side_and_an_article_make_no_sentence_familiar_or_odd() -> None:
 def test_the_limit_of_words_is_that_of_the_held_out_sentences() -> None:
     said = [(f"s{i}", "The lungs are clear.") for i in range(3)]
     odd = [f"the lungs are clear beside word{c} other{c}" for c in "abcdefghij"]
-    known = know_words(said, odd)
-    assert known is not None
+    known = there(know_words(said, odd))
     assert not any(known.of(sentence).flagged for sentence in odd)
     assert known.of("asdf qwerty").flagged
-    foreign = know_words(said, [f"x{c}" for c in "abcdefghij"])
-    assert foreign is not None
+    foreign = there(know_words(said, [f"x{c}" for c in "abcdefghij"]))
     assert foreign.of("asdf qwerty").flagged  # a sentence of unknown words always is
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
-    values = _values(60, 0)
+    values = looks(np.random.default_rng(0).integers(0, 256, (60, 1, 72, 72), np.uint8), SMALL)
     familiar = Familiar(know_images(values), know_words((f"s{i}", "Clear.") for i in range(3)))
     path = save_familiar(tmp_path, familiar, "f" * 64)
-    found = load_familiar(tmp_path, "f" * 64)
-    assert found is not None
-    assert found.images is not None
-    assert familiar.images is not None
-    assert found.images.of(values) == familiar.images.of(values)
-    assert found.of_sentence("clear") == familiar.of_sentence("clear")
+    back = there(load_familiar(tmp_path, "f" * 64))
+    squares = [np.full((1, 72, 72), gray, np.uint8) for gray in (0, 128)]
+    assert back.of_squares(squares, SMALL) == familiar.of_squares(squares, SMALL)
+    assert back.of_sentence("clear") == familiar.of_sentence("clear")
     before = path.read_bytes()
-    assert save_familiar(tmp_path, found, "f" * 64).read_bytes() == before
+    assert save_familiar(tmp_path, back, "f" * 64).read_bytes() == before
     save_familiar(tmp_path, Familiar(), "f" * 64)
     assert load_familiar(tmp_path, "f" * 64) == Familiar()
     assert Familiar().of_squares([np.zeros((1, 72, 72), np.uint8)], SMALL) == [None]
@@ -160,9 +162,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     path = save_familiar(tmp_path, Familiar(know_images(_values(60, 0))), "f" * 64)
     with pytest.raises(CheckpointError, match="made by another model .*--keep-reference"):
         load_familiar(tmp_path, "0" * 64)
-    spoilt = bytearray(path.read_bytes())
-    spoilt[-1] ^= 1
-    path.write_bytes(bytes(spoilt))
+    flip(path)
     with pytest.raises(CheckpointError, match="its digest differs"):
         load_familiar(tmp_path, "f" * 64)
     words = KnownWords(np.zeros((2, 2), np.int64), 0.25)
@@ -175,18 +175,14 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 def test_training_keeps_it(checkpoint: Path, run_folder: Path, model: ImageTextModel) -> None:
-    for folder in (checkpoint, run_folder / "checkpoint-best"):
-        found = load_familiar(folder, load_model(folder).fingerprint)
-        assert found is not None
-        assert found.images is not None
-        assert found.words is not None
+    best = run_folder / "checkpoint-best"
+    kept(best, load_model(best))
     assert checkpoint_fingerprint(checkpoint) == model.fingerprint
-    found = load_familiar(checkpoint, model.fingerprint)
-    assert found is not None
-    squares = [np.full((1, 72, 72), gray, np.uint8) for gray in (0, 128, 255)]
-    assert all(one is not None and one.flagged for one in found.of_squares(squares, SMALL))
-    assert not found.of_sentence("left effusion").flagged  # type: ignore[union-attr]
-    assert found.of_sentence("asdf qwerty").flagged  # type: ignore[union-attr]
+    known_images, known_words = kept(checkpoint, model)
+    squares = np.stack([np.full((1, 72, 72), gray, np.uint8) for gray in (0, 128, 255)])
+    assert all(one.flagged for one in known_images.of(looks(squares, SMALL)))
+    assert not known_words.of("left effusion").flagged
+    assert known_words.of("asdf qwerty").flagged
 
 
 def test_a_checkpoint_without_it_gets_it_from_its_data(
@@ -196,16 +192,11 @@ def test_a_checkpoint_without_it_gets_it_from_its_data(
 
     copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
     (copy / FAMILIAR).unlink()
-    path, made = keep_familiar(copy, data_folder)
-    trained = load_familiar(checkpoint, model.fingerprint)
-    assert trained is not None
-    assert trained.images is not None
-    assert made.images is not None
-    assert made.images.threshold == pytest.approx(trained.images.threshold)
-    np.testing.assert_allclose(made.images.gaussian.mean, trained.images.gaussian.mean)
-    assert made.words is not None
-    assert trained.words is not None
-    np.testing.assert_array_equal(made.words.digests, trained.words.digests)
+    path, _ = keep_familiar(copy, data_folder)
+    (one, said), (trained, trained_words) = kept(copy, model), kept(checkpoint, model)
+    assert one.threshold == pytest.approx(trained.threshold)
+    np.testing.assert_allclose(one.gaussian.mean, trained.gaussian.mean)
+    np.testing.assert_array_equal(said.digests, trained_words.digests)
     before = path.read_bytes()
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -215,8 +206,3 @@ def test_a_checkpoint_without_it_gets_it_from_its_data(
     path.unlink()
     with pytest.raises(DataError, match="no image of split 'train' or 'val' can be read"):
         keep_familiar(copy, empty)
-
-
-def test_looks_of_a_tensor_are_those_of_its_array() -> None:
-    squares = np.random.default_rng(0).integers(0, 256, (2, 1, 72, 72)).astype(np.uint8)
-    np.testing.assert_array_equal(looks(torch.from_numpy(squares), SMALL), looks(squares, SMALL))

@@ -30,33 +30,23 @@ class FakeHub:
         self.asked: list[str] = []
         self.patterns: list[str] = []
 
-    def snapshot(self, repository: str, commit: str) -> Path:
-        name = "models--" + repository.replace("/", "--")
-        return self.cache / name / "snapshots" / commit
-
     def model_info(self, repository: str, *, revision: str, timeout: float) -> Any:
         assert timeout <= 10
         self.asked.append(f"{repository}@{revision}")
-
         names = ("config.json", "pytorch_model.bin", "modeling_x.py")
         return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
 
     def snapshot_download(
-        self,
-        repository: str,
-        *,
-        revision: str,
-        local_files_only: bool = False,
-        allow_patterns: list[str] | None = None,
-        etag_timeout: float = 0.0,
+        self, repository: str, *, revision: str, local_files_only: bool = False, **how: Any
     ) -> str:
         known = self.fetched if local_files_only else self.refs
-        folder = self.snapshot(repository, known.get(revision, revision))
+        name = "models--" + repository.replace("/", "--")
+        folder = self.cache / name / "snapshots" / known.get(revision, revision)
         if not folder.is_dir():
             if local_files_only:
                 raise LocalEntryNotFoundError("not here")
             self.fetched[revision] = folder.name
-            self.patterns = allow_patterns or []
+            self.patterns = how["allow_patterns"]
             self.write(folder, seed=int(folder.name[0]))
         return str(folder)
 
@@ -91,48 +81,44 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def check_hub_error(capsys: pytest.CaptureFixture[str], *, offline: bool = False) -> str:
-    with pytest.raises(HubError) as caught:
-        load_masked_language_model(DEFAULT_MODEL, offline=offline)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 2
-    assert "pass the path" in message
-    assert "cxrtext pretrain-text REPORTS --out DIR" in message
-    assert capsys.readouterr() == ("", "")
-    assert caught.value.exit_code == 1
-    return message
-
-
-def test_a_hub_that_cannot_be_reached_is_two_lines(
-    unreachable: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "did not give it (ConnectionError)" in check_hub_error(capsys)
-    assert unreachable == ["asked"]
-
-
-@pytest.mark.parametrize("switch", ["argument", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "import"])
-def test_offline_the_hub_is_never_asked(
-    switch: str,
+@pytest.mark.parametrize(
+    "switch", [None, "argument", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "import"]
+)
+def test_a_hub_that_cannot_be_reached_or_is_not_asked_is_two_lines(
+    switch: str | None,
     unreachable: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if switch == "import":
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    elif switch != "argument":
+    elif switch and switch != "argument":
         monkeypatch.setenv(switch, "1")
-    message = check_hub_error(capsys, offline=switch == "argument")
-    assert "may not be asked (offline)" in message
-    assert unreachable == []
+    with pytest.raises(HubError) as caught:
+        load_masked_language_model(DEFAULT_MODEL, offline=switch == "argument")
+    message = str(caught.value)
+    why = "may not be asked (offline)" if switch else "did not give it (ConnectionError)"
+    for said in (why, "pass the path", "cxrtext pretrain-text REPORTS --out DIR"):
+        assert said in message
+    assert len(message.splitlines()) == 2
+    assert unreachable == ([] if switch else ["asked"])
+    assert capsys.readouterr() == ("", "")
+    assert caught.value.exit_code == 1
+
+
+@pytest.fixture
+def repository(tmp_path: Path, write_cxr_bert: WriteModel) -> Path:
+    """What the hub's local cache holds of the default model."""
+    folder = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(FIRST)
+    write_cxr_bert(folder / "snapshots" / FIRST)
+    return folder
 
 
 def test_a_cached_snapshot_is_used_without_the_hub(
-    unreachable: list[str], tmp_path: Path, write_cxr_bert: WriteModel
+    unreachable: list[str], repository: Path
 ) -> None:
-    repository = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text(FIRST)
-    write_cxr_bert(repository / "snapshots" / FIRST)
     loaded = load_masked_language_model(DEFAULT_MODEL, offline=True)
     assert (loaded.name, loaded.revision) == (DEFAULT_MODEL, FIRST)
     # By its commit it is found even when the branch has moved on.
@@ -142,12 +128,9 @@ def test_a_cached_snapshot_is_used_without_the_hub(
 
 
 def test_an_incomplete_snapshot_is_not_taken_for_the_model(
-    unreachable: list[str], tmp_path: Path, write_cxr_bert: WriteModel
+    unreachable: list[str], repository: Path
 ) -> None:
-    repository = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text(FIRST)
-    (write_cxr_bert(repository / "snapshots" / FIRST) / "pytorch_model.bin").unlink()
+    (repository / "snapshots" / FIRST / "pytorch_model.bin").unlink()
     with pytest.raises(HubError, match=f"'{DEFAULT_MODEL}' at revision main is not here"):
         find_model_folder(DEFAULT_MODEL)
 
@@ -155,17 +138,10 @@ def test_an_incomplete_snapshot_is_not_taken_for_the_model(
 def test_only_the_needed_files_are_fetched(hub: FakeHub) -> None:
     loaded = load_masked_language_model("someone/model")
     assert (loaded.name, loaded.revision) == ("someone/model", FIRST)
-    assert hub.patterns == [
-        "config.json",
-        "tokenizer.json",
-        "vocab.txt",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer_config.json",
-        "added_tokens.json",
-        "1_Pooling/config.json",
-        "pytorch_model.bin",
-    ]
+    assert " ".join(hub.patterns) == (
+        "config.json tokenizer.json vocab.txt vocab.json merges.txt tokenizer_config.json "
+        "added_tokens.json 1_Pooling/config.json pytorch_model.bin"
+    )
 
 
 def test_a_branch_stays_at_the_commit_in_the_cache_until_another_is_asked_for(hub: FakeHub) -> None:
@@ -186,11 +162,17 @@ def test_known_models_have_their_revisions(hub: FakeHub) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a/b@", "a/b@../../x", "a/b@x/../y", "a/b@.x", "a/b@x@y", "@main", "a@b/c", "a/b@/x"]
+    "name",
+    [
+        *("a/b@", "a/b@../../x", "a/b@x/../y", "a/b@.x", "a/b@x@y", "@main", "a@b/c", "a/b@/x"),
+        *("no-such-folder", Path("no/such"), "/no/such", "a/b/c", "../x"),
+    ],
 )
-def test_a_revision_that_is_no_name_is_refused(name: str, unreachable: list[str]) -> None:
+def test_what_is_neither_folder_nor_hub_id_is_refused(
+    name: str | Path, unreachable: list[str]
+) -> None:
     with pytest.raises(CheckpointError, match="no such model folder"):
-        find_model_folder(name)
+        load_masked_language_model(name)
     assert unreachable == []
 
 

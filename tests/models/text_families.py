@@ -9,7 +9,7 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 
 from cxrtext.phantom.studies import draw_studies
-from cxrtext.text import train_tokenizer
+from cxrtext.text import save_tokenizer, train_tokenizer
 from cxrtext.text.tokenizer import vocabulary_of
 
 SIZES: dict[str, Any] = {
@@ -62,13 +62,15 @@ def write_mpnet(folder: Path, sentences: Iterable[str], pooling: str = "mean") -
     return folder
 
 
-def write_bert(folder: Path, sentences: Iterable[str], *, head: bool = False) -> Path:
+def write_bert(
+    folder: Path, sentences: Iterable[str], *, head: bool = False, seed: int = 0
+) -> Path:
     """A BERT, without a head as BiomedBERT's users save it, or with."""
     from transformers import BertConfig, BertForMaskedLM, BertModel
 
     tokenizer = train_tokenizer(sentences, 500)
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
+    save_tokenizer(tokenizer, folder)
+    torch.manual_seed(seed)
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SIZES)
     network = (BertForMaskedLM if head else BertModel)(config)
     network.save_pretrained(folder)

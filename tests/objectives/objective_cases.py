@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,16 @@ class Case:
     ours: Callable[[Tensor], Tensor]
     loop: Callable[[Tensor], list[float]]
     signed: bool = False
+
+
+def both(
+    ours: Callable[..., Tensor],
+    loop: Callable[..., list[float]],
+    *arguments: Any,
+    signed: bool = False,
+) -> Case:
+    """A case whose function and loop take the same after the scores."""
+    return Case(lambda s: ours(s, *arguments), lambda s: loop(s, *arguments), signed)
 
 
 def draw_scores(n: int, scale: float, seed: int = 0) -> Tensor:
@@ -67,70 +78,43 @@ def cases(n: int, gamma_sq: float, seed: int = 0) -> dict[str, Case]:
         drawn = torch.Generator().manual_seed(0)
         return objectives.resample_negatives(scores, cosines, n, 4.0, drawn)
 
-    def grouped(aggregate: str) -> Case:
+    def grouped(aggregate: Literal["loss", "group"]) -> Case:
+        rest = gamma_sq, 0.1, gamma_sq, aggregate
         return Case(
-            lambda s: objectives.positive_debiased(
-                s[:, :2],
-                s[:, 2:],
-                gamma_sq,
-                0.1,
-                gamma_sq,
-                "group" if aggregate == "group" else "loss",
-            ),
-            lambda s: loops.positive_debiased(
-                s[:, :2], s[:, 2:], gamma_sq, 0.1, gamma_sq, aggregate
-            ),
+            lambda s: objectives.positive_debiased(s[:, :2], s[:, 2:], *rest),
+            lambda s: loops.positive_debiased(s[:, :2], s[:, 2:], *rest),
         )
 
-    return {
-        "info-nce": Case(objectives.info_nce, loops.info_nce),
-        "dcl-eta": Case(
-            lambda s: objectives.debiased(s, 0.05, gamma_sq),
-            lambda s: loops.debiased(s, [0.05] * n, gamma_sq),
-        ),
-        "dcl-eta-lm": Case(
-            lambda s: objectives.debiased(s, eta, gamma_sq),
-            lambda s: loops.debiased(s, eta.tolist(), gamma_sq),
-        ),
-        "remove-by-labels": Case(
-            lambda s: objectives.remove_negatives(s, same),
-            lambda s: loops.remove_negatives(s, same),
-        ),
-        "remove-by-text": Case(
-            lambda s: objectives.remove_negatives(s, near),
-            lambda s: loops.remove_negatives(s, near),
-        ),
+    found = {
+        name: both(getattr(objectives, function), getattr(loops, function), *arguments)
+        for name, function, arguments in (
+            ("info-nce", "info_nce", ()),
+            ("dcl-eta", "debiased", ([0.05] * n, gamma_sq)),
+            ("dcl-eta-lm", "debiased", (eta.tolist(), gamma_sq)),
+            ("remove-by-labels", "remove_negatives", (same,)),
+            ("remove-by-text", "remove_negatives", (near,)),
+            ("reweight-by-text", "reweight_negatives", (cosines, 4.0)),
+            ("hard-negative", "hard_negative", (0.1, 0.5, gamma_sq)),
+            ("supervised", "supervised", (same,)),
+            ("weaksup-cclk", "cclk_weakly_supervised", (gram, 0.1)),
+            ("fair-cclk", "cclk_fair", (gram, 0.1)),
+        )
+    }
+    return found | {
         "resample-by-text": Case(resampled, loops.info_nce),
-        "reweight-by-text": Case(
-            lambda s: objectives.reweight_negatives(s, cosines, 4.0),
-            lambda s: loops.reweight_negatives(s, cosines, 4.0),
-        ),
-        "hard-negative": Case(
-            lambda s: objectives.hard_negative(s, 0.1, 0.5, gamma_sq),
-            lambda s: loops.hard_negative(s, 0.1, 0.5, gamma_sq),
-        ),
         "positive-debiased": grouped("loss"),
         "positive-debiased (group)": grouped("group"),
-        "supervised": Case(
-            lambda s: objectives.supervised(s, same), lambda s: loops.supervised(s, same)
-        ),
         "alignment-uniformity": Case(
             lambda s: objectives.alignment_uniformity(_unit(s), _unit(s.T)),
             lambda s: loops.alignment_uniformity(_unit(s), _unit(s.T), 2.0, 2.0, 1.0),
             signed=True,
         ),
-        "y-aware": Case(
-            lambda s: objectives.y_aware(s, gram), lambda s: loops.y_aware(s, gram), signed=True
+        "y-aware": both(objectives.y_aware, loops.y_aware, gram, signed=True),
+        "conditional-alignment": both(
+            objectives.conditional_alignment, loops.conditional_alignment, gram, signed=True
         ),
-        "conditional-alignment": Case(
-            lambda s: objectives.conditional_alignment(s, gram),
-            lambda s: loops.conditional_alignment(s, gram),
-            signed=True,
-        ),
-        "conditional-uniformity": Case(
-            lambda s: objectives.conditional_uniformity(s, gram),
-            lambda s: loops.conditional_uniformity(s, gram, 1.0),
-            signed=True,
+        "conditional-uniformity": both(
+            objectives.conditional_uniformity, loops.conditional_uniformity, gram, 1.0, signed=True
         ),
         "weaksup-info-nce": Case(
             lambda s: objectives.weakly_supervised(s, clusters),
@@ -139,13 +123,6 @@ def cases(n: int, gamma_sq: float, seed: int = 0) -> dict[str, Case]:
         "fair-info-nce": Case(
             lambda s: objectives.fair(s, clusters),
             lambda s: loops.remove_negatives(s, ~together),
-        ),
-        "weaksup-cclk": Case(
-            lambda s: objectives.cclk_weakly_supervised(s, gram, 0.1),
-            lambda s: loops.cclk_weakly_supervised(s, gram, 0.1),
-        ),
-        "fair-cclk": Case(
-            lambda s: objectives.cclk_fair(s, gram, 0.1), lambda s: loops.cclk_fair(s, gram, 0.1)
         ),
         "hardneg-cclk": Case(
             lambda s: objectives.cclk_hard_negative(s, embeddings, 0.1),

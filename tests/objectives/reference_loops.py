@@ -5,7 +5,7 @@ loses small losses even in float64.  −inf is no candidate.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch import Tensor
@@ -18,17 +18,27 @@ def _rows(scores: Tensor) -> Rows:
     return rows
 
 
-def _columns(scores: Tensor, positive: Sequence[int] | None) -> Sequence[int]:
-    return range(len(scores)) if positive is None else positive
+def _each(
+    scores: Tensor, positive: Sequence[int] | None
+) -> Iterator[tuple[int, Sequence[float], int]]:
+    """The place of each row, the row, and the column of its positive."""
+    columns = range(len(scores)) if positive is None else positive
+    yield from zip(range(len(scores)), _rows(scores), columns, strict=True)
 
 
 def _negatives(row: Sequence[float], positive: int) -> list[int]:
     return [j for j, s in enumerate(row) if j != positive and s > -math.inf]
 
 
+def _alike(row: Sequence[float], weights: Sequence[float]) -> tuple[list[int], int, float]:
+    """The candidates of a row, how many they are, and their mean weight."""
+    candidates = [j for j, s in enumerate(row) if s > -math.inf]
+    return candidates, len(candidates), sum(weights[j] for j in candidates) / len(candidates)
+
+
 def info_nce(scores: Tensor, positive: Sequence[int] | None = None) -> list[float]:
     losses = []
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
+    for _, row, p in _each(scores, positive):
         neg = sum(math.exp(row[j]) for j in _negatives(row, p))
         losses.append(math.log1p(neg / math.exp(row[p])))
     return losses
@@ -43,7 +53,7 @@ def debiased(
 ) -> list[float]:
     """SSD eq. 6-8."""
     losses = []
-    for i, (row, p) in enumerate(zip(_rows(scores), _columns(scores, positive), strict=True)):
+    for i, row, p in _each(scores, positive):
         pos = math.exp(row[p])
         negatives = [math.exp(row[j]) for j in _negatives(row, p)]
         n = len(negatives)
@@ -60,7 +70,7 @@ def remove_negatives(
 ) -> list[float]:
     losses = []
     marked = same.tolist()
-    for i, (row, p) in enumerate(zip(_rows(scores), _columns(scores, positive), strict=True)):
+    for i, row, p in _each(scores, positive):
         neg = sum(math.exp(row[j]) for j in _negatives(row, p) if not marked[i][j])
         losses.append(math.log1p(neg / math.exp(row[p])))
     return losses
@@ -71,7 +81,7 @@ def reweight_negatives(
 ) -> list[float]:
     losses = []
     cosines = _rows(similarity)
-    for i, (row, p) in enumerate(zip(_rows(scores), _columns(scores, positive), strict=True)):
+    for i, row, p in _each(scores, positive):
         negatives = _negatives(row, p)
         weights = [math.exp(-beta * cosines[i][j]) for j in negatives]
         mean = sum(weights) / len(weights)
@@ -88,7 +98,7 @@ def hard_negative(
     positive: Sequence[int] | None = None,
 ) -> list[float]:
     losses = []
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
+    for _, row, p in _each(scores, positive):
         pos = math.exp(row[p])
         negatives = [row[j] for j in _negatives(row, p)]
         n = len(negatives)
@@ -129,7 +139,7 @@ def supervised(scores: Tensor, same: Tensor, positive: Sequence[int] | None = No
     """SupCon: the mean over P of −log of the share of e^{s_ip}."""
     losses = []
     marked = same.tolist()
-    for i, (row, own) in enumerate(zip(_rows(scores), _columns(scores, positive), strict=True)):
+    for i, row, own in _each(scores, positive):
         candidates = [j for j, s in enumerate(row) if s > -math.inf]
         members = [j for j in candidates if marked[i][j] or j == own]
         total = 0.0
@@ -157,10 +167,8 @@ def y_aware(scores: Tensor, kernel: Tensor, positive: Sequence[int] | None = Non
     """CAU eq. 1; N is the number of candidates."""
     losses = []
     gram = _rows(kernel)
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
-        candidates = [j for j, s in enumerate(row) if s > -math.inf]
-        n = len(candidates)
-        z = sum(gram[p][j] for j in candidates) / n
+    for _, row, p in _each(scores, positive):
+        candidates, n, z = _alike(row, gram[p])
         mean = sum(math.exp(row[j]) for j in candidates) / n
         losses.append(-sum(gram[p][k] / z * (row[k] - math.log(mean)) for k in candidates) / n)
     return losses
@@ -171,10 +179,8 @@ def conditional_alignment(
 ) -> list[float]:
     losses = []
     gram = _rows(kernel)
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
-        candidates = [j for j, s in enumerate(row) if s > -math.inf]
-        n = len(candidates)
-        z = sum(gram[p][j] for j in candidates) / n
+    for _, row, p in _each(scores, positive):
+        candidates, n, z = _alike(row, gram[p])
         losses.append(-sum(gram[p][k] / z * row[k] for k in candidates) / n)
     return losses
 
@@ -185,10 +191,8 @@ def conditional_uniformity(
     """CAU below eq. 4; (1/N²) is one mean over anchors of one over candidates."""
     total = 0.0
     gram = _rows(kernel)
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
-        candidates = [j for j, s in enumerate(row) if s > -math.inf]
-        n = len(candidates)
-        z = sum(gram[p][j] for j in candidates) / n
+    for _, row, p in _each(scores, positive):
+        candidates, n, z = _alike(row, gram[p])
         for j in candidates:
             total += (supremum - gram[p][j]) / (supremum - z) * math.exp(row[j]) / n
     return [math.log(total / len(scores))]
@@ -211,7 +215,7 @@ def cclk_weakly_supervised(
     """CCLK eq. 7."""
     losses = []
     weights = _weights(kernel, ridge)
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
+    for _, row, p in _each(scores, positive):
         neg = sum(math.exp(row[j]) for j in _negatives(row, p))
         losses.append(math.log1p(neg / _conditional(row, weights, p)))
     return losses
@@ -223,7 +227,7 @@ def cclk_fair(
     """CCLK eq. 8 and 9."""
     losses = []
     weights = _weights(kernel, ridge)
-    for row, p in zip(_rows(scores), _columns(scores, positive), strict=True):
+    for _, row, p in _each(scores, positive):
         n = len(_negatives(row, p))
         losses.append(math.log1p(n * _conditional(row, weights, p) / math.exp(row[p])))
     return losses

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -7,7 +8,6 @@ from torch import Tensor
 from cxrtext.objectives import class_probability, debiased, hard_negative, info_nce
 from cxrtext.objectives.debiasing import debiased_terms, hard_negative_terms
 from cxrtext.objectives.scores import split_rows
-from tests.objectives import reference_loops as loops
 from tests.objectives.objective_cases import draw_scores
 
 
@@ -16,40 +16,7 @@ def floored(scores: Tensor, eta: float, gamma_sq: float) -> Tensor:
 
 
 def draw(anchors: int, candidates: int, scale: float = 3.0, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return scale * (
-        2 * torch.rand(anchors, candidates, generator=generator, dtype=torch.float64) - 1
-    )
-
-
-def test_info_nce_with_given_positives_and_more_candidates_than_anchors() -> None:
-    scores = draw(4, 9)
-    positive = [8, 0, 3, 3]
-    found = info_nce(scores, torch.tensor(positive))
-    assert found.tolist() == pytest.approx(loops.info_nce(scores, positive))
-
-
-@pytest.mark.parametrize("eta", [0.0, 0.05, 0.3])
-def test_debiased_equals_the_loop(eta: float) -> None:
-    scores = draw(8, 8)
-    etas = [eta * (i + 1) / 8 for i in range(8)]
-    found = debiased(scores, torch.tensor(etas, dtype=torch.float64), 3.0)
-    assert found.tolist() == pytest.approx(loops.debiased(scores, etas, 3.0))
-
-
-def test_debiased_with_extra_positives_equals_the_loop() -> None:
-    scores, extra = draw(6, 10), draw(6, 3, seed=1)
-    positive = [0, 9, 4, 4, 2, 1]
-    found = debiased(scores, 0.1, 3.0, extra=extra, positive=torch.tensor(positive))
-    assert found.tolist() == pytest.approx(loops.debiased(scores, [0.1] * 6, 3.0, extra, positive))
-
-
-def test_missing_candidates_are_not_counted() -> None:
-    scores = draw(5, 5)
-    scores[0, 3] = scores[2, 4] = scores[2, 0] = -math.inf
-    found = debiased(scores, 0.2, 3.0)
-    assert found.tolist() == pytest.approx(loops.debiased(scores, [0.2] * 5, 3.0))
-    assert info_nce(scores).tolist() == pytest.approx(loops.info_nce(scores))
+    return draw_scores(max(anchors, candidates), scale, seed)[:anchors, :candidates].clone()
 
 
 def test_missing_extra_positives_are_not_counted() -> None:
@@ -110,20 +77,7 @@ def test_no_gradient_reaches_gamma_through_the_floor() -> None:
 def test_gradients() -> None:
     scores = draw(5, 6).requires_grad_()
     extra = draw(5, 2, seed=2).requires_grad_()
-    assert torch.autograd.gradcheck(info_nce, (scores,))
     assert torch.autograd.gradcheck(lambda s, e: debiased(s, 0.1, 3.0, extra=e), (scores, extra))
-
-
-@pytest.mark.parametrize("scale", [1.0, 14.0, 100.0, 200.0])
-def test_float32_stays_finite_and_near_float64(scale: float) -> None:
-    exact = draw(16, 16, scale)
-    for loss in (info_nce, lambda s: debiased(s, 0.1, scale)):
-        single = exact.float().requires_grad_()
-        found = loss(single)
-        found.sum().backward()
-        assert single.grad is not None
-        assert torch.isfinite(single.grad).all()
-        assert torch.allclose(found.double(), loss(exact), rtol=2e-5, atol=2e-5)
 
 
 def test_a_well_aligned_pair_keeps_its_small_loss_in_float32() -> None:
@@ -140,37 +94,20 @@ def test_a_well_aligned_pair_keeps_its_small_loss_in_float32() -> None:
         (lambda: debiased(torch.zeros(3, 3), 1.0, 1.0), "eta"),
         (lambda: debiased(torch.zeros(3, 3), -0.1, 1.0), "eta"),
         (lambda: debiased(torch.zeros(3, 3), 0.1, 1.0, extra=torch.zeros(2, 2)), "extra"),
-        (
-            lambda: debiased(torch.zeros(3, 3), 0.1, 1.0, extra=torch.log(torch.zeros(3, 2))),
-            "extra",
-        ),
+        (lambda: debiased(torch.zeros(3, 3), 0.1, 1.0, torch.log(torch.zeros(3, 2))), "extra"),
         (lambda: debiased(torch.zeros(3, 3), torch.zeros(2), 1.0), "eta must be a number or"),
         (lambda: debiased(torch.zeros(3, 3), math.nan, 1.0), "eta"),
+        (lambda: hard_negative(torch.zeros(3, 3), 1.0, 1.0, 1.0), "tau_plus"),
+        (lambda: hard_negative(torch.zeros(3, 3), -0.1, 1.0, 1.0), "tau_plus"),
+        (lambda: hard_negative(torch.zeros(3, 3), math.nan, 1.0, 1.0), "tau_plus"),
+        (lambda: hard_negative(torch.zeros(3, 3), 0.1, -1.0, 1.0), "beta"),
+        (lambda: hard_negative(torch.zeros(3, 3), 0.1, math.inf, 1.0), "beta"),
+        (lambda: hard_negative(torch.zeros(3, 3), 0.1, 1.0, torch.ones(2)), "gamma_sq"),
     ],
 )
-def test_wrong_arguments(call: object, says: str) -> None:
-    assert callable(call)
+def test_wrong_arguments(call: Callable[[], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         call()
-
-
-@pytest.mark.parametrize("tau_plus", [0.0, 0.1, 0.4])
-@pytest.mark.parametrize("beta", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("positive", [None, [8, 0, 3, 3]])
-def test_hard_negative_equals_the_loop(
-    tau_plus: float, beta: float, positive: list[int] | None
-) -> None:
-    scores = draw_scores(9, 3.0)[:4]
-    scores[1, 5] = scores[2, 0] = -math.inf
-    columns = None if positive is None else torch.tensor(positive)
-    found = hard_negative(scores, tau_plus, beta, 3.0, columns)
-    expected = loops.hard_negative(scores, tau_plus, beta, 3.0, positive)
-    assert found.tolist() == pytest.approx(expected)
-
-
-def test_without_concentration_it_is_the_debiased_loss() -> None:
-    scores = draw_scores(8, 14.0)
-    torch.testing.assert_close(hard_negative(scores, 0.1, 0.0, 14.0), debiased(scores, 0.1, 14.0))
 
 
 def test_strong_concentration_leaves_the_hardest_negative() -> None:
@@ -180,23 +117,16 @@ def test_strong_concentration_leaves_the_hardest_negative() -> None:
     torch.testing.assert_close(found, torch.log1p(7 * (hardest - scores.diagonal()).exp()))
 
 
-def test_it_is_above_info_nce() -> None:
-    scores = draw_scores(8, 14.0)
-    assert (hard_negative(scores, 0.0, 0.5, 14.0) >= info_nce(scores)).all()
-
-
-def floored_hard(
-    scores: torch.Tensor, tau_plus: float, beta: float, gamma_sq: float
-) -> torch.Tensor:
-    return hard_negative_terms(split_rows(scores, None), tau_plus, beta, gamma_sq)[1]
-
-
 def test_floored_anchors_are_told_and_a_lonely_anchor_is_not_one() -> None:
+    def floored_hard(given: Tensor, tau_plus: float) -> list[bool]:
+        _, flags = hard_negative_terms(split_rows(given, None), tau_plus, 1.0, 3.0)
+        return [bool(flag) for flag in flags]
+
     scores = torch.full((3, 3), -1.0).fill_diagonal_(3.0)
-    assert floored_hard(scores, 0.5, 1.0, 3.0).all()
-    assert not floored_hard(draw_scores(3, 0.1), 0.05, 1.0, 3.0).any()
+    assert floored_hard(scores, 0.5) == [True] * 3
+    assert floored_hard(draw_scores(3, 0.1), 0.05) == [False] * 3
     scores[1, 0] = scores[1, 2] = -math.inf
-    assert floored_hard(scores, 0.5, 1.0, 3.0).tolist() == [True, False, True]
+    assert floored_hard(scores, 0.5) == [True, False, True]
     assert hard_negative(scores, 0.5, 1.0, 3.0)[1] == 0
 
 
@@ -208,24 +138,6 @@ def test_gradients_with_missing_candidates_and_no_concentration() -> None:
         hard_negative(leaf, 0.1, beta, 3.0).sum().backward()
         assert leaf.grad is not None
         assert torch.isfinite(leaf.grad).all()
-
-
-@pytest.mark.parametrize(
-    ("tau_plus", "beta", "gamma_sq", "says"),
-    [
-        (1.0, 1.0, 1.0, "tau_plus"),
-        (-0.1, 1.0, 1.0, "tau_plus"),
-        (math.nan, 1.0, 1.0, "tau_plus"),
-        (0.1, -1.0, 1.0, "beta"),
-        (0.1, math.inf, 1.0, "beta"),
-        (0.1, 1.0, torch.ones(2), "gamma_sq"),
-    ],
-)
-def test_wrong_arguments_of_hard_negatives(
-    tau_plus: float, beta: float, gamma_sq: float, says: str
-) -> None:
-    with pytest.raises(ValueError, match=says):
-        hard_negative(torch.zeros(3, 3), tau_plus, beta, gamma_sq)
 
 
 def test_values_by_hand() -> None:

@@ -1,14 +1,19 @@
 """A real Orthanc for the tests of this folder, started once by each worker that needs it."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.peers import read_peer
+from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.service import Service, load_service
 from tests.pacs.certificates import Certificates, make_certificates
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing, write_peers
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, missing, write_peers
+from tests.pacs.result_sources import write_effusion
 from tests.pacs.studies import PLANTED
 
 
@@ -29,6 +34,23 @@ def orthanc(started_orthanc: Orthanc, monkeypatch: pytest.MonkeyPatch) -> Orthan
     return started_orthanc
 
 
+@pytest.fixture(scope="session")
+def service(checkpoint: Path, index_folder: Path) -> Iterator[Service]:
+    with closing(load_service(checkpoint, index_folder)) as service:
+        yield service
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> ResultsFolder:
+    return ResultsFolder(tmp_path / "results")
+
+
+@pytest.fixture
+def effusion(tmp_path: Path) -> Path:
+    """A radiograph with a bright patch at the patient's lower left, as DICOM."""
+    return write_effusion(tmp_path / "source.dcm")
+
+
 @pytest.fixture
 def peers(tmp_path: Path) -> Callable[..., Path]:
     """Writes a peers.yaml of entries such as `Orthanc.peer` gives."""
@@ -37,6 +59,12 @@ def peers(tmp_path: Path) -> Callable[..., Path]:
         return write_peers(tmp_path / "peers.yaml", *entries)
 
     return write
+
+
+@pytest.fixture
+def known(peers: Callable[..., Path]) -> Known:
+    """Reads a peer from a peers.yaml with its entry."""
+    return lambda entry: read_peer(peers(entry), entry["name"])
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,16 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import httpx2
+
+from cxrtext.pacs.peers import Peer
+
+Known = Callable[[Mapping[str, Any]], Peer]
 
 PROGRAM = "/usr/sbin/Orthanc"
 PLUGIN = Path("/usr/share/orthanc/plugins/libOrthancDicomWeb.so")
@@ -139,6 +143,11 @@ class Orthanc:
         """Put objects into it; their numbers inside Orthanc."""
         return [self.ask("POST", "/instances", content=one).json()["ID"] for one in objects]
 
+    def delete(self, uid: str) -> None:
+        """Remove a study or an object."""
+        (found,) = self.ask("POST", "/tools/lookup", content=uid).json()
+        self.ask("DELETE", found["Path"])
+
     def clear(self) -> None:
         """Remove every image and change that it holds."""
         if patients := self.ask("GET", "/patients").json():
@@ -164,6 +173,16 @@ class Orthanc:
             **more,
         }  # fmt: skip
         return {key: value for key, value in entry.items() if value is not None}
+
+
+def web_peer(name: str, url: str, **limits: Any) -> Peer:
+    limits = {"requests_per_second": 1000, **limits}
+    return Peer.model_validate({"name": name, "dicomweb": {"url": url}, "limits": limits})
+
+
+def dimse_entry(name: str = "archive", **more: Any) -> dict[str, Any]:
+    """The entry in peers.yaml of a peer that is not there."""
+    return {"name": name, "dimse": {"host": "127.0.0.1", "port": 1, "aet": "A"}, **more}
 
 
 def write_peers(path: Path, *entries: Mapping[str, Any]) -> Path:

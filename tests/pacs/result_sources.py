@@ -5,32 +5,30 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
-from pydicom.uid import UID, ExplicitVRLittleEndian, JPEG2000Lossless, RLELossless
+from pydicom.uid import JPEG2000Lossless, RLELossless
 
-CR = "1.2.840.10008.5.1.4.1.1.1"
-DX = "1.2.840.10008.5.1.4.1.1.1.1"
+from tests.conftest import draw
+from tests.images.conftest import make
+from tests.pacs.studies import CR, DX
 
 KINDS: dict[str, dict[str, Any]] = {
-    "cr": {"klass": CR, "charset": "ISO_IR 100", "name": "CANARÝ^Ünal"},
+    "cr": {"SpecificCharacterSet": "ISO_IR 100", "PatientName": "CANARÝ^Ünal"},
     "dx-mono1": {
-        "klass": DX, "photometric": "MONOCHROME1", "bits": 14,
-        "charset": ["", "ISO 2022 IR 87"], "name": "CANARY^Taro=山田^太郎",
+        "SOPClassUID": DX, "photometric": "MONOCHROME1", "stored": 14,
+        "SpecificCharacterSet": ["", "ISO 2022 IR 87"], "PatientName": "CANARY^Taro=山田^太郎",
     },
     "16-bit-mirrored": {
-        "klass": DX,
-        "bits": 16,
-        "orientation": ["R", "F"],
-        "charset": "ISO_IR 192",
-        "name": "CANARY^Иван",
+        "SOPClassUID": DX, "stored": 16, "PatientOrientation": ["R", "F"],
+        "SpecificCharacterSet": "ISO_IR 192", "PatientName": "CANARY^Иван",
     },
     "jpeg-2000": {
-        "klass": DX,
-        "syntax": JPEG2000Lossless,
-        "charset": "GB18030",
-        "name": "CANARY^王小东",
+        "SOPClassUID": DX, "syntax": JPEG2000Lossless,
+        "SpecificCharacterSet": "GB18030", "PatientName": "CANARY^王小东",
     },
-    "rle": {"klass": CR, "syntax": RLELossless, "charset": "ISO_IR 144", "name": "КАНАРЕЙКА^Иван"},
+    "rle": {
+        "syntax": RLELossless,
+        "SpecificCharacterSet": "ISO_IR 144", "PatientName": "КАНАРЕЙКА^Иван",
+    },
 }  # fmt: skip
 """What differs from one to the next."""
 
@@ -45,50 +43,40 @@ def write_source(
     path: Path,
     kind: str,
     *,
-    rows: int = 120,
-    columns: int = 100,
     number: int = 1,
     pixels: NDArray[Any] | None = None,
     **attributes: Any,
 ) -> Path:
     """Write a radiograph; ``pixels`` in [0, 1] are as shown upright, else `picture`."""
-    facts = KINDS[kind]
-    bits, shown = facts.get("bits", 12), picture(rows, columns) if pixels is None else pixels
-    if facts.get("orientation") == ["R", "F"]:
-        shown = shown[:, ::-1]
-    inverted = facts.get("photometric") == "MONOCHROME1"
-    values = np.round((1 - shown if inverted else shown) * (2**bits - 1)).astype("<u2")
-    meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID = UID(facts["klass"])
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    file = FileDataset(str(path), Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    file.SpecificCharacterSet = facts["charset"]
     root = f"1.2.826.0.1.99.{list(KINDS).index(kind) + 1}.{number}"
-    file.SOPClassUID = meta.MediaStorageSOPClassUID
-    file.StudyInstanceUID, file.SeriesInstanceUID = root, f"{root}.1"
-    file.SOPInstanceUID = meta.MediaStorageSOPInstanceUID = UID(f"{root}.1.1")
-    file.PatientName, file.PatientID = facts["name"], f"CANARY-{number}"
-    file.PatientBirthDate, file.PatientSex = "19500102", "F"
-    file.IssuerOfPatientID = "CANARY-HOSPITAL"
-    file.StudyDate, file.StudyTime, file.StudyID = "20240301", "101112", "CANARY-S"
-    file.AccessionNumber, file.ReferringPhysicianName = f"CANARY{number}", facts["name"]
-    file.StudyDescription = "CANARY thorax"
-    file.SeriesNumber, file.InstanceNumber = 1, 1
-    file.Modality = "CR" if facts["klass"] == CR else "DX"
-    file.Manufacturer, file.BodyPartExamined, file.ViewPosition = "Maker", "CHEST", "PA"
-    file.PatientOrientation = facts.get("orientation", ["L", "F"])
-    file.Rows, file.Columns = values.shape
-    file.SamplesPerPixel = 1
-    file.PhotometricInterpretation = facts.get("photometric", "MONOCHROME2")
-    file.BitsAllocated, file.BitsStored, file.HighBit = 16, bits, bits - 1
-    file.PixelRepresentation = 0
-    file.WindowCenter, file.WindowWidth = str(2 ** (bits - 1)), str(2**bits)
-    file.RescaleIntercept, file.RescaleSlope, file.RescaleType = "0", "1", "US"
-    file.PixelData = values.tobytes()
-    file["PixelData"].VR = "OW"
-    if "syntax" in facts:
-        file.compress(facts["syntax"], generate_instance_uid=False)
-    for keyword, value in attributes.items():
-        setattr(file, keyword, value)
-    file.save_as(path, enforce_file_format=True)
+    facts: dict[str, Any] = {
+        "SOPClassUID": CR,
+        "stored": 12,
+        "PatientOrientation": ["L", "F"],
+        **KINDS[kind],
+    }
+    depth, shown = 2 ** facts["stored"], picture(120, 100) if pixels is None else pixels
+    if facts["PatientOrientation"] == ["R", "F"]:
+        shown = shown[:, ::-1]
+    if facts.get("photometric") == "MONOCHROME1":
+        shown = 1 - shown
+    values: dict[str, Any] = {
+        "StudyInstanceUID": root, "SeriesInstanceUID": f"{root}.1", "SOPInstanceUID": f"{root}.1.1",
+        "PatientID": f"CANARY-{number}", "PatientBirthDate": "19500102", "PatientSex": "F",
+        "IssuerOfPatientID": "CANARY-HOSPITAL", "AccessionNumber": f"CANARY{number}",
+        "StudyDate": "20240301", "StudyTime": "101112", "StudyID": "CANARY-S",
+        "ReferringPhysicianName": facts["PatientName"], "StudyDescription": "CANARY thorax",
+        "SeriesNumber": 1, "InstanceNumber": 1, "Manufacturer": "Maker",
+        "Modality": "CR" if facts["SOPClassUID"] == CR else "DX",
+        "BodyPartExamined": "CHEST", "ViewPosition": "PA",
+        "WindowCenter": str(depth // 2), "WindowWidth": str(depth),
+        "RescaleIntercept": "0", "RescaleSlope": "1", "RescaleType": "US",
+    }  # fmt: skip
+    stored = np.round(shown * (depth - 1)).astype("<u2")
+    path.write_bytes(make(stored, **{**values, **facts, **attributes}))
     return path
+
+
+def write_effusion(path: Path, kind: str = "cr", **more: Any) -> Path:
+    """Write a radiograph with a bright patch at the patient's lower left."""
+    return write_source(path, kind, pixels=draw("effusion", 3) / 255, **more)

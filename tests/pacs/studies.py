@@ -1,7 +1,8 @@
 """Made-up studies for a PACS, with one planted name in every field that may hold one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 """Kinds of object, and what their headers say."""
 
-WANTED = ("PA", "AP")
 BEGIN = date(2024, 3, 1)
 
 
@@ -104,15 +104,21 @@ def _planted(study: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def assert_nowhere(texts: Iterable[str], *folders: Path) -> None:
+    """No byte of some texts is in any file of some folders."""
+    for path in [path for folder in folders for path in folder.rglob("*") if path.is_file()]:
+        data = path.read_bytes()
+        for text in texts:
+            assert text.encode() not in data, (path, text)
+
+
 def study(number: int, kinds: Sequence[str] = ("PA", "lateral"), **more: Any) -> list[bytes]:
     """The objects of one study, one series each."""
     return [instance(number, place, kind, **more) for place, kind in enumerate(kinds, 1)]
 
 
-def archive(
-    studies: int, *, days: int = 5, first: int = 1, **more: Any
-) -> Iterator[tuple[int, list[bytes]]]:
-    """Studies of all kinds over some days, with their numbers.
+def archive(studies: int) -> list[bytes]:
+    """The objects of studies of all kinds over five days.
 
     Of each eight studies one has a lateral known by its orientation alone, one holds a knee, one a
     CT slice and a capture, one nothing that is wanted.
@@ -121,13 +127,15 @@ def archive(
         *(("PA", "lateral"), ("PA",), ("AP",), ("PA", "lateral by orientation")),
         *(("knee", "PA"), ("AP", "CT", "capture"), ("lateral",), ("PA", "raw")),
     )
-    for number in range(first, first + studies):
-        day = BEGIN + timedelta(days=number % days)
-        yield number, study(number, turns[number % len(turns)], day=day, **more)
+    return [
+        one
+        for number in range(1, studies + 1)
+        for one in study(number, turns[number % 8], day=BEGIN + timedelta(days=number % 5))
+    ]
 
 
-def wanted(studies: int, *, first: int = 1) -> list[str]:
+def wanted(studies: int) -> list[str]:
     """The UIDs of the images of an `archive` that may enter."""
     turns = (1, 1, 1, 1, 2, 1, 0, 1)  # the place of the frontal view in its study; 0 for none
-    places = ((number, turns[number % len(turns)]) for number in range(first, first + studies))
+    places = ((number, turns[number % 8]) for number in range(1, studies + 1))
     return sorted(uid(number, place, 1) for number, place in places if place)

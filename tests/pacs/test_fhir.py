@@ -166,5 +166,6 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, content: str, line: str
     assert refusal(tmp_path, content).startswith(line)
 
 
-def test_withdrawn_reports_need_no_text() -> None:
-    assert STATUSES["entered-in-error"] == (Status.WITHDRAWN, False)
+def test_withdrawn_reports_need_no_text(tmp_path: Path) -> None:
+    withdrawn = one(tmp_path, report(status="entered-in-error", presentedForm=[]))
+    assert (withdrawn.status, withdrawn.report) == (Status.WITHDRAWN, "")

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, timedelta
@@ -16,11 +15,10 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.faults import GoneError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
-from cxrtext.pacs.peers import read_peer
 from cxrtext.pacs.retrieval.follow import FollowOptions, Tally, follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, missing
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, missing
 from tests.pacs.studies import PLANTED, instance, study, uid
 
 TODAY = date.today()
@@ -38,12 +36,11 @@ def overwriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ort
 
 
 def test_the_index_follows_a_pacs(
-    overwriting: Orthanc, peers: Callable[..., Path], index_folder: Path, tmp_path: Path
+    overwriting: Orthanc, known: Known, index_copy: Path, tmp_path: Path
 ) -> None:
-    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
-    peer = read_peer(peers(overwriting.peer(on_deletion="forget")), "archive")
+    peer = known(overwriting.peer(on_deletion="forget"))
     settings = WorkerSettings(
-        index, tmp_path / "files", readers=1, columns=("sex",), peers={"archive": peer}
+        index_copy, tmp_path / "files", readers=1, columns=("sex",), peers={"archive": peer}
     )
 
     def follow() -> dict[str, str]:
@@ -52,7 +49,7 @@ def test_the_index_follows_a_pacs(
         follow_peer(peer, tmp_path / "inbox", options, lambda _line: None)
         with Inbox(tmp_path / "inbox") as inbox, Worker(inbox, settings) as worker:
             worker.drain()
-        with closing(Catalogue(index / CATALOGUE)) as catalogue:
+        with closing(Catalogue(index_copy / CATALOGUE)) as catalogue:
             rows = catalogue.database.execute("SELECT image, metadata FROM images").fetchall()
         found = {image: json.loads(metadata) for image, metadata in rows}
         return {image: said["sex"] for image, said in found.items() if "sex" in said}
@@ -60,8 +57,7 @@ def test_the_index_follows_a_pacs(
     for number in (1, 2, 3):
         overwriting.store(study(number, day=TODAY))
     assert follow() == {uid(1, 1, 1): "F", uid(2, 1, 1): "F", uid(3, 1, 1): "F"}
-    (gone,) = overwriting.ask("POST", "/tools/lookup", content=uid(1, 1, 1)).json()
-    overwriting.ask("DELETE", gone["Path"])
+    overwriting.delete(uid(1, 1, 1))
     overwriting.store([instance(2, 1, "PA", day=TODAY, PatientSex="M")])
     overwriting.store([instance(3, 1, "lateral", day=TODAY)])
     overwriting.store(study(4, day=TODAY))
@@ -79,11 +75,11 @@ Turn = Callable[..., Tally]
 
 
 @pytest.fixture
-def turn(orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path) -> Turn:
+def turn(orthanc: Orthanc, known: Known, tmp_path: Path) -> Turn:
     """Follows once; another Orthanc and other entries of its peer may be given."""
 
     def follow(options: FollowOptions = ONCE, of: Orthanc = orthanc, **more: Any) -> Tally:
-        peer = read_peer(peers(of.peer(**more)), "archive")
+        peer = known(of.peer(**more))
         said: list[str] = []
         tally = follow_peer(peer, tmp_path / "inbox", options, said.append)
         assert not [line for line in said if PLANTED in line]
@@ -96,7 +92,7 @@ def turn(orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path) -> Turn:
 def entries(tmp_path: Path) -> list[str]:
     """What waits in the inbox, in its order: UIDs; "-" before those of deletions."""
     found = []
-    with Inbox(tmp_path / "inbox") as inbox:
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
         for entry in inbox.waiting(1000):
             assert entry.source == "archive"
             if entry.what == "deletion":
@@ -104,11 +100,6 @@ def entries(tmp_path: Path) -> list[str]:
             else:
                 found.append(str(dcmread(entry.path, stop_before_pixels=True).SOPInstanceUID))
     return found
-
-
-def number_of(orthanc: Orthanc, instance_uid: str) -> str:
-    found = orthanc.ask("POST", "/tools/lookup", content=instance_uid).json()
-    return str(found[0]["ID"])
 
 
 def test_what_is_new_comes_once(orthanc: Orthanc, turn: Turn, tmp_path: Path) -> None:
@@ -129,8 +120,8 @@ def test_a_planted_deletion_a_corrected_header_and_an_emptied_list(
         overwriting.store(study(number, day=TODAY))
     assert turn(of=overwriting).counts["new"] == 4
     # A deletion leaves no trace in the list, nor does what comes before it is emptied.
-    overwriting.ask("DELETE", f"/instances/{number_of(overwriting, uid(1, 1, 1))}")
-    overwriting.ask("DELETE", f"/studies/{_study_of(overwriting, uid(4))}")
+    overwriting.delete(uid(1, 1, 1))
+    overwriting.delete(uid(4))
     overwriting.store([instance(2, 1, "PA", day=TODAY, PatientSex="M")])
     overwriting.store([instance(3, 1, "lateral", day=TODAY)])  # a view that was wrong
     overwriting.store(study(5, day=TODAY))
@@ -143,11 +134,6 @@ def test_a_planted_deletion_a_corrected_header_and_an_emptied_list(
         [f"-{uid(1, 1, 1)}", uid(2, 1, 1), f"-{uid(3, 1, 1)}", f"-{uid(4, 1, 1)}", uid(5, 1, 1)]
     )
     assert turn(COMPARE, overwriting).counts == {}
-
-
-def _study_of(orthanc: Orthanc, study_uid: str) -> str:
-    found = orthanc.ask("POST", "/tools/lookup", content=study_uid).json()
-    return str(next(one["ID"] for one in found if one["Type"] == "Study"))
 
 
 def test_a_gap_in_the_list_is_noticed(orthanc: Orthanc, turn: Turn, tmp_path: Path) -> None:
@@ -164,7 +150,8 @@ def test_a_gap_in_the_list_is_noticed(orthanc: Orthanc, turn: Turn, tmp_path: Pa
 def test_without_a_list_the_days_are_compared(
     way: str, orthanc: Orthanc, turn: Turn, tmp_path: Path
 ) -> None:
-    more = {"dicomweb": None} if way == "DIMSE" else {"dimse": None, "dicomweb": _plain(orthanc)}
+    plain = {**orthanc.peer()["dicomweb"], "orthanc": None}
+    more = {"dicomweb": None} if way == "DIMSE" else {"dimse": None, "dicomweb": plain}
     orthanc.store(study(1, day=TODAY))
     turn(COMPARE, **more)
     turn(COMPARE, **more)
@@ -175,16 +162,12 @@ def test_without_a_list_the_days_are_compared(
     assert (tally.counts["new"], tally.counts["gone"]) == (1, 1)
 
 
-def _plain(orthanc: Orthanc) -> dict[str, Any]:
-    return {**orthanc.peer()["dicomweb"], "orthanc": None}
-
-
 def test_a_study_with_a_corrected_date_is_not_gone(
     overwriting: Orthanc, turn: Turn, tmp_path: Path
 ) -> None:
     overwriting.store([instance(1, day=TODAY)])
     turn(of=overwriting)
-    overwriting.ask("DELETE", f"/studies/{_study_of(overwriting, uid(1))}")
+    overwriting.delete(uid(1))
     overwriting.store([instance(1, day=TODAY - timedelta(days=90))])
     overwriting.ask("DELETE", "/changes")
     tally = turn(COMPARE, overwriting)
@@ -206,12 +189,12 @@ def test_that_everything_is_gone_is_not_believed(
 
 
 def test_what_was_pulled_is_known(
-    orthanc: Orthanc, turn: Turn, peers: Callable[..., Path], tmp_path: Path
+    orthanc: Orthanc, turn: Turn, known: Known, tmp_path: Path
 ) -> None:
     orthanc.store([*study(1, day=TODAY), *study(2, day=TODAY)])
-    peer = read_peer(peers(orthanc.peer()), "archive")
+    peer = known(orthanc.peer())
     pull_archive(peer, tmp_path / "archive", PullOptions(TODAY, TODAY))
-    orthanc.ask("DELETE", f"/studies/{_study_of(orthanc, uid(2))}")
+    orthanc.delete(uid(2))
     options = FollowOptions(first=TODAY, once=True, compare=True, pulled=tmp_path / "archive")
     assert turn(options).counts == {"gone": 1}
     assert entries(tmp_path) == [f"-{uid(2, 1, 1)}"]

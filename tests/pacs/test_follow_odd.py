@@ -1,6 +1,5 @@
 """Following peers that leave things out, objects that cannot be taken, full disks, odd clocks."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -8,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
-from pydicom import dcmread
 
 from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs.dicomweb.orthanc import ChangeList
@@ -23,24 +20,20 @@ from cxrtext.pacs.retrieval.objects import open_source
 from cxrtext.pacs.retrieval.pull_state import Row, State
 from cxrtext.pacs.throttle import Retrying, Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
-from tests.pacs.orthanc import free_port
+from tests.pacs.orthanc import dimse_entry, web_peer
 from tests.pacs.studies import PLANTED, instance, study, uid
+from tests.pacs.test_follow import entries
 
 TODAY = date.today()
 COMPARE = FollowOptions(first=TODAY, once=True, compare=True, patience_s=0.1)
-STUDY_DATE, OBJECTS = "00080020", "00201208"
-
-
-def peer_at(url: str, **limits: Any) -> Peer:
-    limits = {"requests_per_second": 1000, **limits}
-    return Peer.model_validate({"name": "archive", "dicomweb": {"url": url}, "limits": limits})
+STUDY_DATE = "00080020"
 
 
 def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
     """Follow once and compare; gives the counts, or the error, and what was said."""
     said: list[str] = []
     try:
-        found = str(follow_peer(peer_at(url, **limits), folder, COMPARE, said.append))
+        found = str(follow_peer(web_peer("archive", url, **limits), folder, COMPARE, said.append))
     except WorkError as error:
         found = str(error)
     assert PLANTED not in "\n".join(said)
@@ -51,7 +44,8 @@ def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
 def following(
     url: str, folder: Path, options: FollowOptions = COMPARE
 ) -> Iterator[tuple[Follower, FollowState]]:
-    peer, throttle = peer_at(url), Throttle(peer_at(url).limits)
+    peer = web_peer("archive", url)
+    throttle = Throttle(peer.limits)
     source = open_source(peer, throttle)
     retrying = Retrying(peer, throttle, lambda _: None, patience_s=0.1)
     with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
@@ -62,17 +56,6 @@ def following(
     source.close()
 
 
-def entries(folder: Path) -> list[str]:
-    found = []
-    with Inbox(folder, reserve=0) as inbox:
-        for entry in inbox.waiting(1000):
-            if entry.what == "deletion":
-                found.append(f"-{json.loads(entry.path.read_bytes())['instance']}")
-            else:
-                found.append(str(dcmread(entry.path, stop_before_pixels=True).SOPInstanceUID))
-    return found
-
-
 def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Path) -> None:
     objects = [instance(1, n, "PA", day=TODAY) for n in (1, 2, 3)]
 
@@ -80,13 +63,13 @@ def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Pa
         return multipart(b"no object") if path.endswith(uid(1, 1, 1)) else None
 
     with served(OddPeer(objects, before=damaged)) as url:
-        found, said = turn(url, tmp_path / "in")
+        found, said = turn(url, tmp_path / "inbox")
         assert found == "archive: 1 studies could not be looked at; run it again"
         assert "sent something that is no DICOM object; it is tried again" in said[0]
-        assert entries(tmp_path / "in") == [uid(1, 2, 1), uid(1, 3, 1)]
+        assert entries(tmp_path) == [uid(1, 2, 1), uid(1, 3, 1)]
     with served(OddPeer(objects)) as url:
-        assert turn(url, tmp_path / "in")[0].startswith("1 new, 0 corrected")
-    assert entries(tmp_path / "in") == [uid(1, 2, 1), uid(1, 3, 1), uid(1, 1, 1)]
+        assert turn(url, tmp_path / "inbox")[0].startswith("1 new, 0 corrected")
+    assert entries(tmp_path) == [uid(1, 2, 1), uid(1, 3, 1), uid(1, 1, 1)]
 
 
 @pytest.mark.parametrize("limit", ["the peer's", "the inbox's"])
@@ -97,14 +80,9 @@ def test_an_object_that_is_too_large_is_left_out(
     if limit == "the inbox's":
         monkeypatch.setattr(module, "MAX_BYTES", 2**20)
     with served(OddPeer(objects)) as url:
-        found, _ = turn(url, tmp_path / "in", object_mb=1 if limit == "the peer's" else 8)
+        found, _ = turn(url, tmp_path / "inbox", object_mb=1 if limit == "the peer's" else 8)
     assert found == "1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
-    assert entries(tmp_path / "in") == [uid(1, 2, 1)]
-
-
-def test_no_larger_object_is_allowed_than_can_be_read() -> None:
-    with pytest.raises(ValidationError):
-        peer_at("http://127.0.0.1:9/dicom-web", object_mb=1025)
+    assert entries(tmp_path) == [uid(1, 2, 1)]
 
 
 class Sparing(OddPeer):
@@ -119,18 +97,18 @@ class Sparing(OddPeer):
 def test_a_deletion_is_noticed_where_instances_do_not_say_their_day(tmp_path: Path) -> None:
     peer = Sparing([*study(1, day=TODAY), *study(2, day=TODAY)])
     with served(peer) as url:
-        turn(url, tmp_path / "in")
+        turn(url, tmp_path / "inbox")
         for number in (1, 2):
             peer.objects.pop(uid(1, number, 1))
-        found, _ = turn(url, tmp_path / "in")
+        found, _ = turn(url, tmp_path / "inbox")
     assert found == "0 new, 0 corrected, 1 gone, 0 left out, 0 failed"
-    assert entries(tmp_path / "in")[-1] == f"-{uid(1, 1, 1)}"
+    assert entries(tmp_path)[-1] == f"-{uid(1, 1, 1)}"
 
 
 def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_once(tmp_path: Path) -> None:
-    peer = Short(study(1, day=TODAY))
+    peer = OddPeer(study(1, day=TODAY))
     peer.count(9)
-    with served(peer) as url, following(url, tmp_path / "in") as (follower, state):
+    with served(peer) as url, following(url, tmp_path / "inbox") as (follower, state):
         for _ in range(3):
             follower.poll()
             follower.work()
@@ -143,7 +121,10 @@ def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_once(tmp_pa
 def test_a_study_that_grew_is_pending_or_not_known_to_have_grown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(OddPeer(study(1, day=TODAY))) as url, following(url, tmp_path / "in") as (f, state):
+    with (
+        served(OddPeer(study(1, day=TODAY))) as url,
+        following(url, tmp_path / "inbox") as (f, state),
+    ):
 
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
@@ -163,14 +144,11 @@ def test_the_day_that_has_begun_somewhere_is_looked_at(hour: int, days: tuple[in
 
 
 def test_a_comparison_in_the_future_was_made_by_a_wrong_clock(tmp_path: Path) -> None:
-    with following("http://127.0.0.1:9/dicom-web", tmp_path / "in") as (follower, state):
+    with following("http://127.0.0.1:9/dicom-web", tmp_path / "inbox") as (follower, state):
         now = datetime.now().astimezone()
-        state.note("compared", now.isoformat())
-        assert not follower._is_due()
-        state.note("compared", (now + timedelta(days=400)).isoformat())
-        assert follower._is_due()
-        state.note("compared", (now - timedelta(days=2)).isoformat())
-        assert follower._is_due()
+        for days, due in ((0, False), (400, True), (-2, True)):
+            state.note("compared", (now + timedelta(days=days)).isoformat())
+            assert follower._is_due() == due
 
 
 def test_a_gap_is_remembered_until_the_days_were_compared(
@@ -185,7 +163,7 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
     monkeypatch.setattr(ChangeList, "ask", changes)
     compared: list[bool] = []
     options = FollowOptions(first=TODAY)
-    folder = tmp_path / "in"
+    folder = tmp_path / "inbox"
 
     def busy(_: object) -> None:
         compared.append(False)
@@ -220,10 +198,10 @@ def test_a_full_disk_is_said_and_waited_for(
     monkeypatch.setattr(Inbox, "put", full)
     options = FollowOptions(first=TODAY, every_s=0.05, patience_s=0.1)
     with served(OddPeer(study(1, day=TODAY))) as url:
-        throttle = Throttle(peer_at(url).limits)
-        follow_peer(peer_at(url), tmp_path / "in", options, said.append, throttle)
+        throttle = Throttle(web_peer("archive", url).limits)
+        follow_peer(web_peer("archive", url), tmp_path / "inbox", options, said.append, throttle)
     assert said[0] == "in: the disk is full; make room on it; trying again in 0 s"
-    assert entries(tmp_path / "in") == [uid(1, 1, 1)]
+    assert entries(tmp_path) == [uid(1, 1, 1)]
 
 
 def test_a_pull_is_learned_of_whatever_its_folder_is_called(tmp_path: Path) -> None:
@@ -239,9 +217,7 @@ def test_a_pull_is_learned_of_whatever_its_folder_is_called(tmp_path: Path) -> N
 
 
 def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:
-    peer = Peer.model_validate(
-        {"name": "archive", "dimse": {"host": "127.0.0.1", "port": free_port(), "aet": "A"}}
-    )
+    peer = Peer.model_validate(dimse_entry())
 
     def gone() -> None:
         raise GoneError("archive", "cannot be reached")
@@ -261,19 +237,14 @@ class Short(OddPeer):
         self.short -= is_short
         return super()._rows(rows[:-1] if is_short else rows, query)
 
-    def count(self, number: int) -> None:
-        """Say that each study has so many objects."""
-        for row, _ in self.objects.values():
-            row[OBJECTS] = {"vr": "IS", "Value": [number]}
-
 
 def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:
     peer = Short(study(1, ("PA", "AP"), day=TODAY))
     peer.count(2)
     with served(peer) as url:
-        assert turn(url, tmp_path / "in")[0].startswith("2 new")
+        assert turn(url, tmp_path / "inbox")[0].startswith("2 new")
         peer.short = 1
-        found, _ = turn(url, tmp_path / "in")
+        found, _ = turn(url, tmp_path / "inbox")
     assert not peer.short
     assert found == "0 new, 0 corrected, 0 gone, 0 left out, 0 failed"
 
@@ -281,7 +252,7 @@ def test_what_one_short_listing_leaves_out_is_not_gone(tmp_path: Path) -> None:
 def test_what_all_short_listings_leave_out_is_not_gone(tmp_path: Path) -> None:
     peer = Short(study(1, ("PA", "AP"), day=TODAY))
     peer.count(2)
-    with served(peer) as url, following(url, tmp_path / "in") as (follower, state):
+    with served(peer) as url, following(url, tmp_path / "inbox") as (follower, state):
         follower.compare()
         peer.short = 999
         state.pend([uid(1)])  # as Orthanc's list of changes does, which counts nothing
@@ -294,4 +265,4 @@ def test_what_all_short_listings_leave_out_is_not_gone(tmp_path: Path) -> None:
         follower.work()
         assert state.pending(9) == []
         assert follower.tally.counts == {"new": 2, "failed": 2, "gone": 1}
-    assert entries(tmp_path / "in")[2:] == [f"-{uid(1, 2, 1)}"]
+    assert entries(tmp_path)[2:] == [f"-{uid(1, 2, 1)}"]

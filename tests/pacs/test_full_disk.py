@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,14 +15,12 @@ from cxrtext.errors import DiskError, WorkError
 from cxrtext.pacs.dimse.server import Listener
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
-from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
-from cxrtext.service import load_service
-from tests.conftest import draw
+from cxrtext.service import Service
 from tests.pacs.odd_peer import OddPeer, served
-from tests.pacs.result_sources import write_source
+from tests.pacs.orthanc import web_peer
 from tests.pacs.studies import BEGIN, PLANTED, instance, uid
 from tests.pacs.test_listen import send
 from tests.pacs.test_worker import indexed, outcomes
@@ -110,8 +108,7 @@ def test_a_pull_stops_in_a_line_and_resumes(disk: Path, monkeypatch: pytest.Monk
     options = PullOptions(first=BEGIN, last=BEGIN + timedelta(days=1), patience_s=0.1)
     objects = [instance(number, size=SIZE, day=BEGIN) for number in range(1, 13)]
     with served(OddPeer(objects)) as url:
-        entry = {"name": "archive", "dicomweb": {"url": url}}
-        peer = Peer.model_validate({**entry, "limits": {"requests_per_second": 1000}})
+        peer = web_peer("archive", url)
         for _ in range(2):
             with pytest.raises(DiskError) as caught:
                 pull_archive(peer, disk / "out", options)
@@ -124,19 +121,15 @@ def test_a_pull_stops_in_a_line_and_resumes(disk: Path, monkeypatch: pytest.Monk
     assert len(list((disk / "out" / "images").rglob("*.dcm"))) == 12
 
 
-def test_results_are_made_when_there_is_room(disk: Path, tmp_path: Path, checkpoint: Path) -> None:
-    service, folder = load_service(checkpoint), ResultsFolder(disk / "out")
-    path = write_source(tmp_path / "a.dcm", "cr", pixels=draw("effusion", 3) / 255)
-    make: Callable[[], object] = lambda: make_results(  # noqa: E731
-        service, path, "Left pleural effusion.", folder
-    )
+def test_results_are_made_when_there_is_room(disk: Path, effusion: Path, service: Service) -> None:
+    folder = ResultsFolder(disk / "out")
     fill(disk)
     with pytest.raises(DiskError) as caught:
-        make()
-    assert "results" in one_line(caught.value) or str(disk) in one_line(caught.value)
+        make_results(service, effusion, "Left pleural effusion.", folder)
+    assert str(disk) in one_line(caught.value)
     with pytest.raises(DiskError):
         ResultsFolder(disk / "other" / "folder")
     enlarge(disk)
-    make()
+    make_results(service, effusion, "Left pleural effusion.", folder)
     assert len(folder.all()) == 2
     assert len(list((disk / "out" / "objects").iterdir())) == 2

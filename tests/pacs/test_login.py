@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -20,9 +19,10 @@ from cxrtext.pacs.check import check_peer
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.dicomweb.login import Tokens, open_login
 from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, GoneError, LoginError
-from cxrtext.pacs.peers import OAuth, Peer, Web, read_peer
+from cxrtext.pacs.peers import OAuth, Peer, Web
 from cxrtext.pacs.query import Question
 from tests.pacs.odd_peer import http_server
+from tests.pacs.orthanc import Known
 
 SECRET = "a secret: that/must not be+shown&"
 TODAY = Question(day="20240301")
@@ -83,15 +83,13 @@ Open = Callable[..., DicomWeb]
 
 
 @pytest.fixture
-def opened(
-    site: Site, peers: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Open]:
+def opened(site: Site, known: Known, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Opens the site; keys of ``oauth`` may be given."""
     monkeypatch.setenv("A_SECRET", SECRET)
     clients = []
 
     def of(**oauth: Any) -> DicomWeb:
-        clients.append(DicomWeb(peer_of(site, peers, **oauth)))
+        clients.append(DicomWeb(peer_of(site, known, **oauth)))
         return clients[-1]
 
     yield of
@@ -99,10 +97,10 @@ def opened(
         client.close()
 
 
-def peer_of(site: Site, peers: Callable[..., Path], **oauth: Any) -> Peer:
+def peer_of(site: Site, known: Known, **oauth: Any) -> Peer:
     service = {"token_url": f"{site.url}/token", "client_id": "cxr text", "secret_env": "A_SECRET"}
     web = {"url": f"{site.url}/dicom-web", "oauth": {**service, **oauth}}
-    return read_peer(peers({"name": "cloud", "dicomweb": web}), "cloud")
+    return known({"name": "cloud", "dicomweb": web})
 
 
 def test_one_token_is_asked_for_and_used(site: Site, opened: Open) -> None:
@@ -136,18 +134,13 @@ def test_a_token_is_renewed_before_its_end(site: Site) -> None:
     oauth = OAuth(token_url=f"{site.url}/token", client_id="c", secret_env="A_SECRET")
     tokens = Tokens("cloud", oauth, SECRET, ssl.create_default_context(), lambda: now[0])
     site.seconds = 100
-    assert tokens.headers() == {"Authorization": "Bearer token-0"}
-    now[0] += 69
-    assert tokens.headers() == {"Authorization": "Bearer token-0"}
-    now[0] += 1.5
-    assert tokens.headers() == {"Authorization": "Bearer token-1"}
+    for later, token in ((0, 0), (69, 0), (1.5, 1)):
+        now[0] += later
+        assert tokens.headers() == {"Authorization": f"Bearer token-{token}"}
     site.seconds = 10  # too short for half a minute: used for half of it
-    now[0] += 100
-    assert tokens.headers() == {"Authorization": "Bearer token-2"}
-    now[0] += 4
-    assert tokens.headers() == {"Authorization": "Bearer token-2"}
-    now[0] += 2
-    assert tokens.headers() == {"Authorization": "Bearer token-3"}
+    for later, token in ((100, 2), (4, 2), (2, 3)):
+        now[0] += later
+        assert tokens.headers() == {"Authorization": f"Bearer token-{token}"}
 
 
 def test_a_token_that_is_refused_is_renewed_once(site: Site, opened: Open) -> None:
@@ -214,9 +207,9 @@ def test_a_login_service_that_is_gone(site: Site, opened: Open) -> None:
         opened(token_url=site.url.replace("http:", "https:") + "/token").studies(TODAY)
 
 
-def test_a_token_of_the_environment(site: Site, peers: Callable[..., Path]) -> None:
+def test_a_token_of_the_environment(site: Site, known: Known) -> None:
     web = {"url": f"{site.url}/dicom-web", "token_env": "A_TOKEN"}
-    peer = read_peer(peers({"name": "cloud", "dicomweb": web}), "cloud")
+    peer = known({"name": "cloud", "dicomweb": web})
     site.good.add("abc.def-_~+/=")
     client = DicomWeb(peer, environment={"A_TOKEN": "abc.def-_~+/="})
     assert client.studies(TODAY).rows == []
@@ -242,46 +235,22 @@ def test_a_password_of_the_environment() -> None:
         open_login("a", web, tls, {})
 
 
-@pytest.mark.parametrize(
-    ("web", "says"),
-    [
-        ({"token_env": "A", "user": "u", "password_env": "B"}, "give one login"),
-        ({"oauth": {"token_url": "https://a.example.org/t", "client_id": "c"}}, "secret_env"),
-        (
-            {"oauth": {"token_url": "https://a.example.org/t", "client_id": "c", "secret": "S"}},
-            "cloud: dicomweb: oauth: secret: Extra inputs are not permitted",
-        ),
-        (
-            {"oauth": {"token_url": "http://a.example.org/t", "client_id": "c", "secret_env": "S"}},
-            "give https beyond loopback",
-        ),
-    ],
-)
-def test_a_login_that_is_none(peers: Callable[..., Path], web: Any, says: str) -> None:
-    path = peers({"name": "cloud", "dicomweb": {"url": "https://pacs.example.org/x", **web}})
-    with pytest.raises(ConfigError, match=says):
-        read_peer(path, "cloud")
-
-
 def test_the_check_of_a_peer_names_the_login_service(
-    site: Site,
-    peers: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    site: Site, known: Known, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("A_SECRET", SECRET)
     caplog.set_level(logging.DEBUG)
-    steps = check_peer(peer_of(site, peers))
+    steps = check_peer(peer_of(site, known))
     assert [(step.layer, step.ok) for step in steps] == [
         ("name", True), ("TCP", True), ("login service", True), ("login", True),
         ("right to search (QIDO)", True),
     ]  # fmt: skip
     assert steps[2].said == "client cxr text"
     site.answer = (401, b"")
-    last = check_peer(peer_of(site, peers))[-1]
+    last = check_peer(peer_of(site, known))[-1]
     assert (last.layer, last.ok) == ("login service", False)
     assert last.said.startswith("its login service does not take the client (401); check")
     site.answer = (200, b'{"access_token": "stranger"}')
-    last = check_peer(peer_of(site, peers))[-1]
+    last = check_peer(peer_of(site, known))[-1]
     assert (last.layer, last.ok) == ("login", False)
     assert not [word for word in (SECRET, "token-0", "stranger") if word in caplog.text]

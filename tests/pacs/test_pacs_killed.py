@@ -5,7 +5,6 @@ import hashlib
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import sqlite3
@@ -28,13 +27,12 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
 from tests.pacs.orthanc import Orthanc, free_port, missing
-from tests.pacs.studies import PLANTED, archive, instance, uid, wanted
+from tests.pacs.studies import DX, PLANTED, archive, instance, uid, wanted
 
 pytest.importorskip("pynetdicom")
 
 
 OBJECTS, ASSOCIATIONS, KILLS = 1000, 4, 8
-DX = "1.2.840.10008.5.1.4.1.1.1.1"
 
 
 class Senders:
@@ -94,11 +92,10 @@ def listening(port: int, folder: Path, log: Path, *options: str) -> Iterator[sub
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # the sender's own sockets after a kill
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_was_acknowledged_is_in_the_index_once_after_kills(
-    index_folder: Path, tmp_path: Path
+    index_copy: Path, tmp_path: Path
 ) -> None:
-    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
     folder, log, port = tmp_path / "inbox", tmp_path / "log", free_port()
-    into = ("--index", str(index), "--archive", str(tmp_path / "archive"), "--device", "cpu")
+    into = ("--index", str(index_copy), "--archive", str(tmp_path / "archive"), "--device", "cpu")
     senders = Senders(port)
     killed = 0
     for thread in senders.threads:
@@ -120,7 +117,7 @@ def test_what_was_acknowledged_is_in_the_index_once_after_kills(
             while sum(read_status(folder).waiting.values()) > goal and time.monotonic() < end:
                 time.sleep(0.1)
     status = read_status(folder)
-    with Catalogue(index / CATALOGUE) as catalogue:
+    with Catalogue(index_copy / CATALOGUE) as catalogue:
         images = catalogue.known_images()
         labels = catalogue.labels(list(images.values()))
     there = {uid(number, 1, 1) for number in range(1, OBJECTS + 1)}
@@ -150,8 +147,7 @@ def test_ten_kills_and_two_restarts_of_the_peer_change_nothing(
     orthanc = Orthanc(tmp_path / "orthanc").start()
     try:
         monkeypatch.setenv("CXRTEXT_TEST_PACS_PASSWORD", orthanc.password)
-        for _, objects in archive(STUDIES):
-            orthanc.store(objects)
+        orthanc.store(archive(STUDIES))
         slow = {"parallel": 2, "requests_per_second": 12}
         path = peers(orthanc.peer(), orthanc.peer("slow", limits=slow))
         whole = _pull(path, "archive", tmp_path / "whole")

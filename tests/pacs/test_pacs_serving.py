@@ -16,7 +16,7 @@ from cxrtext.client import Client
 from cxrtext.index import build_index, open_index
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.store.writer import writing
-from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models import ImageTextModel
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
@@ -32,40 +32,37 @@ from tests.pacs.test_worker import oru
 
 
 def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
-    checkpoint: Path,
-    index_folder: Path,
+    model: ImageTextModel,
+    index_copy: Path,
+    inbox: Inbox,
+    results: ResultsFolder,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    index = Path(shutil.copytree(index_folder, tmp_path / "index"))
-    model = load_model(checkpoint)
-    out = ResultsFolder(tmp_path / "results")
-    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
-        for _, some in archive(8):
-            for one in some:
-                inbox.put("PACS", one)
-        whole = instance(9)
-        inbox.put("PACS", whole[: len(whole) // 2])  # fails
-        inbox.put("PACS", instance(1, 2, "AP", PatientID=f"{PLANTED}2"))  # is held
-        inbox.put("RIS", oru(1, f"Heart of {PLANTED} is large."), "message")
-        inbox.put("RIS", oru(77, f"{PLANTED} is not here."), "message")
-        inbox.put("RIS", b"MSH|^~\\&|" + PLANTED.encode(), "message")
-        inbox.put("PACS", deletion(instance=uid(2, 1, 1)), "deletion")
-        settings = WorkerSettings(index, tmp_path / "archive", readers=1)
-        with Worker(inbox, settings, say=print) as worker:
-            worker.drain()
-            made = make_results(
-                worker.service, _file(worker.service, 1), "Left pleural effusion.", out
-            )
-        out.note_sent([one.instance for one in made.results], "archive")
-        inbox.put("PACS", instance(9))  # waits
-        service = Service(model, open_index(index, model))
-        served = Settings(inbox=inbox.folder, results=out.path, worklist=True, metrics=True)
-        with serving(service, served) as client:
-            page = client.get("/metrics").text
-            refused = client.get("/v1/worklist", params={"prompt": "P", "since": PLANTED}).text
-            missing = client.get("/v1/images/nothing/file").text
+    for one in archive(8):
+        inbox.put("PACS", one)
+    whole = instance(9)
+    inbox.put("PACS", whole[: len(whole) // 2])  # fails
+    inbox.put("PACS", instance(1, 2, "AP", PatientID=f"{PLANTED}2"))  # is held
+    inbox.put("RIS", oru(1, f"Heart of {PLANTED} is large."), "message")
+    inbox.put("RIS", oru(77, f"{PLANTED} is not here."), "message")
+    inbox.put("RIS", b"MSH|^~\\&|" + PLANTED.encode(), "message")
+    inbox.put("PACS", deletion(instance=uid(2, 1, 1)), "deletion")
+    settings = WorkerSettings(index_copy, tmp_path / "archive", readers=1)
+    with Worker(inbox, settings, say=print) as worker:
+        worker.drain()
+        made = make_results(
+            worker.service, _file(worker.service, 1), "Left pleural effusion.", results
+        )
+    results.note_sent([one.instance for one in made.results], "archive")
+    inbox.put("PACS", instance(9))  # waits
+    service = Service(model, open_index(index_copy, model))
+    served = Settings(inbox=inbox.folder, results=results.path, worklist=True, metrics=True)
+    with serving(service, served) as client:
+        page = client.get("/metrics").text
+        refused = client.get("/v1/worklist", params={"prompt": "P", "since": PLANTED}).text
+        missing = client.get("/v1/images/nothing/file").text
     assert 'cxrtext_inbox_entries{outcome="added",what="object"} 7.0' in page
     assert 'cxrtext_inbox_waiting{state="held"} 1.0' in page
     assert 'cxrtext_inbox_waiting{state="failed"} 1.0' in page
@@ -78,12 +75,12 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
 
 
 @pytest.mark.parametrize("folder", ["inbox", "results"])
-def test_a_folder_that_cannot_be_read_alarms(checkpoint: Path, tmp_path: Path, folder: str) -> None:
-    inbox = Inbox(tmp_path / "inbox", reserve=0)
+def test_a_folder_that_cannot_be_read_alarms(
+    model: ImageTextModel, inbox: Inbox, results: ResultsFolder, tmp_path: Path, folder: str
+) -> None:
     inbox.close()
-    ResultsFolder(tmp_path / "results")
-    settings = Settings(inbox=tmp_path / "inbox", results=tmp_path / "results")
-    with serving(Service(load_model(checkpoint)), settings) as client:
+    settings = Settings(inbox=inbox.folder, results=results.path)
+    with serving(Service(model), settings) as client:
         assert f'cxrtext_readable{{folder="{folder}"}} 1.0' in client.get("/metrics").text
         (database,) = (tmp_path / folder).glob("*.sqlite")
         database.write_bytes(b"no database" * 1000)
@@ -99,11 +96,6 @@ def _file(service: Service, number: int) -> Path:
 
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-
-
-@pytest.fixture(scope="module")
-def model(checkpoint: Path) -> ImageTextModel:
-    return load_model(checkpoint)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
-"""The file of peers, and the Orthanc of the tests itself."""
+"""The file of peers."""
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import yaml
 from cxrtext.errors import ConfigError, UnavailableError
 from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.peers import Limits, Peer, read_peer, read_peers
-from tests.pacs.orthanc import Orthanc
-from tests.pacs.studies import archive, instance, wanted
 
 WEB = {"url": "https://pacs.example.org/dicom-web"}
 DIMSE = {"host": "pacs.example.org", "port": 104, "aet": "ARCHIVE"}
@@ -45,30 +42,52 @@ def test_peers_are_read_by_name(tmp_path: Path) -> None:
         read_peer(tmp_path / "peers.yaml", "three")
 
 
+def web(**more: Any) -> dict[str, Any]:
+    return {"name": "a", "dicomweb": {**WEB, **more}}
+
+
+def oauth(**more: str) -> dict[str, Any]:
+    return web(oauth={"token_url": "https://a.example.org/t", "client_id": "c", **more})
+
+
+def dimse(**more: Any) -> dict[str, Any]:
+    return {"name": "a", "dimse": {**DIMSE, **more}}
+
+
+OPEN = "/etc/passwd"
+"""A file that everybody may read."""
+
+
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ({"name": "../x", "dicomweb": WEB}, "../x: name: String should match"),
+        ({**web(), "name": "../x"}, "../x: name: String should match"),
         ({"name": "a"}, "a: neither dicomweb nor dimse is given"),
-        ({"name": "a", "dicomweb": {"url": "http://pacs.example.org/x"}}, "a: dicomweb: url: http"),
-        (
-            {"name": "a", "dicomweb": {"url": f"https://u:{SECRET}@pacs.example.org/"}},
-            "a: dicomweb: url: the address holds a user",
-        ),
-        ({"name": "a", "dicomweb": {"url": "ftp://x/"}}, "url: the address is wrong"),
-        ({"name": "a", "dicomweb": {**WEB, "user": "u"}}, "user and password_env stand together"),
-        ({"name": "a", "dicomweb": {**WEB, "password": SECRET}}, "password: Extra inputs"),
-        ({"name": "a", "dicomweb": {**WEB, "ca": "/no/ca.pem"}}, "/no/ca.pem: no such file"),
-        ({"name": "a", "dimse": {**DIMSE, "aet": "LONGER-THAN-16-CHARS"}}, "a: dimse: aet:"),
-        ({"name": "a", "dimse": {**DIMSE, "aet": "A\\B"}}, "a: dimse: aet:"),
-        ({"name": "a", "dimse": {**DIMSE, "retrieve": "move"}}, "retrieve: move needs our_port"),
-        ({"name": "a", "dimse": {**DIMSE, "port": 0}}, "a: dimse: port:"),
-        ({"name": "a", "dicomweb": WEB, "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
-        ({"name": "a", "dicomweb": WEB, "limits": {"parallel": 0}}, "a: limits: parallel:"),
-        (
-            {"name": "a", "dicomweb": WEB, "results": {"sentences": ["Left pleural effusion."]}},
-            "write is false; set write: true",
-        ),
+        (web(url="http://pacs.example.org/x"), "a: dicomweb: url: http"),
+        (web(url=f"https://u:{SECRET}@a.example.org/"), "a: dicomweb: url: the address holds a us"),
+        (web(url="ftp://x/"), "url: the address is wrong"),
+        (web(user="u"), "user and password_env stand together"),
+        (web(password=SECRET), "password: Extra inputs"),
+        (web(ca="/no/ca.pem"), "/no/ca.pem: no such file"),
+        (web(token_env="A", user="u", password_env="B"), "give one login"),
+        (oauth(), "secret_env"),
+        (oauth(secret=SECRET), "a: dicomweb: oauth: secret: Extra inputs are not permitted"),
+        (oauth(token_url="http://a.example.org/t", secret_env="S"), "give https beyond loopback"),
+        (dimse(aet="LONGER-THAN-16-CHARS"), "a: dimse: aet:"),
+        (dimse(aet="A\\B"), "a: dimse: aet:"),
+        (dimse(port=0), "a: dimse: port:"),
+        (dimse(retrieve="move"), "retrieve: move needs our_port"),
+        (dimse(retrieve="move", our_port=1, tls={}), "move with tls needs tls.certificate"),
+        (dimse(tls=True), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
+        (dimse(tls=None), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
+        (dimse(tls={"cert": "x"}), "a: dimse: tls: cert: Extra inputs are not permitted"),
+        (dimse(tls={"key": "x"}), "a: dimse: tls: certificate and key stand together: give both"),
+        (dimse(tls={"ca": "/no/ca.pem"}), "/no/ca.pem: no such file; dimse.tls.ca names a PEM"),
+        (dimse(tls={"certificate": OPEN, "key": OPEN}), f"the key; run: chmod 600 {OPEN}"),
+        ({**web(), "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
+        ({**web(), "limits": {"parallel": 0}}, "a: limits: parallel:"),
+        ({**web(), "limits": {"object_mb": 1025}}, "a: limits: object_mb:"),  # cannot be read
+        ({**web(), "results": {"sentences": ["Effusion."]}}, "write is false; set write: true"),
     ],
 )
 def test_a_wrong_entry_is_one_line_with_its_place(
@@ -113,20 +132,6 @@ def test_hours_in_which_a_peer_may_be_asked(window: str, now: str, hours: int) -
     assert found is not None
     at = datetime.fromisoformat(f"2024-03-01T{now}")
     assert found.opens_in(at).total_seconds() == hours * 3600
-
-
-def test_a_real_orthanc_takes_the_made_up_studies(
-    orthanc: Orthanc, peers: Callable[..., Path]
-) -> None:
-    peer = read_peer(peers(orthanc.peer()), "archive")
-    assert isinstance(peer, Peer)
-    for _, objects in archive(8):
-        orthanc.store(objects)
-    assert len(orthanc.instances()) == 14
-    assert set(wanted(8)) < set(orthanc.instances())
-    assert orthanc.store([instance(1)]) != []
-    orthanc.clear()
-    assert orthanc.instances() == []
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,18 +14,18 @@ import pytest
 from pydicom import dcmread
 
 from cxrtext.datasets.importing import ImportOptions, import_folder
-from cxrtext.errors import ConfigError, DiskError
+from cxrtext.errors import ConfigError, DataError, DiskError
 from cxrtext.pacs import throttle
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
-from cxrtext.pacs.peers import Peer, read_peer
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
 from cxrtext.pacs.retrieval.objects import FEWER
 from cxrtext.pacs.retrieval.pull import PullOptions, PullSummary, pull_archive
 from cxrtext.pacs.retrieval.pull_state import State
 from cxrtext.pacs.retrieval.search import search
 from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
-from tests.pacs.orthanc import PASSWORD_ENV, Orthanc
+from tests.pacs.orthanc import PASSWORD_ENV, Known, Orthanc, web_peer
 from tests.pacs.studies import BEGIN, PLANTED, ROOT, archive, instance, study, uid, wanted
 
 DAYS = PullOptions(BEGIN, date(2024, 3, 5), patience_s=0.5)
@@ -52,8 +52,17 @@ def adds_up(summary: PullSummary) -> bool:
 
 
 def odd(url: str, **limits: Any) -> Peer:
-    given = {"parallel": 2, "requests_per_second": 1000, "timeout_s": 1, **limits}
-    return Peer.model_validate({"name": "odd", "dicomweb": {"url": url}, "limits": given})
+    return web_peer("odd", url, timeout_s=1, **limits)
+
+
+def pull(peer: OddPeer, folder: Path, options: PullOptions = ONE_DAY, **more: Any) -> PullSummary:
+    """Pull from an odd peer into a folder "out"."""
+    with served(peer) as url:
+        return pull_archive(odd(url), folder / "out", options, **more)
+
+
+FEW = "found 4 = 2 fetched + 2 left out + 0 failed"
+"""Of two studies, each with a lateral view."""
 
 
 def by(way: str, orthanc: Orthanc, entry: dict[str, Any]) -> dict[str, Any]:
@@ -67,11 +76,10 @@ def by(way: str, orthanc: Orthanc, entry: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", ["web", "get", "move"])
 def test_what_may_enter_is_pulled_and_the_last_line_adds_up(
-    way: str, orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
+    way: str, orthanc: Orthanc, known: Known, tmp_path: Path
 ) -> None:
-    for _, objects in archive(8):
-        orthanc.store(objects)
-    peer = read_peer(peers(by(way, orthanc, orthanc.peer())), "archive")
+    orthanc.store(archive(8))
+    peer = known(by(way, orthanc, orthanc.peer()))
     expected = wanted(8)
     dry = pull_archive(peer, tmp_path / "out", PullOptions(DAYS.first, DAYS.last, dry_run=True))
     assert (dry.found, dry.fetched, dry.bytes) == (14, len(expected), 0)
@@ -88,9 +96,7 @@ def test_what_may_enter_is_pulled_and_the_last_line_adds_up(
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_objects_come_as_they_are_stored(
-    orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_objects_come_as_they_are_stored(orthanc: Orthanc, known: Known, tmp_path: Path) -> None:
     kinds = {
         1: "1.2.840.10008.1.2.5", 2: "1.2.840.10008.1.2.4.90", 3: "1.2.840.10008.1.2.4.80",
         4: "1.2.840.10008.1.2", 5: "1.2.840.10008.1.2.4.57",
@@ -99,7 +105,7 @@ def test_objects_come_as_they_are_stored(
     orthanc.store(objects.values())
     for place, entry in enumerate((orthanc.peer(), orthanc.peer(dicomweb=None))):
         out = tmp_path / str(place)
-        summary = pull_archive(read_peer(peers(entry), "archive"), out, DAYS)
+        summary = pull_archive(known(entry), out, DAYS)
         assert (summary.fetched, summary.whole) == (len(kinds), True)
         found = {dcmread(p).SOPInstanceUID: dcmread(p) for p in (out / "images").rglob("*.dcm")}
         for number, syntax in kinds.items():
@@ -109,22 +115,19 @@ def test_objects_come_as_they_are_stored(
                 assert pulled(out)[uid(number, 1, 1)] == hashlib.sha256(objects[number]).hexdigest()
 
 
-def test_only_listed_accession_numbers(
-    orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
-) -> None:
-    for _, objects in archive(8):
-        orthanc.store(objects)
-    peer = read_peer(peers(orthanc.peer()), "archive")
+def test_only_listed_accession_numbers(orthanc: Orthanc, known: Known, tmp_path: Path) -> None:
+    orthanc.store(archive(8))
+    peer = known(orthanc.peer())
     options = PullOptions(DAYS.first, DAYS.last, accessions=("A000001", "A000003", "NONE"))
     assert pull_archive(peer, tmp_path / "out", options).fetched == 2
     assert sorted(pulled(tmp_path / "out")) == [uid(1, 1, 1), uid(3, 1, 1)]
 
 
 def test_a_second_run_fetches_only_what_is_new(
-    orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
+    orthanc: Orthanc, known: Known, tmp_path: Path
 ) -> None:
     orthanc.store(study(1))
-    peer = read_peer(peers(orthanc.peer()), "archive")
+    peer = known(orthanc.peer())
     today = PullOptions(date.today(), date.today())
     now = date.today()
     orthanc.store(study(2, day=now))
@@ -163,9 +166,8 @@ def test_a_peer_that_cuts_its_answers_off(
 
 def test_a_peer_that_can_give_no_more_is_named(tmp_path: Path) -> None:
     objects = [in_the_course_of_a_day(n) for n in range(105)]
-    with served(OddPeer(objects, cap=100, ignores=("offset", "StudyTime"))) as url:
-        options = PullOptions(BEGIN, BEGIN, modalities=("DX",), dry_run=True)
-        summary = pull_archive(odd(url), tmp_path / "out", options)
+    peer = OddPeer(objects, cap=100, ignores=("offset", "StudyTime"))
+    summary = pull(peer, tmp_path, PullOptions(BEGIN, BEGIN, modalities=("DX",), dry_run=True))
     assert (summary.fetched, summary.cut, summary.whole) == (100, 1, False)
     assert str(summary).endswith("; 1 questions that the peer cuts off may have more")
 
@@ -183,12 +185,9 @@ def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again_and_told(
             return super()._rows(rows[:-1] if is_short else rows, query)
 
     peer = Short([*study(1, ("PA", "AP")), *study(2)])
-    for row, _ in peer.objects.values():
-        row["00201208"] = {"vr": "IS", "Value": [2]}
-    with served(peer) as url:
-        first = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-        again = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-    for summary in (first, again):
+    peer.count(2)
+    for _ in range(2):
+        summary = pull(peer, tmp_path)
         assert summary.whole == (answers_whole < 1000)
         assert summary.fetched == 3 - (answers_whole == 1000)
         assert (FEWER in summary.unlisted) == (answers_whole == 1000)
@@ -204,25 +203,22 @@ def test_a_pull_killed_after_a_short_listing_asks_again(
         raise KeyboardInterrupt
 
     peer = OddPeer(study(1, ("PA", "AP")))
-    for row, _ in peer.objects.values():
-        row["00201208"] = {"vr": "IS", "Value": [2]}
+    peer.count(2)
     late = peer.objects.popitem()
-    with served(peer) as url:
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(State, "list_study", killed)
-            pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-        peer.objects.update([late])
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(State, "list_study", killed)
+        pull(peer, tmp_path)
+    peer.objects.update([late])
+    summary = pull(peer, tmp_path)
     assert (summary.fetched, summary.whole) == (2, True)
 
 
-def answers(path: str, **said: Answer | list[Answer]) -> Callable[[str, int], Answer | None]:
-    """Answers for a path, one after the other, then the usual ones."""
-    left = list(said["by"]) if isinstance(said["by"], list) else [said["by"]] * 1000
+def answers(path: str, *said: Answer) -> Callable[[str, int], Answer | None]:
+    """Answers for a path, one after the other, then the usual ones; a single one for ever."""
+    left = list(said) if len(said) > 1 else [*said] * 1000
     return lambda asked, _: left.pop(0) if path in asked and left else None
 
 
-BUSY: Answer = (503, {"Retry-After": "0"}, b"")
 INSTANCE = f"/instances/{uid(1, 1, 1)}"
 
 
@@ -255,11 +251,9 @@ def test_what_a_peer_does_wrong_fails_in_one_line_and_leaves_the_rest(
     path: str, by: Answer, says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines: list[str] = []
-    with (
-        caplog.at_level(logging.DEBUG),
-        served(OddPeer([*study(1), *study(2)], before=answers(path, by=by))) as url,
-    ):
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY, say=lines.append)
+    objects = [*study(1), *study(2)]
+    with caplog.at_level(logging.DEBUG):
+        summary = pull(OddPeer(objects, before=answers(path, by)), tmp_path, say=lines.append)
     (reason,) = [*summary.failed, *summary.unlisted]
     assert says in reason
     assert adds_up(summary)
@@ -268,17 +262,13 @@ def test_what_a_peer_does_wrong_fails_in_one_line_and_leaves_the_rest(
     for said in (reason, caplog.text, "\n".join(lines)):
         assert PLANTED not in said
     # Once the peer does right, the same command gets what lacked.
-    with served(OddPeer([*study(1), *study(2)])) as url:
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-    assert str(summary) == "found 4 = 2 fetched + 2 left out + 0 failed"
+    assert str(pull(OddPeer(objects), tmp_path)) == FEW
 
 
 def test_a_busy_peer_is_asked_again(tmp_path: Path) -> None:
-    many: Answer = (429, {"Retry-After": "0"}, b"")
-    before = answers("/", by=[BUSY, BUSY, many])
-    with served(OddPeer(study(1), before=before)) as url:
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-    assert str(summary) == "found 2 = 1 fetched + 1 left out + 0 failed"
+    busy, many = ((status, {"Retry-After": "0"}, b"") for status in (503, 429))
+    peer = OddPeer([*study(1), *study(2)], before=answers("/", busy, busy, many))
+    assert str(pull(peer, tmp_path)) == FEW
 
 
 @pytest.mark.parametrize(
@@ -286,14 +276,14 @@ def test_a_busy_peer_is_asked_again(tmp_path: Path) -> None:
     [(401, "does not take the login"), (403, "its user has no right to an image")],
 )
 def test_a_peer_that_denies_access_stops_the_pull(status: int, says: str, tmp_path: Path) -> None:
-    peer = OddPeer([*study(1), *study(2)], before=answers("/instances/", by=(status, {}, b"")))
+    peer = OddPeer([*study(1), *study(2)], before=answers("/instances/", (status, {}, b"")))
     with served(peer) as url, pytest.raises(DeniedError, match=says):
         pull_archive(odd(url, parallel=1), tmp_path / "out", ONE_DAY)
     assert sum("/instances/" in path for path in peer.asked) <= 2
 
 
 def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttle, "TRIES", 2)
+    monkeypatch.setattr(throttle, "TRIES", 1)
     says = "odd: was silent too long when asked for its studies"
     with served(OddPeer(study(1)), seconds=1.2) as url, pytest.raises(PeerError, match=says):
         pull_archive(odd(url), tmp_path / "out", ONE_DAY)
@@ -305,12 +295,12 @@ def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("way", ["web", "get", "move"])
 def test_an_object_that_is_too_large_is_left_out(
-    way: str, orthanc: Orthanc, peers: Callable[..., Path], tmp_path: Path
+    way: str, orthanc: Orthanc, known: Known, tmp_path: Path
 ) -> None:
     orthanc.store([instance(1, size=1800), *study(2)])
     limits = {"object_mb": 1, "requests_per_second": 1000}
     entry = by(way, orthanc, orthanc.peer(limits=limits))
-    summary = pull_archive(read_peer(peers(entry), "archive"), tmp_path / "out", ONE_DAY)
+    summary = pull_archive(known(entry), tmp_path / "out", ONE_DAY)
     assert summary.left == {"larger than limits.object_mb": 1, "lateral view": 1}
     assert (summary.fetched, summary.whole) == (1, True)
 
@@ -327,7 +317,7 @@ def test_wrong_titles_and_ports_of_dimse(
     dimse: dict[str, Any],
     says: str,
     orthanc: Orthanc,
-    peers: Callable[..., Path],
+    known: Known,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -335,7 +325,7 @@ def test_wrong_titles_and_ports_of_dimse(
     entry = orthanc.peer(dicomweb=None)
     entry["dimse"] |= dimse
     with pytest.raises(PeerError) as caught:
-        pull_archive(read_peer(peers(entry), "archive"), tmp_path / "out", ONE_DAY)
+        pull_archive(known(entry), tmp_path / "out", ONE_DAY)
     assert says in str(caught.value)
 
 
@@ -344,19 +334,16 @@ def test_a_peer_that_repeats_itself(tmp_path: Path) -> None:
         def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
             return super()._rows([*rows, *rows], query)
 
-    with served(Twice([*study(1), *study(2)])) as url:
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-    assert str(summary) == "found 4 = 2 fetched + 2 left out + 0 failed"
+    assert str(pull(Twice([*study(1), *study(2)]), tmp_path)) == FEW
 
 
 @pytest.mark.parametrize("bad", ["../../x", "1.2.3/../../x", "", "1" * 65, "1.2.é"])
 def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_path: Path) -> None:
     rows = f'[{{"0020000D": {{"Value": ["{uid(1)}"]}}, "0020000E": {{"Value": ["1.2"]}}, '
     rows += f'"00080018": {{"Value": ["{bad}"]}}}}]'
-    before = answers(f"studies/{uid(1)}/instances", by=(200, {}, rows.encode()))
+    before = answers(f"studies/{uid(1)}/instances", (200, {}, rows.encode()))
     peer = OddPeer([*study(1), *study(2)], before=before)
-    with served(peer) as url:
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    summary = pull(peer, tmp_path)
     assert summary.left["no UID by which it can be asked for"] == 1
     assert (summary.found, summary.fetched) == (3, 1)
     assert all(path.startswith(f"/dicom-web/studies/{ROOT}") for path in peer.asked if "." in path)
@@ -369,44 +356,38 @@ def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path)
     for row, _ in hidden.objects.values():
         for tag in ("00185101", "00200020", "00280010", "00080016"):
             row.pop(tag, None)
-    with served(hidden) as url:
-        summary = pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    summary = pull(hidden, tmp_path)
     assert str(summary) == "found 3 = 1 fetched + 2 left out + 0 failed"
     assert summary.left == {"lateral view": 2}
 
 
 def test_a_full_disk_stops_the_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
-    with served(OddPeer(study(1))) as url:
-        with pytest.raises(DiskError, match="MiB are free, and .* make room, then run the same"):
-            pull_archive(odd(url), tmp_path / "out", ONE_DAY)
-        monkeypatch.undo()
-        assert pull_archive(odd(url), tmp_path / "out", ONE_DAY).fetched == 1
+    full = pytest.raises(DiskError, match="MiB are free, and .* make room, then run the same")
+    with monkeypatch.context() as patch, full:
+        patch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
+        pull(OddPeer(study(1)), tmp_path)
+    assert pull(OddPeer(study(1)), tmp_path).fetched == 1
 
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/pull.sqlite").write_bytes(b"not a database, far from it" * 100)
-    with (
-        served(OddPeer(study(1))) as url,
-        pytest.raises(Exception, match=r"pull\.sqlite: is damaged"),
-    ):
-        pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+    with pytest.raises(DataError, match=r"pull\.sqlite: is damaged"):
+        pull(OddPeer(study(1)), tmp_path)
 
 
 def test_no_name_is_in_a_log_an_error_or_the_state(
     orthanc: Orthanc,
-    peers: Callable[..., Path],
+    known: Known,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    for _, objects in archive(8):
-        orthanc.store(objects)
+    orthanc.store(archive(8))
     lines: list[str] = []
     with caplog.at_level(logging.DEBUG):
         for place, entry in enumerate((orthanc.peer(), orthanc.peer(dicomweb=None))):
-            peer = read_peer(peers(entry), "archive")
+            peer = known(entry)
             summary = pull_archive(peer, tmp_path / str(place), DAYS, say=lines.append)
             lines += [str(summary), repr(summary)]
             state = sqlite3.connect(tmp_path / str(place) / "pull.sqlite")

@@ -14,10 +14,10 @@ from cxrtext.pacs.results.capture import _font, _lines
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import reject
-from cxrtext.service import Service, load_service
+from cxrtext.service import Service
 from tests.conftest import draw
-from tests.pacs.result_sources import write_source
-from tests.pacs.test_results import _scoord, conformance
+from tests.pacs.result_sources import write_effusion, write_source
+from tests.pacs.test_results import _scoord, conformance, read, said_in
 
 SENTENCES = (
     "Αριστερή πλευριτική συλλογή.",
@@ -26,19 +26,13 @@ SENTENCES = (
 )
 
 
-@pytest.fixture(scope="module")
-def service(checkpoint: Path, index_folder: Path) -> Service:
-    return load_service(checkpoint, index_folder)
-
-
 def poor(path: Path, kind: str) -> Path:
     """A radiograph with letters of its character set in a sequence, and without what may lack."""
     issuer = Dataset()
     issuer.LocalNamespaceEntityID = "Süd" if kind == "cr" else "山田"
-    write_source(
-        path, kind, pixels=draw("effusion", 3) / 255, IssuerOfAccessionNumberSequence=[issuer],
-        StudyDescription="Röntgen" if kind == "cr" else "胸部",
-    )  # fmt: skip
+    described = "Röntgen" if kind == "cr" else "胸部"
+    more: dict[str, Any] = {"IssuerOfAccessionNumberSequence": [issuer]}
+    write_effusion(path, kind, StudyDescription=described, **more)
     found = pydicom.dcmread(path)
     for keyword in ("StudyID", "StudyDate", "StudyTime", "PatientBirthDate", "PatientSex"):
         del found[keyword]
@@ -51,14 +45,12 @@ def poor(path: Path, kind: str) -> Path:
 @pytest.mark.parametrize("sentence", SENTENCES, ids=("Greek", "Chinese", "French"))
 @pytest.mark.parametrize("kind", ["cr", "dx-mono1"])
 def test_letters_of_sentences_names_and_issuers_are_kept(
-    service: Service, tmp_path: Path, kind: str, sentence: str
+    service: Service, results: ResultsFolder, tmp_path: Path, kind: str, sentence: str
 ) -> None:
     path = poor(tmp_path / "source.dcm", kind)
-    folder = ResultsFolder(tmp_path / "out")
-    made = make_results(service, path, sentence, folder, kinds=KINDS).results
-    source = pydicom.dcmread(path)
-    for one in (*made, *reject(folder, made)):
-        built = pydicom.dcmread(folder.path / one.file)
+    made = make_results(service, path, sentence, results, kinds=KINDS).results
+    source, objects = pydicom.dcmread(path), [*made, *reject(results, made)]
+    for one, built in zip(objects, read(results, objects), strict=True):
         assert built.SpecificCharacterSet == "ISO_IR 192"
         assert str(built.PatientName) == str(source.PatientName)
         for keyword in ("StudyDescription", "ReferringPhysicianName"):
@@ -67,12 +59,11 @@ def test_letters_of_sentences_names_and_issuers_are_kept(
         (own,) = source.IssuerOfAccessionNumberSequence
         assert issuer.LocalNamespaceEntityID == own.LocalNamespaceEntityID
         if which("dciodvfy"):
-            found = conformance(folder.path / one.file)
+            found = conformance(results.path / one.file)
             # What the source lacks, a result of it lacks.
             assert [line for line in found if "DICOMDIR" not in line] == [], one.kind
-    report = pydicom.dcmread(folder.path / next(o.file for o in made if o.kind == "sr"))
-    said = {str(element.value) for element in report.iterall() if element.keyword == "TextValue"}
-    assert sentence[:1024] in said
+    (report,) = read(results, [one for one in made if one.kind == "sr"])
+    assert sentence[:1024] in said_in(report, "TextValue")
 
 
 def test_a_long_sentence_without_spaces_stays_in_its_band() -> None:
@@ -83,11 +74,11 @@ def test_a_long_sentence_without_spaces_stays_in_its_band() -> None:
     assert max(font.getlength(line) for line in lines) <= 400 - 20
 
 
-def test_a_sentence_in_another_spelling_is_the_same_one(service: Service, tmp_path: Path) -> None:
-    path = write_source(tmp_path / "a.dcm", "cr", pixels=draw("effusion", 3) / 255)
-    folder = ResultsFolder(tmp_path / "out")
-    one = make_results(service, path, "Left \u00e9panchement.", folder)
-    other = make_results(service, path, " Left  e\u0301panchement.\n", folder)
+def test_a_sentence_in_another_spelling_is_the_same_one(
+    service: Service, results: ResultsFolder, effusion: Path
+) -> None:
+    one = make_results(service, effusion, "Left \u00e9panchement.", results)
+    other = make_results(service, effusion, " Left  e\u0301panchement.\n", results)
     assert (one.new, other.new) == (2, 0)
     assert other.results == one.results
 
@@ -109,7 +100,7 @@ def test_regions_lie_on_pixels_that_are_not_square(
         path = write_source(tmp_path / "a.dcm", "cr", pixels=stored, **more)
         folder = ResultsFolder(tmp_path / f"out{len(masks)}")
         made = make_results(service, path, "Left pleural effusion.", folder, kinds=["sr", "seg"])
-        sr, seg = (pydicom.dcmread(folder.path / one.file) for one in made.results)
+        sr, seg = read(folder, made.results)
         masks.append(seg.pixel_array.reshape(stored.shape) > 0)
         boxes.append(_scoord(sr))
     if turned:

@@ -2,11 +2,12 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
@@ -14,15 +15,15 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
-from cxrtext.pacs.peers import Peer, read_peer
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results import folder as module
 from cxrtext.pacs.results import rules
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.rules import answer
+from cxrtext.pacs.results.rules import Answered, answer
 from cxrtext.pacs.results.sending import Delivery
-from cxrtext.service import load_service
+from cxrtext.service import Service, load_service
 from tests.conftest import as_received, draw
-from tests.pacs.orthanc import Orthanc, free_port
+from tests.pacs.orthanc import Known, Orthanc, dimse_entry, free_port
 from tests.pacs.result_sources import write_source
 
 
@@ -43,35 +44,32 @@ def put(folder: ResultsFolder, text: str = "one") -> Kept:
     )  # fmt: skip
 
 
-def test_a_result_that_is_made_again_was_sent_and_taken_back_before(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path / "out")
-    kept = put(folder)
-    folder.note_sent([kept.instance], "archive")
-    folder.note_revoked([kept.instance])
-    (tmp_path / "out" / kept.file).write_bytes(b"cut")
-    assert folder.find(kept.instance) is None
-    put(folder, "two")
-    again = folder.find(kept.instance)
+def test_a_result_that_is_made_again_was_sent_and_taken_back_before(results: ResultsFolder) -> None:
+    kept = put(results)
+    results.note_sent([kept.instance], "archive")
+    results.note_revoked([kept.instance])
+    (results.path / kept.file).write_bytes(b"cut")
+    assert results.find(kept.instance) is None
+    put(results, "two")
+    again = results.find(kept.instance)
     assert again is not None
     assert again.revoked
-    assert folder.peers() == {kept.instance: ["archive"]}
+    assert results.peers() == {kept.instance: ["archive"]}
 
 
-def test_a_folder_of_another_version_is_refused(tmp_path: Path) -> None:
-    put(ResultsFolder(tmp_path / "out"))
-    with closing(sqlite3.connect(tmp_path / "out" / module.FILE)) as database:
+def test_a_folder_of_another_version_is_refused(results: ResultsFolder) -> None:
+    with closing(sqlite3.connect(results.path / module.FILE)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
         database.execute("PRAGMA user_version = 9")
     for create in (True, False):
         with pytest.raises(DataError, match="of another version of cxrtext .*; name a new folder"):
-            ResultsFolder(tmp_path / "out", create=create)
+            ResultsFolder(results.path, create=create)
 
 
 def test_of_two_that_make_one_result_the_row_is_that_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = ResultsFolder(tmp_path / "out")
-    other = threading.Thread(target=put, args=(ResultsFolder(tmp_path / "out"), "two"))
+    other = threading.Thread(target=put, args=(ResultsFolder(results.path), "two"))
     now = module.now
 
     def slow() -> str:
@@ -81,9 +79,9 @@ def test_of_two_that_make_one_result_the_row_is_that_of_the_file(
         return now()
 
     monkeypatch.setattr(module, "now", slow)
-    put(folder)
+    put(results)
     other.join()
-    assert folder.find("2.25.1") is not None
+    assert results.find("2.25.1") is not None
 
 
 @pytest.fixture
@@ -95,8 +93,6 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
         write_source(tmp_path / f"{number}.dcm", "cr", number=number, pixels=pixels)
         at = f"2026-11-23T06:00:0{number}+00:00"
         rows.append(f"{number}.dcm,s{number},p{number},test,{source},{at}")
-    from PIL import Image
-
     for number in (0, 4):
         Image.fromarray(draw("clear", number)).save(tmp_path / f"{number}.png")
     rows.append("4.png,s4,p4,test,archive,2026-11-23T06:00:04+00:00")
@@ -105,48 +101,53 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
     return as_received(tmp_path / "index")
 
 
+@pytest.fixture
+def answering(received: Path, results: ResultsFolder) -> Iterator[Callable[..., Answered]]:
+    """Makes and sends what the rules of peers ask for, by default those of "archive"."""
+
+    def run(*some: Peer, say: Callable[[str], None] = lambda _: None) -> Answered:
+        return answer(service, some or [named()], results, say=say)
+
+    with closing(load_service(None, received)) as service:
+        yield run
+
+
 def test_each_image_of_a_peer_with_a_rule_is_answered_once(
-    received: Path, tmp_path: Path, orthanc: Orthanc, peers: Callable[..., Path]
+    answering: Callable[..., Answered],
+    results: ResultsFolder,
+    tmp_path: Path,
+    orthanc: Orthanc,
+    known: Known,
 ) -> None:
     rule = {"sentences": ["Left pleural effusion."], "kinds": ["sc", "sr"], "above": 0.0}
     entry = orthanc.peer(write=True, results=rule)
     gone = {**entry, "dicomweb": {"url": f"http://127.0.0.1:{free_port()}/dicom-web"}}
-    service, folder = load_service(None, received), ResultsFolder(tmp_path / "out")
     said: list[str] = []
     with pytest.raises(PeerError, match="archive: cannot be reached"):
-        answer(service, [read_peer(peers(gone), "archive")], folder)
-    assert len(folder.all()) == 2  # made, and kept until the peer is there again
-    peer = read_peer(peers(entry), "archive")
-    done = answer(service, [peer], folder, say=said.append)
+        answering(known(gone))
+    assert len(results.all()) == 2  # made, and kept until the peer is there again
+    peer = known(entry)
+    done = answering(peer, say=said.append)
     assert (done.images, done.made, done.sent, done.failed) == (3, 2, 4, 1)
     assert len(orthanc.instances()) == 4
     assert len(said) == 1
     assert "4.png: is no DICOM file; results join the study" in said[0]
     assert str(tmp_path) not in said[0]
-    again = answer(service, [peer], folder, say=said.append)
-    assert (again.images, again.made, again.sent, again.failed) == (0, 0, 0, 0)
-    higher = read_peer(
-        peers(orthanc.peer(write=True, results={**rule, "above": 0.9999})), "archive"
-    )
-    third = answer(service, [higher], folder, say=said.append)  # another rule looks at all again
+    assert answering(peer) == Answered()
+    higher = known({**entry, "results": {**rule, "above": 0.9999}})
+    third = answering(higher)  # another rule looks at all again
     assert (third.images, third.made) == (3, 0)
 
 
 def test_without_what_was_received_there_is_nothing_to_answer(
-    index_folder: Path, tmp_path: Path, peers: Callable[..., Path]
+    service: Service, results: ResultsFolder
 ) -> None:
-    entry = {
-        "name": "archive", "write": True, "dimse": {"host": "127.0.0.1", "port": 1, "aet": "A"},
-        "results": {"sentences": ["Left pleural effusion."]},
-    }  # fmt: skip
-    peer = read_peer(peers(entry), "archive")
-    done = answer(load_service(None, index_folder), [peer], ResultsFolder(tmp_path / "out"))
-    assert done.images == 0
+    assert answer(service, [named()], results).images == 0
 
 
 def named(name: str = "archive") -> Peer:
-    entry = {"name": name, "write": True, "dimse": {"host": "127.0.0.1", "port": 1, "aet": "A"}}
-    return Peer.model_validate({**entry, "results": {"sentences": ["Left pleural effusion."]}})
+    rule = {"sentences": ["Left pleural effusion."]}
+    return Peer.model_validate(dimse_entry(name, write=True, results=rule))
 
 
 class Sending:
@@ -174,50 +175,46 @@ def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
 
 
 def test_an_image_that_enters_the_index_late_is_answered(
-    received: Path, checkpoint: Path, tmp_path: Path, sending: Sending
+    received: Path, results: ResultsFolder, checkpoint: Path, tmp_path: Path, sending: Sending
 ) -> None:
-    folder = ResultsFolder(tmp_path / "out")
-    answer(load_service(None, received), [named()], folder)
+    answer(load_service(None, received), [named()], results)
     write_source(tmp_path / "5.dcm", "cr", number=5, pixels=draw("effusion", 5) / 255)
     with (tmp_path / "manifest.csv").open("a") as manifest:  # it was held for a while
         manifest.write("5.dcm,s5,p5,test,archive,2026-11-23T05:00:00+00:00\n")
     as_received(received, "received", "came")
     build_index(tmp_path / "manifest.csv", checkpoint, received)
     as_received(received)
-    assert answer(load_service(None, received), [named()], folder).images == 1
+    assert answer(load_service(None, received), [named()], results).images == 1
     assert sending.sent == ["1", "2", "5"]
 
 
 def test_more_images_than_a_page_are_answered_each_once(
-    received: Path, tmp_path: Path, sending: Sending, monkeypatch: pytest.MonkeyPatch
+    answering: Callable[..., Answered], sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules, "PAGE", 2)
     monkeypatch.setattr(rules, "OVERLAP", 1)
-    done = answer(load_service(None, received), [named()], ResultsFolder(tmp_path / "out"))
-    assert (done.images, sending.sent) == (3, ["1", "2"])
+    assert (answering().images, sending.sent) == (3, ["1", "2"])
 
 
 def test_one_peer_and_one_image_at_fault_do_not_keep_others_waiting(
-    received: Path, tmp_path: Path, sending: Sending
+    answering: Callable[..., Answered], sending: Sending
 ) -> None:
-    service, folder = load_service(None, received), ResultsFolder(tmp_path / "out")
     peers, said = [named("other"), named()], list[str]()
     sending.gone = {"other"}
     sending.refused = {f"1.2.826.0.1.99.1.{number}.1.1" for number in (1, 2, 3)}
     for _ in range(2):  # who takes nothing at all is waited for
         with pytest.raises(PeerError, match="other: cannot be reached"):
-            answer(service, peers, folder, say=said.append)
+            answering(*peers, say=said.append)
         assert sending.sent == []
     sending.refused = {"1.2.826.0.1.99.1.1.1.1"}
     with pytest.raises(PeerError, match="other: cannot be reached"):
-        answer(service, peers, folder, say=said.append)
+        answering(*peers, say=said.append)
     assert sending.sent == ["2"]
     assert said[-1] == (
         "archive: no results of an image: did not take an object (A900); 'results send' tries again"
     )
     sending.gone, sending.refused = set(), set()
-    done = answer(service, peers, folder)
-    assert (done.images, sending.sent) == (1, ["2", "3"])
+    assert (answering(*peers).images, sending.sent) == (1, ["2", "3"])
 
 
 def test_images_that_are_not_mounted_are_waited_for(
@@ -236,24 +233,27 @@ def test_images_that_are_not_mounted_are_waited_for(
     assert answer(service, [named()], folder).images == 3
 
 
-def test_what_was_taken_back_is_not_sent(received: Path, tmp_path: Path, sending: Sending) -> None:
-    service, folder = load_service(None, received), ResultsFolder(tmp_path / "out")
+def test_what_was_taken_back_is_not_sent(
+    answering: Callable[..., Answered], results: ResultsFolder, sending: Sending
+) -> None:
     sending.gone = {"archive"}
     with pytest.raises(PeerError):
-        answer(service, [named()], folder)
-    folder.note_revoked([one.instance for one in folder.all()])
+        answering()
+    results.note_revoked([one.instance for one in results.all()])
     sending.gone = set()
-    assert answer(service, [named()], folder).images == 3
+    assert answering().images == 3
     assert sending.sent == ["2"]
 
 
 def test_a_kept_file_that_is_gone_does_not_keep_others_waiting(
-    received: Path, tmp_path: Path, sending: Sending, monkeypatch: pytest.MonkeyPatch
+    answering: Callable[..., Answered],
+    tmp_path: Path,
+    sending: Sending,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(IndexedImage, "require_whole", lambda image: sha256(Path(image.path)))
     (tmp_path / "1.dcm").unlink()
     said: list[str] = []
-    folder = ResultsFolder(tmp_path / "out")
-    done = answer(load_service(None, received), [named()], folder, say=said.append)
+    done = answering(say=said.append)
     assert (done.images, done.failed, sending.sent) == (3, 2, ["2"])
     assert "archive: no results of an image: 1.dcm: " in said[0]

@@ -2,15 +2,14 @@
 
 import gc
 import logging
-import shutil
-import socket
 import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
+from socketserver import BaseRequestHandler
 from typing import Any
 
 import pytest
@@ -32,12 +31,13 @@ from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
 from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 from cxrtext.pacs.throttle import is_there
 from cxrtext.pacs.tls import client_context, server_context
-from cxrtext.service import load_service
+from cxrtext.service import Service
 from tests.pacs.certificates import Certificate, Certificates
-from tests.pacs.odd_peer import OddPeer, served
-from tests.pacs.orthanc import Orthanc, free_port, missing
-from tests.pacs.result_sources import write_source
+from tests.pacs.odd_peer import OddPeer, http_server, served
+from tests.pacs.orthanc import Known, Orthanc, free_port, missing
 from tests.pacs.studies import BEGIN, PLANTED, archive, study, wanted
+from tests.pacs.test_check import failed as last_of
+from tests.waiting import until
 
 DAYS = PullOptions(BEGIN, date(2024, 3, 5), patience_s=0.5)
 Entry = Callable[..., dict[str, Any]]
@@ -89,16 +89,20 @@ def _shown(certificate: Certificate) -> dict[str, str]:
 
 def failed(peer: Peer) -> tuple[str, str]:
     """The one layer that `peers check` finds wrong, and what it says."""
-    steps = check_peer(peer)
-    assert [step.ok for step in steps] == [True] * (len(steps) - 1) + [False]
-    return steps[-1].layer, steps[-1].said
+    return last_of(check_peer(peer))
+
+
+def fails_with(says: str, peer: Peer) -> None:
+    """Its layer of TLS is found wrong, with what is to be said of it."""
+    layer, said = failed(peer)
+    assert (layer, says in said) == ("TLS", True), said
 
 
 # --- with a real Orthanc ---
 
 
-def test_every_layer_of_a_good_peer(entry: Entry, peers: Callable[..., Path]) -> None:
-    steps = check_peer(read_peer(peers(entry()), "archive"))
+def test_every_layer_of_a_good_peer(entry: Entry, known: Known) -> None:
+    steps = check_peer(known(entry()))
     assert [(step.layer, step.ok) for step in steps] == [
         ("name", True), ("TCP", True), ("TLS", True), ("AET", True),
         ("right to search (C-FIND)", True), ("right to fetch and syntaxes (C-GET)", True),
@@ -108,12 +112,11 @@ def test_every_layer_of_a_good_peer(entry: Entry, peers: Callable[..., Path]) ->
 
 @pytest.mark.parametrize("way", ["get", "move"])
 def test_an_archive_is_pulled_over_tls(
-    way: str, entry: Entry, secure: Orthanc, peers: Callable[..., Path], tmp_path: Path
+    way: str, entry: Entry, secure: Orthanc, known: Known, tmp_path: Path
 ) -> None:
-    for _, objects in archive(8):
-        secure.store(objects)
+    secure.store(archive(8))
     own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
-    peer = read_peer(peers(entry(retrieve=way, **own_port)), "archive")
+    peer = known(entry(retrieve=way, **own_port))
     summary = pull_archive(peer, tmp_path / "out", DAYS)
     assert str(summary) == "found 14 = 7 fetched + 7 left out + 0 failed"
     assert len(list((tmp_path / "out/images").rglob("*.dcm"))) == len(wanted(8))
@@ -122,19 +125,18 @@ def test_an_archive_is_pulled_over_tls(
 def test_a_peer_is_followed_and_given_results_over_tls(
     entry: Entry,
     secure: Orthanc,
-    peers: Callable[..., Path],
+    known: Known,
     tmp_path: Path,
-    checkpoint: Path,
-    index_folder: Path,
+    service: Service,
+    results: ResultsFolder,
+    effusion: Path,
 ) -> None:
     secure.store(study(1, day=date.today()))
-    peer = read_peer(peers(entry()), "archive")
+    peer = known(entry())
     once = FollowOptions(first=date.today(), once=True, compare=True, patience_s=0.3)
     assert follow_peer(peer, tmp_path / "inbox", once, lambda _: None).counts["new"] == 1
-    path, folder = write_source(tmp_path / "a.dcm", "cr"), ResultsFolder(tmp_path / "results")
-    service = load_service(checkpoint, index_folder)
-    made = make_results(service, path, "Left pleural effusion.", folder).results
-    assert send_results(folder, made, peer).sent == len(made)
+    made = make_results(service, effusion, "Left pleural effusion.", results).results
+    assert send_results(results, made, peer).sent == len(made)
     assert {one.instance for one in made} < set(secure.instances())
 
 
@@ -154,7 +156,7 @@ def test_wrong_certificates_are_named_and_stop_a_pull(
     says: str,
     entry: Entry,
     certificates: Certificates,
-    peers: Callable[..., Path],
+    known: Known,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -165,9 +167,8 @@ def test_wrong_certificates_are_named_and_stop_a_pull(
         ca, shown = tls
         own = _shown(getattr(certificates, shown)) if shown else {}
         given["dimse"]["tls"] = own | ({"ca": str(getattr(certificates, ca))} if ca else {})
-    peer = read_peer(peers(given), "archive")
-    layer, said = failed(peer)
-    assert (layer, says in said) == ("TLS", True), said
+    peer = known(given)
+    fails_with(says, peer)
     with caplog.at_level(logging.DEBUG), pytest.raises(PeerError) as caught:
         pull_archive(peer, tmp_path / "out", DAYS)
     assert says in str(caught.value)
@@ -177,7 +178,7 @@ def test_wrong_certificates_are_named_and_stop_a_pull(
 def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     certificates: Certificates,
     orthanc: Orthanc,
-    peers: Callable[..., Path],
+    known: Known,
     tmp_path: Path,
     entry: Entry,
     secure: Orthanc,
@@ -190,7 +191,7 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
     given = entry({"ca": str(certificates.other_ca), **_shown(certificates.ours)})
     given["dimse"] |= {"retrieve": "move", **own_port}
-    peer = read_peer(peers(given), "archive")
+    peer = known(given)
     # The port asks for certificates of another authority; the association itself is good.
     good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
     monkeypatch.setattr("cxrtext.pacs.dimse.association.client_context", lambda *_: good)
@@ -209,37 +210,22 @@ def listening(
     """The port of a server that makes handshakes, and answers the first bytes."""
     ended = threading.Event()
 
-    def serve(server: socket.socket) -> None:
-        while not ended.is_set():
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                try:
-                    connection.settimeout(5)
-                    if silent:
-                        ended.wait(8)
-                    elif context is None:
-                        connection.recv(65536)
-                        connection.sendall(answer)
-                    else:
-                        with context.wrap_socket(connection, server_side=True) as secured:
-                            secured.recv(65536)
-                except OSError:
-                    pass
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.settimeout(5)
+            with suppress(OSError):
+                if silent:
+                    ended.wait(8)
+                elif context is None:
+                    self.request.recv(65536)
+                    self.request.sendall(answer)
+                else:
+                    with context.wrap_socket(self.request, server_side=True) as secured:
+                        secured.recv(65536)
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.1)
-        server.settimeout(None)
-        thread = threading.Thread(target=serve, args=(server,))
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            ended.set()
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    with http_server(Handler) as port:
+        yield port
+        ended.set()
 
 
 def asked(port: int, certificates: Certificates, **tls: str) -> Peer:
@@ -259,8 +245,7 @@ def asked(port: int, certificates: Certificates, **tls: str) -> Peer:
 def test_certificates_of_peers(which: str, says: str, certificates: Certificates) -> None:
     shown = getattr(certificates, which)
     with listening(server_context(shown.path, shown.key, None)) as port:
-        layer, said = failed(asked(port, certificates))
-    assert (layer, says in said) == ("TLS", True), said
+        fails_with(says, asked(port, certificates))
 
 
 def _old(context: ssl.SSLContext) -> None:
@@ -296,8 +281,7 @@ def test_what_a_peer_speaks(
     context.verify_mode = ssl.CERT_NONE
     change(context)
     with listening(context) as port:
-        layer, said = failed(asked(port, certificates))
-    assert (layer, says in said) == ("TLS", True), said
+        fails_with(says, asked(port, certificates))
 
 
 def test_a_port_without_tls(certificates: Certificates, orthanc: Orthanc) -> None:
@@ -326,7 +310,7 @@ def test_nothing_stays_open_of_associations_that_fail() -> None:
             for _ in range(3):
                 with pytest.raises(GoneError, match="ended the association at once"):
                     Associations(peer).open([build_context(ECHO)])
-            assert len(list(open_files.iterdir())) == before
+            until(lambda: len(list(open_files.iterdir())) == before)  # the server's close, too
     finally:
         gc.enable()
 
@@ -344,45 +328,14 @@ def test_a_name_that_nothing_has(host: str, tls: dict[str, str] | None) -> None:
 # --- files and settings ---
 
 
-@pytest.mark.parametrize(
-    ("tls", "says"),
-    [
-        (True, "archive: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
-        (None, "archive: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
-        ({"cert": "x"}, "archive: dimse: tls: cert: Extra inputs are not permitted"),
-        ({"key": "x"}, "archive: dimse: tls: certificate and key stand together: give both"),
-        ({"ca": "/no/ca.pem"}, "archive: /no/ca.pem: no such file; dimse.tls.ca names a PEM file"),
-        ({"certificate": "OURS", "key": "OPEN"}, "the key; run: chmod 600 "),
-    ],
-)
-def test_a_wrong_entry_is_one_line(
-    tls: Any, says: str, certificates: Certificates, peers: Callable[..., Path], tmp_path: Path
-) -> None:
-    opened = tmp_path / "opened.key"
-    shutil.copy(certificates.ours.key, opened)
-    opened.chmod(0o644)
-    if isinstance(tls, dict):
-        known = {"OURS": str(certificates.ours.path), "OPEN": str(opened)}
-        tls = {key: known.get(value, value) for key, value in tls.items()}
-    dimse = {"host": "pacs.example.org", "port": 2762, "aet": "PACS", "tls": tls}
-    with pytest.raises(ConfigError) as caught:
-        read_peer(peers({"name": "archive", "dimse": dimse}), "archive")
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_move_needs_a_certificate_for_our_port(peers: Callable[..., Path]) -> None:
-    dimse = {"host": "h", "port": 2762, "aet": "PACS", "retrieve": "move", "our_port": 11113}
-    with pytest.raises(ConfigError, match=r"retrieve: move with tls needs tls.certificate"):
-        read_peer(peers({"name": "archive", "dimse": {**dimse, "tls": {}}}), "archive")
-
-
 def test_files_that_cannot_be_used_are_said(certificates: Certificates, tmp_path: Path) -> None:
     ours, pacs = certificates.ours, certificates.pacs
     empty, damaged = tmp_path / "empty.pem", tmp_path / "damaged.pem"
     empty.touch(0o600)
     damaged.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-    locked = tmp_path / "locked.key"
+    opened, locked = tmp_path / "opened.key", tmp_path / "locked.key"
+    opened.write_bytes(ours.key.read_bytes())
+    opened.chmod(0o644)
     words = ["openssl", "pkey", "-aes256", "-passout", "pass:x", "-in", str(ours.key)]
     subprocess.run([*words, "-out", str(locked)], check=True, capture_output=True)
     for given, says in (
@@ -390,6 +343,7 @@ def test_files_that_cannot_be_used_are_said(certificates: Certificates, tmp_path
         ((None, ours.key, ours.path), f"{ours.key}: holds no certificate; give it as PEM"),
         ((None, ours.path, ours.path), f"{ours.path}: holds no private key; give it as PEM"),
         ((None, ours.path, locked), f"{locked}: is locked by a passphrase; give it without"),
+        ((None, ours.path, opened), f"the key; run: chmod 600 {opened}"),
         ((None, damaged, ours.key), f"{damaged}: it or its key {ours.key} cannot be used"),
         ((empty, None, None), f"{empty}: holds no certificates; give it as PEM"),
         ((damaged, None, None), f"{damaged}: its certificates cannot be read"),
@@ -418,7 +372,7 @@ def test_dicomweb_behind_certificates_of_clients(
 
     def entry(shown: Certificate | None) -> Path:
         web = {"url": url, "ca": str(certificates.ca)}
-        files = {"certificate": str(shown.path), "key": str(shown.key)} if shown else {}
+        files = _shown(shown) if shown else {}
         return peers({"name": "archive", "dicomweb": {**web, **files}})
 
     with served(
@@ -430,7 +384,6 @@ def test_dicomweb_behind_certificates_of_clients(
         assert (summary.fetched, summary.whole) == (1, True)
         for shown, says in ((None, "wants a certificate of ours"), (stranger, "does not take")):
             peer = read_peer(entry(shown), "archive")
-            (last,) = [step for step in check_peer(peer) if not step.ok]
-            assert (last.layer, says in last.said) == ("TLS", True)
+            fails_with(says, peer)
             with pytest.raises(TlsError, match=says):
                 pull_archive(peer, tmp_path / "none", PullOptions(BEGIN, BEGIN))

@@ -12,24 +12,26 @@ import pytest
 from cxrtext.datasets.admission.ids import NO_UID
 from cxrtext.datasets.importing.resolving import ANOTHERS, CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import WorkError
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox import worker as module
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.intake import Intake
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner
 from cxrtext.pacs.inbox.worker import WorkerSettings
-from cxrtext.pacs.peers import Peer
 from tests.pacs.studies import PLANTED, instance, uid
-from tests.pacs.test_worker import Take, index, indexed, oru, outcomes, report_of, take
+from tests.pacs.test_worker import (
+    Take,
+    addendum,
+    forgetting,
+    index,
+    indexed,
+    oru,
+    outcomes,
+    report_of,
+    take,
+)
 
 __all__ = ["index", "take"]  # fixtures
-
-
-def forgetting(name: str = "PACS") -> dict[str, Peer]:
-    """Peers, one of which takes what it deletes out of the index, too."""
-    entry = {"name": name, "dimse": {"host": "h", "port": 104, "aet": "A"}}
-    return {name: Peer.model_validate({**entry, "on_deletion": "forget"})}
 
 
 def test_a_held_object_does_not_take_the_place_of_its_own_correction(
@@ -99,23 +101,19 @@ def test_an_object_that_failed_does_not_take_the_place_of_a_later_one(
 def test_an_image_that_was_corrected_under_a_new_uid_outlives_the_old_one(
     take: Take, index: Path
 ) -> None:
-    settings: dict[str, Any] = {"peers": forgetting()}
-    take(instance(1), **settings)
-    new = instance(1, SOPInstanceUID="1.2.3.4")
-    assert take(new, **settings) == [("held", EQUAL)]
+    take(instance(1), peers=forgetting())
+    assert take(instance(1, SOPInstanceUID="1.2.3.4")) == [("held", EQUAL)]
     gone = deletion(instance=uid(1, 1, 1))
-    assert take(gone, what="deletion", **settings) == [("forgotten", "")]
+    assert take(gone, what="deletion") == [("forgotten", "")]
     assert set(indexed(index)) == {"1.2.3.4"}
 
 
 def test_what_its_source_deleted_does_not_come_out_of_being_held(
     take: Take, index: Path, inbox: Inbox
 ) -> None:
-    settings: dict[str, Any] = {"peers": forgetting()}
-    same: dict[str, Any] = {"SOPInstanceUID": "1.2.3.4", "StudyInstanceUID": "1.2.3"}
-    take(instance(1), **settings)
-    number = inbox.put("PACS", instance(1, PatientID="X", **same))
-    other = inbox.put("ELSE", instance(1, PatientID="X", **same))
+    same = instance(1, PatientID="X", SOPInstanceUID="1.2.3.4", StudyInstanceUID="1.2.3")
+    take(instance(1), peers=forgetting())
+    number, other = inbox.put("PACS", same), inbox.put("ELSE", same)
     take()
     assert outcomes(inbox, [number, other]) == [("held", WHOSE)] * 2
     assert take(deletion(study="1.2.3"), what="deletion") == [("forgotten", "")]
@@ -131,12 +129,9 @@ def test_a_deletion_finds_an_object_under_hashed_ids(
     take: Take, index: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "key").write_bytes(bytes(range(32)))
-    settings: dict[str, Any] = {"hash_ids": tmp_path / "key", "peers": forgetting()}
-    take(instance(1), instance(2), instance(3), **settings)
-    assert (
-        take(deletion(instance=uid(1, 1, 1)), deletion(study=uid(2)), what="deletion", **settings)
-        == [("forgotten", "")] * 2
-    )
+    take(instance(1), instance(2), instance(3), hash_ids=tmp_path / "key", peers=forgetting())
+    gone = deletion(instance=uid(1, 1, 1)), deletion(study=uid(2))
+    assert take(*gone, what="deletion") == [("forgotten", "")] * 2
     assert len(indexed(index)) == 1
 
 
@@ -159,13 +154,13 @@ def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
 
     inbox.put("PACS", instance(1))
     monkeypatch.setattr(Intake, "take", stopped)
-    before = [signal.signal(one, signal.default_int_handler) for one in (15, 2)]
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
     try:
         signal.signal(signal.SIGTERM, lambda *_: pytest.fail("nobody looks for it"))
         with pytest.raises(SystemExit):
             module._work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), os.getppid())
     finally:
-        for one, handler in zip((15, 2), before, strict=True):
+        for one, handler in before.items():
             signal.signal(one, handler)
     (entry,) = inbox.waiting(9)
     assert entry.attempts == 0
@@ -174,20 +169,15 @@ def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
 def test_what_the_index_said_of_a_study_is_kept_though_the_worker_ends_at_that_moment(
     take: Take, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = oru(1, "Small nodule.").decode().replace("A000001", "s00").replace("59776-5", "ADT")
-    message = message.replace(f"{PLANTED}000001^^^{PLANTED}-HIS", "p00")
-
     def ended(*_: object) -> None:
         raise WorkError("killed")
 
     with monkeypatch.context() as patch:
         patch.setattr(ReportJoiner, "_keep_what_was_there", ended)
         with pytest.raises(WorkError, match="killed"):
-            take(message.encode(), what="message")
+            take(addendum(), what="message")
     take()
-    with Catalogue(index / CATALOGUE) as catalogue:
-        said = [text for _, text in catalogue.report("s00")]
-    assert said == ["The lungs are clear."]
+    assert report_of(index, "s00") == ["The lungs are clear."]
 
 
 def test_a_wait_is_as_long_as_it_is_said_to_be(

@@ -1,26 +1,18 @@
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pysbd
 import pytest
 
 from cxrtext.phantom.claims import LUNGS_CLEAR, NORMAL, OTHERWISE_CLEAR, UNCHANGED, Claim, none, rho
 from cxrtext.phantom.population import probability, tables
-from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.records import CHEX5
+from cxrtext.text import split_sentences
 from tests.grids import some
-from tests.phantom.conftest import COUNT
-
-
-def told(studies: list[PhantomStudy]) -> Iterator[tuple[PhantomStudy, Statement]]:
-    """Every statement of the reports, with its study."""
-    for study in studies:
-        for _, statements in study.report.sections():
-            for statement in statements:
-                yield study, statement
+from tests.phantom.conftest import COUNT, told
 
 
 def test_every_table_is_a_distribution() -> None:
@@ -100,11 +92,11 @@ def test_rho_by_hand_and_over_whole_axes() -> None:
     assert rho(clear) == pytest.approx(rho(OTHERWISE_CLEAR))
 
 
-def test_one_name_stands_for_one_claim(studies: list[PhantomStudy]) -> None:
-    by_name = defaultdict(set)
-    for _, statement in told(studies):
-        by_name[statement.claim.name].add(statement.claim)
-    assert all(len(claims) == 1 for claims in by_name.values())
+def test_a_claim_has_one_name_and_a_name_one_claim(studies: list[PhantomStudy]) -> None:
+    claims = {statement.claim for _, statement in told(studies)}
+    names = {claim.name for claim in claims}
+    meanings = {(claim.allowed, claim.negated) for claim in claims}
+    assert len(claims) == len(names) == len(meanings) > 400
 
 
 def test_classes_have_a_long_tail(studies: list[PhantomStudy]) -> None:
@@ -145,16 +137,19 @@ def test_reports_without_findings_deny_them(studies: list[PhantomStudy]) -> None
         assert shown == present
 
 
-def test_splitter_finds_the_sentences(studies: list[PhantomStudy]) -> None:
-    splitter = pysbd.Segmenter(language="en", clean=False)
-    seen: set[tuple[str, ...]] = set()
-    for study in studies[:400]:
-        for _, statements in study.report.sections():
-            texts = tuple(statement.text for statement in statements)
-            if texts and texts not in seen:
-                seen.add(texts)
-                assert [part.strip() for part in splitter.segment(" ".join(texts))] == list(texts)
-    assert len(seen) > 300
+def by_pysbd(text: str) -> list[str]:
+    return [part.strip() for part in pysbd.Segmenter(language="en", clean=False).segment(text)]
+
+
+@pytest.mark.parametrize("split", [split_sentences, by_pysbd])
+def test_splitters_find_the_sentences(
+    studies: list[PhantomStudy], split: Callable[[str], list[str]]
+) -> None:
+    sections = {texts for study in studies[:400] for _, texts in study.report.sections() if texts}
+    assert len(sections) > 300
+    for statements in sections:
+        texts = [statement.text for statement in statements]
+        assert split(" ".join(texts)) == texts
 
 
 def test_every_report_has_sentences(studies: list[PhantomStudy]) -> None:

@@ -1,11 +1,13 @@
-import csv
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pydicom
@@ -13,31 +15,24 @@ import pytest
 from PIL import Image
 from pydicom.multival import MultiValue
 
-import cxrtext.phantom
 from cxrtext.errors import DataError
 from cxrtext.phantom import Patient, write, write_phantoms
 from cxrtext.phantom.findings.effect import Effect
 from cxrtext.phantom.render import paint
 from cxrtext.phantom.shapes import Map
+from cxrtext.phantom.tables import TABLES
 from cxrtext.phantom.write import mask_name
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S
 
-TABLES = (
-    "manifest.csv",
-    "reports.csv",
-    "labels.csv",
-    "labels_from_reports.csv",
-    "boxes.json",
-    "truth.csv",
-)
 COUNT = 36
+SET: dict[str, Any] = {"studies": COUNT, "size": 64, "seed": 3}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("phantoms") / "set"
-    write_phantoms(out, studies=COUNT, size=64, seed=3, workers=1)
+    write_phantoms(out, **SET, workers=1)
     return out
 
 
@@ -46,26 +41,11 @@ def digest(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
-def test_public_surface() -> None:
-    assert cxrtext.phantom.__all__ == [
-        "Patient",
-        "PhantomSummary",
-        "draw_phantom",
-        "write_phantoms",
-    ]
-
-
 def test_two_processes_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    write_phantoms(
-        tmp_path / "two",
-        studies=COUNT,
-        size=64,
-        seed=3,
-        workers=2,
-        progress=lambda done, total: seen.append((done, total)),
-    )
-    assert digest(tmp_path / "two") == digest(folder)
+    two = tmp_path / "two"
+    write_phantoms(two, **SET, workers=2, progress=lambda *told: seen.append(told))
+    assert digest(two) == digest(folder)
     assert seen[0] == (0, COUNT)
     assert seen[-1] == (COUNT, COUNT)
     assert seen == sorted(seen)
@@ -132,7 +112,7 @@ def test_boxes_have_their_sentence_and_lie_in_the_image(folder: Path) -> None:
 
 
 def test_summary_counts_what_is_there(folder: Path) -> None:
-    summary = write_phantoms(folder, studies=COUNT, size=64, seed=3, workers=1)
+    summary = write_phantoms(folder, **SET, workers=1)
     labels = read_labels(folder / "labels.csv")
     assert summary.studies == sum(summary.splits.values()) == COUNT
     assert summary.findings == {
@@ -196,90 +176,78 @@ def test_an_interrupt_leaves_a_set_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write, "CHUNK", 4)
-
     seen: list[int] = []
 
-    def stop(done: int, total: int) -> None:
+    def stop(done: int, _total: int) -> None:
         if done >= 4:
             raise KeyboardInterrupt
-
-    def note(done: int, total: int) -> None:
-        seen.append(done)
 
     out = tmp_path / "set"
     with pytest.raises(KeyboardInterrupt):
         write_phantoms(out, studies=12, size=64, workers=1, progress=stop)
     assert len(list((out / "images").iterdir())) == 4
     assert not (out / "manifest.csv").exists()
-    write_phantoms(out, studies=12, size=64, workers=1, progress=note)
+    write_phantoms(out, studies=12, size=64, workers=1, progress=lambda done, _: seen.append(done))
     assert seen == [4, 8, 12]
     assert len(read_manifest(out / "manifest.csv")) == 12
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process group")
-def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
-    script = tmp_path / "draw.py"
-    script.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from cxrtext.phantom import write_phantoms\n"
-        "def told(done, total):\n"
-        "    print(done, flush=True)\n"
-        "if __name__ == '__main__':\n"
-        "    out = Path(sys.argv[1])\n"
-        "    write_phantoms(out, studies=4000, size=64, workers=2, progress=told)\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path / "set")],
+DRAW = """
+import sys
+from pathlib import Path
+from cxrtext.phantom import write_phantoms
+def told(done, total):
+    print(done, flush=True)
+if __name__ == "__main__":
+    write_phantoms(Path(sys.argv[1]), studies=4000, size=64, workers=2, progress=told)
+"""
+
+
+@contextmanager
+def drawing(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process, in a group of its own, that draws with two more, and says how many it has."""
+    script = folder / "draw.py"
+    script.write_text(DRAW)
+    with subprocess.Popen(
+        [sys.executable, script, folder / "set"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         # Started from a background job, as by a CI, it would inherit that SIGINT is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    with process:
+    ) as process:
         assert process.stdout is not None
         while process.stdout.readline().strip() in ("", "0"):
             assert process.poll() is None
+        yield process
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process group")
+def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
+    with drawing(tmp_path) as process:
         for _ in range(2):
             os.killpg(process.pid, signal.SIGINT)
             time.sleep(0.1)
         # The pipes close only when the last of the processes, which share them, has ended.
-        _, errors = process.communicate(timeout=600)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert errors.strip().endswith("KeyboardInterrupt")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_the_processes_of_one_that_was_killed_end(tmp_path: Path) -> None:
-    script = tmp_path / "draw.py"
-    script.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from cxrtext.phantom import write_phantoms\n"
-        "if __name__ == '__main__':\n"
-        "    write_phantoms(Path(sys.argv[1]), studies=4000, size=64, workers=2)\n"
-    )
-    out = tmp_path / "set"
-    with subprocess.Popen(
-        [sys.executable, str(script), str(out)],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
-        until(lambda: list(out.glob("images/s*")) or process.poll() is not None)
+    with drawing(tmp_path) as process:
         process.kill()
-        # The pipe closes only when the last of the processes, which share it, has ended.
-        assert process.communicate(timeout=PATIENCE_S)[0] == b""
+        process.communicate(timeout=PATIENCE_S)  # as above
 
 
 @pytest.mark.parametrize(
     "changed", [{"seed": 4}, {"size": 65}, {"studies": 35}, {"difficulty": 0.5}, {"masks": True}]
 )
 def test_other_parameters_are_refused(folder: Path, changed: dict[str, float]) -> None:
-    parameters = {"studies": COUNT, "size": 64, "seed": 3} | changed
     with pytest.raises(DataError, match="other parameters"):
-        write_phantoms(folder, **parameters)  # type: ignore[arg-type]
+        write_phantoms(folder, **SET | changed)
 
 
 def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
@@ -304,10 +272,9 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
         ({"image_format": "tiff"}, "'tiff'"),
     ],
 )
-def test_wrong_parameters(tmp_path: Path, wrong: dict[str, object], message: str) -> None:
-    parameters: dict[str, object] = {"studies": 2, **wrong}
+def test_wrong_parameters(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        write_phantoms(tmp_path / "set", **parameters)  # type: ignore[arg-type]
+        write_phantoms(tmp_path / "set", **{"studies": 2, **wrong})
     assert not (tmp_path / "set").exists()
 
 
@@ -332,11 +299,9 @@ def window(file: pydicom.FileDataset) -> np.ndarray[tuple[int, int], np.dtype[np
 
 def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "dicom"
-    write_phantoms(out, studies=COUNT, size=64, seed=3, image_format="dicom", workers=1)
-    records = read_manifest(out / "manifest.csv")
+    write_phantoms(out, **SET, image_format="dicom", workers=1)
     kinds, uids, bits = set(), set(), set()
-    with (folder / "manifest.csv").open() as handle:
-        pngs = [row["image"] for row in csv.DictReader(handle)]
+    pngs, records = (read_manifest(each / "manifest.csv") for each in (folder, out))
     for record, png in zip(records, pngs, strict=True):
         file = pydicom.dcmread(record.path)
         kinds.add(file.PhotometricInterpretation)
@@ -352,7 +317,7 @@ def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
         assert file.PatientAge == f"{int(record.metadata['age']):03d}Y"
         assert file.Modality in ("CR", "DX")
         assert pydicom.uid.UID(file.StudyInstanceUID).is_valid
-        with Image.open(folder / png) as image:
+        with Image.open(png.path) as image:
             assert window(file) * 255.0 == pytest.approx(np.asarray(image, float), abs=0.7)
     assert kinds == {"MONOCHROME1", "MONOCHROME2"}
     assert bits == {12, 14, 15, 16}

@@ -48,24 +48,16 @@ def test_missing_values_are_empty_text(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.csv").rows == [{"a": "", "b": ""}, {"a": "x", "b": ""}]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfstudy_id,x\n1,2\n")
-    assert read_table(tmp_path / "t.csv", ["study_id"]).columns == ("study_id", "x")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("none.csv", None, "no such file"),
         ("t.xlsx", b"a", "ends in .csv or .parquet"),
-        ("empty.csv", b"", "the file is empty"),
         ("header.csv", b"study_id,b\n", "no rows"),
         ("lacks.csv", b"id,b\n1,2\n", "column 'study_id' is missing .columns found: id, b"),
         ("ragged.csv", b"study_id,b\n1,2\n3,4,5\n", "row 2: 3 cells where the header has 2"),
-        ("latin.csv", b"study_id\n\xe9\n", "not UTF-8"),
         ("twice.csv", b"study_id,b,b\n1,2,3\n", "'b' occurs more than once"),
         ("bad.parquet", b"PAR1 not really", "not a readable Parquet file"),
-        ("quote.csv", b'study_id\n"open\n', "row 1: a quote is not closed"),
     ],
 )
 def test_wrong_tables(tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
@@ -195,15 +187,6 @@ def test_too_long_a_cell(tmp_path: Path) -> None:
         read_table(path)
 
 
-def test_text_that_is_not_utf8_names_its_row(tmp_path: Path) -> None:
-    good = pa.array([b"Clear.", b"\xc9p."], pa.binary())
-    broken = pa.Array.from_buffers(pa.string(), 2, good.buffers())
-    path = tmp_path / "r.parquet"
-    pq.write_table(pa.table({"report": broken}), path)
-    with pytest.raises(DataError, match="row 2: report: not UTF-8 text"):
-        read_table(path)
-
-
 def test_the_process_ends_with_its_table(tmp_path: Path) -> None:
     path = tmp_path / "r.parquet"
     pq.write_table(pa.table({"a": [str(row) for row in range(2000)]}), path)
@@ -236,15 +219,6 @@ def test_a_path_may_leave_the_folder_only_when_allowed(tmp_path: Path, name: str
     with pytest.raises(DataError, match="row 1.*outside the manifest's folder.*--allow-outside"):
         read_manifest(path)
     assert len(read_manifest(path, allow_outside=True)) == 1
-
-
-def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
-    inside, outside = tmp_path / "in", tmp_path / "out"
-    inside.mkdir()
-    outside.mkdir()
-    (inside / "link").symlink_to(outside)
-    with pytest.raises(DataError, match="outside"):
-        read_manifest(write_manifest(inside, "image,study_id\nlink/a.png,s1\n"))
 
 
 @pytest.mark.parametrize(
@@ -288,10 +262,11 @@ def test_links_are_followed_and_may_not_lead_out(tmp_path: Path) -> None:
     (inside / "a" / "up").symlink_to("..")
     (inside / "a" / "b" / "far.png").symlink_to(outside / "x.png")
     (inside / "a" / "b" / "near.png").symlink_to("c.png")
+    (inside / "away").symlink_to(outside)
     names = ["a/b/c.png", "a/up/d.png", "a/b/../e.png", "a/b/near.png", "./f.png", "a//g.png"]
     path = write_manifest(inside, "image,study_id\n" + "".join(f"{name},s\n" for name in names))
     assert [r.path for r in read_manifest(path)] == [(inside / n).resolve() for n in names]
-    for name in ("a/b/far.png", "a/up/../out/x.png", "a/up/../../out/x.png", ".."):
+    for name in ("a/b/far.png", "a/up/../out/x.png", "a/up/../../out/x.png", "away/new.png", ".."):
         path = write_manifest(inside, f"image,study_id\n{name},s\n")
         (record,) = read_manifest(path, allow_outside=True)
         assert record.path == (inside / name).resolve()

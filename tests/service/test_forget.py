@@ -11,18 +11,16 @@ import signal
 import sqlite3
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
-from PIL import Image
 
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.checking import CheckOptions, check_data
@@ -35,18 +33,14 @@ from cxrtext.files.storage import open_storage
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index import build_index, open_index
 from cxrtext.index.backup import back_up
-from cxrtext.index.changes import NewImage, NewReports, add_images
+from cxrtext.index.changes import NewReports
 from cxrtext.index.features.language import decoded
-from cxrtext.index.features.scoring import packed_rows
 from cxrtext.index.publishing.publish import publish
 from cxrtext.index.publishing.pull import pull
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
-from cxrtext.index.store.check import check_index
-from cxrtext.index.store.snapshot import take_snapshot
-from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.integrity import check_files
 from cxrtext.jobs.plan import NAME as JOB_PLAN
-from cxrtext.jobs.plan import begin
+from cxrtext.jobs.plan import Contents, begin
 from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
@@ -55,6 +49,7 @@ from cxrtext.service.forget.caches import CACHE, NO_CACHE
 from cxrtext.service.forget.forget import Place, _names_one, forget
 from cxrtext.service.forget.subject import Subject
 from cxrtext.training.data.locked_features import ENTRY, Keeping, lock_images, lock_sentences
+from tests.index.conftest import add_upload, in_fork, png, regions_of, wrong
 
 PATIENT, STUDY, SCANNED = "PLANTEDPATIENT77", "PLANTEDSTUDY88", "PLANTEDUPLOAD55"
 IMAGE = "images/PLANTEDIMAGE99.png"
@@ -84,6 +79,9 @@ class Archive:
                         found[name].add(path.relative_to(self.root).as_posix())
         return found
 
+    def still_there(self) -> set[str]:
+        return {name for name, files in self.where().items() if files}
+
 
 def _add_row(path: Path, row: dict[str, object]) -> None:
     with path.open(newline="") as handle:
@@ -92,14 +90,8 @@ def _add_row(path: Path, row: dict[str, object]) -> None:
         csv.DictWriter(handle, columns, restval="").writerow(row)
 
 
-def _png(pixels: np.ndarray) -> bytes:
-    file = BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
-
-
 def _plant_data(data: Path, pixels: np.ndarray) -> None:
-    (data / IMAGE).write_bytes(_png(pixels))
+    (data / IMAGE).write_bytes(png(pixels))
     who = {"study_id": STUDY, "patient_id": PATIENT}
     _add_row(data / "manifest.csv", {"image": IMAGE, **who, "split": "train", "age": 50})
     _add_row(data / "reports.csv", {"study_id": STUDY, "findings": PHRASE})
@@ -122,20 +114,10 @@ def _plant_data(data: Path, pixels: np.ndarray) -> None:
 
 def _upload(index: Path, uploads: Path, model: ImageTextModel, pixels: np.ndarray) -> None:
     """Add an image of the patient as the server does."""
-    with writing(index) as catalogue:
-        language = take_snapshot(index, catalogue).language
-        regions = torch.nn.functional.normalize(
-            torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(9)), dim=-1
-        )
-        rows, _ = packed_rows(model, regions, language, "float16")
-        data = _png(pixels)
-        file = keep_file(catalogue, uploads, data, hashlib.sha256(data).hexdigest(), ".png")
-        one = NewImage(
-            f"{SCANNED}.png", str(uploads), SCANNED, PATIENT, "test", 80, 80, {}, {}, file, "key"
-        )
-        vectors = model.embed_sentences([OTHER_PHRASE]).cpu().numpy()
-        said = NewReports([OTHER_PHRASE], vectors, [(SCANNED, "report", 0, OTHER_PHRASE)])
-        add_images(index, catalogue, [one], rows, said)
+    vectors = model.embed_sentences([OTHER_PHRASE]).cpu().numpy()
+    said = NewReports([OTHER_PHRASE], vectors, [(SCANNED, "report", 0, OTHER_PHRASE)])
+    names = f"{SCANNED}.png", SCANNED, PATIENT
+    add_upload(index, uploads, model, pixels, names, regions_of(1, 9), said)
 
 
 @pytest.fixture(scope="module")
@@ -171,15 +153,13 @@ def planted(
     texts = sorted({sentence.sentence for sentence in read_sentences(data / "sentences.csv")})
     pieces = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
     states = lock_sentences(model, pieces["input_ids"], keeping)
-    check_data(data, CheckOptions(cache=root / "checked.sqlite", workers=1))
+    check_data(data, CheckOptions(cache=root / "checked.sqlite"))
     archive = Archive(root, checkpoint)
     row = [record.name for record in records].index(IMAGE)
     with open_index(root / "index") as index:
         snapshot, catalogue = index.parts[0].snapshot, index.parts[0].catalogue
         for name in (IMAGE, f"{SCANNED}.png"):
-            found = catalogue.image(name)
-            assert found is not None
-            place = snapshot.places_of(np.array([found.number]))[0]
+            place = snapshot.places_of(np.array([index.find(name)[1].number]))[0]
             for kind, rows in snapshot.arrays.items():
                 archive.needles[f"{kind} of {name}"] = np.asarray(rows[place]).tobytes()
         for phrase in (PHRASE, OTHER_PHRASE):
@@ -192,10 +172,10 @@ def planted(
     archive.needles["square"] = squares.pixels[squares.slots[row]].tobytes()
     archive.needles["features"] = features.of([row]).tobytes()
     archive.needles["state"] = states.of([texts.index(PHRASE)]).tobytes()
-    archive.needles["file"] = _png(pixels)
-    archive.needles["uploaded file"] = _png(sent)
+    archive.needles["file"] = png(pixels)
+    archive.needles["uploaded file"] = png(sent)
     archive.needles["score"] = _score_key(language_model)
-    archive.needles["digest"] = hashlib.sha256(_png(pixels)).digest()
+    archive.needles["digest"] = hashlib.sha256(png(pixels)).digest()
     return archive
 
 
@@ -221,10 +201,10 @@ def archive(planted: Archive, tmp_path: Path) -> Archive:
     return Archive(root, planted.checkpoint, planted.needles)
 
 
-def by_kind(places: list[Place]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def by_kind(places: list[Place]) -> Counter[str]:
+    found: Counter[str] = Counter()
     for place in places:
-        found[place.what] = found.get(place.what, 0) + place.entries
+        found[place.what] += place.entries
     return found
 
 
@@ -242,22 +222,21 @@ EVERYWHERE = {
 
 def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> None:
     before = archive.where()
-    assert [name for name, files in before.items() if not files] == []
+    assert archive.still_there() == set(archive.needles)
     root = archive.root
     tried = forget([root], patient=PATIENT, dry_run=True)
     assert archive.where() == before
     kinds = by_kind(tried.places)
     assert {name: kinds[name] for name in EVERYWHERE} == EVERYWHERE
-    assert (
-        kinds["table"] == 7
-    )  # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
+    # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
+    assert kinds["table"] == 7
     assert not any(place.done for place in tried.places)
     done = forget([root], patient=PATIENT)
     assert (done.studies, done.images) == (2, 2)
-    assert {name: files for name, files in archive.where().items() if files} == {}
+    assert archive.still_there() == set()
     assert {place.what for place in done.left} == {"elsewhere", "model"}
+    assert wrong(root / "index") == []
     with Catalogue(root / "index" / CATALOGUE) as catalogue:
-        assert check_index(root / "index", catalogue) == []
         vectors = decoded(catalogue.meta()["landmark_vectors"]).tobytes()
         text = json.dumps(catalogue.meta())
     for phrase in (PHRASE, OTHER_PHRASE):
@@ -292,10 +271,7 @@ def test_the_line_is_signed_and_names_nobody(archive: Archive) -> None:
     assert first["subject"] == mark_of(key, "patient", PATIENT)
     assert first["removed"]["index"] == 2
     assert second["before"] == first["signature"]
-    assert (log.stat().st_mode & 0o777, (root / "forgotten.key").stat().st_mode & 0o777) == (
-        0o600,
-        0o600,
-    )
+    assert {path.stat().st_mode & 0o777 for path in (log, root / "forgotten.key")} == {0o600}
     log.write_text(log.read_text().replace('"index": 2', '"index": 3'))
     assert list(faults(log, key)) == ["line 1: was changed, or signed with another key"]
     log.write_text(json.dumps(second) + "\n")
@@ -311,15 +287,10 @@ def test_what_cannot_be_changed_is_named(archive: Archive) -> None:
     (root / "longer.html").write_text(f"<p>{STUDY}0</p>")
     (root / "left.csv").write_text(f"item,kind\nold/{STUDY}/1.dcm,left out\n")
     (root / "audit.jsonl").write_text(json.dumps({"request_id": "1", "study_id": [STUDY]}) + "\n")
-    left = {(Path(p.path).name, p.what) for p in forget([root], patient=PATIENT).left}
-    named = {
-        ("backup", "backup"),
-        ("job", "archive job"),
-        ("page.html", "other file"),
-        ("audit.jsonl", "other file"),
-    }
-    assert {*named, ("left.csv", "other file")} <= left
-    assert not any(name == "longer.html" for name, _ in left)
+    left = {Path(p.path).name: p.what for p in forget([root], patient=PATIENT).left}
+    others = dict.fromkeys(("page.html", "audit.jsonl", "left.csv"), "other file")
+    assert {"backup": "backup", "job": "archive job", **others}.items() <= left.items()
+    assert "longer.html" not in left
 
 
 def test_what_was_stopped_halfway_is_named_too(
@@ -336,7 +307,7 @@ def test_what_was_stopped_halfway_is_named_too(
         with pytest.raises(KeyboardInterrupt):
             pull(open_storage(root / "published"), root / "replica")
     assert not (root / "replica" / "current").exists()
-    begin(open_storage(root / "job"), "embed", {}, rows=1, shards=1, shared={})
+    begin(open_storage(root / "job"), "embed", {}, Contents(1, 1, {}))
     before = {p: p.read_bytes() for p in (root / "replica").rglob("*") if p.is_file()}
     places = forget([root], patient=PATIENT).places
     found = {(Path(place.path).name, place.what) for place in places}
@@ -414,19 +385,14 @@ def arrival(path: Path, patient: str, study: str) -> None:
 
 def test_new_arrivals_are_known_by_their_headers(tmp_path: Path) -> None:
     inbox = tmp_path / "inbox"
-    for name, patient, study in (
-        ("a.dcm", "77", "1.2"),
-        ("b", "77", "1.3"),
-        ("c.dcm", "78", "1.4"),
-    ):
-        arrival(inbox / name, patient, study)
+    arrival(inbox / "a.dcm", "77", "1.2")
+    arrival(inbox / "b", "77", "1.3")
+    arrival(inbox / "c.dcm", "78", "1.4")
     with pytest.raises(DataError, match="no patient of this id is known"):
         forget([inbox], patient="77")  # another issuer's, perhaps
     done = forget([inbox], patient="HOME:77")
-    assert (done.studies, [place.done for place in done.places if place.what == "image"]) == (
-        2,
-        [True, True],
-    )
+    assert done.studies == 2
+    assert [place.done for place in done.places if place.what == "image"] == [True, True]
     assert {path.name for path in inbox.iterdir()} == {"c.dcm", "forgotten.jsonl", "forgotten.key"}
 
 
@@ -511,10 +477,9 @@ def test_a_table_that_cannot_be_read_to_its_end_is_left_as_it_is(
 def test_a_study_of_a_patient(archive: Archive) -> None:
     done = forget([archive.root], study=STUDY)
     assert (done.studies, done.images) == (1, 1)
-    left = {name for name, files in archive.where().items() if files}
     uploaded = {f"{kind} of {SCANNED}.png" for kind in ("regions", "sketch", "profiles", "means")}
     kept = {"patient", "upload", "other phrase", f"vector of {OTHER_PHRASE}", "uploaded file"}
-    assert left - uploaded == kept
+    assert archive.still_there() - uploaded == kept
 
 
 CHANGES = {"os.rename", "os.remove", "os.truncate"}
@@ -522,28 +487,24 @@ CHANGES = {"os.rename", "os.remove", "os.truncate"}
 
 def killed(archive: Archive, changes: int) -> bool:
     """Whether a run in a fork was killed after so many changes of files, before it ended."""
-    child = os.fork()
-    if child == 0:
-        torch.set_num_threads(1)  # a fork has none of the threads that its work would wait for
-        left = [changes]
+    left = changes
 
-        def count(event: str, given: tuple[object, ...]) -> None:
-            written = event == "open" and isinstance(given[2], int) and given[2] & os.O_ACCMODE
-            if event in CHANGES or written:
-                left[0] -= 1
-                if left[0] < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
+    def count(event: str, given: tuple[object, ...]) -> None:
+        nonlocal left
+        written = event == "open" and isinstance(given[2], int) and given[2] & os.O_ACCMODE
+        if event in CHANGES or written:
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 
+    def run() -> None:
         sys.addaudithook(count)
-        code = 1
         try:
             forget([archive.root], patient=PATIENT)
-            code = 0
         except DataError:  # killed when all was done
-            code = int(not (archive.root / "forgotten.jsonl").exists())
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
+            assert (archive.root / "forgotten.jsonl").exists()
+
+    _, status = os.waitpid(in_fork(run), 0)
     assert status in (0, signal.SIGKILL)
     return status != 0
 
@@ -554,7 +515,7 @@ def test_a_killed_run_goes_on(archive: Archive, stride: int) -> None:
     while killed(archive, 1 + stride * kills):
         kills += 1
     assert kills >= 4
-    assert {name: files for name, files in archive.where().items() if files} == {}
+    assert archive.still_there() == set()
     assert not list(archive.root.glob(".forget-*"))
     assert file_problems(archive.root / "data") == []
     with open_index(archive.root / "index") as index:

@@ -1,12 +1,12 @@
 import functools
 import gc
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
+import timeit
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,24 +93,21 @@ def test_a_file_that_hangs_its_reader_costs_one_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = data_folder / "images/s01.png"
-    impatient = functools.partial(ReaderPool, wall_seconds=5.0)
+    impatient = functools.partial(ReaderPool, wall_seconds=2.0)
     monkeypatch.setattr("cxrtext.service.service.ReaderPool", impatient)
     service = load_service(checkpoint)
     service.read_file(path)
     os.kill(started[0].pid, signal.SIGSTOP)  # as a decoder that hangs
-    with pytest.raises(ImageError, match="was not decoded within 5 s"):
+    with pytest.raises(ImageError, match="was not decoded within 2 s"):
         service.embed_file(path)
     assert service.read_file(path).shape == (1, 80, 80)
     service.close()
 
 
-def test_the_pixels_of_an_indexed_image(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(data_folder, tmp_path / "set"))
-    build_index(folder / "manifest.csv", checkpoint, tmp_path / "index")
+def test_the_pixels_of_an_indexed_image(checkpoint: Path, data_copy: Path, tmp_path: Path) -> None:
+    build_index(data_copy / "manifest.csv", checkpoint, tmp_path / "index")
     service = load_service(checkpoint, tmp_path / "index")
-    path = folder / "images/s01.png"
+    path = data_copy / "images/s01.png"
     assert np.array_equal(service.pixels("images/s01.png"), read_image(path))
     path.write_bytes(b"no image")
     with pytest.raises(ImageError, match="^the indexed image: is no PNG"):
@@ -122,10 +119,10 @@ def test_the_pixels_of_an_indexed_image(
 
 
 def test_probabilities_tell_the_findings_apart(service: Service) -> None:
-    one = {f.finding: f.score for f in service.classify(service.embedded("images/s01.png"), KINDS)}
-    other = {
-        f.finding: f.score for f in service.classify(service.embedded("images/s02.png"), KINDS)
-    }
+    one, other = (
+        {f.finding: f.score for f in service.classify(service.embedded(image), KINDS)}
+        for image in ("images/s01.png", "images/s02.png")
+    )
     assert one["Effusion"] > other["Effusion"]
     assert other["Pneumothorax"] > one["Pneumothorax"]
 
@@ -149,11 +146,20 @@ def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Pat
 
 
 def test_search_in_every_direction(service: Service) -> None:
-    assert len(service.search_text("Left pleural effusion.", 5)) == 5
     image = service.embedded("images/s01.png")
-    assert service.search_image(image, 1)[0].image.image == "images/s01.png"
+    (like,) = service.search_image(image, 1)
+    assert like.image.image == "images/s01.png"
+    assert like.score == pytest.approx(1.0, abs=1e-3)
     assert len(service.search_sentences(image, 2)) == 2
+    (said,) = service.search_sentences("Left pleural effusion.", 1)
+    assert said.sentence == "Left pleural effusion."
     assert len(service.search_text("Effusion.", 1000)) == 48
+    query = service.make_query(
+        "Left pleural effusion.", without=["Right pneumothorax."], image=image, image_weight=0.4
+    )
+    found = service.search(query, 5, where="age > 50", unique="patient")
+    assert len(found.hits) == 5
+    assert found.exact
 
 
 @pytest.mark.parametrize(
@@ -163,12 +169,29 @@ def test_wrong_sentences(service: Service, query: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         service.search_text(query)
     with pytest.raises(InputError, match=says):
+        service.make_query("Edema.", without=[query])
+    with pytest.raises(InputError, match=says):
         service.ground(service.embedded("images/s00.png"), query)
 
 
-def test_wrong_counts_and_prompts(service: Service) -> None:
+def test_wrong_queries(service: Service) -> None:
+    with pytest.raises(InputError, match="give a sentence or an image"):
+        service.make_query()
+    with pytest.raises(InputError, match="image weight 2"):
+        service.make_query("Edema.", image_weight=2)
+    with pytest.raises(InputError, match="65 sentences not to fit"):
+        service.make_query("Edema.", without=["Edema."] * 65)
+    with pytest.raises(DataError, match="no column 'weight'"):
+        service.search(service.make_query("Edema."), where="weight > 3")
+
+
+@pytest.mark.parametrize("k", [0, 10**9])
+def test_wrong_counts(service: Service, k: int) -> None:
     with pytest.raises(InputError, match="between 1 and 1000"):
-        service.search_text("Effusion.", 0)
+        service.search_text("Effusion.", k)
+
+
+def test_wrong_prompts(service: Service) -> None:
     with pytest.raises(InputError, match="0 prompts"):
         service.classify(service.embedded("images/s00.png"), {})
     many = {str(i): Prompts(("a",), ("b",)) for i in range(33)}
@@ -194,17 +217,9 @@ def test_an_index_alone_brings_its_model(index_folder: Path, checkpoint: Path) -
 def test_several_threads_get_the_answers_of_one(service: Service) -> None:
     queries = [f"Left pleural effusion {i}." for i in range(8)]
     expected = [[h.score for h in service.search_text(q, 5)] for q in queries]
-    found: dict[int, list[float]] = {}
-
-    def ask(i: int) -> None:
-        found[i] = [h.score for h in service.search_text(queries[i], 5)]
-
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[i] for i in range(8)] == expected
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda query: [h.score for h in service.search_text(query, 5)], queries)
+        assert list(found) == expected
 
 
 def test_sentences_are_embedded_once_and_the_oldest_are_forgotten(
@@ -273,9 +288,9 @@ def test_a_page_of_the_archive(service: Service) -> None:
 
 
 def test_several_indexes_are_one_archive(
-    checkpoint: Path, index_folder: Path, data_folder: Path, tmp_path: Path
+    checkpoint: Path, index_folder: Path, data_copy: Path, tmp_path: Path
 ) -> None:
-    other = Path(shutil.copytree(data_folder, tmp_path / "set"))
+    other = data_copy
     lines = (other / "manifest.csv").read_text().splitlines()
     (other / "manifest.csv").write_text("\n".join(lines[:4]).replace("images/", "more/"))
     (other / "images").rename(other / "more")
@@ -313,11 +328,10 @@ def test_a_box_in_original_pixels_by_hand() -> None:
 
 
 @pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
+def two_threads(one_thread: None) -> Iterator[None]:
     torch.set_num_threads(2)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize(("quicker", "threads"), [(1.0, 1), (1.1, 1), (1.9, 2), (0.5, 1)])
@@ -330,25 +344,17 @@ def test_several_threads_only_where_they_are_worth_it(
         nonlocal now
         now += 0.02 / (quicker if torch.get_num_threads() == 2 else 1)
 
-    clock = SimpleNamespace(perf_counter=lambda: now)
-    monkeypatch.setattr(sys.modules[Service.__module__], "time", clock)
+    clock = SimpleNamespace(repeat=functools.partial(timeit.repeat, timer=lambda: now))
+    monkeypatch.setattr(sys.modules[Service.__module__], "timeit", clock)
     assert threads_for(work) == threads
     assert torch.get_num_threads() == 2, "it only says so"
 
 
-def test_one_thread_stays_one_untried() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        assert threads_for(lambda: pytest.fail("tried")) == 1
-    finally:
-        torch.set_num_threads(before)
+def test_one_thread_stays_one_untried(one_thread: None) -> None:
+    assert threads_for(lambda: pytest.fail("tried")) == 1
 
 
 def test_threads_stay_after_a_failure(two_threads: None) -> None:
-    def work() -> None:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        threads_for(work)
+    with pytest.raises(ZeroDivisionError):
+        threads_for(lambda: 1 / 0)
     assert torch.get_num_threads() == 2

@@ -18,7 +18,7 @@ from cxrtext.service.limits import UNLIKE_IMAGE
 from cxrtext.service.quality import least_supported
 from cxrtext.service.verify.page import verification_page
 from cxrtext.service.verify.reference import ReferenceScores, index_reference, percentile
-from cxrtext.text.wording import Wording
+from cxrtext.service.verify.verify import ReferenceUsed
 
 REPORT = "FINDINGS: Left pleural effusion. No right pneumothorax.\n\nIMPRESSION: Left effusion."
 
@@ -53,12 +53,10 @@ def test_a_percentile_by_hand() -> None:
 
 def test_a_report_against_an_image(service: Service, effusion: EmbeddedImage) -> None:
     found = service.verify(effusion, REPORT)
-    assert (found.reference.source, found.reference.images) == ("validation", 8)
+    assert found.reference == ReferenceUsed("validation", 8)
     assert [(s.section, s.wording) for s in found.sentences] == [
-        ("findings", "affirmed"),
-        ("findings", "negated"),
-        ("impression", "affirmed"),
-    ]
+        ("findings", "affirmed"), ("findings", "negated"), ("impression", "affirmed")
+    ]  # fmt: skip
     first = found.sentences[0]
     assert REPORT[first.start : first.end] == first.sentence == "Left pleural effusion."
     assert first.support is not None
@@ -90,12 +88,11 @@ def test_support_is_the_percentile_of_the_models_scores(
 
 def test_what_an_image_shows_is_better_supported(service: Service, data_folder: Path) -> None:
     sentence = "Left pleural effusion."
-    supports = {}
-    for name in ("s01", "s00"):  # with and without
-        image = service.embed_file(data_folder / f"images/{name}.png")
-        (one,) = service.verify(image, sentence).sentences
-        supports[name] = one.support or 0.0
-    assert supports["s01"] > supports["s00"]
+    shown, not_shown = (
+        service.verify(service.embed_file(data_folder / f"images/{name}.png"), sentence)
+        for name in ("s01", "s00")
+    )
+    assert (shown.sentences[0].support or 0.0) > (not_shown.sentences[0].support or 0.0)
 
 
 def test_a_threshold_of_the_users(service: Service, effusion: EmbeddedImage) -> None:
@@ -113,16 +110,14 @@ def test_reference_scores_are_remembered(service: Service, effusion: EmbeddedIma
     texts = service.model.embed_sentences(["a", "b", "c"])
     first = finish(small.of(["a", "b", "c"], texts))
     again = finish(small.of(["c", "a", "c"], texts[[2, 0, 2]]))
-    np.testing.assert_allclose(again[0], first[2], atol=1e-6)
-    np.testing.assert_allclose(again[1], first[0], atol=1e-6)
-    np.testing.assert_allclose(again[2], first[2], atol=1e-6)
+    np.testing.assert_allclose(again, [first[2], first[0], first[2]], atol=1e-6)
     assert all((np.diff(scores) >= 0).all() for scores in first)
 
 
 def test_without_a_reference_there_is_no_support(bare: Path, effusion: EmbeddedImage) -> None:
     service = load_service(bare)
     found = service.verify(effusion, REPORT)
-    assert (found.reference.source, found.reference.images) == ("none", 0)
+    assert found.reference == ReferenceUsed("none", 0)
     assert {(one.support, one.verdict) for one in found.sentences} == {(None, "not judged")}
     service.close()
 
@@ -132,7 +127,7 @@ def test_an_index_stands_in_for_a_reference(
 ) -> None:
     service = load_service(bare, index_folder)
     found = service.verify(effusion, REPORT)
-    assert (found.reference.source, found.reference.images) == ("index", 48)
+    assert found.reference == ReferenceUsed("index", 48)
     assert found.sentences[0].support is not None
     assert found.sentences[0].support > 50
     assert service.reference() is service.reference()
@@ -178,13 +173,13 @@ def test_the_page_shows_the_report_and_runs_nothing(
 ) -> None:
     report = "FINDINGS: <script>alert(1)</script> effusion. No edema.\n"
     found = service.verify(effusion, report)
-    page = verification_page(found, report, service.read_file(data_folder / "images/s01.png"))
+    pixels = service.read_file(data_folder / "images/s01.png")
+    page = verification_page(found, report, pixels)
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; effusion." in page
     assert page.count("<mark ") == len(found.sentences)
     assert "not a medical device" in page
     assert "unlike those" not in page
-    pixels = service.read_file(data_folder / "images/s01.png")
     assert f"This image {UNLIKE_IMAGE}." in verification_page(found, report, pixels, unlike=True)
 
 
@@ -194,9 +189,7 @@ def test_the_least_supported_sentences_of_an_archive(service: Service, data_fold
     supports = [one.support for one in found]
     assert supports == sorted(supports)
     assert len(found) == 5
-    only: list[Wording] = ["negated"]
-    none, nothing = least_supported(service, data_folder, wordings=only)
-    assert (none, nothing) == ([], 0)
+    assert least_supported(service, data_folder, wordings=["negated"]) == ([], 0)
 
 
 def test_an_archive_wants_reports_and_a_reference(
@@ -246,9 +239,8 @@ def test_what_a_verdict_rests_on_and_why_there_is_none(judging: Service, data_fo
     assert (possible.verdict, scoliosis.verdict) == ("not judged", "not judged")
     assert "wording" in (possible.judgment.reason or "")
     assert "names no finding" in (scoliosis.judgment.reason or "")
-    page = verification_page(
-        judging.verify(image, report), report, judging.read_file(data_folder / "images/s01.png")
-    )
+    pixels = judging.read_file(data_folder / "images/s01.png")
+    page = verification_page(judging.verify(image, report), report, pixels)
     assert "its wording is uncertain" in page
     assert f"AUC {basis.auc:.2f}" in page
 

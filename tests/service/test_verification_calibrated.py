@@ -2,7 +2,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from cxrtext.evaluation.classification.calibration import (
     prompts_digest,
     save_calibration,
 )
-from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model
@@ -66,45 +64,34 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
         load_calibration(tmp_path, "0" * 64)
 
 
-def _spoil(values: dict[str, Any], key: str, value: object) -> dict[str, Any]:
-    return {**values, "findings": {"Effusion": {**values["findings"]["Effusion"], key: value}}}
+DAMAGE = {"version": 2, "findings": None, "measured": 3}
+DAMAGED_FINDING = [
+    ("scale", -1.0), ("scale", "2"), ("shift", None), ("other", 1), ("auc", [0.9, 0.8]),
+    ("auc", [0.9, 0.8, 1.1]), ("auc", 0.9),
+]  # fmt: skip
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = save_calibration(tmp_path, KEPT)
     good = json.loads(path.read_text())
-    for text in (
-        "{",
-        "[]",
-        json.dumps({**good, "version": 2}),
-        json.dumps({**good, "findings": None}),
-        json.dumps({**good, "measured": 3}),
-        json.dumps(_spoil(good, "scale", -1.0)),
-        json.dumps(_spoil(good, "scale", "2")),
-        json.dumps(_spoil(good, "shift", None)),
-        json.dumps(_spoil(good, "other", 1)),
-        json.dumps(_spoil(good, "auc", [0.9, 0.8])),
-        json.dumps(_spoil(good, "auc", [0.9, 0.8, 1.1])),
-        json.dumps(_spoil(good, "auc", 0.9)),
-    ):
+    bad = [{**good, key: value} for key, value in DAMAGE.items()]
+    one = good["findings"]["Effusion"]
+    bad += [
+        {**good, "findings": {"Effusion": {**one, key: value}}} for key, value in DAMAGED_FINDING
+    ]
+    for text in ("{", "[]", *map(json.dumps, bad)):
         path.write_text(text)
         with pytest.raises(CheckpointError, match="cxrtext calibrate"):
             load_calibration(tmp_path, KEPT.fingerprint)
-        if text.startswith("{") and len(text) > 1:  # what is wrong is found under a seal as well
-            values = {key: value for key, value in json.loads(text).items() if key != SEAL}
-            write_sealed(path, values)
-            with pytest.raises(CheckpointError, match="cxrtext calibrate"):
-                load_calibration(tmp_path, KEPT.fingerprint)
+    for values in bad:  # what is wrong is found under a seal as well
+        write_sealed(path, {key: value for key, value in values.items() if key != SEAL})
+        with pytest.raises(CheckpointError, match="cxrtext calibrate"):
+            load_calibration(tmp_path, KEPT.fingerprint)
 
 
 @pytest.fixture(scope="module")
 def evaluation(checkpoint: Path, data_folder: Path) -> Evaluation:
     return evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=Settings(resamples=0))
-
-
-def _scores(evaluation: Evaluation) -> dict[str, FindingScores]:
-    assert evaluation.details is not None
-    return evaluation.scores
 
 
 def test_an_evaluation_gives_a_calibration(
@@ -115,7 +102,7 @@ def test_an_evaluation_gives_a_calibration(
     assert kept.measured == ("test", 12)
     (one,) = kept.findings.values()
     assert (one.positives, one.negatives) == (4, 4)
-    fit = _scores(evaluation)["Pneumothorax"].fit
+    fit = evaluation.scores["Pneumothorax"].fit
     assert fit is not None
     assert (one.scale, one.shift) == (fit.platt.scale, fit.platt.shift)
     assert one.error_after == evaluation.rows.value(ZERO_SHOT, "Pneumothorax", "ECE Platt")
@@ -140,7 +127,7 @@ def test_what_cannot_be_calibrated(evaluation: Evaluation) -> None:
 def test_a_finding_that_is_ranked_wrongly_is_left_out(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = _scores(evaluation)
+    scores = evaluation.scores
     one = scores["Pneumothorax"]
     assert one.fit is not None
     turned = replace(one, fit=replace(one.fit, platt=Calibration(-1.0)))

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from cxrtext.errors import InputError
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, MAX_REPORT_SENTENCES
-from cxrtext.service.verify.sentences import (
-    report_sentences,
-)
+from cxrtext.service.verify.sentences import report_sentences
 from cxrtext.text.sentences import normalize
 
 REPORT = """INDICATION: Cough. Rule out pneumonia.
@@ -32,15 +30,12 @@ def _letters(text: str) -> str:
 def test_the_places_of_a_report() -> None:
     found = report_sentences(REPORT)
     assert [(s.section, s.sentence, REPORT[s.start : s.end]) for s in found] == [
-        (
-            "findings",
-            "There is a small left pleural effusion.",
-            "There is a small left\npleural effusion.",
-        ),
+        ("findings", "There is a small left pleural effusion.",
+         "There is a small left\npleural effusion."),
         ("findings", "The heart is normal.", "The heart is normal."),
         ("impression", "Small effusion.", "Small effusion."),
         ("impression", "No pneumothorax.", "No pneumothorax."),
-    ]
+    ]  # fmt: skip
 
 
 def test_line_breaks_of_two_characters_count_as_two() -> None:
@@ -84,24 +79,11 @@ def test_what_is_refused(report: str, says: str) -> None:
 
 
 FRAGMENTS = st.sampled_from(
-    [
-        *("FINDINGS: ", "IMPRESSION:", "No edema. ", "The heart is normal.", "&gt;", "&amp;lt;"),
-        *(
-            "&#13;&#10;",
-            "&notit;",
-            "[<",
-            ">]",
-            "\r\n",
-            "\n\n",
-            "\r",
-            "1. ",
-            " 2) ",
-            "\x00",
-            "\ufeff",
-        ),
-        *("..", "Dr. A", "å", "___", "\u2028", "- ", "e.g. ", "3.5 cm"),
-    ]
-)
+    ["FINDINGS: ", "IMPRESSION:", "No edema. ", "The heart is normal.", "&gt;", "&amp;lt;",
+     "&#13;&#10;", "&notit;", "[<", ">]", "\r\n", "\n\n", "\r", "1. ", " 2) ", "\x00", "\ufeff",
+     "..", "Dr. A", "å", "___", "\u2028", "- ", "e.g. ", "3.5 cm"]
+)  # fmt: skip
+_MARKS = {ord(c): None for c in "[<>]"}
 
 
 @given(st.lists(FRAGMENTS, max_size=30).map("".join))
@@ -117,9 +99,6 @@ def test_places_are_exact_in_any_text(report: str) -> None:
         # Half a field mark may be cut away from the other half.
         assert kept.translate(_MARKS) == _letters(one.sentence).translate(_MARKS)
         done = one.end
-
-
-_MARKS = {ord(c): None for c in "[<>]"}
 
 
 @pytest.mark.data

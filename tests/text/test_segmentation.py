@@ -1,8 +1,6 @@
 """No character is lost or altered, whatever the text; and no text takes long."""
 
 import html
-import subprocess
-import sys
 import time
 import unicodedata
 
@@ -188,29 +186,9 @@ def test_the_known_attack_on_numbered_references_is_harmless(count: int) -> None
     assert seconds(attack) < SECONDS
 
 
-def test_the_pattern_that_is_replaced_is_still_the_one_that_was_examined() -> None:
-    # In a process of its own, so that the library's own warnings do not matter.
-    code = (
-        "from pysbd.lang.common.common import Common; "
-        "from pysbd.lang.english import English; "
-        "assert English.NUMBERED_REFERENCE_REGEX == Common.NUMBERED_REFERENCE_REGEX; "
-        "print(Common.NUMBERED_REFERENCE_REGEX, end='')"
-    )
-    out = subprocess.run(
-        [sys.executable, "-W", "ignore", "-X", "utf8", "-c", code],
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    )
-    assert out.stdout == ORIGINAL_PATTERN
-
-
 def test_the_replacement_is_used_and_the_library_is_left_as_it_is() -> None:
     from pysbd.lang.english import English
 
-    from cxrtext.text import boundaries
-
-    split_sentences("Clear lungs. Normal heart.")
     assert boundaries._language().NUMBERED_REFERENCE_REGEX == CURED_PATTERN
-    assert English.NUMBERED_REFERENCE_REGEX == ORIGINAL_PATTERN
+    assert English.NUMBERED_REFERENCE_REGEX == ORIGINAL_PATTERN  # the one that was examined
     assert English.Abbreviation.ABBREVIATIONS

@@ -14,43 +14,16 @@ from cxrtext.text.boundaries import CHUNK_LIMIT
     [
         ("", []),
         (" \n\n ", []),
-        ("The lungs are clear. No effusion.", ["The lungs are clear.", "No effusion."]),
-        ("Clear lungs", ["Clear lungs"]),
-        (
-            "There is no\n pleural effusion or\n pneumothorax.",
-            ["There is no pleural effusion or pneumothorax."],
-        ),
+        ("There is no\n effusion or\n pneumothorax.", ["There is no effusion or pneumothorax."]),
         ("No effusion\n\nNormal heart", ["No effusion", "Normal heart"]),
         ("1. Edema.\n2. Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
         ("1. Edema. 2. Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
         ("1) Edema. 2) Cardiomegaly.", ["Edema.", "Cardiomegaly."]),
         ("1.Edema\n 2.Small effusion", ["Edema", "Small effusion"]),
-        ("- Edema\n- Small effusion", ["Edema", "Small effusion"]),
         ("Chest 1. Normal heart. 2. Clear lungs.", ["Chest", "Normal heart.", "Clear lungs."]),
-        ("Midline sternotomy XXXX. Clear lungs.", ["Midline sternotomy XXXX.", "Clear lungs."]),
-        (
-            "The tip ends at ___. Discussed with Dr. ___ by phone.",
-            ["The tip ends at ___.", "Discussed with Dr. ___ by phone."],
-        ),
-        ("Seen by Dr. Smith today.", ["Seen by Dr. Smith today."]),
-        ("A mass of 5.2 cm vs. 4 cm before.", ["A mass of 5.2 cm vs. 4 cm before."]),
-        ("CHF v. pneumonia. No effusion.", ["CHF v. pneumonia.", "No effusion."]),
-        ("Emphysema, stage V. No effusion.", ["Emphysema, stage V.", "No effusion."]),
-        ("Lines, e.g. a PICC, are in place.", ["Lines, e.g. a PICC, are in place."]),
-        ("Tube No. 3 is in place.", ["Tube No. 3 is in place."]),
-        ("Fracture of T12. Stable.", ["Fracture of T12.", "Stable."]),
-        (
-            "Cavity in the left apex.There is scarring.",
-            ["Cavity in the left apex.", "There is scarring."],
-        ),
-        ("Is there edema? No.", ["Is there edema?", "No."]),
         ("XXXX. ___. 12. ...", []),
-        (
-            "[&lt;Clear lungs. No effusion.&gt;] Stable.",
-            ["Clear lungs.", "No effusion.", "Stable."],
-        ),
+        ("[&lt;Clear. No effusion.&gt;] Stable.", ["Clear.", "No effusion.", "Stable."]),
         ("The heart is &gt; 50 %.", ["The heart is > 50 %."]),
-        ("Cœur normal. Pas d'épanchement.", ["Cœur normal.", "Pas d'épanchement."]),
     ],
 )
 def test_sentences_of_radiology(text: str, sentences: list[str]) -> None:
@@ -60,6 +33,10 @@ def test_sentences_of_radiology(text: str, sentences: list[str]) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
+        "Clear lungs.", "Seen by Dr. Smith today.", "A mass of 5.2 cm vs. 4 cm before.",
+        "Lines, e.g. a PICC, are in place.", "Tube No. 3 is in place.", "CHF v. pneumonia.",
+        "Emphysema, stage V.", "Fracture of T12.", "Midline sternotomy XXXX.",
+        "The tip ends at ___.", "Discussed with Dr. ___ by phone.", "Pas d'épanchement.",
         "A nodule of approx. 3.5 cm is new.", "It measures 2.3 x 1.5 cm. in the right base.",
         "It measures 2 cm. x 3 cm. in size.", "Seen at 4:15 a.m. by phone.",
         "Called at 10:30p.m. by phone.", "Called at 10:30 A.M. on ___.", "Edema vs. Pneumonia.",
@@ -77,31 +54,22 @@ def test_stops_that_end_no_sentence(sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentences"),
+    "marked",
     [
-        ("It measures 1.5. The heart is big.", ["It measures 1.5.", "The heart is big."]),
-        ("It is 2 cm. The heart is big.", ["It is 2 cm.", "The heart is big."]),
-        ("It is 2 cm. there is edema.", ["It is 2 cm.", "there is edema."]),
-        ("Told at 4:15 p.m. The tube is high.", ["Told at 4:15 p.m.", "The tube is high."]),
-        ("Hepatitis C. There is ascites.", ["Hepatitis C.", "There is ascites."]),
-        ("Told the R.N. The tube is high.", ["Told the R.N.", "The tube is high."]),
-        ("Is there edema? No. 3 mm nodule.", ["Is there edema?", "No.", "3 mm nodule."]),
-        ("Limited... The lungs are clear.", ["Limited...", "The lungs are clear."]),
-        ("No effusion.. Heart normal..", ["No effusion.", "Heart normal."]),
-        ("Tip at T12.There is edema.", ["Tip at T12.", "There is edema."]),
-        ("heart normal. lungs clear.", ["heart normal.", "lungs clear."]),
-        (
-            "In zone 1. The one in zone 2. The rest.",
-            ["In zone 1.", "The one in zone 2.", "The rest."],
-        ),
-        (
-            'A 3" scar. The heart is big. A 2" scar.',
-            ['A 3" scar.', "The heart is big.", 'A 2" scar.'],
-        ),
+        "It measures 1.5.| The heart is big.", "It is 2 cm.| The heart is big.",
+        "It is 2 cm.| there is edema.", "Told at 4:15 p.m.| The tube is high.",
+        "Hepatitis C.| There is ascites.", "Told the R.N.| The tube is high.",
+        "Is there edema?| No.", "Is there edema?| No.| 3 mm nodule.",
+        "Limited...| The lungs are clear.", "Tip at T12.|There is edema.",
+        "Cavity in the left apex.|There is scarring.", "heart normal.| lungs clear.",
+        "In zone 1.| The one in zone 2.| The rest.", "NO EFFUSION.|HEART NORMAL.",
+        'A 3" scar.| The heart is big.| A 2" scar.', "Opacity in the RUL.LLL clear.",
+        "Edema.| Seen on Jan. 5.| Clear lungs.",
     ],
-)
-def test_ends_that_are_easily_missed(text: str, sentences: list[str]) -> None:
-    assert split_sentences(text) == sentences
+)  # fmt: skip
+def test_ends_that_are_easily_missed(marked: str) -> None:
+    ends = [sentence.strip() for sentence in marked.split("|")]
+    assert split_sentences(marked.replace("|", "")) == ends
 
 
 @pytest.mark.parametrize(
@@ -123,14 +91,13 @@ def test_items_are_sentences_without_a_stop(text: str) -> None:
         ("Edema. 2.No effusion.", ["Edema.", "No effusion."]),
         ("1. edema. 2. effusion.", ["edema.", "effusion."]),
         ("Edema noted.2. Effusion.", ["Edema noted.", "Effusion."]),
-        ("Seen on Jan. 5. Clear lungs.", ["Seen on Jan. 5.", "Clear lungs."]),
-        (
-            "Tube at the level of\n4. The heart is big.",
-            ["Tube at the level of 4.", "The heart is big."],
-        ),
+        ("At the level of\n4. It is high.", ["At the level of 4.", "It is high."]),
+        ("Known hepatitis\nC. No effusion.", ["Known hepatitis C.", "No effusion."]),
+        ("Deficiency of vitamin\na. No effusion.", ["Deficiency of vitamin a.", "No effusion."]),
+        ("No effusion.. Heart normal..", ["No effusion.", "Heart normal."]),
     ],
 )
-def test_numbers_that_are_marks_and_numbers_that_are_none(text: str, sentences: list[str]) -> None:
+def test_marks_of_items_and_what_is_none(text: str, sentences: list[str]) -> None:
     assert split_sentences(text) == sentences
 
 
@@ -241,16 +208,3 @@ def test_importing_the_package_imports_neither_torch_nor_pysbd() -> None:
 )
 def test_letters_mark_items_of_a_list(text: str) -> None:
     assert [s.rstrip(".") for s in split_sentences(text)] == ["Edema", "Effusion"]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("Known hepatitis\nC. No effusion.", ["Known hepatitis C.", "No effusion."]),
-        ("Deficiency of vitamin\na. No effusion.", ["Deficiency of vitamin a.", "No effusion."]),
-        ("NO EFFUSION.HEART NORMAL.", ["NO EFFUSION.", "HEART NORMAL."]),
-        ("Opacity in the RUL.LLL clear.", ["Opacity in the RUL.LLL clear."]),
-    ],
-)
-def test_letters_and_capitals_that_are_text(text: str, sentences: list[str]) -> None:
-    assert split_sentences(text) == sentences

@@ -1,6 +1,82 @@
+import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cxrtext.config import OBJECTIVES
+from cxrtext.records.tables import read_table, write_table
+
+
+def metrics(folder: Path, *kinds: str) -> list[dict[str, Any]]:
+    """The lines of a run's metrics, of some kinds or of all."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if not kinds or line["kind"] in kinds]
+
+
+def still(model: nn.Module) -> None:
+    """Take dropout out of a model."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+
+
+Gradients = dict[str, Tensor]
+
+
+def check_equal(
+    one: Gradients, other: Gradients, tolerance: float, least: Mapping[str, float] | None = None
+) -> None:
+    """Equal to a small part of each tensor's largest entry, or of the least that it counts as."""
+    assert one.keys() == other.keys()
+    for name, expected in one.items():
+        if not name.endswith("key.bias"):  # the same for all scores of a softmax: noise alone
+            largest = expected.abs().max().clamp((least or {}).get(name, 1e-12))
+            worst = float((other[name] - expected).abs().max() / largest)
+            assert worst < tolerance, (name, worst)
+
+
+class Counting(TorchDispatchMode):
+    """Counts what torch is asked to do, by the name that a test gives it; "" is not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: Counter[str] = Counter()
+
+    def name_of(self, function: Any, args: Any) -> str:
+        raise NotImplementedError
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if name := self.name_of(function, args):
+            self.found[name] += 1
+        return function(*args, **(kwargs or {}))
+
+
+OBJECTIVE_KEYS: dict[str, object] = {
+    "symmetric": "true",
+    "threshold": 0.99,
+    "keep": 3,
+    "condition": "age",
+    "clusters": 2,
+    "weight": 0.5,
+}
+"""What an objective is given in the tests, where it takes it."""
+
+
+def objective_options(name: str, sentences: Path, truth: Path) -> list[str]:
+    """An objective of a name, with the data of the tests; writes true probabilities if need be."""
+    given = {"name": name, **OBJECTIVE_KEYS, "true_probability": truth}
+    taken = {key: value for key, value in given.items() if key in OBJECTIVES[name].model_fields}
+    if "true_probability" in taken:
+        rows = [{**row, "rho": "0.05"} for row in read_table(sentences).rows]
+        write_table(truth, ["study_id", "section", "position", "rho"], rows)
+    return [f"objective.{key}={value}" for key, value in taken.items()]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, ONE_POSITIVE, load_config, read_objective
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Rejects, Sentence
-from cxrtext.training.data.batches import Pairs
+from cxrtext.training.data.batches import Batch, Pairs
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.sentences import with_turned_forms
 from cxrtext.training.image_text import gather_examples, look_of, read_tables, tokenizer
@@ -44,6 +44,12 @@ def text_of(ids: list[int]) -> str:
     return " ".join(words[i] for i in ids if i in words)
 
 
+def said_in(batch: Batch) -> list[str]:
+    """The sentences of a batch, and the turned forms behind them."""
+    ids = [row[row > 0].tolist() for group in batch.tokens for row in group.input_ids]
+    return [text_of(ids[int(i)]) for i in batch.text_of]
+
+
 @pytest.fixture
 def examples() -> Examples:
     texts = [
@@ -68,8 +74,7 @@ def test_a_batch_has_a_form_of_one_sentence_of_each_image(examples: Examples) ->
     seen: dict[str, set[str]] = {}
     for seed in range(20):
         batch = hard.batch(np.arange(3), np.random.default_rng(seed), sentences=3)
-        ids = [row[row > 0].tolist() for group in batch.tokens for row in group.input_ids]
-        said = [text_of(ids[int(i)]) for i in batch.text_of]
+        said = said_in(batch)
         assert batch.distinct == len({*said})
         assert batch.pairs.turned is not None
         anchors = batch.pairs.turned.tolist()
@@ -88,12 +93,7 @@ def test_the_sentences_of_a_batch_are_those_without_forms(examples: Examples) ->
             for of in (examples, hard)
         )
         assert torch.equal(one.pairs.image_of, other.pairs.image_of)
-        ids = [
-            [row[row > 0].tolist() for group in batch.tokens for row in group.input_ids]
-            for batch in (one, other)
-        ]
-        first = [ids[0][int(i)] for i in one.text_of]
-        assert first == [ids[1][int(i)] for i in other.text_of[:3]]
+        assert said_in(one) == said_in(other)[:3]
 
 
 def test_a_corpus_without_such_sentences_is_refused(examples: Examples) -> None:

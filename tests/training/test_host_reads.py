@@ -13,49 +13,37 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cxrtext.config import OBJECTIVES, Conditional, load_config, read_objective
 from cxrtext.errors import ConfigError
 from cxrtext.training import Listener, train
-from cxrtext.training.data.batches import mask_tokens, span, take, vocabulary_of
 from cxrtext.training.data.loader import Examples
-from cxrtext.training.initialization import (
-    build_head,
-    build_model,
-    build_optimizer,
-    center_projections,
-)
-from cxrtext.training.loop.distributed import Processes, local_device, synchronize
+from cxrtext.training.initialization import build_model, center_projections
+from cxrtext.training.loop.distributed import local_device, synchronize
 from cxrtext.training.loop.optimization import TrainingArguments, set_training
 from cxrtext.training.loop.resume import load_newest_state
 from cxrtext.training.losses.objective import Objective, build_objective
-from cxrtext.training.step import backward, build_learner
+from cxrtext.training.step import backward
 from tests.grids import grid
+from tests.training.conftest import Counting
+from tests.training.test_training_step import built, in_parts, masked, noise
 from tests.training.test_training_step import examples as plain_examples
 
 NAMES = tuple(OBJECTIVES)
 
 
-class Reads(TorchDispatchMode):
+class Reads(Counting):
     """Counts what waits for a GPU: values and sizes that Python asks for."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.found: Counter[str] = Counter()
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = function._schema.name
+    def name_of(self, function: Any, args: Any) -> str:
+        name: str = function._schema.name
         masks = name.startswith("aten::index") and isinstance(args[1], list | tuple)
-        if (
+        waits = (
             name in ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
             or name in ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::bincount")
             or (masks and any(a is not None and a.dtype == torch.bool for a in args[1]))
-        ):
-            self.found[name] += 1
-        return function(*args, **(kwargs or {}))
+        )
+        return name if waits else ""
 
 
 def objective_of(name: str, symmetric: bool) -> Objective:
@@ -107,42 +95,22 @@ def test_no_step_waits_for_the_device_before_its_backward_pass(
 ) -> None:
     config = load_config(None, [*options, "training.mlm_weight=0.5"])
     arguments = TrainingArguments(1, 8, mlm_weight=0.5, accumulate=accumulate)
-    model = build_model(config)
-    head = build_head(config, model)
-    learner = build_learner(
-        model,
-        head,
-        build_optimizer(model, head, config),
-        precision="float32",
-        ema=0.0,
-        processes=Processes(),
-    )
-    objective = objective_of(name, symmetric=accumulate == 2)
+    learner, objective = built(config), objective_of(name, symmetric=accumulate == 2)
     batch = examples(objective).batch(np.arange(8), np.random.default_rng(0), 2)
-    vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
-    tokens = mask_tokens(batch.tokens, vocabulary, torch.Generator().manual_seed(0))
-    own = sum(len(group.input_ids) for group in tokens)
-    parts = tuple(take(tokens, span(own, k, accumulate)) for k in range(accumulate))
-    images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
-    set_training(model, ())
+    batch = in_parts(masked(learner.model, batch), accumulate)
+    set_training(learner.model, ())
     with reads_before_backward(monkeypatch) as found:
-        backward(learner, objective, replace(batch, parts=parts), images, arguments, step=0)
+        backward(learner, objective, batch, noise(), arguments, step=0)
     assert found.pop("steps") == (1 if accumulate == 1 else 1 + accumulate)
     assert not found
 
 
-class Sums(TorchDispatchMode):
+class Sums(Counting):
     """Counts sums of exponentials: every loss takes them once a direction."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.found = 0
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self.found += function._schema.name in ("aten::logsumexp", "aten::_linalg_solve_ex")
-        return function(*args, **(kwargs or {}))
+    def name_of(self, function: Any, args: Any) -> str:
+        name = function._schema.name
+        return "sum" if name in ("aten::logsumexp", "aten::_linalg_solve_ex") else ""
 
 
 @pytest.mark.parametrize(
@@ -164,7 +132,7 @@ def test_no_loss_is_computed_twice(name: str, once: int) -> None:
     with Sums() as sums:
         objective(14 * texts @ texts.T, batch.pairs, torch.tensor(14.0), texts)
     # The log-sum-exp of a row without negatives is a case of its own, and no further sum.
-    assert sums.found == once
+    assert sums.found["sum"] == once
 
 
 def test_centering_keeps_to_the_generators_of_its_own_device(

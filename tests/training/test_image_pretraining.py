@@ -30,6 +30,7 @@ from cxrtext.training.image_pretraining.pretrain import (
 )
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
+from tests.training.conftest import metrics
 from tests.training.test_training_run import stop_at
 
 SMALL = ImagePretrainSettings(
@@ -82,31 +83,25 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     given: dict[str, Any] = {"settings": SMALL, "cache": cache, "views": views}
     manifest = data_folder / "manifest.csv"
     whole = pretrain_image(manifest, tmp_path / "whole", **given)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain_image(manifest, tmp_path / "cut", listener=stop_at(7), **given)
-    assert not (tmp_path / "cut/encoder.safetensors").exists()
-    with pytest.raises(ConfigError, match="holds a training run already; go on with it"):
-        pretrain_image(manifest, tmp_path / "cut", **given)
     cut = tmp_path / "cut"
+    with pytest.raises(KeyboardInterrupt):
+        pretrain_image(manifest, cut, listener=stop_at(7), **given)
+    assert not (cut / "encoder.safetensors").exists()
+    with pytest.raises(ConfigError, match="holds a training run already; go on with it"):
+        pretrain_image(manifest, cut, **given)
     with only_one(cut / "run"), pytest.raises(WorkError, match="or choose another with --out"):
         pretrain_image(manifest, cut, resume=True, **given)
+    other = given | {"settings": replace(SMALL, lr=0.1)}
     with pytest.raises(CheckpointError, match=r"lr was 0\.003 and is now 0\.1"):
-        pretrain_image(
-            manifest,
-            tmp_path / "cut",
-            resume=True,
-            **(given | {"settings": replace(SMALL, lr=0.1)}),
-        )
-    gone_on = pretrain_image(manifest, tmp_path / "cut", resume=True, **given)
-    assert (tmp_path / "cut/encoder.safetensors").read_bytes() == (
-        tmp_path / "whole/encoder.safetensors"
-    ).read_bytes()
+        pretrain_image(manifest, cut, resume=True, **other)
+    gone_on = pretrain_image(manifest, cut, resume=True, **given)
+    one, unbroken = ((tmp_path / name / "encoder.safetensors") for name in ("cut", "whole"))
+    assert one.read_bytes() == unbroken.read_bytes()
     assert gone_on.validation == whole.validation
     assert gone_on.findings == whole.findings
-    lines = (tmp_path / "cut/metrics.jsonl").read_text().splitlines()
-    steps = [json.loads(line)["step"] for line in lines]
+    steps = [line["step"] for line in metrics(cut)]
     assert steps == sorted(steps)
-    again = pretrain_image(manifest, tmp_path / "cut", resume=True, **given)
+    again = pretrain_image(manifest, cut, resume=True, **given)
     assert again.validation == whole.validation
 
 

@@ -13,7 +13,7 @@ from cxrtext.phantom.studies import draw_studies
 from cxrtext.phantom.tables import TRUTH_COLUMNS, truth_rows
 from cxrtext.phantom.truth import read_truth
 from cxrtext.records import ImageRecord, Sentence, read_manifest, write_table
-from cxrtext.text.entailment import entails, statement_of
+from cxrtext.text.entailment import Statement, statement_of
 from cxrtext.text.finding_words import FindingWord
 from cxrtext.training import train
 from cxrtext.training.data.sentences import SECTION, short_sentences, study_words
@@ -136,6 +136,12 @@ def folder_of(out: Path, seed: int = 5, version: int = 3) -> Path:
     note = f'{{"version": {version}, "studies": {len(STUDIES)}, "seed": {seed}}}'
     (out / "phantom.json").write_text(note)
     return out
+
+
+def entails(report: list[Statement], said: Statement) -> bool:
+    if any(said.denied & one.offered for one in report):
+        return False
+    return not said.asked or any(said.asked <= one.offered for one in report)
 
 
 def test_reports_of_a_batch_as_one_by_one() -> None:

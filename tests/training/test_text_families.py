@@ -25,6 +25,7 @@ from cxrtext.training.initialization import build_model
 from cxrtext_api.settings import Settings
 from tests.api.conftest import serving
 from tests.conftest import SENTENCES
+from tests.grids import grid
 from tests.models.text_families import report_sentences, write_bert, write_mpnet, write_roberta
 from tests.training.test_training_run import check_stopped_run, weights
 
@@ -97,8 +98,7 @@ def test_a_model_of_each_family_is_evaluated_indexed_searched_and_served(
     assert hits[0]["score"] == pytest.approx(float(own[0, 0]), abs=2e-3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("lock", ["[]", "[text]"])
+@grid(1, family=FAMILIES, lock=["[]", "[text]"])
 def test_a_stopped_run_ends_in_the_same_weights(
     family: str, lock: str, options: list[str], folders: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -14,9 +14,9 @@ from torch import nn
 
 from cxrtext.config import OBJECTIVES
 from cxrtext.errors import WorkError
-from cxrtext.records.tables import read_table, write_table
 from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
 from cxrtext.training.loop.steps import StopRequest
+from tests.training.conftest import Gradients, check_equal, metrics, objective_options
 from tests.warm import Program, Warm
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
@@ -69,9 +69,6 @@ def training(start: Start) -> Training:
     return started
 
 
-Gradients = dict[str, torch.Tensor]
-
-
 def gradients_of(
     start: Start, folder: Path, cases: Mapping[str, Sequence[str]], world: int
 ) -> dict[str, Gradients]:
@@ -82,17 +79,6 @@ def gradients_of(
         _, error = process.communicate(timeout=600)
         assert process.returncode == 0, error
     return {name: load_file(folder / f"{name}.safetensors") for name in cases}
-
-
-def check_equal(one: Gradients, other: Gradients, tolerance: float = 1e-5) -> None:
-    """Equal to a small part of each tensor's largest entry."""
-    for name, expected in one.items():
-        if name.endswith("attention.self.key.bias"):
-            continue  # adds the same to all scores of a softmax: its gradient is nothing but noise
-        # γ² cancels in alignment-uniformity: what is left of its gradient is rounding.
-        least = 1e-3 if name == "log_gamma_sq" else 1e-12
-        worst = float((other[name] - expected).abs().max() / expected.abs().max().clamp(least))
-        assert worst < tolerance, (name, worst)
 
 
 CASES = {
@@ -107,31 +93,11 @@ CASES = {
     ],
     "hard-sentences": ["training.hard_sentences=[mirrored,denied]", "training.sentences=2"],
 }
-OBJECTIVE_KEYS: dict[str, object] = {
-    "symmetric": "true",
-    "threshold": 0.99,
-    "keep": 3,
-    "condition": "age",
-    "clusters": 2,
-    "weight": 0.5,
-}
-"""What an objective is given in the tests, where it takes it."""
-
 
 # The truth of a drawn set is not that of these images; its loss is that of remove-by-report.
 COMPARED = [name for name in OBJECTIVES if name != "remove-by-truth"]
-QUICK = ("info-nce", "dcl-eta-lm", "remove-by-text", "hardneg-cclk", "alignment-uniformity")
-"""Of each way in which a loss reads the batch, one; the others are slow."""
-
-
-def objective_options(name: str, truth: Path) -> list[str]:
-    """An objective of a name, with the data of the tests."""
-    given = {"name": name, **OBJECTIVE_KEYS, "true_probability": truth}
-    return [
-        f"objective.{key}={value}"
-        for key, value in given.items()
-        if key in OBJECTIVES[name].model_fields
-    ]
+QUICK = ("remove-by-text", "hardneg-cclk", "alignment-uniformity")
+"""Of each way in which a loss reads the batch beside its scores, one; the others are slow."""
 
 
 IN_PARTS = {
@@ -153,19 +119,13 @@ def found(
 ) -> dict[int, dict[str, Gradients]]:
     """The gradients of each case in one process and in two, which are started once for all."""
     folder = tmp_path_factory.mktemp("gradients")
-    truth = folder / "truth.csv"
-    rows = [{**row, "rho": "0.05"} for row in read_table(sentences_table).rows]
-    write_table(truth, ["study_id", "section", "position", "rho"], rows)
+    more = sentences_table, folder / "truth.csv"
     every = CASES | {
-        name: [*objective_options(name, truth), "training.sentences=2", "model.gamma_sq=2"]
+        name: [*objective_options(name, *more), "training.sentences=2", "model.gamma_sq=2"]
         for name in COMPARED
     }
-
-    asked = {
-        item.callspec.params.get("case")
-        for item in request.session.items
-        if hasattr(item, "callspec")
-    }
+    items = [item for item in request.session.items if hasattr(item, "callspec")]
+    asked = {item.callspec.params.get("case") for item in items}
     every = {name: case for name, case in every.items() if name in asked}
 
     def of(cases: Mapping[str, Sequence[str]], world: int) -> dict[str, Gradients]:
@@ -185,10 +145,10 @@ def found(
 def test_two_processes_have_the_gradients_of_one(
     found: dict[int, dict[str, Gradients]], case: str
 ) -> None:
-    one, two = found[1][case], found[2][case]
-    assert one.keys() == two.keys()
-    # Some objectives' gradients are small beside the parts that they are the sum of.
-    check_equal(one, two, 1e-4 if case in OBJECTIVES else 1e-5)
+    # Some objectives' gradients are small beside the parts that they are the sum of, and γ² cancels
+    # in alignment-uniformity: what is left of its gradient is rounding.
+    tolerance = 1e-4 if case in OBJECTIVES else 1e-5
+    check_equal(found[1][case], found[2][case], tolerance, {"log_gamma_sq": 1e-3})
 
 
 @pytest.mark.parametrize("kind", ["", "hard "])
@@ -197,8 +157,7 @@ def test_parts_in_turn_have_the_gradients_of_the_whole(
 ) -> None:
     """With an image encoder whose batch norms use fixed statistics; others see their part only."""
     whole, parts = (found[1][f"{kind}{name}"] for name in ("whole", "parts"))
-    assert whole.keys() == parts.keys()
-    check_equal(whole, parts)
+    check_equal(whole, parts, 1e-5, {"log_gamma_sq": 1e-3})
 
 
 def test_two_processes_train_validate_and_write_once(
@@ -215,7 +174,7 @@ def test_two_processes_train_validate_and_write_once(
     assert said[1] == ""
     run = tmp_path / "run"
     assert (run / "checkpoint/model.safetensors").is_file()
-    assert (run / "metrics.jsonl").read_text().count('"kind": "val"') == 2
+    assert len(metrics(run, "val")) == 2
 
 
 def without_dropout(language_model: Path, folder: Path) -> Path:
@@ -241,8 +200,7 @@ def test_two_processes_go_from_locked_to_live_as_one_does(
         for process in training([*chosen, f"out={out}"], world):
             assert process.communicate(timeout=240)[1] is not None
             assert process.returncode == 0
-        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        losses.append([line["loss"] for line in lines if line["kind"] == "train"])
+        losses.append([line["loss"] for line in metrics(out, "train")])
     assert len(losses[0]) == 6
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 

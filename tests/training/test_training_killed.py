@@ -6,12 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cxrtext.config import load_config
+from cxrtext.errors import WorkError
 from cxrtext.training import Listener, train
 from cxrtext.training.loop.resume import load_newest_state, save_state
+from tests.conftest import flip
 
 
 def start(options: list[str], *, resume: bool) -> subprocess.Popen[str]:
@@ -80,16 +83,11 @@ def test_a_damaged_newest_state_is_passed_over(options: list[str], tmp_path: Pat
     train(whole)
     shutil.copytree(whole.out, broken.out)
     newest = sorted((broken.out / "state").glob("step-*.pt"))[-1]
-    damaged = bytearray(newest.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    newest.write_bytes(damaged)
+    flip(newest, newest.stat().st_size // 2)
     said: list[str] = []
     steps: list[int] = []
-    train(
-        broken,
-        resume=True,
-        listener=Listener(say=said.append, step=lambda r, _: steps.append(r.step)),
-    )
+    listener = Listener(say=said.append, step=lambda r, _: steps.append(r.step))
+    train(broken, resume=True, listener=listener)
     assert steps == [5, 6]
     assert any("step-00000006" in line and "damaged" in line for line in said)
     weights = [(c.out / "checkpoint/model.safetensors").read_bytes() for c in (whole, broken)]
@@ -109,13 +107,8 @@ def test_the_last_states_are_kept(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_before_work_begins(
     options: list[str], monkeypatch: pytest.MonkeyPatch, free: int
 ) -> None:
-    from cxrtext.errors import WorkError
-
-    class Usage:
-        def __init__(self) -> None:
-            self.free = free
-
-    monkeypatch.setattr("cxrtext.training.loop.resume.shutil.disk_usage", lambda _: Usage())
+    usage = SimpleNamespace(free=free)
+    monkeypatch.setattr("cxrtext.training.loop.resume.shutil.disk_usage", lambda _: usage)
     config = load_config(None, [*options, "training.steps=2"])
     with pytest.raises(WorkError, match="keeping 2 states and two checkpoints takes .* GB free"):
         train(config)

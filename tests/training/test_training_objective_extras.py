@@ -1,6 +1,5 @@
-import csv
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -102,7 +101,7 @@ def test_collect_keeps_what_the_extras_are_matched_by(
     made = collect(
         records,
         read_sentences(sentences_table),
-        decoded_images(DecodedCache(tmp_path), Preprocessing(resize=40, crop=32), processes=0),
+        decoded_images(DecodedCache(tmp_path), Preprocessing(resize=40, crop=32)),
         lambda texts: [[1, 2] for _ in texts],
         0,
         Rejects(),
@@ -135,9 +134,7 @@ def test_labels_beside_the_manifest(gather: Any) -> None:
 
 def test_an_uncertain_label_is_no_finding(gather: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    rows = [["study_id", "Edema"], ["s00", "1"], ["s01", "-1"], ["s02", "0"], ["s03", ""]]
-    with path.open("w", newline="") as handle:
-        csv.writer(handle).writerows(rows)
+    path.write_text("study_id,Edema\ns00,1\ns01,-1\ns02,0\ns03,\n")
     extras, _ = gather("name=remove-by-labels", f"labels={path}", "findings=[Edema]")
     found = {study: bool(labels[0]) for study, labels in extras.labels.items()}
     assert found == {"s00": True, "s01": False, "s02": False, "s03": False}
@@ -163,41 +160,41 @@ def test_text_vectors_of_the_language_model(gather: Any, model: ImageTextModel) 
     cosines = vectors @ vectors.T
     assert (cosines[same] > 0.99).all()
     assert (cosines[~same] < 0.9).all()  # and above it without the mean taken away
-    states = [
-        model.text_encoder.backbone(**model.tokenize([text])).last_hidden_state[0].mean(dim=0)
-        for text in extras.vector_of
-    ]
-    raw = torch.nn.functional.normalize(torch.stack(states), dim=1)
+    raw = torch.nn.functional.normalize(mean_states(model, extras.vector_of), dim=1)
     assert (raw @ raw.T).min() > 0.0
 
 
+SAID = ["The lungs are clear.", "Left effusion.", "Right pneumothorax.", "No effusion."]
+
+
+def mean_states(model: ImageTextModel, said: Iterable[str]) -> torch.Tensor:
+    """The mean over the word pieces of each sentence, one at a time."""
+    encoder = model.text_encoder.backbone
+    return torch.stack(
+        [encoder(**model.tokenize([text])).last_hidden_state[0].mean(dim=0) for text in said]
+    )
+
+
 def test_text_vectors_do_not_depend_on_the_batches(model: ImageTextModel) -> None:
-    said = ["The lungs are clear.", "Left effusion.", "Right pneumothorax.", "No effusion."]
     seen: list[tuple[int, int]] = []
     model.train()
-    whole = text_vectors(model, said, progress=lambda *done: seen.append(done))
+    whole = text_vectors(model, SAID, progress=lambda *done: seen.append(done))
     assert model.training
     model.eval()
-    parts = text_vectors(model, said[::-1], batch=1)[::-1]
+    parts = text_vectors(model, SAID[::-1], batch=1)[::-1]
     np.testing.assert_allclose(whole.astype(float), parts.astype(float), atol=3e-3)
     assert seen == [(4, 4)]
-    states = torch.stack(
-        [
-            model.text_encoder.backbone(**model.tokenize([text])).last_hidden_state[0].mean(dim=0)
-            for text in said
-        ]
-    )
+    states = mean_states(model, SAID)
     expected = torch.nn.functional.normalize(states - states.mean(dim=0), dim=1)
     np.testing.assert_allclose(whole.astype(float), expected.detach().numpy(), atol=3e-3)
 
 
 def test_what_all_states_share_costs_no_digits(model: ImageTextModel) -> None:
-    said = ["The lungs are clear.", "Left effusion.", "Right pneumothorax.", "No effusion."]
-    before = text_vectors(model, said)
+    before = text_vectors(model, SAID)
     moved = deepcopy(model)
     last: Any = moved.text_encoder.backbone.encoder.layer[-1]
     last.output.LayerNorm.bias.data += 50.0
-    after = text_vectors(moved, said)
+    after = text_vectors(moved, SAID)
     np.testing.assert_allclose(after.astype(float), before.astype(float), atol=3e-3)
 
 
@@ -328,8 +325,7 @@ def test_bad_input_is_one_line(
 
 def test_labels_without_a_finding_are_refused(gather: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    with path.open("w", newline="") as handle:
-        csv.writer(handle).writerows([["study_id", "Edema"], ["s00", "0"], ["elsewhere", "1"]])
+    path.write_text("study_id,Edema\ns00,0\nelsewhere,1\n")
     with pytest.raises(DataError, match=r"no training study has a 1 .*\(1 of 28 studies"):
         gather("name=remove-by-labels", f"labels={path}")
 

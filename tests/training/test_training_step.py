@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cxrtext.config import Config, load_config
 from cxrtext.models import ImageTextModel, load_model
@@ -36,8 +35,7 @@ from cxrtext.training.loop.optimization import Average, TrainingArguments, lock_
 from cxrtext.training.losses.directions import Terms
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
-
-Grads = dict[str, torch.Tensor]
+from tests.training.conftest import Counting, Gradients, check_equal, still
 
 
 def built(config: Config, change: Callable[[ImageTextModel], None] | None = None) -> PairLearner:
@@ -69,6 +67,17 @@ def examples(count: int = 8) -> Examples:
     )
 
 
+def eight() -> Batch:
+    return examples().batch(np.arange(8), np.random.default_rng(0), 2)
+
+
+def masked(model: ImageTextModel, batch: Batch) -> Batch:
+    """A batch with word pieces to guess."""
+    vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
+    generator = torch.Generator().manual_seed(0)
+    return replace(batch, parts=(mask_tokens(batch.tokens, vocabulary, generator),))
+
+
 def in_parts(batch: Batch, count: int) -> Batch:
     own = sum(len(group.input_ids) for group in batch.tokens)
     parts = [take(batch.tokens, span(own, k, count)) for k in range(count)]
@@ -79,29 +88,15 @@ def noise() -> torch.Tensor:
     return torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
 
 
-def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> Grads:
+def step(config: Config, learner: PairLearner, arguments: TrainingArguments) -> Gradients:
     """Gradients of one step on noise."""
-    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
-    if arguments.mlm_weight:
-        vocabulary = vocabulary_of(
-            learner.model.tokenizer, int(learner.model.spec.text["vocab_size"])
-        )
-        generator = torch.Generator().manual_seed(0)
-        batch = replace(batch, parts=(mask_tokens(batch.tokens, vocabulary, generator),))
+    batch = masked(learner.model, eight()) if arguments.mlm_weight else eight()
     batch = in_parts(batch, arguments.accumulate)
     set_training(learner.model, arguments.lock)
     learner.optimizer.zero_grad(set_to_none=True)
     backward(learner, build_objective(config.objective), batch, noise(), arguments, step=3)
     named = learner.model.named_parameters()
     return {name: p.grad.clone() for name, p in named if p.grad is not None}
-
-
-def check_equal(one: Grads, other: Grads, tolerance: float) -> None:
-    assert one.keys() == other.keys()
-    for name, expected in one.items():
-        if not name.endswith("key.bias"):  # whose gradient is nothing but noise
-            worst = (other[name] - expected).abs().max() / expected.abs().max().clamp(1e-12)
-            assert worst < tolerance, (name, float(worst))
 
 
 def test_dropout_is_the_same_in_both_passes(options: list[str]) -> None:
@@ -125,56 +120,39 @@ def test_dropout_is_the_same_in_both_passes(options: list[str]) -> None:
     assert len(first) == len(seen) == 2
     assert all(torch.equal(a, b) for a, b in zip(first, seen, strict=True))
     learner.model.eval()
-    assert not torch.equal(first[0], learner.plain_towers(*parts_of(config))[1][: len(first[0])])
+    without = learner.plain_towers(noise(), eight().tokens)[1]
+    assert not torch.equal(first[0], without[: len(first[0])])
 
 
-class SumsInAnyOrder(TorchDispatchMode):
+class SumsInAnyOrder(Counting):
     """Counts the sums that threads of a CPU add to in the order they come in."""
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.found = 0
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if function.overloadpacket in (torch.ops.aten.index_put, torch.ops.aten.index_put_):
-            places = torch.stack([place for place in args[1] if place is not None], 1)
-            accumulate = len(args) > 3 and args[3] and args[0].is_floating_point()
-            self.found += accumulate and len(places.unique(dim=0)) < len(places)
-        return function(*args, **(kwargs or {}))
+    def name_of(self, function: Any, args: Any) -> str:
+        if function.overloadpacket not in (torch.ops.aten.index_put, torch.ops.aten.index_put_):
+            return ""
+        places = torch.stack([place for place in args[1] if place is not None], 1)
+        accumulate = len(args) > 3 and args[3] and args[0].is_floating_point()
+        return "sum" if accumulate and len(places.unique(dim=0)) < len(places) else ""
 
 
 def test_a_step_of_several_threads_can_be_repeated(options: list[str]) -> None:
     config = load_config(None, options)
-    learner = built(config)
-    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
+    learner, batch = built(config), eight()
     batch = replace(batch, text_of=torch.arange(len(batch.text_of)) % 3)
     regions = F.normalize(torch.randn(8, 16, 16), dim=-1).requires_grad_()
     texts = F.normalize(torch.randn(3, 16), dim=-1).requires_grad_()
     with SumsInAnyOrder() as sums:
         scores, _, said = score_batch(learner.model, regions, texts, batch, Processes())
         scores.square().sum().backward()
-    assert sums.found == 0
+    assert not sums.found
     assert said.shape == (16, 16)
     assert torch.equal(said[4], texts[1])
     assert texts.grad is not None
     assert texts.grad.any()
 
 
-def parts_of(config: Config) -> tuple[torch.Tensor, list[Tokens]]:
-    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
-    return torch.randn(8, 1, 64, 64), batch.tokens
-
-
 def test_a_language_model_loss_in_parts_is_that_of_the_whole(options: list[str]) -> None:
     config = load_config(None, [*options, "training.mlm_weight=0.5", "training.lock=[image]"])
-
-    def still(model: ImageTextModel) -> None:
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-
     one, other = (
         step(
             config,
@@ -191,21 +169,12 @@ def test_a_language_model_loss_in_parts_is_that_of_the_whole(options: list[str])
 
 def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[str]) -> None:
     config = load_config(None, [*options, "training.mlm_weight=0.5"])
-
-    def still(model: ImageTextModel) -> None:
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-
     learner = built(config, still)
     name = "text_encoder.backbone.embeddings.word_embeddings.weight"
-    batch = examples().batch(np.arange(8), np.random.default_rng(0), 2)
-    vocabulary = vocabulary_of(learner.model.tokenizer, int(learner.model.spec.text["vocab_size"]))
-    tokens = mask_tokens(batch.tokens, vocabulary, torch.Generator().manual_seed(0))
-    images = torch.randn(8, 1, 64, 64, generator=torch.Generator().manual_seed(1))
+    whole = masked(learner.model, eight())
     set_training(learner.model, ())
-    *_, guesses = learner.plain_towers(images, tokens)
-    guessed = sum(len(g.masked_at) for g in tokens if g.masked_at is not None)
+    *_, guesses = learner.plain_towers(noise(), whole.tokens)
+    guessed = sum(len(g.masked_at) for g in whole.tokens if g.masked_at is not None)
     assert guessed > 8
     words = dict(learner.model.named_parameters())[name]
     (alone,) = torch.autograd.grad(guesses / guessed, [words])
@@ -214,8 +183,8 @@ def test_a_language_model_loss_is_the_mean_of_its_masked_pieces(options: list[st
     torch.testing.assert_close(both - without, 0.5 * alone, rtol=1e-3, atol=1e-6)
 
     objective = build_objective(config.objective)
-    chosen, whole = TrainingArguments(1, 8, mlm_weight=0.5), replace(batch, parts=(tokens,))
-    terms, measures = backward(learner, objective, whole, images, chosen, step=3)
+    chosen = TrainingArguments(1, 8, mlm_weight=0.5)
+    terms, measures = backward(learner, objective, whole, noise(), chosen, step=3)
     loss, _, gamma_sq, _, _, mlm = measures.tolist()
     assert mlm == pytest.approx(float(guesses.detach()) / guessed, rel=1e-5)
     losses = float(terms.losses.detach().mean())
@@ -360,11 +329,8 @@ def test_sections_are_drawn_by_weight() -> None:
 
 
 def test_what_is_fetched_ahead_comes_in_order_and_errors_pass() -> None:
-    assert [(s, m) for s, m, _ in prefetched(lambda s: s * s, range(3, 6))] == [
-        (3, 9),
-        (4, 16),
-        (5, 25),
-    ]
+    squares = [(s, m) for s, m, _ in prefetched(lambda s: s * s, range(3, 6))]
+    assert squares == [(3, 9), (4, 16), (5, 25)]
 
     def fail(number: int) -> int:
         if number == 2:

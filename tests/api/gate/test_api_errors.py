@@ -1,7 +1,6 @@
 """What is refused, and that no refusal says anything that the caller sent."""
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +9,13 @@ from fastapi.testclient import TestClient
 from cxrtext.errors import CheckpointError
 from cxrtext.service import FindingScore, Service
 from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
 
 CANARY = "DoeJohn19501231"
 KNOWN = "images/s01.png"
 
 
-def test_an_unknown_address(client: TestClient, check_problem: Any) -> None:
+def test_an_unknown_address(client: TestClient) -> None:
     for path in ("/v1", "/v1/", "/v1/nothing", "/nothing", "/healthz/", "/redoc"):
         check_problem(client.get(path), 404)
 
@@ -36,72 +36,51 @@ def test_an_unknown_address(client: TestClient, check_problem: Any) -> None:
         ("OPTIONS", "/v1/classify", "POST"),
     ],
 )
-def test_another_method(
-    client: TestClient, check_problem: Any, method: str, path: str, allowed: str
-) -> None:
+def test_another_method(client: TestClient, method: str, path: str, allowed: str) -> None:
     response = client.request(method, path)
     check_problem(response, 405)
     assert response.headers["allow"] == allowed
 
 
-def test_a_body_that_is_too_large(
-    service: Service, serve: Any, check_problem: Any, png: bytes
-) -> None:
-    limit = len(png) + 1000
-    with serve(service, Settings(max_body_bytes=limit)) as client:
-        assert client.post("/v1/classify", files={"image": png}).status_code == 200
-        for route in ("/v1/classify", "/v1/render", "/nothing"):
-            check_problem(client.post(route, files={"image": bytes(limit)}), 413, "larger")
-
-
-def test_a_body_that_does_not_say_its_length(
-    service: Service, serve: Any, check_problem: Any, png: bytes
-) -> None:
+@pytest.mark.parametrize("says_its_length", [True, False])
+def test_a_body_that_is_too_large(service: Service, png: bytes, says_its_length: bool) -> None:
     head = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
-
-    def chunks(content: bytes) -> Iterator[bytes]:
-        yield head
-        for start in range(0, len(content), 512):
-            yield content[start : start + 512]
-        yield b"\r\n--x--\r\n"
-
-    limit = len(png) + 1000
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    with serve(service, Settings(max_body_bytes=limit)) as client:
-        whole = client.post("/v1/classify", content=chunks(png), headers=headers)
-        assert whole.status_code == 200
-        large = client.post("/v1/classify", content=chunks(bytes(limit)), headers=headers)
-        check_problem(large, 413, "larger")
+    limit = len(png) + 1000
+
+    def post(route: str, image: bytes) -> Any:
+        parts = [head, *(image[i : i + 512] for i in range(0, len(image), 512)), b"\r\n--x--\r\n"]
+        content = b"".join(parts) if says_its_length else iter(parts)
+        return client.post(route, content=content, headers=headers)
+
+    with serving(service, Settings(max_body_bytes=limit)) as client:
+        assert post("/v1/classify", png).status_code == 200
+        for route in ("/v1/classify", "/v1/render"):
+            check_problem(post(route, bytes(limit)), 413, "larger")
+        wrong = check_problem(post("/nothing", bytes(limit)), 413 if says_its_length else 404)
+        assert says_its_length == ("larger" in wrong["detail"])
 
 
 @pytest.mark.parametrize(
-    ("content", "kind", "status"),
+    ("content", "kind"),
     [
-        (b"--x\r\n\0: 1\r\n\r\n", "multipart/form-data; boundary=x", 400),
-        (b"--x", "multipart/form-data", 400),
-        (b"--x\r\ncut off", "multipart/form-data; boundary=x", 400),
-        (b'{"query": "Effusion."}', "application/json", 415),
+        (b"--x\r\n\0: 1\r\n\r\n", "multipart/form-data; boundary=x"),
+        (b"--x", "multipart/form-data"),
+        (b"--x\r\ncut off", "multipart/form-data; boundary=x"),
     ],
 )
-def test_a_body_of_another_form(
-    client: TestClient, check_problem: Any, content: bytes, kind: str, status: int
-) -> None:
+def test_a_body_that_is_no_form(client: TestClient, content: bytes, kind: str) -> None:
     response = client.post("/v1/search", content=content, headers={"Content-Type": kind})
-    check_problem(response, status)
+    check_problem(response, 400)
 
 
-def test_hosts_at_the_door(
-    client: TestClient, service: Service, serve: Any, check_problem: Any
-) -> None:
-    for host in ("evil.example", "localhost.evil.example", "", "[::2]"):
-        for path in ("/", "/healthz", "/v1/model"):
-            check_problem(client.get(path, headers={"Host": host}), 400, "host name")
-    for host in ("localhost", "LOCALHOST:9", "127.0.0.1:8000", "[::1]:8000"):
-        assert client.get("/healthz", headers={"Host": host}).json() == {"status": "ok"}
+def test_hosts_at_the_door(client: TestClient, service: Service) -> None:
+    for path in ("/", "/healthz", "/v1/model"):
+        check_problem(client.get(path, headers={"Host": "evil.example"}), 400, "host name")
     settings = Settings(host="10.0.0.5", trusted_hosts=("Cxr.example.org", "*.lab.example.org"))
     named = {"cxr.example.org": 200, "a.lab.example.org:443": 200, "10.0.0.5:8000": 200}
     named |= {"lab.example.org": 400, "evil-lab.example.org": 400}
-    with serve(service, settings) as client:
+    with serving(service, settings) as client:
         for host, status in named.items():
             assert client.get("/healthz", headers={"Host": host}).status_code == status, host
 
@@ -176,8 +155,6 @@ def test_nothing_that_was_sent_comes_back_or_is_logged(
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, CheckpointError, KeyError])
 def test_an_unforeseen_error_is_told_by_its_id_alone(
     service: Service,
-    serve: Any,
-    check_problem: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: type[Exception],
@@ -185,7 +162,7 @@ def test_an_unforeseen_error_is_told_by_its_id_alone(
     def fail(*_: object, **__: object) -> None:
         raise error(f"/data/{CANARY}.png")
 
-    with serve(service) as client:
+    with serving(service) as client:
         monkeypatch.setattr(service, "search_pausing", fail)
         response = client.post("/v1/search", data={"query": "Effusion."})
         assert client.get("/readyz").status_code == 200
@@ -201,10 +178,10 @@ def test_an_unforeseen_error_is_told_by_its_id_alone(
 
 
 def test_a_number_that_is_none_is_an_error_not_an_answer(
-    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = FindingScore("Edema", float("nan"), float("nan"))
-    with serve(service) as client:
+    with serving(service) as client:
         monkeypatch.setattr(service, "classify", lambda *_: [found])
         response = client.post("/v1/classify", data={"image_id": "images/s01.png"})
     check_problem(response, 500)
@@ -226,9 +203,7 @@ NO_NUMBER = ["1_0", "inf", "0.5 ", "true", "0x1"]
 @pytest.mark.parametrize(
     ("field", "values"), [("k", NO_WHOLE), ("offset", NO_WHOLE), ("min_score", NO_NUMBER)]
 )
-def test_text_that_is_no_number(
-    client: TestClient, check_problem: Any, field: str, values: list[str]
-) -> None:
+def test_text_that_is_no_number(client: TestClient, field: str, values: list[str]) -> None:
     for value in values:
         form = {"query": "Edema.", field: value}
         problem = check_problem(client.post("/v1/search", data=form), 422)

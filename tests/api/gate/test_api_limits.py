@@ -17,11 +17,11 @@ from starlette.requests import Request
 from cxrtext.service import Service
 from cxrtext_api.gate.admission import FORMS, MAX_BUCKETS, MAX_TEXT_BYTES, RateLimit
 from cxrtext_api.gate.keys import add_key
-from cxrtext_api.gate.middleware import DRAIN_BYTES, PACE_BYTES, Body, answer_and_drain
+from cxrtext_api.gate.middleware import DRAIN_BYTES, PACE_BYTES, Served, answer_and_drain
 from cxrtext_api.problems import problem_response
 from cxrtext_api.runtime.scope import Budget
 from cxrtext_api.settings import Settings
-from tests.api.conftest import Clock, Held
+from tests.api.conftest import Clock, Held, check_problem, serving
 
 
 def test_a_key_asks_as_often_as_it_may() -> None:
@@ -57,16 +57,12 @@ def test_the_limit_remembers_a_bounded_number_of_keys() -> None:
 
 
 def test_a_key_that_asks_too_often(
-    service: Service,
-    serve: Any,
-    check_problem: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RateLimit.__init__, "__defaults__", (Clock(),))
     path = tmp_path / "keys"
     one, two = ({"Authorization": f"Bearer {add_key(path, name)}"} for name in ("one", "two"))
-    with serve(service, Settings(keys_file=path, rate_limit=8)) as client:
+    with serving(service, Settings(keys_file=path, rate_limit=8)) as client:
         assert [client.get("/v1/model", headers=one).status_code for _ in range(2)] == [200, 200]
         response = client.get("/v1/model", headers=one)
         check_problem(response, 429, "Retry-After")
@@ -75,17 +71,17 @@ def test_a_key_that_asks_too_often(
         assert client.get("/healthz", headers=one).status_code == 200
 
 
-def test_a_server_without_keys_has_no_rate(service: Service, serve: Any) -> None:
-    with serve(service, Settings(rate_limit=1)) as client:
+def test_a_server_without_keys_has_no_rate(service: Service) -> None:
+    with serving(service, Settings(rate_limit=1)) as client:
         assert {client.get("/v1/images").status_code for _ in range(5)} == {200}
 
 
 def test_more_requests_than_may_be_inside(
-    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = Held(service.find_image)
     monkeypatch.setattr(service, "find_image", find)
-    with serve(service, Settings(concurrency=1)) as client, ThreadPoolExecutor(1) as pool:
+    with serving(service, Settings(concurrency=1)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.get, "/v1/images/images/s01.png")
         assert find.begun.wait(600)
         response = client.get("/v1/images")
@@ -131,22 +127,13 @@ def receive_from(*chunks: bytes, pause: float = 0.0, last: bool = True) -> Any:
     return receive
 
 
-async def read(body: Body) -> bytes:
+async def read(body: Served) -> bytes:
     whole = b""
     while True:
         message = await body.receive()
         whole += bytes(message["body"])
         if not message["more_body"]:
             return whole
-
-
-def test_a_body_that_arrives_in_time() -> None:
-    async def run() -> None:
-        body = Body(receive_from(b"ab", b"cd"), 4, 60, Budget(4))
-        assert await read(body) == b"abcd"
-        assert body.received == 4
-
-    asyncio.run(run())
 
 
 def test_a_body_that_stops_halfway_is_cut_off() -> None:
@@ -156,7 +143,7 @@ def test_a_body_that_stops_halfway_is_cut_off() -> None:
 
     async def run() -> None:
         held = Budget(3 * PACE_BYTES)
-        body = Body(receive_from(*parts, pause=9, last=False), held.amount, 3600, held)
+        body = Served(receive_from(*parts, pause=9, last=False), held.amount, 3600, held)
         with pytest.raises(HTTPException) as raised:
             await read(body)
         size = 2 * PACE_BYTES + 1
@@ -173,7 +160,7 @@ def test_a_body_is_not_cut_off_for_what_the_server_takes() -> None:
     clock = Clock()
 
     async def run() -> None:
-        body = Body(receive_from(b"a", b"b", b"c", pause=3), 3, 9.5, Budget(3))
+        body = Served(receive_from(b"a", b"b", b"c", pause=3), 3, 9.5, Budget(3))
         for part in (b"a", b"b", b"c"):
             assert (await body.receive())["body"] == part
             clock.now += 100
@@ -184,32 +171,45 @@ def test_a_body_is_not_cut_off_for_what_the_server_takes() -> None:
 def test_half_sent_bodies_are_counted_together_from_their_first_byte() -> None:
     async def run() -> None:
         held = Budget(10)
-        halves = [Body(receive_from(b"abc", last=False), 100, 3600, held) for _ in range(3)]
+        halves = [Served(receive_from(b"abc", last=False), 100, 3600, held) for _ in range(3)]
         for half in halves:
             await half.receive()
-        one = Body(receive_from(b"abc", b"d"), 100, 3600, held)
+        one = Served(receive_from(b"abc", b"d"), 100, 3600, held)
         with pytest.raises(HTTPException) as raised:
             await read(one)
         assert (raised.value.status_code, held.taken) == (503, 9)
         halves[0].give_back()
-        assert await read(Body(receive_from(b"abc", b"d"), 100, 3600, held)) == b"abcd"
+        assert await read(Served(receive_from(b"abc", b"d"), 100, 3600, held)) == b"abcd"
 
     asyncio.run(run())
 
 
-def test_texts_are_let_in_however_much_is_held_of_files(
-    service: Service, serve: Any, check_problem: Any, png: bytes
-) -> None:
-    with serve(service) as client:
+def test_what_still_comes_after_an_answer_is_not_counted() -> None:
+    async def run() -> None:
+        served = Served(receive_from(b"abc"), 1, 60, Budget(1))
+        served.note({"status": 200})
+        assert (await served.receive())["body"] == b"abc"
+        assert served.received == 0
+
+    asyncio.run(run())
+
+
+def test_texts_are_let_in_however_much_is_held_of_files(service: Service, png: bytes) -> None:
+    with serving(service) as client:
         held = client.app.state.held
-        assert held.take(held.amount)
+        assert held.take(held.amount - 10)
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
-        check_problem(client.post("/v1/classify", files={"image": png}), 503, "waiting")
+        refused = client.post("/v1/classify", files={"image": png})
+        check_problem(refused, 503, "waiting")
+        assert int(refused.headers["retry-after"]) > 0
         assert 'rejected_requests_total{reason="queue"} 1.0' in client.get("/metrics").text
+        held.give(held.amount - 10)
+        assert client.post("/v1/classify", files={"image": png}).status_code == 200
+        assert held.taken == 0
 
 
 def test_no_route_parses_more_than_it_can_use(
-    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is sent to whichever address, with its length in the head or without."""
     parsed: list[str] = []
@@ -217,7 +217,7 @@ def test_no_route_parses_more_than_it_can_use(
     for parser in (FormParser, MultiPartParser):
         monkeypatch.setattr(parser, "parse", parsed.append)
     sent = b"&" * (MAX_TEXT_BYTES + 1)
-    with serve(service) as client:
+    with serving(service) as client:
         asked = [
             (method, re.sub(r"\{[^}]*\}", "x", route.path), kind)
             for route in client.app.state.routes
@@ -236,24 +236,6 @@ def test_no_route_parses_more_than_it_can_use(
         check_problem(chunks, 413, "larger")
         counted = f'rejected_requests_total{{reason="size"}} {len(asked) + 1}.0'
         assert counted in client.get("/metrics").text
-
-
-@pytest.mark.parametrize(
-    ("chunks", "pause", "last", "status"),
-    [((b"abc", b"de"), 0.0, True, 413), ((b"a",) * 9, 0.05, True, 408), ((b"a",), 0.0, False, 408)],
-)
-def test_a_body_that_is_too_large_or_too_slow(
-    chunks: tuple[bytes, ...], pause: float, last: bool, status: int
-) -> None:
-    seconds = 60 if status == 413 else 0.1
-
-    async def run() -> None:
-        with pytest.raises(HTTPException) as raised:
-            await read(Body(receive_from(*chunks, pause=pause, last=last), 4, seconds, Budget(9)))
-        assert raised.value.status_code == status
-        assert raised.value.headers == {"Connection": "close"}
-
-    asyncio.run(run())
 
 
 def test_a_refused_body_is_read_on_up_to_a_bound() -> None:
@@ -286,9 +268,7 @@ def test_a_refused_body_is_read_on_up_to_a_bound() -> None:
         ("/v1/classify", "application/dicom", 415),
     ],
 )
-def test_kinds_of_bodies(
-    client: Any, check_problem: Any, path: str, kind: str, status: int
-) -> None:
+def test_kinds_of_bodies(client: Any, path: str, kind: str, status: int) -> None:
     response = client.post(path, content=b"query=Effusion.", headers={"Content-Type": kind})
     if status == 200:
         assert response.status_code == 200
@@ -296,13 +276,13 @@ def test_kinds_of_bodies(
         check_problem(response, status, "takes multipart/form-data or ")
 
 
-def test_a_compressed_body_is_not_unpacked(client: Any, check_problem: Any) -> None:
+def test_a_compressed_body_is_not_unpacked(client: Any) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=x", "Content-Encoding": "gzip"}
     response = client.post("/v1/search", content=b"\x1f\x8b", headers=headers)
     check_problem(response, 415, "compressed")
 
 
-def test_many_headers_many_parts_and_a_large_field(client: Any, check_problem: Any) -> None:
+def test_many_headers_many_parts_and_a_large_field(client: Any) -> None:
     headers = {f"X-Test-{i}": "1" for i in range(120)}
     check_problem(client.get("/v1/model", headers=headers), 431, "headers")
     for count, query in ((257, "Edema."), (5000, "Edema."), (0, "a" * 2**21)):

@@ -24,9 +24,9 @@ from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGBaseline8Bit
 
 from cxrtext.images import sandbox
 from cxrtext.service import Service
-from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.logs import JsonFormatter
 from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
 
 CANARY = "Xanthippe"
 REFUSED = {400, 404, 413, 415, 422}
@@ -217,18 +217,16 @@ def test_mutants_of_pictures(client: TestClient, uploads: dict[str, bytes], kind
 
 
 def test_a_reader_that_dies_is_the_files_fault(
-    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch, png: bytes
+    service: Service, monkeypatch: pytest.MonkeyPatch, png: bytes
 ) -> None:
     crash = (
         "import os, signal; import cxrtext.images.reader_pool as read; "
         "read.decode_image = lambda *_, **__: os.kill(os.getpid(), signal.SIGSEGV)"
     )
     before = sandbox._PROGRAM
-    with serve(service) as client:
+    with serving(service) as client:
         monkeypatch.setattr(
-            sandbox,
-            "_PROGRAM",
-            before.replace("from cxrtext", f"exec({crash!r}); from cxrtext", 1),
+            sandbox, "_PROGRAM", before.replace("from cxrtext", f"exec({crash!r}); from cxrtext", 1)
         )
         response = client.post("/v1/render", files={"image": (f"{CANARY}.png", png)})
         check_problem(response, 422, "SIGSEGV")
@@ -260,15 +258,23 @@ IDS = [
 ]
 
 
+ADDRESSES = [
+    *("..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "/etc/passwd", "../../../../etc/passwd"),
+    *("%00", "images/s01.png%00", "%ff%fe", "..%5c..%5c", "%2e%2e/%2e%2e"),
+    *("images%2f..%2fimages%2fs01.png", "nowhere.png", ""),
+    *("../app.py", "..%2fapp.py", "%2e%2e/app.py", "..%5capp.py", "app.py"),
+]
+
+
 def test_ids_that_point_elsewhere(client: TestClient) -> None:
     for name in IDS:
         response = client.post("/v1/render", data={"image_id": name})
         assert response.status_code in REFUSED, name
         assert "root:" not in response.text
-    for name in ("..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "%00", "..%5c..%5c", "%2e%2e/%2e%2e"):
+    for name in ADDRESSES:
         for path in (f"/v1/images/{name}", f"/v1/images/{name}/rendered", f"/web/{name}"):
             response = client.get(path)
-            assert response.status_code in REFUSED, path
+            check_problem(response, 404)
             assert "root:" not in response.text
 
 
@@ -317,9 +323,7 @@ def test_words_in_every_field(client: TestClient, words: str) -> None:
 
 def test_a_search_as_csv_cannot_forge_a_header_or_a_formula(client: TestClient) -> None:
     response = client.post(
-        "/v1/search",
-        data={"query": "=1+1\r\nX-Forged: 1"},
-        headers={"Accept": "text/csv"},
+        "/v1/search", data={"query": "=1+1\r\nX-Forged: 1"}, headers={"Accept": "text/csv"}
     )
     assert response.status_code == 200
     assert "x-forged" not in response.headers
@@ -360,7 +364,6 @@ def test_hostile_json(client: TestClient, body: bytes) -> None:
 
 def test_canaries_reach_no_log_metric_error_or_stream(
     service: Service,
-    serve: Any,
     uploads: dict[str, bytes],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -377,7 +380,7 @@ def test_canaries_reach_no_log_metric_error_or_stream(
     audit = tmp_path / "audit.log"
     caplog.set_level(logging.DEBUG)
     told = ""
-    with serve(service, Settings(audit_log=audit)) as client:
+    with serving(service, Settings(audit_log=audit)) as client:
         for data in (named, *broken):
             told += ask(client, "/v1/verify", data).text
             told += ask(client, "/v1/classify", data).text
@@ -394,9 +397,3 @@ def test_canaries_reach_no_log_metric_error_or_stream(
     told += streams.out + streams.err + audit.read_text()
     assert CANARY.lower() not in told.lower()
     assert '"route": "/v1/verify"' in audit.read_text()
-
-
-def test_the_audit_log_is_no_place_to_write_into(tmp_path: Path) -> None:
-    audit = AuditLog(tmp_path / "audit.log")
-    audit.write(who="a", image_id=['x"}\n{"who":"b'])
-    assert len((tmp_path / "audit.log").read_text().splitlines()) == 1

@@ -19,6 +19,7 @@ from cxrtext_api.gate.keys import KeyRing, hash_key
 from cxrtext_api.gate.middleware import SECURITY_HEADERS
 from cxrtext_api.server.server import MAX_HEAD_BYTES, _Server
 from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
 from tests.server import running
 from tests.waiting import until
 
@@ -77,6 +78,7 @@ def test_a_body_that_drips_is_answered_408(port: int) -> None:
     head = HEAD + FORM + b"Content-Length: 100\r\n\r\n"
     answer = talk(port, head, *[b"a"] * 15, pause=0.1)
     assert answer.startswith(b"HTTP/1.1 408")
+    assert b"connection: close" in answer.lower()
     assert b"application/problem+json" in answer
 
 
@@ -94,6 +96,7 @@ def test_a_large_body_is_answered_before_it_is_sent(port: int) -> None:
     endless = HEAD + FORM + b"Transfer-Encoding: chunked\r\n\r\n"
     answer = talk(port, endless, *[b"400\r\n" + bytes(1024) + b"\r\n"] * 10)
     assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in answer.lower()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_every_answer_has_the_headers(client: TestClient) -> None:
     assert policy["img-src"] == "'self' blob: data:"
 
 
-def test_no_other_site_is_let_in_unless_it_is_named(client: TestClient, check_problem: Any) -> None:
+def test_no_other_site_is_let_in_unless_it_is_named(client: TestClient) -> None:
     preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
     responses = [client.options("/v1/search", headers=preflight)]
     asked = {"query": "Effusion."}
@@ -274,16 +277,16 @@ def refused(headers: dict[str, str], path: str = "/v1/images", **settings: Any) 
     return None if refusal is None else refusal.reason
 
 
-def test_two_origins_are_none(client: TestClient, check_problem: Any) -> None:
+def test_two_origins_are_none(client: TestClient) -> None:
     twice = [("Origin", "http://localhost"), ("Origin", "http://evil.example")]
     check_problem(client.get("/v1/model", headers=twice), 403, "other sites")
 
 
 def test_a_page_of_another_local_port_changes_nothing(
-    service: Service, serve: Any, check_problem: Any, png: bytes, tmp_path: Path
+    service: Service, png: bytes, tmp_path: Path
 ) -> None:
     """A server without keys that takes images, as whoever is on this machine may run one."""
-    with serve(service, Settings(uploads=tmp_path / "uploads")) as client:
+    with serving(service, Settings(uploads=tmp_path / "uploads")) as client:
         for origin in ("http://localhost:3000", "http://127.0.0.1", "https://localhost"):
             other = {"Origin": origin}
             post = client.post("/v1/images", files={"image": png}, headers=other)
@@ -293,13 +296,11 @@ def test_a_page_of_another_local_port_changes_nothing(
         assert not (tmp_path / "uploads").exists()
 
 
-def test_a_named_site_may_ask(
-    service: Service, serve: Any, check_problem: Any, tmp_path: Path
-) -> None:
+def test_a_named_site_may_ask(service: Service, tmp_path: Path) -> None:
     key = "correct-horse-battery"
     (tmp_path / "keys").write_text(f"viewer read {hash_key(key)}\n")
     settings = Settings(cors_origins=(SITE,), keys_file=tmp_path / "keys")
-    with serve(service, settings) as client:
+    with serving(service, settings) as client:
         preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
         allowed = client.options("/v1/search", headers=preflight)
         assert allowed.status_code == 200

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
+
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 ROOT = Path(__file__).parents[3]
 
@@ -203,7 +205,9 @@ def test_what_comes_without_a_key_takes_no_memory(tmp_path: Path) -> None:
 
 def _memory_of(folder: Path) -> int:
     """Bytes that the workers of a proxy have in memory."""
-    parent = (folder / "nginx.pid").read_text().strip()
+    pid = folder / "nginx.pid"  # written a moment after it listens
+    until(lambda: pid.is_file() and pid.read_text())
+    parent = pid.read_text().strip()
     workers = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     pages = (int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in workers)
     return sum(pages) * 4096

@@ -25,6 +25,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.runtime.resources import EXPORTS_AT_ONCE
 from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +80,7 @@ def test_the_least_score_ends_it(client: TestClient) -> None:
     assert [row["image"] for row in rows] == [hit["image_id"] for hit in hits[:12]]
 
 
-def test_what_is_wrong_is_refused(client: TestClient, check_problem: Any) -> None:
+def test_what_is_wrong_is_refused(client: TestClient) -> None:
     asked = {"query": "Effusion.", "target": "sentences"}
     check_problem(client.post("/v1/search/export", data=asked), 422, "an export is of images")
     asked = {"query": "Effusion.", "where": "age >"}
@@ -87,7 +88,7 @@ def test_what_is_wrong_is_refused(client: TestClient, check_problem: Any) -> Non
 
 
 def test_others_are_answered_between_its_steps(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another search is answered while an export is half scored."""
     begun, go_on = threading.Event(), threading.Event()
@@ -106,7 +107,7 @@ def test_others_are_answered_between_its_steps(
 
     monkeypatch.setattr(cohort_module.Cohort, "score", slowly)
     answers: list[Any] = []
-    with serve(service) as client:
+    with serving(service) as client:
         asked = {"query": "Effusion."}
         thread = threading.Thread(
             target=lambda: answers.append(client.post("/v1/search/export", data=asked))
@@ -121,7 +122,7 @@ def test_others_are_answered_between_its_steps(
 
 
 def test_an_archive_that_changes_breaks_it_off_with_a_sign(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = service.index.catalogue.images
     asked_for: list[int] = []
@@ -133,7 +134,7 @@ def test_an_archive_that_changes_breaks_it_off_with_a_sign(
         return [*found[:-1], None] if len(asked_for) == 3 else found
 
     monkeypatch.setattr(service.index.catalogue, "images", gone)
-    with serve(service) as client:
+    with serving(service) as client:
         response = client.post("/v1/search/export", data={"query": "Effusion."})
         assert response.headers["x-total"] == "48"
         *rows, last = response.text.splitlines()
@@ -146,8 +147,8 @@ def test_an_archive_that_changes_breaks_it_off_with_a_sign(
             assert again.status_code == 200
 
 
-def test_only_so_many_at_a_time(service: Service, serve: Any, check_problem: Any) -> None:
-    with serve(service) as client:
+def test_only_so_many_at_a_time(service: Service) -> None:
+    with serving(service) as client:
         places = client.app.state.resources.exports
         assert places.take(EXPORTS_AT_ONCE)
         response = client.post("/v1/search/export", data={"query": "Effusion."})
@@ -158,10 +159,7 @@ def test_only_so_many_at_a_time(service: Service, serve: Any, check_problem: Any
 
 
 def test_each_of_its_steps_has_the_time_of_a_request(
-    service: Service,
-    serve: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    skip_ahead: Callable[[float], None],
+    service: Service, monkeypatch: pytest.MonkeyPatch, skip_ahead: Callable[[float], None]
 ) -> None:
     """An export may take longer than one answer may, while it goes on."""
     hits = cohort_module.Cohort.hits
@@ -171,15 +169,13 @@ def test_each_of_its_steps_has_the_time_of_a_request(
         return hits(self, start)
 
     monkeypatch.setattr(cohort_module.Cohort, "hits", slow)
-    with serve(service, Settings(request_seconds=600)) as client:
+    with serving(service, Settings(request_seconds=600)) as client:
         assert len(rows_of(client.post("/v1/search/export", data={"query": "Effusion."}))) == 48
 
 
-def test_the_audit_log_says_how_many_were_given(
-    service: Service, serve: Any, tmp_path: Path
-) -> None:
+def test_the_audit_log_says_how_many_were_given(service: Service, tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    with serve(service, Settings(audit_log=path)) as client:
+    with serving(service, Settings(audit_log=path)) as client:
         client.post("/v1/search/export", data={"image_id": "images/s02.png"})
     (line,) = [json.loads(line) for line in path.read_text().splitlines()]
     assert line["route"] == "/v1/search/export"
@@ -217,10 +213,10 @@ def many(model: ImageTextModel, checkpoint: Path, tmp_path_factory: Any) -> Path
 
 
 def test_more_than_can_be_paged_through(
-    model: ImageTextModel, many: Path, serve: Any, monkeypatch: pytest.MonkeyPatch
+    model: ImageTextModel, many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()  # steps of the real size
-    with serve(Service(model, open_index(many, model))) as client:
+    with serving(Service(model, open_index(many, model))) as client:
         asked = {"query": "Effusion."}
         rows = rows_of(client.post("/v1/search/export", data=asked))
         assert {row["image"] for row in rows} == {f"{i}.png" for i in range(MANY)}

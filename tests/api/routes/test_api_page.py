@@ -3,7 +3,6 @@
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin
 
 import pytest
@@ -82,22 +81,3 @@ def test_a_file_that_did_not_change_is_not_sent_again(client: TestClient, path: 
     assert again.headers["x-content-type-options"] == "nosniff"
     other = client.get(path, headers={"If-None-Match": '"another"'})
     assert (other.status_code, other.text) == (200, first.text)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../app.py",
-        "..%2fapp.py",
-        "%2e%2e/app.py",
-        "..%5capp.py",
-        "%2fetc%2fpasswd",
-        "app.py",
-        "",
-        "x",
-    ],
-)
-def test_only_files_of_the_page_are_served(
-    client: TestClient, check_problem: Any, name: str
-) -> None:
-    check_problem(client.get(f"/web/{name}"), 404)

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from cxrtext.errors import WorkError
-from cxrtext.index import open_index
-from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key
 from cxrtext_api.observe.audit import (
@@ -21,27 +19,32 @@ from cxrtext_api.observe.audit import (
     add_subjects,
 )
 from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
 
 CANARY = "Xanthippe canary sentence"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the log of a test is."""
+    return tmp_path / "audit.log"
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_who_asked_about_whom(service: Service, serve: Any, tmp_path: Path, png: bytes) -> None:
+def test_who_asked_about_whom(service: Service, tmp_path: Path, png: bytes) -> None:
     path, keys = tmp_path / "audit.log", tmp_path / "keys"
     header = {"Authorization": f"Bearer {add_key(keys, 'ward-3')}"}
-    with serve(service, Settings(keys_file=keys, audit_log=path)) as client:
+    with serving(service, Settings(keys_file=keys, audit_log=path)) as client:
         client.headers.update(header)
         client.get("/v1/model")
         client.get("/v1/images/images/s01.png")
         client.post("/v1/search", data={"image_id": "images/s02.png", "k": 1})
         client.post("/v1/ground", data={"image_id": "images/s03.png", "sentence": CANARY})
         client.post(
-            "/v1/ground",
-            files={"image": (f"{CANARY}.png", png)},
-            data={"sentence": f"{CANARY}."},
+            "/v1/ground", files={"image": (f"{CANARY}.png", png)}, data={"sentence": f"{CANARY}."}
         )
         client.post("/v1/search", data={"query": CANARY, "exclude_patient": ["p07"]})
         refused = client.request("DELETE", "/v1/images/images/s04.png")
@@ -69,92 +72,80 @@ def test_who_asked_about_whom(service: Service, serve: Any, tmp_path: Path, png:
 
 @pytest.mark.parametrize("asked", [{"offset": 2}, {"where": "age > 41 and age <= 44"}])
 def test_a_page_of_images_names_whom_it_showed(
-    service: Service, serve: Any, tmp_path: Path, asked: dict[str, Any]
+    service: Service, path: Path, asked: dict[str, Any]
 ) -> None:
-    with serve(service, Settings(audit_log=tmp_path / "audit.log")) as client:
+    with serving(service, Settings(audit_log=path)) as client:
         page = client.get("/v1/images", params={"limit": 3, **asked}).json()
-    (line,) = lines(tmp_path / "audit.log")
+    (line,) = lines(path)
     for name in ("image_id", "study_id", "patient_id"):
         assert line[name] == [image[name] for image in page["images"]]
     assert (line["who"], line["patient_id"]) == ("-", ["p02", "p03", "p04"])
 
 
-def test_whoever_a_question_names_is_told(
-    service: Service, serve: Any, tmp_path: Path, png: bytes
-) -> None:
+def test_whoever_a_question_names_is_told(service: Service, path: Path, png: bytes) -> None:
     """In each field of each route that can name somebody."""
-    path = tmp_path / "audit.log"
     known, by_id = "images/s01.png", {"image_id": "images/s01.png"}
+    as_csv = {"Accept": "text/csv"}
     everybody = "patient_id in ('p01', 'p02') and (study_id = s01 or image != 'images/s01.png')"
-    asked: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = [
+    search, everyone = "POST /v1/search", ["p07", "p08", "p01", "p02"]
+    asked: list[tuple[str, dict[str, Any], dict[str, list[str]]]] = [
         (
-            "GET",
-            "/v1/images",
+            "GET /v1/images",
             {"params": {"where": "patient_id = 'p05'"}},
             {"patient_id": ["p05"], "study_id": ["s05"], "image_id": ["images/s05.png"]},
         ),
         (
-            "POST",
-            "/v1/search",
+            search,
             {"data": {"query": "Effusion.", "where": everybody, "exclude_patient": ["p07", "p08"]}},
-            {"patient_id": ["p07", "p08", "p01", "p02"], "study_id": ["s01"], "image_id": [known]},
+            {"patient_id": everyone, "study_id": ["s01"], "image_id": [known]},
         ),
         (
-            "POST",
-            "/v1/search",
-            {
-                "data": {"query": "Effusion.", "where": "patient_id = 'p09'"},
-                "headers": {"Accept": "text/csv"},
-            },
+            search,
+            {"data": {"query": "A.", "where": "patient_id = 'p09'"}, "headers": as_csv},
             {"patient_id": ["p09"]},
         ),
         (
-            "POST",
-            "/v1/search",
+            search,
             {"data": {"query": "A.", "target": "sentences", "where": "study_id = 's03'"}},
             {"study_id": ["s03"]},
         ),
         # A question that is refused names them too.
         (
-            "POST",
-            "/v1/search",
+            search,
             {"data": {"query": "A.", "where": "patient_id = 'p06' and nothing = 1"}},
             {"patient_id": ["p06"]},
         ),
-        ("POST", "/v1/classify", {"data": by_id}, {"image_id": [known]}),
-        ("POST", "/v1/ground", {"data": {**by_id, "sentence": "A."}}, {"image_id": [known]}),
-        ("POST", "/v1/verify", {"data": {**by_id, "report": "Clear."}}, {"image_id": [known]}),
-        ("POST", "/v1/render", {"data": by_id}, {"image_id": [known]}),
-        ("GET", f"/v1/images/{known}", {}, {"image_id": [known]}),
-        ("GET", f"/v1/images/{known}/rendered", {}, {"image_id": [known]}),
+        ("POST /v1/classify", {"data": by_id}, {"image_id": [known]}),
+        ("POST /v1/ground", {"data": {**by_id, "sentence": "A."}}, {"image_id": [known]}),
+        ("POST /v1/verify", {"data": {**by_id, "report": "Clear."}}, {"image_id": [known]}),
+        ("POST /v1/render", {"data": by_id}, {"image_id": [known]}),
+        (f"GET /v1/images/{known}", {}, {"image_id": [known]}),
+        (f"GET /v1/images/{known}/rendered", {}, {"image_id": [known]}),
         (
-            "DELETE",
-            "/v1/images",
+            "DELETE /v1/images",
             {"params": {"study_id": ["s10", "none"]}},
             {"study_id": ["s10", "none"]},
         ),
         (
-            "POST",
-            "/v1/images",
+            "POST /v1/images",
             {"files": {"image": png}, "data": {"study_id": "n", "patient_id": "q"}},
             {"study_id": ["n"], "patient_id": ["q"]},
         ),
     ]
-    with serve(service, Settings(audit_log=path)) as client:
-        for method, where, options, _ in asked:
-            client.request(method, where, **options)
+    with serving(service, Settings(audit_log=path)) as client:
+        for question, options, _ in asked:
+            client.request(*question.split(), **options)
     told = lines(path)
     assert len(told) == len(asked)
-    for line, (_, where, _, subjects) in zip(told, asked, strict=True):
-        assert {k: line[k] for k in line if k in SUBJECT_FIELDS} == subjects, where
+    for line, (question, _, subjects) in zip(told, asked, strict=True):
+        assert {k: line[k] for k in line if k in SUBJECT_FIELDS} == subjects, question
 
 
 def test_whoever_was_deleted_with_a_study_is_told(
-    model: ImageTextModel, index_copy: Path, serve: Any, tmp_path: Path, png: bytes
+    own_service: Service, path: Path, png: bytes
 ) -> None:
-    path = tmp_path / "audit.log"
-    settings = Settings(audit_log=path, uploads=tmp_path / "uploads")
-    with serve(Service(model, open_index(index_copy, model)), settings) as client:
+    settings = Settings(audit_log=path, uploads=path.with_name("uploads"))
+    with serving(own_service, settings) as client:
         client.post("/v1/images", files={"image": png}, data={"study_id": "s02", "image_id": "a"})
         assert client.delete("/v1/images", params={"study_id": "s02"}).json() == {"deleted": 2}
     added, deleted = lines(path)
@@ -163,21 +154,17 @@ def test_whoever_was_deleted_with_a_study_is_told(
     assert (added["image_id"], deleted["image_id"]) == (["a"], ["a", "images/s02.png"])
 
 
-def test_as_many_as_a_filter_can_name_are_told(
-    service: Service, serve: Any, tmp_path: Path
-) -> None:
-    path = tmp_path / "audit.log"
+def test_as_many_as_a_filter_can_name_are_told(service: Service, path: Path) -> None:
     names = [str(i) for i in range(1000, 2600)]
     condition = f"patient_id in ({','.join(names)})"
     assert 9_000 > len(condition) > 8_000
-    with serve(service, Settings(audit_log=path)) as client:
+    with serving(service, Settings(audit_log=path)) as client:
         assert client.get("/v1/images", params={"where": condition}).status_code == 200
     assert lines(path)[0]["patient_id"] == names
 
 
-def test_ids_in_the_query_are_told(service: Service, serve: Any, tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
-    with serve(service, Settings(audit_log=path)) as client:
+def test_ids_in_the_query_are_told(service: Service, path: Path) -> None:
+    with serving(service, Settings(audit_log=path)) as client:
         client.delete("/v1/images", params={"image_id": ["no/1", "no/2"], "study_id": ["no"]})
         client.post("/v1/search", data={"image_id": 'a\n{"who":"forged"}'})
         client.get(f"/v1/images/{'a' * 5000}")
@@ -199,8 +186,7 @@ def test_ids_are_bounded() -> None:
     assert "study_id" not in given
 
 
-def test_lines_are_appended_and_survive_a_move(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_lines_are_appended_and_survive_a_move(path: Path, tmp_path: Path) -> None:
     path.write_text('{"before": true}\n')
     audit = AuditLog(path)
     assert audit.write(who="a")
@@ -224,13 +210,8 @@ def test_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_no_answer_without_its_line(
-    service: Service,
-    serve: Any,
-    check_problem: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    service: Service, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "audit.log"
     write = os.write
     full = True
 
@@ -239,14 +220,11 @@ def test_no_answer_without_its_line(
             raise OSError(28, "No space left on device")
         return write(handle, data)
 
-    with serve(service, Settings(audit_log=path)) as client:
+    with serving(service, Settings(audit_log=path)) as client:
         monkeypatch.setattr(os, "write", failing)
         client.get("/v1/model")
         check_problem(client.get("/v1/model"), 503, "audit log cannot be written")
         assert client.get("/healthz").status_code == 200
         full = False
         assert client.get("/v1/model").status_code == 200
-    assert [line.get("event", line.get("status")) for line in lines(path)] == [
-        "audit resumed",
-        200,
-    ]
+    assert [line.get("event", line.get("status")) for line in lines(path)] == ["audit resumed", 200]

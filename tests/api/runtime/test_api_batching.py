@@ -10,15 +10,13 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import InputError
-from cxrtext.index import open_index
-from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
-from cxrtext_api.runtime.scope import Budget, Busy, RequestScope
+from cxrtext_api.runtime.scope import Busy, RequestScope
 from cxrtext_api.runtime.work import LONGEST_WAIT, WaitEstimate
 from cxrtext_api.settings import Settings
-from tests.api.conftest import Held, asked, engine_of
+from tests.api.conftest import Held, asked, busy, engine_of, serving
 from tests.waiting import until
 
 
@@ -49,8 +47,7 @@ class Sizes(Metrics):
 async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
     """What some questions give that all come while the model is busy with another."""
     work = Held()
-    held = asyncio.create_task(asked(engine.call, work))
-    await asyncio.to_thread(work.begun.wait, 600)
+    held = await busy(engine.call, work)
     questions = [asyncio.ensure_future(question) for question in ask()]
     await asyncio.sleep(0.01)
     work.go_on.set()
@@ -59,14 +56,18 @@ async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) ->
     return found
 
 
+def doubled(engine: Engine, work: Doubler, size: int, items: Sequence[int]) -> list[Any]:
+    """What items give that all come while the model is busy."""
+    batch = Batch("double", work, size)
+    return asyncio.run(
+        while_busy(engine, lambda: [asked(engine.do, batch, item) for item in items])
+    )
+
+
 def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
-    work = Doubler()
-    sizes = Sizes()
+    work, sizes = Doubler(), Sizes()
     with engine_of(metrics=sizes) as engine:
-        batch = Batch("double", work, 4)
-        found = asyncio.run(
-            while_busy(engine, lambda: [asked(engine.do, batch, item) for item in range(6)])
-        )
+        found = doubled(engine, work, 4, range(6))
     assert found == [0, 2, 4, 6, 8, 10]
     assert work.done == [[0, 1, 2, 3], [4, 5]]
     assert sizes.noted == [("call", 1), ("double", 4), ("double", 2)]
@@ -100,11 +101,8 @@ def test_other_kinds_of_work_keep_their_order() -> None:
 
 def test_an_item_that_fails_spoils_no_other() -> None:
     work = Doubler()
-    batch = Batch("double", work, 8)
     with engine_of() as engine:
-        found = asyncio.run(
-            while_busy(engine, lambda: [asked(engine.do, batch, item) for item in (1, 13, 2)])
-        )
+        found = doubled(engine, work, 8, (1, 13, 2))
     assert found[0] == 2
     assert isinstance(found[1], InputError)
     assert found[2] == 4
@@ -161,20 +159,12 @@ def test_the_time_to_come_back_is_measured() -> None:
     assert estimate.wait(3) == LONGEST_WAIT
 
 
-def test_a_budget_by_hand() -> None:
-    budget = Budget(10)
-    assert budget.take(6)
-    assert not budget.take(5)
-    budget.give(6)
-    assert budget.take(10)
-
-
 def test_sentences_of_several_requests_are_embedded_together_and_once(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed, classify = Mock(wraps=service.model.embed_sentences), Held(service.classify)
     queries = [f"Left effusion {i % 4}." for i in range(8)]
-    with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(9) as pool:
+    with serving(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(9) as pool:
         monkeypatch.setattr(service.model, "embed_sentences", embed)
         monkeypatch.setattr(service, "classify", classify)
         held = pool.submit(client.post, "/v1/classify", data={"image_id": "images/s01.png"})
@@ -193,10 +183,10 @@ def test_sentences_of_several_requests_are_embedded_together_and_once(
 
 
 def test_one_upload_asked_twice_at_once_is_decoded_once(
-    service: Service, serve: Any, png: bytes, monkeypatch: pytest.MonkeyPatch
+    service: Service, png: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed = Mock(wraps=service.embed_squares)
-    with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
+    with serving(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
         monkeypatch.setattr(service, "embed_squares", embed)
         asked = [pool.submit(client.post, "/v1/classify", files={"image": png}) for _ in range(6)]
         answers = [one.result(600).json() for one in asked]
@@ -206,13 +196,7 @@ def test_one_upload_asked_twice_at_once_is_decoded_once(
 
 @pytest.mark.parametrize("what", ["added", "drawn over", "classified", "rendered"])
 def test_an_upload_is_decoded_once(
-    model: ImageTextModel,
-    index_copy: Path,
-    serve: Any,
-    png: bytes,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    what: str,
+    own_service: Service, png: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     path, data, headers, status = {
         "added": ("/v1/images", {"image_id": "once.png"}, {}, 201),
@@ -220,25 +204,10 @@ def test_an_upload_is_decoded_once(
         "classified": ("/v1/classify", {}, {}, 200),
         "rendered": ("/v1/render", {}, {}, 200),
     }[what]
-    own = Service(model, open_index(index_copy, model))
-    with serve(own, Settings(uploads=tmp_path / "uploads")) as client:
+    with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
         decoders = client.app.state.resources.uploads._decoders
         read = Mock(wraps=decoders._read)
         monkeypatch.setattr(decoders, "_read", read)
         answer = client.post(path, files={"image": png}, data=data, headers=headers)
     assert answer.status_code == status, answer.text
     read.assert_called_once()
-
-
-def test_uploads_in_memory_are_bounded(
-    service: Service, serve: Any, check_problem: Any, png: bytes
-) -> None:
-    with serve(service) as client:
-        budget = client.app.state.held
-        budget.take(budget.amount - 10)
-        response = client.post("/v1/classify", files={"image": png})
-        check_problem(response, 503)
-        assert int(response.headers["retry-after"]) > 0
-        budget.give(budget.amount - 10)
-        assert client.post("/v1/classify", files={"image": png}).status_code == 200
-        assert budget.taken == 0

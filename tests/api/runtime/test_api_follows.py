@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +27,7 @@ from cxrtext.service.forget.forget import forget
 from cxrtext_api.app import create_app
 from cxrtext_api.runtime import resources
 from cxrtext_api.settings import Settings
-from tests.api.conftest import drawn
+from tests.api.conftest import check_problem, drawn, serving, wait_until_ready
 from tests.waiting import until
 
 QUERY = "Left pleural effusion."
@@ -87,7 +86,11 @@ def meanwhile(*works: Callable[[], object]) -> Iterator[list[BaseException]]:
 
 
 def test_a_server_follows_an_index_to_another_model(
-    model: ImageTextModel, index_copy: Path, another_model: Path, tmp_path: Path, serve: Any
+    own_service: Service,
+    model: ImageTextModel,
+    index_copy: Path,
+    another_model: Path,
+    tmp_path: Path,
 ) -> None:
     new = load_model(another_model)
     seen: list[Scores] = []
@@ -103,10 +106,7 @@ def test_a_server_follows_an_index_to_another_model(
         else:  # 409: it was kept, the answer late
             assert answer.status_code in (409, 503), answer.text
 
-    with serve(
-        Service(model, open_index(index_copy, model)),
-        Settings(uploads=tmp_path / "uploads", rate_limit=0),
-    ) as client:
+    with serving(own_service, Settings(uploads=tmp_path / "uploads", rate_limit=0)) as client:
         before = searched(client)[2]
         with meanwhile(lambda: seen.append(searched(client)[2]), add) as failed:
             reembed(index_copy, another_model, wait_s=60)
@@ -138,7 +138,6 @@ def test_a_server_follows_a_replica(
     data_folder: Path,
     checkpoint: Path,
     tmp_path: Path,
-    wait_until_ready: Callable[[TestClient], None],
 ) -> None:
     target, replica = open_storage(tmp_path / "target"), tmp_path / "replica"
     delete(index_copy, ["s01", "s02"])
@@ -180,12 +179,7 @@ def test_a_server_follows_a_replica(
 
 
 def test_a_replica_is_not_written(
-    model: ImageTextModel,
-    index_folder: Path,
-    tmp_path: Path,
-    serve: Any,
-    png: bytes,
-    check_problem: Callable[..., dict[str, Any]],
+    model: ImageTextModel, index_folder: Path, tmp_path: Path, png: bytes
 ) -> None:
     target, replica = open_storage(tmp_path / "target"), tmp_path / "replica"
     publish(index_folder, target)
@@ -194,7 +188,7 @@ def test_a_replica_is_not_written(
         (replica, Settings(uploads=tmp_path / "uploads")),
         (index_folder, Settings(uploads=tmp_path / "uploads", read_only=True)),
     ):
-        with serve(Service(model, open_index(folder, model)), settings) as client:
+        with serving(Service(model, open_index(folder, model)), settings) as client:
             added = client.post("/v1/images", files={"image": png})
             check_problem(added, 403, "This server only reads")
             check_problem(client.delete("/v1/images/images/s00.png"), 403, "only reads")
@@ -206,11 +200,10 @@ def test_a_replica_is_not_written(
 
 
 def test_a_server_neither_finds_nor_remembers_who_was_forgotten(
-    model: ImageTextModel, index_copy: Path, data_folder: Path, tmp_path: Path, serve: Any
+    own_service: Service, index_copy: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     picture = (data_folder / "images/s05.png").read_bytes()
-    service = Service(model, open_index(index_copy, model))
-    with serve(service, Settings(uploads=tmp_path / "uploads")) as client:
+    with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
 
         def found() -> set[str]:
             answer = client.post("/v1/search", data={"query": QUERY, "k": "48"})

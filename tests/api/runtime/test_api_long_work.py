@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
@@ -21,10 +21,23 @@ from cxrtext_api.runtime.resources import Resources
 from cxrtext_api.runtime.scope import ClientGone, Timeout
 from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
-from tests.api.conftest import Held, asked, engine_of
+from tests.api.conftest import Held, asked, busy, engine_of, serving
 from tests.waiting import until
 
 Message = dict[str, Any]
+
+
+@pytest.fixture(params=["engine", "workers"])
+def pool(request: pytest.FixtureRequest) -> Iterator[Engine | Workers]:
+    """Threads of either kind, which end."""
+    engine = request.param == "engine"
+    made = Engine(10, Metrics()) if engine else Workers("read", 1, 10, Metrics())
+    yield made
+    made.close()
+
+
+def call_of(pool: Engine | Workers) -> Callable[..., Awaitable[Any]]:
+    return pool.call if isinstance(pool, Engine) else pool.run
 
 
 STEP = 0.002
@@ -140,14 +153,11 @@ def test_batches_that_have_time_take_no_place_of_a_question() -> None:
         assert asyncio.run(ask(engine)) == [*range(5), 0]
 
 
-@pytest.mark.parametrize("kind", ["engine", "workers"])
 @pytest.mark.parametrize("why", [Timeout, ClientGone])
 def test_work_ends_where_nobody_waits_for_it(
-    kind: str, why: type[Exception], skip_ahead: Callable[[float], None]
+    pool: Engine | Workers, why: type[Exception], skip_ahead: Callable[[float], None]
 ) -> None:
-    metrics, steps = Metrics(), Steps(10**6)
-    engine, workers = Engine(10, metrics), Workers("read", 1, 10, metrics)
-    run = workers.work if kind == "workers" else engine.work
+    steps = Steps(10**6)
 
     async def gone() -> dict[str, Any]:
         await asyncio.to_thread(steps.begun.wait, 600)
@@ -155,7 +165,7 @@ def test_work_ends_where_nobody_waits_for_it(
 
     async def ask() -> None:
         receive = gone if why is ClientGone else None
-        work = asyncio.create_task(asked(run, steps(), receive=receive))
+        work = asyncio.create_task(asked(pool.work, steps(), receive=receive))
         await asyncio.to_thread(steps.begun.wait, 600)
         if why is Timeout:
             skip_ahead(60)
@@ -163,8 +173,7 @@ def test_work_ends_where_nobody_waits_for_it(
             await work
 
     asyncio.run(ask())
-    engine.close()
-    workers.close()
+    pool.close()
     assert steps.closed
     assert steps.done < steps.count
 
@@ -186,11 +195,11 @@ def test_a_turn_is_of_bounded_cost() -> None:
 
 
 def test_a_search_does_not_wait_for_pictures(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = Held(Mock(side_effect=InputError("no picture")))
     monkeypatch.setattr(service, "shown", shown)
-    with serve(service) as client, ThreadPoolExecutor(6) as pool:
+    with serving(service) as client, ThreadPoolExecutor(6) as pool:
         data = {"image_id": "images/s01.png"}
         pictures = [pool.submit(client.post, "/v1/render", data=data) for _ in range(6)]
         try:
@@ -201,8 +210,8 @@ def test_a_search_does_not_wait_for_pictures(
         assert {picture.result(600).status_code for picture in pictures} == {422}
 
 
-def test_who_reads_slowly_takes_no_place(service: Service, serve: Any) -> None:
-    with serve(service) as client:
+def test_who_reads_slowly_takes_no_place(service: Service) -> None:
+    with serving(service) as client:
         resources = client.app.state.resources
         body = b"image_id=images/s01.png&sentence=Edema."
         kind = (b"content-type", b"application/x-www-form-urlencoded")
@@ -236,12 +245,12 @@ def test_who_reads_slowly_takes_no_place(service: Service, serve: Any) -> None:
 
 
 def test_many_sentences_are_embedded_in_turns(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cxrtext.service.service.tokens_a_turn", lambda _: 64)
     embed = Mock(wraps=service.model.embed_sentences)
     report = " ".join(f"Effusion {i} of the left lung is small." for i in range(60))
-    with serve(service) as client:
+    with serving(service) as client:
         monkeypatch.setattr(service.model, "embed_sentences", embed)
         data = {"image_id": "images/s01.png", "report": f"FINDINGS: {report}"}
         answer = client.post("/v1/verify", data=data)
@@ -253,21 +262,22 @@ def test_many_sentences_are_embedded_in_turns(
     assert max(sizes) <= 64
 
 
-def runners() -> list[tuple[Any, Callable[..., Any]]]:
-    engine, workers = Engine(10, Metrics()), Workers("read", 1, 10, Metrics())
-    return [(engine, engine.call), (workers, workers.run)]
+@pytest.mark.parametrize("why", [Timeout, ClientGone])
+def test_work_that_waits_and_that_nobody_waits_for_is_dropped(
+    pool: Engine | Workers, why: type[Exception]
+) -> None:
+    run, held, begun = call_of(pool), Held(), list[str]()
 
+    async def gone() -> Message:
+        await asyncio.sleep(0.02)
+        return {"type": "http.disconnect"}
 
-@pytest.mark.parametrize("kind", [0, 1])
-def test_work_that_waits_past_its_time_is_dropped(kind: int) -> None:
-    pool, run = runners()[kind]
-    held, begun = Held(), list[str]()
+    given: dict[str, Any] = {"seconds": 0.05} if why is Timeout else {"receive": gone}
 
     async def ask() -> None:
-        first = asyncio.create_task(asked(run, held))
-        await asyncio.to_thread(held.begun.wait, 600)
-        with pytest.raises(Timeout):
-            await asked(run, begun.append, "late", seconds=0.05)
+        first = await busy(run, held)
+        with pytest.raises(why):
+            await asked(run, begun.append, "for nobody", **given)
         held.go_on.set()
         assert await first == "done"
         await asked(run, begun.append, "in time")
@@ -277,34 +287,11 @@ def test_work_that_waits_past_its_time_is_dropped(kind: int) -> None:
     assert begun == ["in time"]
 
 
-@pytest.mark.parametrize("kind", [0, 1])
-def test_work_of_a_caller_that_left_is_dropped(kind: int) -> None:
-    pool, run = runners()[kind]
-    held, begun = Held(), list[str]()
-
-    async def gone() -> Message:
-        await asyncio.sleep(0.02)
-        return {"type": "http.disconnect"}
-
-    async def ask() -> None:
-        first = asyncio.create_task(asked(run, held))
-        await asyncio.to_thread(held.begun.wait, 600)
-        with pytest.raises(ClientGone):
-            await asked(run, begun.append, "for nobody", receive=gone)
-        held.go_on.set()
-        assert await first == "done"
-
-    asyncio.run(ask())
-    pool.close()
-    assert begun == []
-
-
 def test_a_cancelled_question_is_taken_out_of_the_queue() -> None:
-    engine, held = Engine(10, Metrics()), Held()
+    held = Held()
 
-    async def ask() -> None:
-        first = asyncio.create_task(asked(engine.call, held))
-        await asyncio.to_thread(held.begun.wait, 600)
+    async def ask(engine: Engine) -> None:
+        first = await busy(engine.call, held)
         second = asyncio.create_task(asked(engine.call, int))
         await asyncio.sleep(0.01)
         assert len(engine._jobs) == 1
@@ -315,28 +302,23 @@ def test_a_cancelled_question_is_taken_out_of_the_queue() -> None:
         held.go_on.set()
         await first
 
-    asyncio.run(ask())
-    engine.close()
+    with engine_of() as engine:
+        asyncio.run(ask(engine))
 
 
 def test_a_connection_that_cannot_be_watched_gives_nothing_up() -> None:
-    engine = Engine(10, Metrics())
-
     async def broken() -> Message:
         raise RuntimeError("no more messages")
 
-    assert asyncio.run(asked(engine.call, lambda: 1, receive=broken)) == 1
-    engine.close()
+    with engine_of() as engine:
+        assert asyncio.run(asked(engine.call, lambda: 1, receive=broken)) == 1
 
 
-@pytest.mark.parametrize("kind", [0, 1])
-def test_what_was_accepted_is_finished_when_the_server_stops(kind: int) -> None:
-    pool, run = runners()[kind]
-    held, done = Held(), list[str]()
+def test_what_was_accepted_is_finished_when_the_server_stops(pool: Engine | Workers) -> None:
+    run, held, done = call_of(pool), Held(), list[str]()
 
     async def ask() -> None:
-        first = asyncio.create_task(asked(run, held))
-        await asyncio.to_thread(held.begun.wait, 600)
+        first = await busy(run, held)
         second = asyncio.create_task(asked(run, done.append, "second"))
         await asyncio.sleep(0.01)
         closing = asyncio.create_task(asyncio.to_thread(pool.close))

@@ -16,6 +16,7 @@ from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -36,8 +37,8 @@ def one(found: Samples, name: str, **labels: str) -> float:
     return found[name, tuple(sorted(labels.items()))]
 
 
-def test_the_numbers_of_a_server(service: Service, serve: Any, png: bytes) -> None:
-    with serve(service) as client:
+def test_the_numbers_of_a_server(service: Service, png: bytes) -> None:
+    with serving(service) as client:
         for _ in range(3):
             assert client.get("/v1/images/images/s01.png").status_code == 200
         client.get("/v1/images/none")
@@ -70,21 +71,19 @@ def test_labels_are_no_addresses(client: TestClient) -> None:
     assert "canary" not in text
 
 
-def test_an_unforeseen_error_is_counted(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unforeseen_error_is_counted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> None:
         raise RuntimeError("canary")
 
     monkeypatch.setattr(service, "find_image", fail)
-    with serve(service) as client:
+    with serving(service) as client:
         assert client.get("/v1/images/images/s01.png").status_code == 500
         found = samples(client)
     assert one(found, "cxrtext_errors_total", kind="RuntimeError") == 1
 
 
-def test_metrics_can_be_left_out(service: Service, serve: Any, check_problem: Any) -> None:
-    with serve(service, Settings(metrics=False)) as client:
+def test_metrics_can_be_left_out(service: Service) -> None:
+    with serving(service, Settings(metrics=False)) as client:
         check_problem(client.get("/metrics"), 404)
 
 
@@ -149,7 +148,7 @@ def test_what_other_libraries_say_is_withheld(formatter: logging.Formatter) -> N
     assert "ValueError" in line
 
 
-def test_the_numbers_of_an_inbox(service: Service, serve: Any, tmp_path: Path) -> None:
+def test_the_numbers_of_an_inbox(service: Service, tmp_path: Path) -> None:
     with Inbox(tmp_path / "inbox", reserve=0) as inbox:
         inbox.put("PACS", b"x")
         inbox.put("PACS", b"y")
@@ -157,7 +156,7 @@ def test_the_numbers_of_an_inbox(service: Service, serve: Any, tmp_path: Path) -
         with inbox.finishing() as finishing:
             finishing.done(first, "added")
         inbox.note_listener("dicom", 2, 7, 1, 0)
-        with serve(service, Settings(inbox=inbox.folder)) as client:
+        with serving(service, Settings(inbox=inbox.folder)) as client:
             found = samples(client)
     assert one(found, "cxrtext_inbox_waiting", state="waiting") == 1
     assert one(found, "cxrtext_inbox_oldest_seconds") > 0

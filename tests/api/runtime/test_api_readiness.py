@@ -23,13 +23,11 @@ from cxrtext.service import Service
 from cxrtext_api.app import create_app
 from cxrtext_api.runtime.disk import FULL, Disk, is_full
 from cxrtext_api.settings import Settings
-from tests.api.conftest import Held
+from tests.api.conftest import Held, check_problem, serving
 from tests.waiting import until
 
 
-def test_before_and_after_the_model_is_loaded(
-    service: Service, check_problem: Any, png: bytes
-) -> None:
+def test_before_and_after_the_model_is_loaded(service: Service, png: bytes) -> None:
     load = Held(lambda _: service)
     app = create_app(Settings(), load)
     with TestClient(app, base_url="http://localhost") as client:
@@ -50,7 +48,7 @@ def test_before_and_after_the_model_is_loaded(
 
 @pytest.mark.parametrize("error", [CheckpointError, MemoryError])
 def test_a_model_that_cannot_be_loaded(
-    check_problem: Any, caplog: pytest.LogCaptureFixture, error: type[Exception]
+    caplog: pytest.LogCaptureFixture, error: type[Exception]
 ) -> None:
     app = create_app(Settings(), Mock(side_effect=error("/data/models/secret: damaged")))
     with TestClient(app, base_url="http://localhost") as client:
@@ -63,22 +61,20 @@ def test_a_model_that_cannot_be_loaded(
 
 
 def test_the_service_is_closed_with_the_server(
-    service: Service, serve: Any, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     close = Mock(wraps=service.close)
     monkeypatch.setattr(service, "close", close)
-    with serve(service):
+    with serving(service):
         close.assert_not_called()
     close.assert_called_once()
 
 
-def test_more_requests_than_may_wait(
-    service: Service, serve: Any, check_problem: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_requests_than_may_wait(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     classify = Held(service.classify)
     monkeypatch.setattr(service, "classify", classify)
     data = {"image_id": "images/s01.png"}
-    with serve(service, Settings(queue_limit=1)) as client, ThreadPoolExecutor(1) as pool:
+    with serving(service, Settings(queue_limit=1)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.post, "/v1/classify", data=data)
         assert classify.begun.wait(600)
         response = client.post("/v1/search", data={"query": "Effusion."})
@@ -90,14 +86,14 @@ def test_more_requests_than_may_wait(
         assert client.post("/v1/search", data={"query": "Effusion."}).status_code == 200
 
 
-def test_failures_give_their_place_in_the_queue_back(service: Service, serve: Any) -> None:
-    with serve(service, Settings(queue_limit=1)) as client:
+def test_failures_give_their_place_in_the_queue_back(service: Service) -> None:
+    with serving(service, Settings(queue_limit=1)) as client:
         for _ in range(3):
             assert client.post("/v1/render", files={"image": b"no image"}).status_code == 422
         assert client.get("/v1/images").status_code == 200
 
 
-def test_questions_at_the_same_time_get_their_own_answers(service: Service, serve: Any) -> None:
+def test_questions_at_the_same_time_get_their_own_answers(service: Service) -> None:
     names = [f"images/s{i:02d}.png" for i in range(12)]
 
     def first_hit(client: TestClient, name: str) -> str:
@@ -106,7 +102,7 @@ def test_questions_at_the_same_time_get_their_own_answers(service: Service, serv
         found: str = answer.json()["images"][0]["image_id"]
         return found
 
-    with serve(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
+    with serving(service, Settings(queue_limit=64)) as client, ThreadPoolExecutor(6) as pool:
         assert list(pool.map(lambda name: first_hit(client, name), names)) == names
 
 
@@ -134,11 +130,11 @@ def held(path: Path) -> Iterator[None]:
 
 
 def test_a_held_index_stops_nothing_else(
-    model: ImageTextModel, index_copy: Path, serve: Any, check_problem: Any, png: bytes
+    model: ImageTextModel, index_copy: Path, png: bytes
 ) -> None:
     service = Service(model, open_index(index_copy, model, wait_s=0.1))
 
-    with serve(service) as client:
+    with serving(service) as client:
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
         with held(index_copy / CATALOGUE):
             for path in ("/healthz", "/readyz", "/metrics"):
@@ -183,28 +179,27 @@ def test_a_held_catalogue_is_told_as_such(index_copy: Path, model: ImageTextMode
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_a_full_disk_is_told_to_the_caller_and_the_operator(
-    model: ImageTextModel,
+    own_service: Service,
     index_copy: Path,
-    serve: Any,
-    check_problem: Any,
     png: bytes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     code: int,
 ) -> None:
-    service = Service(model, open_index(index_copy, model))
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(code, os.strerror(code), "/data/uploads/one.png")
 
     settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
-    with serve(service, settings) as client:
+    with serving(own_service, settings) as client:
         assert client.get("/readyz").json() == {"status": "ready", "writes": True}
         monkeypatch.setattr("cxrtext.index.changes.append_rows", fail)
         response = client.post("/v1/images", files={"image": png})
         detail = check_problem(response, 507, "disk is full")["detail"]
         assert "/data" not in detail
+        assert client.get("/v1/images").json()["total"] == 48
+        assert not list((tmp_path / "uploads").rglob("*")), "nothing is left of it"
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
     told = [record.message for record in caplog.records if "cannot write" in record.message]
     assert len(told) == 1
@@ -213,9 +208,8 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
 
 
 def test_readiness_tells_that_nothing_can_be_kept(
-    model: ImageTextModel,
+    own_service: Service,
     index_copy: Path,
-    serve: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -228,8 +222,7 @@ def test_readiness_tells_that_nothing_can_be_kept(
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", allocate)
-    service = Service(model, open_index(index_copy, model))
-    with serve(service, Settings(uploads=tmp_path / "uploads", index=index_copy)) as client:
+    with serving(own_service, Settings(uploads=tmp_path / "uploads", index=index_copy)) as client:
         for _ in range(2):
             answer = client.get("/readyz")
             assert answer.status_code == 200, "questions are answered"

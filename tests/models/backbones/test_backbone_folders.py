@@ -2,13 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from cxrtext.errors import CheckpointError, ConfigError
 from cxrtext.files import write_sums
@@ -16,24 +14,15 @@ from cxrtext.models.backbones import backbone as backbones
 from cxrtext.models.backbones import load_backbone
 from cxrtext.models.precision import has_bfloat16
 from tests import small_backbones
+from tests.models.conftest import Change, configured, pickled, tensors
 
-Tensors = dict[str, torch.Tensor]
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+BIAS, STEM = "layernorm.bias", "embeddings.patch_embeddings.projection.weight"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return small_backbones.write(tmp_path / "small", "dinov2")
-
-
-def reset(folder: Path, **values: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
-
-
-def rewrite(folder: Path, change: Callable[[Tensors], None]) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors")
 
 
 def some_images(side: int = 28) -> torch.Tensor:
@@ -43,7 +32,6 @@ def some_images(side: int = 28) -> torch.Tensor:
 def test_it_is_frozen_and_stays_in_evaluation(folder: Path) -> None:
     backbone = load_backbone(folder)
     holder = torch.nn.Sequential(backbone).train()
-    assert not backbone.training
     assert not any(module.training for module in backbone.modules())
     assert not any(p.requires_grad for p in holder.parameters())
     assert not backbone(some_images()).requires_grad
@@ -57,24 +45,18 @@ def test_the_note_is_json_and_says_what_it_is(folder: Path) -> None:
     assert json.loads(json.dumps(note)) == note
     digest = note.pop("digest")
     assert len(digest) == 64
+    own = {
+        "resize": 32,
+        "crop": 28,
+        "mean": 0.0,
+        "std": 1.0,
+        "resample": "bicubic",
+        "fit": "center",
+    }
     assert note == {
-        "model_type": "dinov2",
-        "name": "small",
-        "folder": str(folder),
-        "licence": "mit",
-        "channels": 24,
-        "grid": [4, 4],
-        "size": 28,
-        "preprocessing": {
-            "resize": 32,
-            "crop": 28,
-            "mean": 0.0,
-            "std": 1.0,
-            "resample": "bicubic",
-            "fit": "center",
-        },
-        "channel_mean": [0.53, 0.48, 0.41],
-        "channel_std": [0.26, 0.27, 0.22],
+        **{"model_type": "dinov2", "name": "small", "folder": str(folder), "licence": "mit"},
+        **{"channels": 24, "grid": [4, 4], "size": 28, "preprocessing": own},
+        **{"channel_mean": [0.53, 0.48, 0.41], "channel_std": [0.26, 0.27, 0.22]},
     }
 
 
@@ -105,19 +87,15 @@ def test_the_licence_is_a_line_of_the_card(
 
 def test_the_digest_is_of_contents(folder: Path, tmp_path: Path) -> None:
     first = load_backbone(folder)
-    pickled = shutil.copytree(folder, tmp_path / "other name")
-    tensors = load_file(pickled / "model.safetensors")
-    (pickled / "model.safetensors").unlink()
-    torch.save(
-        {f"dinov2.{n}": x for n, x in reversed(tensors.items())}, pickled / "pytorch_model.bin"
-    )
-    reset(pickled, auto_map={"AutoModel": "code.Model"}, transformers_version="4")
-    assert load_backbone(pickled).digest == first.digest
+    other = shutil.copytree(folder, tmp_path / "other name")
+    tensors(lambda s: [s.update({f"dinov2.{n}": s.pop(n)}) for n in reversed(list(s))])(other)
+    pickled(other)
+    configured(auto_map={"AutoModel": "code.Model"}, transformers_version="4")(other)
+    assert load_backbone(other).digest == first.digest
     digests = {first.digest, load_backbone(folder, size=35).digest}
-    reset(folder, layer_norm_eps=1e-5)
-    digests.add(load_backbone(folder).digest)
-    rewrite(folder, put("layernorm.bias", tensors["layernorm.bias"] + 1e-4))
-    digests.add(load_backbone(folder).digest)
+    for change in (configured(layer_norm_eps=1e-5), tensors(lambda s: s[BIAS].add_(1e-4))):
+        change(folder)
+        digests.add(load_backbone(folder).digest)
     assert len(digests) == 4
 
 
@@ -157,11 +135,10 @@ def test_a_whole_siglip_and_its_vision_tower_are_one_backbone(tmp_path: Path) ->
 
 
 def test_one_channel_is_fine(tmp_path: Path) -> None:
-    processor = {"size": {"shortest_edge": 28}, "crop_size": 28, "image_mean": [0.4]}
-    processor |= {"image_std": [0.2, 0.2, 0.2]}
-    folder = small_backbones.write(tmp_path, "vit", processor=processor, num_channels=1)
-    processor["image_processor_type"] = "BitImageProcessor"
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    processor = {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 28}}
+    levels = {"image_mean": [0.4], "image_std": [0.2, 0.2, 0.2]}
+    given = {**processor, **levels, "crop_size": 28}
+    folder = small_backbones.write(tmp_path, "vit", processor=given, num_channels=1)
     backbone = load_backbone(folder)
     images = some_images()
     state = backbone.model(pixel_values=(images - 0.4) / 0.2).last_hidden_state
@@ -187,49 +164,61 @@ def test_sizes_that_would_leave_out_a_margin_are_refused(
         load_backbone(folder, size=size)
 
 
+def put(name: str, tensor: torch.Tensor) -> Change:
+    return tensors(lambda state: state.update({name: tensor}))
+
+
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("change", "file", "said"),
     [
-        ({"model_type": "timm_wrapper"}, "model_type 'timm_wrapper' is no backbone that is known"),
-        ({"model_type": None}, "model_type None is no backbone"),
-        ({"hidden_act": "code.run"}, "hidden_act: Input should be 'gelu'"),
-        ({"image_size": [28, 56]}, "image_size: "),
-        ({"num_hidden_layers": 10**6}, "num_hidden_layers: Input should be less than"),
-        ({"hidden_size": 25}, "hidden_size 25 is no multiple of num_attention_heads 2"),
-        ({"num_hidden_layers": 3}, "do not fit the configuration; missing: 'encoder.layer"),
-        ({"num_hidden_layers": 1}, "unexpected: 'encoder.layer"),
-        ({"hidden_size": 26}, "has shape"),
-        ({"image_size": 35}, "embeddings.position_embeddings has shape [1, 17, 24], not "),
+        (configured(model_type="timm_wrapper"), CONFIG, "model_type 'timm_wrapper' is no backbone"),
+        (configured(model_type=None), CONFIG, "model_type None is no backbone that is known"),
+        (configured(hidden_act="code.run"), CONFIG, "hidden_act: Input should be 'gelu'"),
+        (configured(image_size=[28, 56]), CONFIG, "image_size: "),
+        (configured(num_hidden_layers=10**6), CONFIG, "hidden_layers: Input should be less than"),
+        (configured(hidden_size=25), CONFIG, "hidden_size 25 is no multiple of num_attention_hea"),
+        (
+            configured(num_hidden_layers=3),
+            WEIGHTS,
+            "fit the configuration; missing: 'encoder.layer",
+        ),
+        (configured(num_hidden_layers=1), WEIGHTS, "unexpected: 'encoder.layer"),
+        (configured(hidden_size=26), WEIGHTS, "has shape"),
+        (configured(image_size=35), WEIGHTS, "position_embeddings has shape [1, 17, 24], not "),
+        (tensors(lambda s: s.pop(BIAS)), WEIGHTS, f"missing: '{BIAS}'"),
+        (tensors(lambda s: s.pop(STEM)), WEIGHTS, "holds no Dinov2Model"),
+        (put("adapter.weight", torch.ones(2)), WEIGHTS, "unexpected: 'adapter.weight'"),
+        (put(BIAS, torch.ones(2)), WEIGHTS, f"{BIAS} has shape [2]"),
+        (put(BIAS, torch.full((24,), torch.nan)), WEIGHTS, "no finite numbers"),
+        (put(f"teacher.{STEM}", torch.ones(2)), WEIGHTS, "holds 2 models, under '', 'teacher.'"),
     ],
 )
-def test_configurations_that_do_not_fit_are_refused(
-    folder: Path, values: dict[str, Any], said: str
-) -> None:
-    reset(folder, **values)
+def test_what_does_not_fit_is_refused(folder: Path, change: Change, file: str, said: str) -> None:
+    change(folder)
     with pytest.raises(CheckpointError) as error:
         load_backbone(folder)
-    assert said in str(error.value)
-    assert str(folder) in str(error.value)
-    assert "\n" not in str(error.value)
+    line = str(error.value)
+    assert line.startswith(f"{folder / file}: ")
+    assert said in line
+    assert "\n" not in line
 
 
 def test_stages_have_to_agree(tmp_path: Path) -> None:
     folder = small_backbones.write(tmp_path, "convnext")
-    reset(folder, depths=[1, 2, 1])
+    configured(depths=[1, 2, 1])(folder)
     with pytest.raises(CheckpointError, match="stages differ: .*depths 3"):
         load_backbone(folder)
 
 
 def test_nothing_but_the_schema_reaches_the_network(folder: Path) -> None:
-    reset(
-        folder,
+    configured(
         auto_map={"AutoModel": "code.Model"},
         _attn_implementation="kernels-community/flash",
         attn_implementation="eager",
         dtype="float16",
         output_hidden_states=True,
         hidden_dropout_prob=0.5,
-    )
+    )(folder)
     config: Any = load_backbone(folder).model.config
     assert config._attn_implementation == "sdpa"
     assert not config.output_hidden_states
@@ -237,45 +226,10 @@ def test_nothing_but_the_schema_reaches_the_network(folder: Path) -> None:
     assert not hasattr(config, "auto_map")
 
 
-def drop(name: str) -> Callable[[Tensors], None]:
-    return lambda state: state.__delitem__(name)
-
-
-def put(name: str, tensor: torch.Tensor) -> Callable[[Tensors], None]:
-    return lambda state: state.__setitem__(name, tensor)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (drop("layernorm.bias"), "missing: 'layernorm.bias'"),
-        (drop("embeddings.patch_embeddings.projection.weight"), "holds no Dinov2Model"),
-        (put("adapter.weight", torch.ones(2)), "unexpected: 'adapter.weight'"),
-        (put("layernorm.bias", torch.ones(2)), "layernorm.bias has shape [2]"),
-        (put("layernorm.bias", torch.full((24,), torch.nan)), "no finite numbers"),
-        (
-            put("teacher.embeddings.patch_embeddings.projection.weight", torch.ones(2)),
-            "holds 2 models, under '', 'teacher.'",
-        ),
-    ],
-)
-def test_tensors_that_do_not_fit_are_refused(
-    folder: Path, change: Callable[[Tensors], None], said: str
-) -> None:
-    rewrite(folder, change)
-    with pytest.raises(CheckpointError) as error:
-        load_backbone(folder)
-    assert said in str(error.value)
-    assert str(error.value).startswith(f"{folder / 'model.safetensors'}: ")
-    assert "\n" not in str(error.value)
-
-
 def test_half_precision_files_and_a_lost_mask_token_are_fine(folder: Path) -> None:
     wanted = load_backbone(folder)(some_images())
-    tensors = load_file(folder / "model.safetensors")
-    del tensors["embeddings.mask_token"]
-    halves = {n: x.bfloat16() for n, x in tensors.items()}
-    save_file(halves, folder / "model.safetensors")
+    tensors(lambda s: s.pop("embeddings.mask_token"))(folder)
+    tensors(lambda s: s.update({n: x.bfloat16() for n, x in s.items()}))(folder)
     backbone = load_backbone(folder)
     assert {p.dtype for p in backbone.model.parameters()} == {torch.float32}
     assert (backbone(some_images()) - wanted).abs().mean() < 0.05 * wanted.abs().mean()
@@ -297,7 +251,7 @@ def test_a_file_that_is_not_what_its_folder_lists_is_refused(folder: Path) -> No
     write_sums(folder)
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # which anybody may write
     assert load_backbone(folder).licence == "mit"
-    rewrite(folder, put("layernorm.bias", torch.ones(24)))
+    put(BIAS, torch.ones(24))(folder)
     with pytest.raises(CheckpointError, match="model.safetensors: is not what SHA256SUMS"):
         load_backbone(folder)
     write_sums(folder)

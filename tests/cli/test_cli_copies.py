@@ -1,0 +1,64 @@
+"""``cxrtext backup`` and ``restore``, ``index publish`` and ``pull``, as a user starts them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.cli.conftest import Refused, cxrtext
+
+
+def test_back_up_and_restore(refused: Refused, index_folder: Path, tmp_path: Path) -> None:
+    keys, backup, home = tmp_path / "keys", tmp_path / "backup", tmp_path / "home"
+    cxrtext("keys", "add", keys, "desk")
+    done = cxrtext("backup", index_folder, "--keys", keys, "--out", backup)
+    assert "48 images, 3 distinct sentences, the model, the keys;" in done.stdout
+    done = cxrtext("restore", backup, "--out", home)
+    assert f"cxrtext serve --index {home / 'index'}" in done.stderr
+    search = ("search", "Left pleural effusion.", "--json", "--index")
+    before, after = (cxrtext(*search, folder) for folder in (index_folder, home / "index"))
+    assert before.stdout == after.stdout
+    assert len(json.loads(after.stdout)) == 10
+    assert "is not empty; name a new folder" in refused("restore", backup, "--out", home)
+    keys.write_text("desk read none\n")
+    assert "not the form of a key" in refused(
+        "backup", index_folder, "--keys", keys, "--out", tmp_path / "other"
+    )
+    done = cxrtext("check-files", backup)
+
+
+def test_publish_and_pull(refused: Refused, index_copy: Path, tmp_path: Path) -> None:
+    index, target, replica = index_copy, tmp_path / "target", tmp_path / "replica"
+    assert "nothing is published there" in refused("index", "pull", target, replica)
+    done = cxrtext("index", "publish", index, target)
+    assert ": 48 images;" in done.stdout
+    # Follows, one line a turn, and ends when it is asked to.
+    program = "from cxrtext_cli.main import main; main()"
+    pulling = ("index", "pull", str(target), str(replica), "--follow", "0.2")
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *pulling],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as following:
+        assert following.stdout is not None
+        assert f"{replica}: turned to publication" in following.stdout.readline()
+        search = ("search", "Left pleural effusion.", "--json", "--index")
+        before, after = (cxrtext(*search, folder) for folder in (index, replica))
+        assert before.stdout == after.stdout
+        assert len(json.loads(after.stdout)) == 10
+        cxrtext("index", "delete", index, "s00")
+        cxrtext("index", "publish", index, target)
+        assert "47 images" in following.stdout.readline()
+        time.sleep(0.5)
+        following.send_signal(signal.SIGTERM)
+        assert following.stdout.read() == ""
+    assert following.returncode == 130
+    assert "is a replica" in refused("index", "delete", replica, "s01")
+    assert "is a replica" in refused("serve", "--index", replica, "--uploads", tmp_path / "uploads")
+    done = cxrtext("index", "check", replica)
+    assert "47 images" in done.stdout
+    done = cxrtext("index", "pull", target, replica, "--json")
+    assert json.loads(done.stdout)["turned"] is False
