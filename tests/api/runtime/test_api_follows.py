@@ -200,8 +200,13 @@ def test_a_replica_is_not_written(
 
 
 def test_a_server_neither_finds_nor_remembers_who_was_forgotten(
-    own_service: Service, index_copy: Path, data_folder: Path, tmp_path: Path
+    own_service: Service,
+    index_copy: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(resources, "SEEN_SECONDS", 0)  # every question looks at the index
     picture = (data_folder / "images/s05.png").read_bytes()
     with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
 
