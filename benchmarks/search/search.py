@@ -213,8 +213,8 @@ def measure(index: Archive, texts: Tensor, exactly: int, brute: int) -> dict[str
     }
 
 
-def measure_shards(index: Archive, texts: Tensor, exactly: int) -> dict[str, float]:
-    """The figures of several shards with the same rows, where a scan would take too long."""
+def measure_parts(index: Archive, texts: Tensor, exactly: int) -> dict[str, float]:
+    """The figures of several parts with the same rows, where a scan would take too long."""
 
     def ask(**options: Any) -> Callable[[Tensor], Any]:
         return lambda text: index.search(Query(texts=text[None]), K, **options)
@@ -230,7 +230,7 @@ def measure_shards(index: Archive, texts: Tensor, exactly: int) -> dict[str, flo
     return {
         "fast p50 ms": fast_50,
         "fast p99 ms": fast_99,
-        # Every image is there once a shard: those that score as high as the tenth best count.
+        # Every image is there once a part: those that score as high as the tenth best count.
         "fast recall@10": float(np.mean([np.mean(np.array(f) >= e[-1]) for f, e in pairs])),
         "exact p50 ms": exact_50,
         "exact p99 ms": exact_99,
@@ -285,13 +285,13 @@ def operate(folder: Path, model: ImageTextModel, regions: Tensor, options: Any) 
 
 
 def linked(folder: Path, count: int) -> list[Path]:
-    """An index under several names, by hard links: shards with the same rows."""
+    """An index under several names, by hard links: parts with the same rows."""
     made = []
     for i in range(count):
-        shard = folder.with_name(f"{folder.name}-shard-{i}")
-        shutil.rmtree(shard, ignore_errors=True)
-        shutil.copytree(folder, shard, copy_function=os.link)
-        made.append(shard)
+        part = folder.with_name(f"{folder.name}-part-{i}")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(folder, part, copy_function=os.link)
+        made.append(part)
     return made
 
 
@@ -344,7 +344,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("search-benchmark"))
     parser.add_argument("--keep", action="store_true", help="keep the indexes")
     parser.add_argument(
-        "--shards", type=int, default=0, help="search so many hard links of each index as one, too"
+        "--parts", type=int, default=0, help="search so many hard links of each index as one, too"
     )
     parser.add_argument("--operate", action="store_true", help="measure opening and changes, too")
     parser.add_argument("--reuse", action="store_true", help="measure indexes kept before")
@@ -387,16 +387,16 @@ def main() -> int:
                 **measure(index, queries, options.exact, options.brute),
             }
         print(json.dumps({"images": count, "kind": tuned["kind"], **results[count]}), flush=True)
-        if options.shards:
-            shards = linked(folder, options.shards)
+        if options.parts:
+            parts = linked(folder, options.parts)
             begun = time.perf_counter()
-            with open_index(shards, model) as index:
+            with open_index(parts, model) as index:
                 opened = time.perf_counter() - begun
-                found = measure_shards(index, queries, options.exact)
-            results[options.shards * count] = {"open s": opened, **found}
-            print(json.dumps(results[options.shards * count]), flush=True)
-            for shard in shards:
-                shutil.rmtree(shard)
+                found = measure_parts(index, queries, options.exact)
+            results[options.parts * count] = {"open s": opened, **found}
+            print(json.dumps(results[options.parts * count]), flush=True)
+            for part in parts:
+                shutil.rmtree(part)
         if options.operate:
             regions = next(resampled(pool, 1, options.regions, options.noise))
             done = operate(folder, model, regions, options)
