@@ -13,32 +13,32 @@ import typer.core
 from cxrtext import __version__
 from cxrtext.errors import CxrTextError
 from cxrtext.files import rights_of_sources
-from cxrtext_cli.commands.backup import backup, restore
-from cxrtext_cli.commands.calibrate import calibrate
-from cxrtext_cli.commands.check import check_data, check_files
-from cxrtext_cli.commands.classify import classify
-from cxrtext_cli.commands.compare import compare
+from cxrtext_cli.commands.archive.classify import classify
+from cxrtext_cli.commands.archive.index import index
+from cxrtext_cli.commands.archive.job import job
+from cxrtext_cli.commands.archive.search import search
+from cxrtext_cli.commands.archive.support import ground, verify
+from cxrtext_cli.commands.data.check import check_data, check_files
+from cxrtext_cli.commands.data.forget import forget
+from cxrtext_cli.commands.data.import_data import import_data
+from cxrtext_cli.commands.data.phantom import phantom
 from cxrtext_cli.commands.demo import demo
-from cxrtext_cli.commands.evaluate import evaluate
-from cxrtext_cli.commands.features import encode, probe
-from cxrtext_cli.commands.forget import forget
-from cxrtext_cli.commands.import_data import import_data
-from cxrtext_cli.commands.index import index
-from cxrtext_cli.commands.job import job
+from cxrtext_cli.commands.models.calibrate import calibrate
+from cxrtext_cli.commands.models.compare import compare
+from cxrtext_cli.commands.models.evaluate import evaluate
+from cxrtext_cli.commands.models.features import encode, probe
+from cxrtext_cli.commands.models.papers import benchmark, experiment
+from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
+from cxrtext_cli.commands.models.score_text import score_text
+from cxrtext_cli.commands.models.train import train
 from cxrtext_cli.commands.pacs.follow import follow
 from cxrtext_cli.commands.pacs.inbox import inbox
 from cxrtext_cli.commands.pacs.listen import hl7, listen
 from cxrtext_cli.commands.pacs.peers import peers
 from cxrtext_cli.commands.pacs.pull import pull
 from cxrtext_cli.commands.pacs.results import results
-from cxrtext_cli.commands.papers import benchmark, experiment
-from cxrtext_cli.commands.phantom import phantom
-from cxrtext_cli.commands.pretrain import pretrain_image, pretrain_text
-from cxrtext_cli.commands.score_text import score_text
-from cxrtext_cli.commands.search import search
-from cxrtext_cli.commands.service import keys, serve
-from cxrtext_cli.commands.support import ground, verify
-from cxrtext_cli.commands.train import train
+from cxrtext_cli.commands.server.backup import backup, restore
+from cxrtext_cli.commands.server.service import keys, serve
 from cxrtext_cli.given import checked
 
 # How OpenMP threads wait for each other: asleep, not spinning. On a machine that does other work

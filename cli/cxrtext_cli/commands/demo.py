@@ -125,7 +125,7 @@ def demo(
     """
     _claim(out)
     make(out)
-    from cxrtext_cli.commands.service import serve
+    from cxrtext_cli.commands.server.service import serve
 
     say("serving the page and the API; stop with Ctrl-C")
     serve(model=out / MODEL, index=[out / "index"], prompts=out / "prompts.yaml", port=port)

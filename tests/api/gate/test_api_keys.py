@@ -32,7 +32,7 @@ from cxrtext_api.gate.keys import (
     revoke_key,
 )
 from cxrtext_api.settings import Settings
-from cxrtext_cli.commands.service import keys as keys_command
+from cxrtext_cli.commands.server.service import keys as keys_command
 from tests.api.conftest import Clock, check_problem, serving
 
 KEY = "correct-horse-battery"

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cxrtext_cli.commands.job import Cluster, InParts, Manifest, Workers, chosen_part, show_status
+from cxrtext_cli.commands.archive.job import (
+    Cluster,
+    InParts,
+    Manifest,
+    Workers,
+    chosen_part,
+    show_status,
+)
 from cxrtext_cli.given import BACKBONE, DATA_FOLDER, EXPORT, FEATURES, FILE, NEW_FOLDER
 from cxrtext_cli.options import (
     AllowOutside,

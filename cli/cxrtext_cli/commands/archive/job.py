@@ -9,7 +9,7 @@ import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, InputError
-from cxrtext_cli.commands.index import Reports, Storage
+from cxrtext_cli.commands.archive.index import Reports, Storage
 from cxrtext_cli.given import (
     ANY_PATH,
     CHECKPOINT,

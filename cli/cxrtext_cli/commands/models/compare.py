@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext_cli.commands.evaluate import say_written
+from cxrtext_cli.commands.models.evaluate import say_written
 from cxrtext_cli.given import FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import AsJson, print_json, print_table
 

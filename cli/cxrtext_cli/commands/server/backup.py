@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.commands.index import Folder
+from cxrtext_cli.commands.archive.index import Folder
 from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER
 from cxrtext_cli.options import AsJson, Stages, print_json, say
 

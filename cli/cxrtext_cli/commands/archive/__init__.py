@@ -1,0 +1,1 @@
+"""Commands of an archive: index it, search, label and ground."""

@@ -1,0 +1,1 @@
+"""Commands of data: draw, import, check, forget."""
