@@ -30,6 +30,8 @@ MEAN, MEAN_OF_FINDINGS, MEAN_OF_SENTENCES = "mean", "mean of findings", "mean of
 ALL, ALL_IMAGES, NO_FINDING = "all sentences", "all images", "no finding"
 BOTH, GAP = "both directions", "gap"
 """Groups beside findings, directions and cells of the manifest."""
+ELSEWHERE, GAIN = ", other patients", ", gain over other patients"
+"""What a measure's name goes on with: the same sentences in other patients' images."""
 
 
 class Row(NamedTuple):

@@ -29,6 +29,7 @@ from cxrtext.evaluation.grounding.sides import (
     SideScores,
     measure_sides,
     peak_on_side,
+    score_sides,
     sided_phrases,
 )
 from cxrtext.evaluation.measure import measure_file
@@ -37,6 +38,7 @@ from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import ABSENCE, ALL, MASKS, MEAN_OF_FINDINGS, SIDES
+from cxrtext.evaluation.settings import Settings
 from cxrtext.images.placement import Placement
 from cxrtext.models import load_model
 from cxrtext.records import Absent, Box
@@ -87,22 +89,36 @@ def test_sides_by_hand() -> None:
     lefts = [True, True, False, False]
     phrases = [SidedPhrase(row, "Effusion", "x", left) for row, left in enumerate(lefts)]
     own, mirrored = np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 2.0, 2.0, 1.0])
-    given = SideScores(images(4), phrases, own, mirrored, np.array([1, 0.5, 0, 1]), BOXES)
-    found = measure_sides(given)
+    peaks, elsewhere = np.array([1, 0.5, 0, 1]), np.array([0.5, 0.5, 0.25, 0.25])
+    usual, drawn = np.array([1.0, 1.0, 1.0, 2.0]), np.array([1.0, 2.0, 0.0, 5.0])
+    above = np.array([0.75, 0.5, 0.5, 0.25])
+    given = SideScores(
+        images(4), phrases, own, mirrored, peaks, usual, drawn, above, elsewhere, BOXES
+    )
+    found = measure_sides(given, Settings())
     one = found.of(SIDES, "Effusion")
-    # Left less right: 2, -1 for left and 0, -3 for right; (2 > 0), (2 > -3), (-1 > -3) of four.
-    assert one["AUC of the side"] == 3 / 4
+    # Left less right, less what is usual: 1, -2 for left and 1, -1 for right; of four pairs
+    # (1 = 1), (1 > -1) are half and whole.
+    assert one["AUC of the side"] == 1.5 / 4
+    # Of the images drawn: 0, 1 for left and 1, -3 for right.
+    assert one["AUC of the side, other patients"] == 2.5 / 4
     assert one["above its mirror"] == (1 + 0 + 0.5 + 1) / 4
+    assert one["above its mirror, other patients"] == 2 / 4
+    assert one["above its mirror, gain over other patients"] == 0.5 / 4
     assert one["peak on its side"] == 2.5 / 4
+    assert one["peak on its side, gain over other patients"] == 1 / 4
     assert (one["left"], one["right"], one["images"]) == (2, 2, 4)
     again = SideScores.from_table(given.to_table())
-    assert measure_sides(again) == found
+    assert measure_sides(again, Settings()) == found
 
 
 def test_one_side_alone_has_no_auc() -> None:
     phrases = [SidedPhrase(row, "", "x", True) for row in range(3)]
     ones = np.ones(3)
-    found = measure_sides(SideScores(images(3), phrases, ones, 0 * ones, ones, REPORTS))
+    unknown = [math.nan * ones] * 4  # as where all images are of one patient
+    found = measure_sides(
+        SideScores(images(3), phrases, ones, 0 * ones, ones, *unknown, REPORTS), Settings()
+    )
     assert found.value(SIDES, ALL, "AUC of the side") is None
     assert found.value(SIDES, ALL, "above its mirror") == 1
     assert found.groups(SIDES) == [ALL]
@@ -124,6 +140,27 @@ def test_pairs_are_scored_as_the_whole_matrix(
         whole = (model.gamma_sq * model.scores(cohort.regions.float(), vectors)).numpy()
     expected = [whole[place, row] for place, row in enumerate(rows)]
     assert score_pairs(model, cohort, rows, texts) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_wording_that_scores_high_everywhere_is_no_evidence_of_sides(checkpoint: Path) -> None:
+    """Sides drawn at random, of two wordings."""
+    model = load_model(checkpoint)
+    generator = torch.Generator().manual_seed(2)
+    cohort = cohort_of([f"{number:03}" for number in range(120)])
+    shape = (120, 4, model.spec.dimension)
+    regions = torch.nn.functional.normalize(torch.randn(shape, generator=generator), dim=-1)
+    cohort = replace(cohort, regions=regions.half())
+    told = {True: "Left pleural effusion.", False: "Right lower lobe opacity."}
+    phrases = [SidedPhrase(row, "", told[row % 2 == 0], row % 2 == 0) for row in range(120)]
+    found = measure_sides(score_sides(model, cohort, phrases, REPORTS), Settings())
+    for measure in ("AUC of the side", "AUC of the side, other patients"):
+        row = found.find(SIDES, ALL, measure)
+        assert row is not None
+        assert row.low < 0.5 < row.high
+    for measure in ("above its mirror", "peak on its side"):
+        row = found.find(SIDES, ALL, f"{measure}, gain over other patients")
+        assert row is not None
+        assert row.low < 0 < row.high
 
 
 # Masks

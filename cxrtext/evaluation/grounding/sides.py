@@ -2,6 +2,10 @@
 
 Left is the patient's, which is at the right of the picture.  Of sentences that name one side,
 affirm a finding and are false when mirrored, as far as words tell (:mod:`cxrtext.text.turning`).
+
+What a sentence scores on any image is no evidence of the image: a familiar wording scores above
+its mirror everywhere, and "left" pulls the peak to the left.  So each figure stands beside the same
+of images of other patients of whom a side is told, and the AUC compares within a sentence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from cxrtext.evaluation.cohort import Cohort, score_pairs
-from cxrtext.evaluation.intervals.estimates import area_of, share_of
-from cxrtext.evaluation.intervals.methods import AREA, SHARE
+from cxrtext.evaluation.cohort import Cohort
+from cxrtext.evaluation.intervals.estimates import Estimate, area_of, means_of, share_of
+from cxrtext.evaluation.intervals.methods import AREA, RESAMPLED, SHARE
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.columns import (
     Images,
@@ -24,7 +28,7 @@ from cxrtext.evaluation.predictions.columns import (
     texts,
     words,
 )
-from cxrtext.evaluation.rows import ALL, SIDES, Rows
+from cxrtext.evaluation.rows import ALL, ELSEWHERE, GAIN, SIDES, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.text.sides import other_side, side_of
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BOXES, REPORTS = "phrases of boxes", "sentences of reports"
+OF_OTHERS = ("usual", "drawn", "above", "elsewhere")
+"""What is kept of other patients' images."""
+AUC, ABOVE, PEAK = "AUC of the side", "above its mirror", "peak on its side"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +85,18 @@ def peak_on_side(grid: ArrayLike, left: bool) -> float:
     values = np.asarray(grid, dtype=np.float64)
     if values.ndim != 2 or not values.size or np.isnan(values).any():
         raise ValueError(f"a grid is [h, w] of numbers, not {list(values.shape)}")
-    columns = np.nonzero(values == values.max())[1]
-    place = np.sign(columns - (values.shape[1] - 1) / 2)
-    return float(np.where(place == 0, 0.5, (place > 0) == left).mean())
+    share = float(_peaks_left(values))
+    return share if left else 1 - share
+
+
+def _peaks_left(grids: ArrayLike) -> Floats:
+    """The share of the highest regions of grids [h, w, ...] that lie on the patient's left."""
+    values = np.asarray(grids)
+    width = values.shape[1]
+    weight = (np.sign(np.arange(width) - (width - 1) / 2) + 1) / 2
+    highest = (values == values.max(axis=(0, 1))).sum(axis=0)  # [w, ...]
+    share: Floats = np.tensordot(weight, highest, 1) / highest.sum(axis=0)
+    return share
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +104,10 @@ class SideScores:
     """Part "sides": n sentences with one side.
 
     ``own`` and ``mirrored`` [n] are the scores of the sentence and of its mirror, times γ²;
-    ``peaks`` [n] what :func:`peak_on_side` says of the sentence's map; ``source`` says where the
+    ``peaks`` [n] what :func:`peak_on_side` says of the sentence's map.  Of the other patients'
+    images ``usual`` [n] is the mean of own less mirrored, ``above`` [n] the share where the
+    sentence is above its mirror, ``elsewhere`` [n] the mean of the peaks, and ``drawn`` [n] own
+    less mirrored of one of them; all NaN without another patient.  ``source`` says where the
     sentences are from.
     """
 
@@ -97,6 +116,10 @@ class SideScores:
     own: Floats
     mirrored: Floats
     peaks: Floats
+    usual: Floats
+    drawn: Floats
+    above: Floats
+    elsewhere: Floats
     source: str
 
     def to_table(self) -> "pa.Table":
@@ -112,6 +135,7 @@ class SideScores:
                 "score": self.own,
                 "score_mirrored": self.mirrored,
                 "peak_on_side": self.peaks,
+                **{name: getattr(self, name) for name in OF_OTHERS},
                 "source": words([self.source] * len(self.phrases)),
             }
         )
@@ -127,36 +151,55 @@ class SideScores:
         phrases = [
             SidedPhrase(int(row), name, text, side == "left") for row, name, text, side in rows
         ]
-        own, mirrored, peaks = (
-            floats(table, name) for name in ("score", "score_mirrored", "peak_on_side")
-        )
-        return cls(images, phrases, own, mirrored, peaks, texts(table, "source")[0])
+        columns = [
+            floats(table, name) for name in ("score", "score_mirrored", "peak_on_side", *OF_OTHERS)
+        ]
+        return cls(images, phrases, *columns, source=texts(table, "source")[0])
 
 
 @torch.inference_mode()
 def score_sides(
     model: ImageTextModel, cohort: Cohort, phrases: Sequence[SidedPhrase], source: str
 ) -> SideScores:
-    """Score each sentence and its mirror in its image, and find the peak of its map."""
-    rows, said = [phrase.row for phrase in phrases], [phrase.text for phrase in phrases]
-    scores = score_pairs(model, cohort, rows * 2, [*said, *map(other_side, said)])
-    distinct = list(dict.fromkeys(said))
-    vectors = dict(zip(distinct, model.embed_sentences(distinct).cpu(), strict=True))
-    peaks = [
-        peak_on_side((cohort.grid(one.row) @ vectors[one.text]).numpy(), one.left)
-        for one in phrases
-    ]
-    own, mirrored = scores.reshape(2, -1)
-    return SideScores(
-        images_of(cohort.records), list(phrases), own, mirrored, np.array(peaks), source
-    )
+    """Score each sentence and its mirror, and find the peak of its map, in its image and others."""
+    rows = list(dict.fromkeys(phrase.row for phrase in phrases))
+    place = {row: at for at, row in enumerate(rows)}
+    patients = np.array([cohort.records[row].patient_id for row in rows])
+    pairs = list(dict.fromkeys((phrase.text, phrase.left) for phrase in phrases))
+    said, lefts = [text for text, _ in pairs], [left for _, left in pairs]
+    vectors = model.embed_sentences([*said, *map(other_side, said)])
+    # Of every sentence in every image, [pairs, images].
+    scores, mirrored, peaks = (np.empty((len(pairs), len(rows))) for _ in range(3))
+    for at, row in enumerate(rows):
+        regions = cohort.regions[row : row + 1].to(model.device).float()
+        both = (model.gamma_sq * model.scores(regions, vectors)).double().cpu().numpy()[:, 0]
+        scores[:, at], mirrored[:, at] = both.reshape(2, -1)
+        share = _peaks_left((cohort.grid(row) @ vectors[: len(pairs)].cpu().T).numpy())
+        peaks[:, at] = np.where(lefts, share, 1 - share)
+    ahead = scores - mirrored
+    above = (np.sign(ahead) + 1) / 2
+    of_pair = {pair: number for number, pair in enumerate(pairs)}
+    found = np.full((len(phrases), 3 + len(OF_OTHERS)), np.nan)
+    generator = np.random.default_rng(0)
+    for number, phrase in enumerate(phrases):
+        pair, at = of_pair[phrase.text, phrase.left], place[phrase.row]
+        found[number, :3] = scores[pair, at], mirrored[pair, at], peaks[pair, at]
+        others = np.flatnonzero(patients != patients[at])
+        if len(others):
+            found[number, 3:] = (
+                ahead[pair, others].mean(),
+                ahead[pair, generator.choice(others)],
+                above[pair, others].mean(),
+                peaks[pair, others].mean(),
+            )
+    return SideScores(images_of(cohort.records), list(phrases), *found.T, source=source)
 
 
-def measure_sides(given: SideScores, _: Settings | None = None) -> Rows:
-    """AUC of the side, and shares, of all sentences and by finding.
+def measure_sides(given: SideScores, settings: Settings) -> Rows:
+    """AUC of the side, and shares, of all sentences and by finding, beside other patients' images.
 
-    The AUC is of the score of the form that says left less that of the form that says right, for
-    the side that the sentence names.
+    The AUC is of the score of the form that says left less that of the form that says right, less
+    its mean over other patients' images, for the side that the sentence names.
     """
     rows = Rows()
     by: dict[str, list[int]] = {}
@@ -164,22 +207,33 @@ def measure_sides(given: SideScores, _: Settings | None = None) -> Rows:
         by.setdefault(phrase.finding, []).append(number)
     for name in sorted(by):
         if name:
-            _add(rows, name, given, by[name])
-    _add(rows, ALL, given, list(range(len(given.phrases))))
+            _add(rows, name, given, by[name], settings)
+    _add(rows, ALL, given, list(range(len(given.phrases))), settings)
     return rows
 
 
-def _add(rows: Rows, group: str, given: SideScores, at: list[int]) -> None:
+def _add(rows: Rows, group: str, given: SideScores, at: list[int], settings: Settings) -> None:
     phrases = [given.phrases[number] for number in at]
     patients = [given.images.patients[phrase.row] for phrase in phrases]
     left = np.array([phrase.left for phrase in phrases])
-    ahead = given.own[at] - given.mirrored[at]
-    area = area_of(np.where(left, ahead, -ahead), left, patients)
-    above = share_of((np.sign(ahead) + 1) / 2, patients)
-    rows.add(SIDES, group, "AUC of the side", area, len(at), AREA)
-    rows.add(SIDES, group, "above its mirror", above, len(at), SHARE)
-    peak = share_of(given.peaks[at], patients)
-    rows.add(SIDES, group, "peak on its side", peak, len(at), SHARE)
+    ahead, usual = given.own[at] - given.mirrored[at], np.nan_to_num(given.usual[at])
+    for name, some in ((AUC, ahead), (AUC + ELSEWHERE, given.drawn[at])):
+        turned = np.where(left, some - usual, usual - some)
+        found = Estimate() if np.isnan(turned).any() else area_of(turned, left, patients)
+        rows.add(SIDES, group, name, found, len(at), AREA)
+    for number, (name, own, others) in enumerate(
+        (
+            (ABOVE, (np.sign(ahead) + 1) / 2, given.above[at]),
+            (PEAK, given.peaks[at], given.elsewhere[at]),
+        )
+    ):
+        rows.add(SIDES, group, name, share_of(own, patients), len(at), SHARE)
+        seed = (settings.seed, 6, number)
+        mean, gain = means_of(
+            np.stack([others, own - others], axis=1), patients, settings.resamples, seed
+        )
+        rows.add(SIDES, group, name + ELSEWHERE, mean.value, len(at))
+        rows.add(SIDES, group, name + GAIN, gain, len(at), RESAMPLED)
     rows.add(SIDES, group, "left", int(left.sum()))
     rows.add(SIDES, group, "right", int((~left).sum()))
     rows.add(SIDES, group, "images", len({phrase.row for phrase in phrases}))

@@ -94,7 +94,7 @@ def _grounded(
     if image is None:
         return None
     vector = details.model.embed_sentences([phrase.text])[0].cpu()
-    grid = phrase_grid(cohort, phrase, vector)
+    grid = phrase_grid(cohort, phrase.row, vector)
     geometry, boxes = _placed(phrase, cohort.geometry(phrase.row), image.shape)
     heat = heat_map(grid, geometry, details.settings.sigma)
     plain = render_overlay(image, np.full_like(image, np.nan), boxes=boxes)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from cxrtext.evaluation.classification.finding import MEASURES
 from cxrtext.evaluation.classification.multiclass import SCORES
 from cxrtext.evaluation.grounding.masks import VALIDATION
+from cxrtext.evaluation.grounding.phrases import OTHERS
 from cxrtext.evaluation.grounding.sides import SideScores
 from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE
 from cxrtext.evaluation.report import tables
@@ -49,7 +50,8 @@ DEFINITIONS = {
     "Net benefit": "TP / n − FP / n · t / (1 − t), of acting from a probability t on.",
     "CNR": "contrast-to-noise ratio |mean inside − mean outside| / √(variance inside + variance "
     "outside) of the map of region–sentence scores, in original pixels.",
-    "Signed CNR": "the same without the bars: below 0 where the map avoids the boxes.",
+    "Signed CNR": "the same without the bars: below 0 where the map avoids the boxes. The papers' "
+    "CNR has them, and counts a map that avoids the boxes as one that finds them.",
     "mIoU": "mean over thresholds −1, −0.95, …, 1 of the overlap of {map ≥ threshold} and the "
     "boxes; in the variant the thresholds are 0.1, 0.2, …, 0.5.",
     "Pointing game": "the share of sentences whose map peaks inside a box.",
@@ -165,7 +167,9 @@ def _grounding(result: Evaluation) -> list[Block]:
     note = (
         "For every sentence with boxes, the scores of the image's regions are enlarged to "
         f"original pixels{smooth}; outside the crop that the model sees the map is not defined. "
-        "Several boxes of a sentence are one area."
+        "Several boxes of a sentence are one area. Other patients: the same boxes over the "
+        f"sentence's maps of up to {OTHERS} other patients, which is what the words of the "
+        "sentence bring by themselves; read a measure by its gain over these."
     )
     table = _last_strong(tables.pivot(result.rows, GROUNDING))
     return [Text(note), table, *grounding_figures(result), tables.table4(result.rows)]
@@ -302,11 +306,13 @@ def _sides(result: Evaluation) -> list[Block]:
     note = (
         f"Of {_source(result)} that name one side, affirm a finding and are false with left "
         "and right exchanged, as far as the words of the report tell. AUC of the side: of the "
-        "score of the form that says left less that of the form that says right, 0.5 where the "
-        "model does not know sides. Above its mirror: the share of sentences that score higher "
-        "than with the sides exchanged. Peak on its side: the share whose highest region lies on "
+        "score of the form that says left less that of the form that says right, less the mean "
+        "of this over other patients' images, 0.5 where the image tells no side. Above its "
+        "mirror: the share of sentences that score higher than with the sides exchanged. Peak on its side: the share whose highest region lies on "
         "that side of the picture's middle, the patient's left being at the right; regions in the "
-        "middle count half."
+        "middle count half. Other patients: the same of the sentence in the images of the other "
+        "patients, one drawn for the AUC and all for the shares; a gain whose interval holds 0 "
+        "is no evidence that the image was read."
     )
     return [Text(note), _last_strong(tables.pivot(result.rows, SIDES))]
 

@@ -12,6 +12,7 @@ from cxrtext.evaluation.classification.finding import FITTED, SCORED
 from cxrtext.evaluation.classification.multiclass import SCORES
 from cxrtext.evaluation.classification.subgroups import MINIMUM, UNKNOWN
 from cxrtext.evaluation.grounding.phrases import CNR, COMMON, MIOU, POINTING, SIGNED
+from cxrtext.evaluation.grounding.sides import ABOVE, AUC, PEAK
 from cxrtext.evaluation.intervals.bootstrap import SMALLER_IS_BETTER
 from cxrtext.evaluation.intervals.comparison import OF_FINDING
 from cxrtext.evaluation.paper import (
@@ -32,6 +33,8 @@ from cxrtext.evaluation.rows import (
     CALIBRATION,
     CLASSES,
     CONFUSION,
+    ELSEWHERE,
+    GAIN,
     GAP,
     GROUNDING,
     GROUPS,
@@ -98,6 +101,13 @@ COUNTS = (
     *columns("F1", "MCC", digits=2),
 )
 PREVALENCES = columns("prevalence", "PPV", "NPV", "other prevalence", "PPV at it", "NPV at it")
+
+
+def beside(measure: str) -> tuple[str, str, str]:
+    """A measure, the same of other patients' images, and what it gains over these."""
+    return measure, measure + ELSEWHERE, measure + GAIN
+
+
 FOUND = (Column("threshold", 2), *columns("found", "false alarms"))
 SHOWN_OF: Mapping[str, Sequence[Column]] = {
     ZERO_SHOT: (
@@ -106,7 +116,7 @@ SHOWN_OF: Mapping[str, Sequence[Column]] = {
     ),
     CALIBRATION: columns("slope", "intercept", digits=2),
     GROUNDING: (
-        *columns(CNR, SIGNED, MIOU, COMMON, POINTING, digits=2),
+        *columns(*beside(SIGNED), *beside(MIOU), *beside(POINTING), CNR, COMMON, digits=2),
         *columns("sentences", "boxes", digits=0),
     ),
     MASKS: (
@@ -117,7 +127,7 @@ SHOWN_OF: Mapping[str, Sequence[Column]] = {
     ),
     ABSENCE: (Column("AUC"), *columns("with a box", "without", digits=0)),
     SIDES: (
-        *columns("AUC of the side", "above its mirror", "peak on its side"),
+        *columns(AUC, AUC + ELSEWHERE, *beside(ABOVE), *beside(PEAK)),
         *columns("left", "right", digits=0),
     ),
 }
