@@ -59,7 +59,9 @@ class ModelSection(Section):
     """What the model is made of, whatever its similarity."""
 
     similarity: str
-    image: Literal["resnet18", "resnet50", "resnet-narrow", "backbone"] = "resnet18"
+    image: Literal["resnet18", "resnet50", "resnet50-half", "resnet-narrow", "backbone"] = (
+        "resnet18"
+    )
     image_weights: Path | None = None
     init: Path | None = None
     text: str = "microsoft/BiomedVLP-CXR-BERT-general"

@@ -130,10 +130,10 @@ def build_position(name: str, channels: int, dimension: int) -> nn.Module | None
 
 Golden = Mapping[str, NDArray[Any]]
 """A drawn image, and what a backbone made of it."""
-Architecture = Literal["resnet18", "resnet50", "resnet-narrow"]
+Architecture = Literal["resnet18", "resnet50", "resnet50-half", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
-"""``resnet-narrow`` has three stages of one block, and 128 channels in the last, for small images
-on a CPU."""
+"""``resnet50-half`` has half of ResNet-50's channels; ``resnet-narrow`` has three stages of one
+block, and 128 channels in the last, for small images on a CPU."""
 
 _SHAPES: dict[str, dict[str, Any]] = {
     "resnet18": {
@@ -151,6 +151,13 @@ _SHAPES: dict[str, dict[str, Any]] = {
         # trained there; with the stride elsewhere such weights load and compute nonsense.
         "downsample_in_bottleneck": False,
     },
+    "resnet50-half": {
+        "layer_type": "bottleneck",
+        "hidden_sizes": [128, 256, 512, 1024],
+        "depths": [3, 4, 6, 3],
+        "embedding_size": 64,
+        "downsample_in_bottleneck": True,  # as in the weights given out as "thin" (open_nsfw)
+    },
     "resnet-narrow": {
         "layer_type": "basic",
         "hidden_sizes": [32, 64, 128],
@@ -161,7 +168,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-STRIDES = {"resnet18": 32, "resnet50": 32, "resnet-narrow": 16}
+STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow": 16}
 """Pixels of the input a region, along each axis."""
 
 

@@ -39,10 +39,11 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
     .485, .456, .406 and deviations .229, .224, .225, mean .449 and std .226 come near; with others
     the batch normalization's running statistics do not fit until training has renewed them.
 
-    ``path`` is a ``.safetensors`` file, or a pickle of tensors (``.pt``, ``.pth``, ``.bin``), which
-    is read without running what it holds.  What is given is a line about what was loaded, and the
-    names of what was not.
+    ``path`` is a ``.safetensors`` file, a folder that holds ``model.safetensors``, or a pickle of
+    tensors (``.pt``, ``.pth``, ``.bin``), which is read without running what it holds.  What is
+    given is a line about what was loaded, and the names of what was not.
     """
+    path = path / "model.safetensors" if path.is_dir() else path
     state = read_tensors(path)
     prefix = _prefix(path, state)
     _check_configuration(path, encoder)

@@ -22,7 +22,7 @@ from cxrtext.training.image_pretraining.learning import (
     known_loss,
     pooled_by_half,
 )
-from cxrtext.training.image_pretraining.networks import build_network
+from cxrtext.training.image_pretraining.networks import build_network, channels_of, grid_of
 from cxrtext.training.image_pretraining.pretrain import (
     _fingerprint,
     describe,
@@ -160,6 +160,20 @@ def test_sides_are_told_from_the_halves_of_the_image() -> None:
     assert 2 * plain.findings.in_features == sided.findings.in_features
 
 
+def test_a_network_begins_from_weights_of_elsewhere(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    trained = build_network("resnet50-half", 64)
+    trained.save_pretrained(tmp_path)
+    begun = build_network("resnet50-half", 64, tmp_path)
+    images = torch.randn(2, 1, 64, 64)
+    with torch.inference_mode():
+        found = [grid_of(network.eval(), images) for network in (trained, begun)]
+    assert torch.equal(*found)
+    assert (found[0].shape, channels_of(begun)) == ((2, 1024, 2, 2), 1024)
+    usual, tuned = ImagePretrainSettings(), ImagePretrainSettings(weights=tmp_path)
+    assert tuned.recipe().lr < usual.recipe().lr
+
+
 def test_unknown_targets_do_not_count() -> None:
     logits = torch.tensor([[2.0, -30.0], [0.0, 30.0]])
     targets = torch.tensor([[1, -1], [0, -1]], dtype=torch.int8)
@@ -179,6 +193,12 @@ def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_p
         (replace(SMALL, image="vit-narrow", crop=28), {}, ConfigError, "no multiple of 8"),
         (replace(SMALL, image="vit-narrow", resize=41), {}, ConfigError, "give --resize 42"),
         (replace(SMALL, batch=40), {}, DataError, "training images have a report, fewer than"),
+        (
+            replace(SMALL, image="vit-narrow", weights=words),
+            {},
+            ConfigError,
+            "weights: they are a ResNet's",
+        ),
         (SMALL, {"words": words}, DataError, "line 2: no training report affirms 'opacity'"),
         (SMALL, {"words": words, "views": True}, ConfigError, "--words and --self-supervised"),
         (SMALL, {"resume": True}, ConfigError, "holds no run to resume"),

@@ -218,10 +218,10 @@ def build_job(
     settings: ImagePretrainSettings,
     device: torch.device,
 ) -> FindingJob | ViewJob:
-    """A new network with random weights, and all that trains it; on views without findings."""
+    """A new network, and all that trains it; on views without findings."""
     torch.manual_seed(settings.seed)
     preprocessing = Preprocessing(resize=settings.resize, crop=settings.crop)
-    network = build_network(settings.image, settings.crop)
+    network = build_network(settings.image, settings.crop, settings.weights)
     if not findings:
         model: nn.Module = ViewEncoder(network, settings.precision)
         kind: type[FindingJob] | type[ViewJob] = ViewJob

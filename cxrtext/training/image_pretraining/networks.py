@@ -19,6 +19,7 @@ from cxrtext.images import Preprocessing
 from cxrtext.models.backbones.weights import quietly
 from cxrtext.models.image_encoder import STRIDES as RESNET_STRIDES
 from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.image_weights import load_image_weights
 from cxrtext.training.image_pretraining.settings import VITS, ImagePretrainSettings
 
 
@@ -59,10 +60,13 @@ def stride_of(name: str) -> int:
     return VITS[name].patch if name in VITS else RESNET_STRIDES[name]
 
 
-def build_network(name: str, crop: int) -> nn.Module:
-    """A one-channel network with random weights, for squares of ``crop`` pixels."""
+def build_network(name: str, crop: int, weights: Path | None = None) -> nn.Module:
+    """A one-channel network for squares of ``crop`` pixels, random or a ResNet's of elsewhere."""
     if name not in VITS:
-        return ImageEncoder(name).backbone
+        encoder = ImageEncoder(name)
+        if weights:
+            load_image_weights(encoder, weights)
+        return encoder.backbone
     from transformers import ViTConfig, ViTModel
 
     shape = VITS[name]
@@ -137,7 +141,7 @@ def sines_and_cosines(side: int, width: int) -> Tensor:
     return torch.cat([rows, columns], dim=1)
 
 
-LAID_OUT = (*VITS, "resnet18", "resnet50")
+LAID_OUT = (*VITS, "resnet18", "resnet50", "resnet50-half")
 """Networks that a configuration of transformers describes; ``resnet-narrow`` has no max pooling,
 and none says that."""
 BILINEAR = 2

@@ -15,7 +15,7 @@ FREE = ("save_every", "log_every")
 """Settings that a resumed run may have otherwise."""
 
 
-RESNETS = ("resnet18", "resnet50", "resnet-narrow")
+RESNETS = ("resnet18", "resnet50", "resnet50-half", "resnet-narrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,7 @@ class Recipe:
 
 
 _RESNET = Recipe(epochs=12, lr=2e-3, warmup=30, weight_decay=0.01)
+_TUNED = Recipe(epochs=12, lr=3e-4, warmup=60, weight_decay=0.05)
 _VIT = Recipe(epochs=16, lr=5e-4, warmup=100, weight_decay=0.05)
 
 
@@ -56,6 +57,7 @@ class ImagePretrainSettings:
 
     # A ResNet, as model.image of the training that starts from it, or one of `VITS`
     image: str = "resnet18"
+    weights: Path | None = None  # what a ResNet begins from, as model.image_weights
     resize: int = 512  # shorter side of a decoded image, in pixels
     crop: int = 480  # side of the window that is cut out, in pixels, a multiple of the stride
     # passes over the images; None chooses by their number and the architecture
@@ -80,12 +82,14 @@ class ImagePretrainSettings:
     def recipe(self) -> Recipe:
         """What is given, and else what the architecture chooses."""
         given = {key: getattr(self, key) for key in Recipe.__slots__}
-        usual = _VIT if self.image in VITS else _RESNET
+        usual = _VIT if self.image in VITS else _TUNED if self.weights else _RESNET
         return replace(usual, **{key: value for key, value in given.items() if value is not None})
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, with what the architecture chose; ``epochs`` as given."""
-        return asdict(self) | asdict(self.recipe()) | {"epochs": self.epochs}
+        weights = None if self.weights is None else str(self.weights)
+        fixed = {"epochs": self.epochs, "weights": weights}
+        return asdict(self) | asdict(self.recipe()) | fixed
 
     def deciding(self) -> dict[str, Any]:
         """What must be equal to resume a run."""
@@ -103,6 +107,8 @@ def check_settings(settings: ImagePretrainSettings) -> None:
     architectures = (*RESNETS, *VITS)
     if settings.image not in architectures:
         raise ConfigError(f"image: '{settings.image}' is not one of {', '.join(architectures)}")
+    if settings.weights and settings.image in VITS:
+        raise ConfigError(f"weights: they are a ResNet's, and image is {settings.image}")
     if not 1 <= settings.crop <= settings.resize:
         raise ConfigError(f"crop: {settings.crop} is not between 1 and resize, {settings.resize}")
     if settings.image in VITS and (settings.resize - settings.crop) % 2:

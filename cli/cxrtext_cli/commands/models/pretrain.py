@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext_cli.given import FILE, LANGUAGE_MODEL, NEW_FOLDER, SECTION, SOURCE
+from cxrtext_cli.given import FILE, FILE_OR_FOLDER, LANGUAGE_MODEL, NEW_FOLDER, SECTION, SOURCE
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -125,9 +125,13 @@ def pretrain_image(
     image: Annotated[
         str,
         typer.Option(
-            help="resnet18, resnet50 or resnet-narrow, as model.image; vit-narrow or vit-small."
+            help="resnet18, resnet50, resnet50-half or resnet-narrow, as model.image; vit-narrow "
+            "or vit-small."
         ),
     ] = "resnet18",
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights of a ResNet to begin from."), FILE_OR_FOLDER
+    ] = None,
     resize: Annotated[int, typer.Option(help="Shorter side of a decoded image, in pixels.")] = 512,
     crop: Annotated[int, typer.Option(help="Side of the window that is learned from.")] = 480,
     epochs: Annotated[
@@ -152,7 +156,13 @@ def pretrain_image(
     )
 
     settings = ImagePretrainSettings(
-        image=image, resize=resize, crop=crop, epochs=epochs, batch=batch, sides=sides
+        image=image,
+        weights=weights,
+        resize=resize,
+        crop=crop,
+        epochs=epochs,
+        batch=batch,
+        sides=sides,
     )
     check_settings(settings)
     check_output(out, resume)
