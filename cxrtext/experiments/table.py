@@ -191,10 +191,15 @@ def _cells(group: Group, own: Trainings | None) -> dict[str, dict[str, Any]]:
         return {}
     mean = mean_of_seeds(list(own.values()))
     cells: dict[str, dict[str, Any]] = {}
-    for name in (measure.name for measure in group.measures if measure.name in mean):
-        several = [measures[name].estimate for measures in own.values()]
-        deviation = float(np.std(several, ddof=1)) if len(several) > 1 else None
-        cells[name] = {**estimate_of(mean[name]), "deviation": deviation}
+    for measure in (one for one in group.measures if one.name in mean):
+        several = [measures[measure.name].estimate for measures in own.values()]
+        found = estimate_of(mean[measure.name])
+        cells[measure.name] = {
+            "value": found["value"],
+            "low": found["low"] and max(0.0, found["low"]),
+            "high": found["high"] and min(measure.most or np.inf, found["high"]),
+            "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
+        }
     return cells
 
 

@@ -16,7 +16,8 @@ from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.experiment import Measure, Trial, choose, claims_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds, read_measures, write_measures
 from cxrtext.experiments.page import sections
-from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, SCALES, TABLE1, trials_of
+from cxrtext.experiments.papers.sweep import SWEEP
+from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, PAPER_TABLE, SCALES, TABLE1
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import check_run, read_finished, require_finished
@@ -190,7 +191,7 @@ def prepared(tmp_path: Path) -> Prepared:
 def test_every_row_is_valid_and_has_the_same_budget(
     scale: str, prepared: Prepared, tmp_path: Path
 ) -> None:
-    rows, usual = trials_of(SCALES[scale])
+    rows, usual = PAPER_TABLE.trials(SCALES[scale])
     assert {row.name for row in usual} <= {row.name for row in rows}
     runs, missing = plan(rows, 2, tmp_path / "out", prepared, SCALES[scale])
     assert not missing
@@ -223,10 +224,28 @@ def test_every_row_is_valid_and_has_the_same_budget(
     assert labels.name == "labels_from_reports.csv"
 
 
+@pytest.mark.parametrize("scale", list(SCALES))
+def test_every_row_of_the_sweep_is_valid(scale: str, prepared: Prepared, tmp_path: Path) -> None:
+    rows, usual = SWEEP.trials(SCALES[scale])
+    kind = Table1(ExperimentOptions(scale), SWEEP)
+    assert kind.rows == usual
+    runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES[scale])
+    assert (missing, {check_run(kind, run) for run in runs}) == ({}, {None})
+    configs = {run.row: load_config(run.folder / "train.yaml") for run in runs}
+    assert len(configs) == len(rows)
+    told = [json.dumps(one.model_dump(mode="json")) for one in configs.values()]
+    assert len({text.replace(run.row, "") for text, run in zip(told, runs, strict=True)}) == len(
+        rows
+    )
+    assert unequal_budget([configs[row.name].model_dump(mode="json") for row in usual]) is None
+    assert configs["dcl-eta-lm-0.1-0.5"].data.sentences.name == "s-0.1-0.5.csv"
+    assert configs["dcl-eta-lm"].data.sentences.name == "s.csv"
+
+
 def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path) -> None:
     (prepared.data / "truth.csv").unlink()
     (prepared.data / "phantom.json").unlink()
-    rows = choose(trials_of(SCALES["smoke"])[0], [row.name for row in TABLE1])
+    rows = choose(PAPER_TABLE.trials(SCALES["smoke"])[0], [row.name for row in TABLE1])
     runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES["smoke"])
     assert len(runs) == 10
     needed = {"dcl-eta-true": "truth.csv", "remove-by-truth": "phantom.json"}

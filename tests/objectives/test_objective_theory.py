@@ -220,16 +220,16 @@ def mean_over_pairs(losses: Tensor, anchor: Tensor) -> float:
     return float(each.scatter_reduce(0, anchor, losses, "mean", include_self=False).mean())
 
 
-def mean_classifier(points: Tensor, classes: Tensor, scale: float = 1.0) -> float:
-    """Cross entropy of the classifier whose rows are the classes' means, times a scale."""
+def mean_classifier(points: Tensor, classes: Tensor) -> float:
+    """Cross entropy of the classifier whose rows are the classes' means."""
     means = torch.stack([points[classes == one].mean(0) for one in classes.unique()])
-    return float(F.cross_entropy(scale * points @ means.T, classes))
+    return float(F.cross_entropy(points @ means.T, classes))
 
 
-def drawn_classes(rho: Sequence[int], spread: float, seed: int = 0) -> tuple[Tensor, Tensor]:
+def drawn_classes(rho: Sequence[int], spread: float) -> tuple[Tensor, Tensor]:
     """Points on the circle around the directions of their classes, ``rho`` of each class."""
     classes = torch.arange(len(rho)).repeat_interleave(torch.tensor(rho))
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     noise = spread * torch.randn(len(classes), generator=generator, dtype=torch.float64)
     angle = 2 * math.pi * classes / len(rho) + noise
     return torch.stack([angle.cos(), angle.sin()], dim=1), classes
@@ -247,12 +247,10 @@ def test_lemma_a_2_is_an_equality_for_equal_classes_of_one_point() -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 0.4, 2.0])
 def test_lemma_a_2_bounds_the_mean_classifier(spread: float) -> None:
-    """SSD Lemma A.2: L_sup ≤ L_sup-μ ≤ L̄(f, N) for N ≥ (1 − ρ_min) / ρ_min, here 9."""
+    """SSD Lemma A.2: L_sup-μ ≤ L̄(f, N) for N ≥ (1 − ρ_min) / ρ_min, here 9."""
     points, classes = drawn_classes((6, 3, 1), spread)
     losses, anchor = exact(points, classes, RHO, 9.0)
-    bounded = mean_classifier(points, classes)
-    assert min(mean_classifier(points, classes, w) for w in (0.0, 1.0, 4.0)) <= bounded
-    assert bounded <= mean_over_pairs(losses, anchor)
+    assert mean_classifier(points, classes) <= mean_over_pairs(losses, anchor)
 
 
 def statistics_loss(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
@@ -276,12 +274,7 @@ def test_lemma_a_4_the_loss_is_bounded(count: int) -> None:
     ones = torch.ones(count, dtype=torch.float64)
     largest = float(statistics_loss(2 * ones, 0 * ones[:1], -ones[0], eta))
     assert largest == pytest.approx(math.log1p(count * (math.e**2 - 0.4) / 0.6), rel=1e-12)
-    generator = torch.Generator().manual_seed(0)
-    drawn = 2 * torch.rand(500, count + 3, generator=generator, dtype=torch.float64) - 1
-    first = torch.zeros(500, dtype=torch.long)
-    losses = objectives.debiased(drawn[:, 2:], 0.4, 1.0, extra=drawn[:, :2], positive=first)
-    assert float(losses.min()) >= 0
-    assert float(losses.max()) <= largest <= loss_range(count, 0.4)
+    assert largest <= loss_range(count, 0.4)
     wide = torch.cat([-4 * ones[:1], 4 * ones])[None]
     assert float(objectives.debiased(wide, 0.4, 4.0)) > loss_range(count, 0.4)
 
@@ -293,13 +286,14 @@ def steepest(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> float:
     return math.sqrt(sum(float(one.square().sum()) for one in found))
 
 
-def lipschitz(count: int, extras: int, eta: float, printed: bool = False) -> float:
-    """L_ℓ = L_ω L_ψ of SSD eq. 43-48, as printed or with what follows from its own steps."""
-    low = 1 if printed else math.e**4  # eq. 45 has e² where eq. 48 has it no more
-    step = math.e if printed else math.e**2 - 1  # eq. 46: the extras may score as the positive
-    inner = (math.e**4 / count + eta**2 * low / extras) / (1 - eta) ** 2
-    inner += step**2 / (1 - eta) ** 4 + 1
-    return math.exp(-2 if printed else 2) * math.sqrt(inner)
+def lipschitz(count: int, extras: int, eta: float) -> float:
+    """L_ℓ = L_ω L_ψ of SSD eq. 43-48.
+
+    As its own steps have it: printed are e⁻² for e² (eq. 43), e for e² − 1 (46), 1 for e⁴ (48).
+    """
+    inner = math.e**4 * (1 / count + eta**2 / extras) / (1 - eta) ** 2
+    inner += (math.e**2 - 1) ** 2 / (1 - eta) ** 4 + 1
+    return math.e**2 * math.sqrt(inner)
 
 
 @pytest.mark.parametrize(("count", "extras"), [(64, 16), (1024, 256)])
@@ -307,8 +301,7 @@ def lipschitz(count: int, extras: int, eta: float, printed: bool = False) -> flo
 def test_lemma_a_4_the_loss_is_lipschitz(count: int, extras: int, eta: float) -> None:
     """SSD Lemma A.4, eq. 38: ℓ is no steeper by (a, b, c, d) than L_ℓ.
 
-    Where negatives score as the positive and extras 1 less, its slope is known; the constant as
-    printed, N / (1 + N e⁻²) ≤ e⁻² in eq. 43, is below it.
+    Where negatives score as the positive and extras 1 less, its slope is known.
     """
     generator = torch.Generator().manual_seed(0)
     d = torch.tensor(eta, dtype=torch.float64)
@@ -324,7 +317,6 @@ def test_lemma_a_4_the_loss_is_lipschitz(count: int, extras: int, eta: float) ->
     parts += (inverse**2 * (1 - low)) ** 2
     z = inverse * (1 - eta * low)
     assert known == pytest.approx(count / (1 + count * z) * math.sqrt(parts), rel=1e-9)
-    assert lipschitz(count, extras, eta, printed=True) < known
 
 
 def test_theorem_a_6_the_chosen_encoder_classifies() -> None:
