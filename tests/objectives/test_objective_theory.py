@@ -239,18 +239,17 @@ def test_lemma_a_2_is_an_equality_for_equal_classes_of_one_point() -> None:
     """SSD Lemma A.2, eq. 18-25: every step is tight there; with fewer negatives the bound fails."""
     points, classes = drawn_classes((4, 4, 4), 0.0)
     bounded = mean_classifier(points, classes)
-    losses, anchor = exact(points, classes, THIRD, 2.0)
-    assert mean_over_pairs(losses, anchor) == pytest.approx(bounded, rel=1e-12)
-    losses, anchor = exact(points, classes, THIRD, 1.9)
-    assert mean_over_pairs(losses, anchor) < bounded
+    found = [mean_over_pairs(*exact(points, classes, THIRD, count)) for count in (2.0, 1.9)]
+    assert found[0] == pytest.approx(bounded, rel=1e-12)
+    assert found[1] < bounded
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.4, 2.0])
 def test_lemma_a_2_bounds_the_mean_classifier(spread: float) -> None:
     """SSD Lemma A.2: L_sup-μ ≤ L̄(f, N) for N ≥ (1 − ρ_min) / ρ_min, here 9."""
     points, classes = drawn_classes((6, 3, 1), spread)
-    losses, anchor = exact(points, classes, RHO, 9.0)
-    assert mean_classifier(points, classes) <= mean_over_pairs(losses, anchor)
+    bound = mean_over_pairs(*exact(points, classes, RHO, 9.0))
+    assert mean_classifier(points, classes) <= bound
 
 
 def statistics_loss(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
@@ -279,44 +278,33 @@ def test_lemma_a_4_the_loss_is_bounded(count: int) -> None:
     assert float(objectives.debiased(wide, 0.4, 4.0)) > loss_range(count, 0.4)
 
 
-def steepest(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> float:
+def steepness(*given: Tensor) -> float:
     """The length of the gradient of ℓ."""
-    given = [one.clone().requires_grad_() for one in (a, b, c, d)]
-    found = torch.autograd.grad(statistics_loss(*given), given)
-    return math.sqrt(sum(float(one.square().sum()) for one in found))
-
-
-def lipschitz(count: int, extras: int, eta: float) -> float:
-    """L_ℓ = L_ω L_ψ of SSD eq. 43-48.
-
-    As its own steps have it: printed are e⁻² for e² (eq. 43), e for e² − 1 (46), 1 for e⁴ (48).
-    """
-    inner = math.e**4 * (1 / count + eta**2 / extras) / (1 - eta) ** 2
-    inner += (math.e**2 - 1) ** 2 / (1 - eta) ** 4 + 1
-    return math.e**2 * math.sqrt(inner)
+    leaves = [one.clone().requires_grad_() for one in given]
+    found = torch.autograd.grad(statistics_loss(*leaves), leaves)
+    return float(torch.cat([one.flatten() for one in found]).norm())
 
 
 @pytest.mark.parametrize(("count", "extras"), [(64, 16), (1024, 256)])
 @pytest.mark.parametrize("eta", [0.05, 0.4])
 def test_lemma_a_4_the_loss_is_lipschitz(count: int, extras: int, eta: float) -> None:
-    """SSD Lemma A.4, eq. 38: ℓ is no steeper by (a, b, c, d) than L_ℓ.
+    """SSD Lemma A.4, eq. 38: ℓ is no steeper by (a, b, c, d) than L_ℓ = L_ω L_ψ of eq. 43-48.
 
-    Where negatives score as the positive and extras 1 less, its slope is known.
+    As its steps have it: printed are e⁻² for e² (43), e for e² − 1 (46), 1 for e⁴ (48).  Where
+    negatives score as the positive and extras 1 less, the slope is known.
     """
-    generator = torch.Generator().manual_seed(0)
-    d = torch.tensor(eta, dtype=torch.float64)
+    inverse, low = 1 / (1 - eta), math.exp(-1)
+    most = math.e**4 * inverse**2 * (1 / count + eta**2 / extras)
+    most = math.e**2 * math.sqrt(most + (math.e**2 - 1) ** 2 * inverse**4 + 1)
+    generator, d = torch.Generator().manual_seed(0), torch.tensor(eta, dtype=torch.float64)
     for _ in range(50):
         drawn = 2 * torch.rand(count + extras + 1, generator=generator, dtype=torch.float64) - 1
         c = drawn[-1]
-        slope = steepest(drawn[:count] - c, drawn[count:-1] - c, c, d)
-        assert slope <= lipschitz(count, extras, eta)
+        assert steepness(drawn[:count] - c, drawn[count:-1] - c, c, d) <= most
     zero = torch.zeros(count + extras, dtype=torch.float64)
-    known = steepest(zero[:count], zero[count:] - 1, zero[0], d)
-    inverse, low = 1 / (1 - eta), math.exp(-1)
-    parts = inverse**2 / count + (eta * low * inverse) ** 2 / extras
-    parts += (inverse**2 * (1 - low)) ** 2
-    z = inverse * (1 - eta * low)
-    assert known == pytest.approx(count / (1 + count * z) * math.sqrt(parts), rel=1e-9)
+    parts = inverse**2 * (1 / count + (eta * low) ** 2 / extras + (inverse * (1 - low)) ** 2)
+    known = count / (1 + count * inverse * (1 - eta * low)) * math.sqrt(parts)
+    assert steepness(zero[:count], zero[count:] - 1, zero[0], d) == pytest.approx(known, rel=1e-9)
 
 
 def test_theorem_a_6_the_chosen_encoder_classifies() -> None:
@@ -328,9 +316,7 @@ def test_theorem_a_6_the_chosen_encoder_classifies() -> None:
     encoders = [drawn_classes((4, 4, 4), spread) for spread in (0.0, 0.2, 0.4, 0.8, 1.6, 3.2)]
     classes = encoders[0][1]
     # Tells the first class from the others, as well as can be, and these not at all.
-    encoders.append(
-        (torch.tensor([[1.0, 0.0], [-1.0, 0.0]]).double()[(classes > 0).long()], classes)
-    )
+    encoders.append((torch.where(classes > 0, -1.0, 1.0)[:, None].double(), classes))
     losses = torch.stack([exact(points, classes, THIRD, 2.0)[0] for points, _ in encoders])
     supervised = [mean_classifier(points, classes) for points, _ in encoders]
     least, generator = float(losses.mean(dim=1).min()), torch.Generator().manual_seed(0)
@@ -341,11 +327,8 @@ def test_theorem_a_6_the_chosen_encoder_classifies() -> None:
         assert float(losses[chosen].mean()) <= least + term
         assert supervised[chosen] <= least + term
     of_first = exact(*encoders[0], THIRD, 2.0)[1] < 4
-    wrongly = int(losses[:, of_first].mean(dim=1).argmin())
-    assert supervised[wrongly] > least + term
-
-    points, _ = encoders[0]
-    wrong = mean_over_pairs(*exact(points, classes, torch.full_like(THIRD, 0.6), 2.0))
+    assert supervised[int(losses[:, of_first].mean(dim=1).argmin())] > least + term
+    wrong = mean_over_pairs(*exact(*encoders[0], torch.full_like(THIRD, 0.6), 2.0))
     assert wrong == pytest.approx(math.log1p(2 * math.exp(-2)))  # floored
     assert wrong < supervised[0] <= wrong + 3 * math.e**2 * (1 / (1 - 0.6) - 1.5)
 
@@ -370,14 +353,11 @@ def test_cau_lemma_1_the_limit_of_the_y_aware_loss(kappa: float, gamma_sq: float
     limit = float(-gamma_sq * ratio + torch.special.i0(scale).log())
     generator = torch.Generator().manual_seed(0)
     angles = 2 * math.pi * torch.rand(2000, generator=generator, dtype=torch.float64)
-    errors = [
-        abs(float(y_aware_on_the_circle(angles[:count], kappa, gamma_sq).mean()) - limit)
-        for count in (20, 2000)
-    ]
-    assert errors[1] < 0.2 * errors[0]
-    assert errors[1] < 0.01 * gamma_sq
-    half = float(y_aware_on_the_circle(angles / 2, kappa, gamma_sq).mean())
-    assert abs(half - limit) > 10 * errors[1]
+    few, many, half = (
+        abs(float(y_aware_on_the_circle(some, kappa, gamma_sq).mean()) - limit)
+        for some in (angles[:20], angles, angles / 2)
+    )
+    assert many < min(0.2 * few, 0.01 * gamma_sq, 0.1 * half)
     points = torch.stack([angles.cos(), angles.sin()], dim=1)
     with pytest.raises(ValueError, match="sum"):
         objectives.y_aware(points @ points.T, objectives.kernels.cosine(points))

@@ -8,6 +8,7 @@ Source: Wang et al. 2023 (sample-specific debiasing), figure 3; section 3.2.
 
 from dataclasses import replace
 from itertools import pairwise, product
+from typing import Any
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.experiments.experiment import Claim, Trial
@@ -22,6 +23,12 @@ from cxrtext.experiments.papers.table1 import (
 
 CONSTANTS = (0.01, 0.02, 0.05, 0.1, 0.2)
 """η of figure 3."""
+GRIDS: tuple[tuple[str, str, str, tuple[Any, ...]], ...] = (
+    ("remove-by-text", "threshold", "threshold", (0.5, 0.7, 0.9)),
+    ("resample-by-text", "keep", "R / batch", (0.25, 0.5, 0.75)),
+    ("reweight-by-text", "beta", "β", (0.5, 1, 2, 4)),
+)
+"""Of each baseline the row of table 1, the key, its name and its values."""
 TASKS = ("AUC", "CNR", "Recall")
 """One measure of each of its three tasks."""
 
@@ -48,11 +55,7 @@ def _grid() -> tuple[Trial, ...]:
         table_row(
             f"{name}-{value:g}", f"{known[name].title}, {said} {value:g}", name, **{key: value}
         )
-        for name, key, said, values in (
-            ("remove-by-text", "threshold", "threshold", (0.5, 0.7, 0.9)),
-            ("resample-by-text", "keep", "R / batch", (0.25, 0.5, 0.75)),
-            ("reweight-by-text", "beta", "β", (0.5, 1, 2, 4)),
-        )
+        for name, key, said, values in GRIDS
         for value in values
     ]
     return (known[BASELINE], *constants, known[PROPOSED], *etas, *baselines)
