@@ -194,6 +194,7 @@ def _read(path: Path) -> Predictions:
 
 
 def _measure_read(path: Path, predictions: Predictions, settings: Mapping[str, Any]) -> Evaluation:
+    replace(Settings(), **settings)  # what is wrong with these is no fault of the file
     try:
         described = _described(predictions, settings)
     except KeyError as error:

@@ -72,7 +72,8 @@ class Measure:
     Two of the paper's figures must differ by more than ``apart``, about its own deviation over
     trainings, to be an order.  The paper prints ``paper_digits``, by default as many as we do.
     ``table`` is the title of a further table that it stands in; one that is not ``compared`` is
-    shown and not subtracted from the baseline's.
+    shown and not subtracted from the baseline's.  It lies between 0 and ``most``,
+    None where it has no largest value.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Measure:
     paper_digits: int | None = None
     table: str = ""
     compared: bool = True
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ class Trial:
 
     ``name`` is as ``--rows`` takes it, ``paper`` the paper's figures by measure, ``scales`` those
     at which it is trained unless ``--rows`` says otherwise.  Of table 1, ``needs`` is a file of the
-    data folder without which it cannot be trained, ``column`` how it goes on from a common start.
+    data folder without which it cannot be trained, ``column`` how it goes on from a common start,
+    ``eta`` the a and k of its sentences' class probabilities, None for the default.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Trial:
     scales: tuple[str, ...] = SCALES
     needs: str = ""
     column: str = ""
+    eta: tuple[float, float] | None = None
 
 
 def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial, ...]:

@@ -1,4 +1,4 @@
-"""Figures of the experiments on small images, as PNG files."""
+"""Figures of the experiments, as PNG files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +14,8 @@ from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.experiments.data.images import CIFAR10
 from cxrtext.experiments.data.sets import THINNED
 from cxrtext.experiments.measures import MEASURE_AGAIN
+from cxrtext.experiments.papers.sweep import CONSTANTS, TASKS, constant
+from cxrtext.experiments.papers.table1 import BASELINE, PROPOSED
 from cxrtext.experiments.stages import opened_arrays
 from cxrtext.files import replacing
 
@@ -232,18 +234,51 @@ def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     _save(figure, path)
 
 
+def draw_by_eta(table: Table, path: Path) -> Path:
+    """What a constant η comes to in three tasks, beside no correction and η by sentence.
+
+    SSD figure 3.
+    """
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    cells = {row["name"]: row["measures"] for row in table["groups"][0]["rows"]}
+    for axes, name in zip(figure.subplots(1, len(TASKS)), TASKS, strict=True):
+        known = [eta for eta in CONSTANTS if name in cells.get(constant(eta), {})]
+        each = [cells[constant(eta)][name] for eta in known]
+        axes.plot(known, [cell["value"] for cell in each], "o-", color=PAPER, label="DCL-η")
+        for eta, cell in zip(known, each, strict=True):
+            _interval(axes, cell, eta, PAPER, upright=True)
+        for row, title, color in ((BASELINE, "LSE+NL", "#555555"), (PROPOSED, "DCL-η_LM", OURS)):
+            if (cell := cells.get(row, {}).get(name)) is not None:
+                axes.axhline(cell["value"], color=color, label=title)
+                if cell["low"] is not None:
+                    axes.axhspan(cell["low"], cell["high"], color=color, alpha=0.12)
+        axes.set_xscale("log")
+        axes.set_xlim(CONSTANTS[0] / 1.5, CONSTANTS[-1] * 1.5)
+        axes.set_xlabel("η")
+        axes.set_ylabel(name)
+        _grid(axes)
+    _legend(figure)
+    return _save(figure, path)
+
+
 FURTHER: Mapping[str, tuple[str, Callable[[Table, Path], Path]]] = {
     "cifar10-r": ("accuracy.png", draw_cifar10_r),
     "fair-cclk": ("trade.png", draw_trade),
+    "sweep": ("by-eta.png", draw_by_eta),
 }
+
+
+def draw_further(table: Table, out: Path) -> list[Path]:
+    """The figure that an experiment has of its own."""
+    if table["experiment"] not in FURTHER:
+        return []
+    name, draw = FURTHER[table["experiment"]]
+    return [draw(table, out / name)]
 
 
 def draw_figures(table: Table, out: Path) -> tuple[list[Path], list[str]]:
     """Draw what can be drawn of what ``table.json`` is to hold; a line for what is left out."""
-    figures = [draw_rows(table, out / "rows.png")]
-    if table["experiment"] in FURTHER:
-        name, draw = FURTHER[table["experiment"]]
-        figures.append(draw(table, out / name))
+    figures = [draw_rows(table, out / "rows.png"), *draw_further(table, out)]
     if table["experiment"] != "cifar10-r":
         return figures, []
     path, left_out = draw_embeddings(out, figures[0].with_name("tsne.png"))

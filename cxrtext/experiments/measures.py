@@ -4,12 +4,19 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from cxrtext import __version__
-from cxrtext.evaluation.intervals.bootstrap import Interval, Resampled
+from cxrtext.evaluation.intervals.bootstrap import (
+    TRAININGS,
+    Interval,
+    Resampled,
+    with_training,
+)
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.experiments.stages import opened_arrays
 from cxrtext.files import replacing
 
@@ -67,28 +74,30 @@ def paired(one: Resampled, other: Resampled) -> bool:
 def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
     """Average the trainings of a row, all on the same images, within each resample.
 
-    The measures that all of them have.  Where each has an interval of its own, the ends of theirs
-    are averaged: no narrower than those of the mean.
+    The measures that all of them have.
     """
-    return {
-        name: Resampled(
-            float(np.mean([one[name].estimate for one in seeds])),
-            np.mean([one[name].values for one in seeds], axis=0),
-            first.rows,
-            _mean_ends([one[name].ends for one in seeds]),
-            first.patients,
-        )
-        for name, first in seeds[0].items()
-        if all(name in one for one in seeds)
-    }
+    shared = [name for name in seeds[0] if all(name in one for one in seeds)]
+    return {name: mean_of_trainings([one[name] for one in seeds]) for name in shared}
 
 
-def _mean_ends(ends: Sequence[Interval | None]) -> Interval | None:
-    known = [one for one in ends if one is not None]
-    if len(known) < len(ends):
-        return None
-    low, high = np.mean(known, axis=0)
-    return float(low), float(high)
+def mean_of_trainings(each: Sequence[Resampled]) -> Resampled:
+    """The mean of one measure of trainings; three or more give an interval that includes training.
+
+    Where each has an interval of its own, the ends of theirs are averaged first: no narrower than
+    those of the mean.
+    """
+    estimates, first = [one.estimate for one in each], each[0]
+    known = [one.ends for one in each if one.ends is not None]
+    ends: Interval | None = None
+    if len(known) == len(each):
+        low, high = np.mean(known, axis=0)
+        ends = float(low), float(high)
+    values: Floats = np.mean([one.values for one in each], axis=0)
+    mean = Resampled(float(np.mean(estimates)), values, first.rows, ends, first.patients)
+    patients = mean.interval()
+    if len(each) < TRAININGS or patients is None:
+        return mean
+    return replace(mean, ends=with_training(estimates, patients))
 
 
 def machine(device: str) -> str:

@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from cxrtext.evaluation.intervals.bootstrap import BETTER, WORSE
+from cxrtext.evaluation.intervals.bootstrap import BETTER, TRAININGS, WORSE
 from cxrtext.experiments.papers.table1 import LIVE
 from cxrtext.experiments.processes import Failures
 from cxrtext.experiments.table import interval_text
@@ -112,8 +112,9 @@ def _order(order: Mapping[str, Any]) -> str:
     tau = interval_text({**order, "value": order["tau"]}, 2)
     return (
         f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
-        f"in the same order here (Kendall's tau {tau}), {order['agree_clearly']} of them with a "
-        f"difference whose interval leaves out 0; {order['contrary']} stand the other way round, "
+        f"in the same order here (Kendall's tau {tau}, without the randomness of training), "
+        f"{order['agree_clearly']} of them with a difference whose interval leaves out 0; "
+        f"{order['contrary']} stand the other way round, "
         f"{order['contrary_clearly']} of them with such a difference."
     )
 
@@ -144,12 +145,13 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
 
 
 def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[str]]:
-    lines = [["expected better", "than", "by", "difference", "as in the paper"]]
+    lines = [["expected better", "than", "by", "difference", "training", "as in the paper"]]
     words = {BETTER: "yes", WORSE: "no, reversed"}
     for one in order["claims"]:
         text = interval_text(one, digits[one["measure"]], "+")
         verdict = words.get(one["verdict"], one["verdict"])
-        lines.append([one["better"], one["worse"], one["measure"], text, verdict])
+        training = "included" if one["training"] else "not included"
+        lines.append([one["better"], one["worse"], one["measure"], text, training, verdict])
     return lines
 
 
@@ -181,12 +183,15 @@ def intervals_text(table: Mapping[str, Any], how: str) -> Text:
     """What intervals are, and what they do not say."""
     compared = sum(len(row["difference"]) for group in table["groups"] for row in group["rows"])
     several = "± is the deviation over seeds. " if table["seeds"] > 1 else ""
+    training = (
+        f"Of {TRAININGS} seeds or more they include the randomness of training (Student's t over "
+        "seeds), though not that of the start where rows share one; of fewer they do not, and a "
+        "row is better or worse only where every seed agrees. "
+    )
     return Text(
-        f"Intervals are 95 %, {how}, the same resamples for all rows. {several}They tell how far "
-        "figures depend on what was measured, not on the randomness of training; take several "
-        "seeds before believing a small difference. They are not corrected for the number of "
-        f"comparisons: of the {compared} below, about {compared / 20:.1f} would leave out 0 by "
-        "chance alone."
+        f"Intervals are 95 %, {how}, the same resamples for all rows. {several}{training}They are "
+        f"not corrected for the number of comparisons: of the {compared} below, about "
+        f"{compared / 20:.1f} would leave out 0 by chance alone."
     )
 
 

@@ -1,12 +1,14 @@
 """What all rows of table 1 share, made once: data, text, images, and where training starts."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import DataError
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
 from cxrtext.experiments.experiment import ExperimentListener
@@ -133,13 +135,16 @@ def _draw(out: Path, scale: Scale, listener: ExperimentListener) -> dict[str, An
     return asdict(write_phantoms(out, studies=scale.studies, size=scale.size, progress=heard))
 
 
-def _score(text: Path, model: str, listener: ExperimentListener) -> dict[str, Any]:
-    from cxrtext.language import score_reports
+def _score(
+    out: Path, model: str, listener: ExperimentListener, eta: tuple[float, float]
+) -> dict[str, Any]:
+    from cxrtext.language import ScoreSettings, score_reports
 
     with _one_thread():
         summary = score_reports(
-            text / LEARNING,
-            text / SENTENCES,
+            out.with_name(LEARNING),
+            out,
+            ScoreSettings(a=eta[0], k=eta[1]),
             model=model,
             progress=listener.counting("likelihoods", "sentences"),
         )
@@ -198,8 +203,22 @@ def _aligned(
     return {"steps": summary.steps}
 
 
-def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentListener) -> Prepared:
-    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has."""
+def sentences_with(sentences: Path, eta: tuple[float, float]) -> Path:
+    """The table of the same sentences with another a and k."""
+    return sentences.with_stem(f"{sentences.stem}-{eta[0]:g}-{eta[1]:g}")
+
+
+def prepare(
+    out: Path,
+    given: Path | None,
+    scale: Scale,
+    listener: ExperimentListener,
+    etas: Iterable[tuple[float, float]] = (),
+) -> Prepared:
+    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
+
+    ``etas``: further a and k, each of which some rows share.
+    """
     notes: dict[str, dict[str, Any]] = {}
 
     def once(name: str, product: Path, work: Callable[[], Mapping[str, Any]]) -> None:
@@ -221,7 +240,11 @@ def prepare(out: Path, given: Path | None, scale: Scale, listener: ExperimentLis
             lambda: _language_model(folder, text / TRAINING, options, listener),
         )
         model = str(folder)
-    once("score-text", text / SENTENCES, lambda: _score(text, model, listener))
+    usual = (DEFAULT_A, DEFAULT_K)
+    once("score-text", text / SENTENCES, lambda: _score(text / SENTENCES, model, listener, usual))
+    for eta in etas:  # likelihoods come from the cache of the first
+        table = sentences_with(text / SENTENCES, eta)
+        once(table.stem, table, partial(_score, table, model, listener, eta))
     once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
     prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes)
     if not scale.columns:

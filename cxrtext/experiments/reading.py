@@ -1,9 +1,8 @@
 """Which of the paper's claims hold on the data at hand, and why: read off the table's differences.
 
-A claim holds where the interval of the paired difference leaves out 0 and every training agrees; it
-is reversed where both say the opposite; else it is not shown.  Why is answered by the row that
-removes the false negatives themselves, where the data allow it: what even that does not win, no
-correction can.
+A claim holds where the difference is better (:func:`~.table.difference`), is reversed where it is
+worse, and else is not shown.  Why is answered by the row that removes the false negatives
+themselves, where the data allow it: what even that does not win, no correction can.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,21 +57,9 @@ CLAIMS = (
 """What the paper concludes from its table 1 (SSD section 3.2 and 4)."""
 
 
-def agreed_verdict(found: Mapping[str, Any]) -> str:
-    """A comparison by a measure: "better", "worse", or "not distinguishable".
-
-    Better and worse only where every training agrees.
-    """
-    agreed = {BETTER: found["seeds"], WORSE: 0}
-    verdict = str(found["verdict"])
-    if verdict in agreed and found["ahead"] != agreed[verdict]:
-        return "not distinguishable"
-    return verdict
-
-
 def judge(claimed: Claimed, found: ByMeasure) -> str:
     """Whether a claim holds by the comparison of its rows."""
-    verdicts = [agreed_verdict(found[name]) for name in claimed.measures if name in found]
+    verdicts = [found[name]["verdict"] for name in claimed.measures if name in found]
     if not verdicts:
         return UNKNOWN
     if not claimed.better:
@@ -95,7 +82,7 @@ def _why(found: ByMeasure, ceiling: ByMeasure, names: tuple[str, ...]) -> str:
     """What the removal of the false negatives themselves says of a gain that is not there."""
     if not any(name in ceiling for name in names):
         return ""
-    won = any(agreed_verdict(ceiling[name]) == BETTER for name in names if name in ceiling)
+    won = any(ceiling[name]["verdict"] == BETTER for name in names if name in ceiling)
     first = "there is something to win" if won else "there is nothing to win"
     text = (
         f"By these measures {first}: with every true false negative removed the difference is "
@@ -113,13 +100,13 @@ def _why(found: ByMeasure, ceiling: ByMeasure, names: tuple[str, ...]) -> str:
 
 def reached(found: ByMeasure, ceiling: ByMeasure, name: str = TRUTH) -> float | None:
     """The share of the ceiling's gain that a row has; None where the ceiling clearly has none."""
-    if name not in found or name not in ceiling or agreed_verdict(ceiling[name]) != BETTER:
+    if name not in found or name not in ceiling or ceiling[name]["verdict"] != BETTER:
         return None
     return float(found[name]["value"] / ceiling[name]["value"])
 
 
 def _ours(found: ByMeasure, ceiling: ByMeasure) -> dict[str, Any]:
-    verdicts = {name: agreed_verdict(one) for name, one in found.items()}
+    verdicts = {name: one["verdict"] for name, one in found.items()}
     wins = tuple(name for name, verdict in verdicts.items() if verdict == BETTER)
     loses = tuple(name for name, verdict in verdicts.items() if verdict == WORSE)
     parts = [f"wins {_figures(found, wins)}" if wins else "wins nothing clearly"]
@@ -155,7 +142,9 @@ def read_claims(
             verdict = judge(claimed, found)
             if verdict == UNKNOWN:
                 continue
-            because = f"Difference: {_figures(found, claimed.measures)}."
+            training = all(found[name]["training"] for name in claimed.measures if name in found)
+            over = f"patients {'and training' if training else 'alone'}"
+            because = f"Difference, over {over}: {_figures(found, claimed.measures)}."
             if verdict in (UNSHOWN, REVERSED) and claimed.row == PROPOSED:
                 because += f" {_why(found, ceiling, claimed.measures)}".rstrip()
             read.append(

@@ -61,9 +61,10 @@ def _kind(name: str, options: ExperimentOptions) -> Kind:
         from cxrtext.experiments.views import Views
 
         return Views(SMALL_EXPERIMENTS[name], options)
+    from cxrtext.experiments.papers.sweep import SWEEP
     from cxrtext.experiments.table1 import Table1
 
-    return Table1(options)
+    return Table1(options, SWEEP) if name == SWEEP.name else Table1(options)
 
 
 def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentListener) -> Outcome:

@@ -11,14 +11,16 @@ import numpy as np
 
 from cxrtext.evaluation.intervals.bootstrap import (
     BETTER,
+    TIED,
+    TRAININGS,
     WORSE,
     Resampled,
-    difference_of,
     interval_of,
+    verdict_of,
 )
 from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments.experiment import Claim, Group, Measure, Trial
-from cxrtext.experiments.measures import Measures, mean_of_seeds, paired
+from cxrtext.experiments.measures import Measures, mean_of_seeds, mean_of_trainings, paired
 from cxrtext.experiments.processes import Failures, Finished
 
 UNKNOWN = "not measured"
@@ -36,52 +38,61 @@ def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
     return f"{text} [{cell['low']:{sign}.{digits}f}, {cell['high']:{sign}.{digits}f}]"
 
 
-def difference(measure: Measure, one: Resampled, other: Resampled) -> dict[str, Any]:
-    """The first less the second: ``value``, ``low``, ``high``, ``p``, ``verdict`` on the first.
+def _pairs(
+    first: Trainings | None, second: Trainings | None, name: str
+) -> list[tuple[Resampled, Resampled]]:
+    """A measure of two rows by each seed that both have."""
+    one, other = first or {}, second or {}
+    both = sorted(one.keys() & other.keys())
+    return [
+        (one[seed][name], other[seed][name])
+        for seed in both
+        if name in one[seed] and name in other[seed]
+    ]
 
-    The verdict is by whether the interval leaves out 0; without one ends and ``p`` are None.
+
+def _mean_difference(pairs: Sequence[tuple[Resampled, Resampled]]) -> Resampled:
+    return mean_of_trainings(
+        [
+            Resampled(one.estimate - two.estimate, one.values - two.values, (), None, one.patients)
+            for one, two in pairs
+        ]
+    )
+
+
+def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -> dict[str, Any]:
+    """The first less the second, over the trainings of both.
+
+    ``value``, ``low`` and ``high`` (None without resamples), ``seeds``, ``training`` (whether the
+    interval includes training), ``ahead`` (in how many seeds the first is better), ``verdict`` on
+    the first: by whether the interval leaves out 0; where it does not include training, every seed
+    has to agree.
     """
-    found, verdict = difference_of(one, other, smaller=measure.smaller)
+    mean = _mean_difference(pairs)
+    ends, sign = mean.interval(), -1 if measure.smaller else 1
+    ahead = sum(sign * (one.estimate - two.estimate) > 0 for one, two in pairs)
+    training = ends is not None and len(pairs) >= TRAININGS
+    verdict = TIED if ends is None else verdict_of(ends, smaller=measure.smaller)
+    if not training and ahead != {BETTER: len(pairs), WORSE: 0}.get(verdict, ahead):
+        verdict = TIED
     return {
-        "value": one.estimate - other.estimate,
-        "low": found and found.low,
-        "high": found and found.high,
-        "p": found and found.p_value,
+        **estimate_of(mean),
         "verdict": verdict,
+        "seeds": len(pairs),
+        "training": training,
+        "ahead": ahead,
     }
 
 
 def compare_rows(
     first: Trainings | None, second: Trainings | None, measures: Iterable[Measure]
 ) -> dict[str, dict[str, Any]]:
-    """Compare two rows, None where one was not measured, on the seeds that both have.
+    """Compare two rows, None where one was not measured: :func:`difference` by measure.
 
-    Returns:
-        By measure that both have: :func:`difference`, ``seeds`` in common, and ``ahead``: in how
-        many of them the first one's figure is better.
+    On the seeds that both have.
     """
-    if first is None or second is None:
-        return {}
-    one, other = _means(first, second)
-    common = first.keys() & second.keys()
-    differences = {}
-    for measure in measures:
-        name = measure.name
-        if name in one and name in other:
-            sign = -1 if measure.smaller else 1
-            ahead = [
-                sign * (first[seed][name].estimate - second[seed][name].estimate) > 0
-                for seed in common
-            ]
-            found = difference(measure, one[name], other[name])
-            differences[name] = {**found, "seeds": len(common), "ahead": sum(ahead)}
-    return differences
-
-
-def _means(*rows: Trainings | None) -> list[Measures]:
-    """The mean of each row over the seeds that all of them have; nothing where they share none."""
-    common = sorted(set[int].intersection(*(set(row or ()) for row in rows)))
-    return [mean_of_seeds([row[seed] for seed in common]) if row and common else {} for row in rows]
+    paired_by = {measure: _pairs(first, second, measure.name) for measure in measures}
+    return {one.name: difference(one, pairs) for one, pairs in paired_by.items() if pairs}
 
 
 def order_of(
@@ -94,25 +105,25 @@ def order_of(
     Returns:
         ``pairs``; ``agree`` and ``contrary`` of them, and of those ``agree_clearly`` and
         ``contrary_clearly`` by a difference whose interval leaves out 0; ``tau``, ``low``,
-        ``high``; ``claims``, each with its :func:`difference`.  None where there is no pair.
+        ``high``, without training; ``claims``, each with its :func:`difference`.  None where there
+        is no pair.
 
     Source: Kendall 1938 (tau), over the pairs without a tie in the paper.
     """
     found, estimates, signs = [], [], []
     patients = None
     for claim in dict.fromkeys(claims):
-        better, worse = (
-            one.get(claim.measure) for one in _means(rows.get(claim.better), rows.get(claim.worse))
-        )
-        if better is None or worse is None or not paired(better, worse):
+        pairs = _pairs(rows.get(claim.better), rows.get(claim.worse), claim.measure)
+        if not pairs or not paired(*pairs[0]):
             continue
         measure = measures[claim.measure]
         # Positive where it is the expected order.
         sign = -1.0 if measure.smaller else 1.0
-        found.append({**asdict(claim), **difference(measure, better, worse)})
-        estimates.append(sign * (better.estimate - worse.estimate))
-        patients = better.patients
-        signs.append(np.sign(sign * (better.values - worse.values)))
+        mean = _mean_difference(pairs)
+        found.append({**asdict(claim), **difference(measure, pairs)})
+        estimates.append(sign * mean.estimate)
+        patients = mean.patients
+        signs.append(np.sign(sign * mean.values))
     if not found:
         return None
     # A resample in which a row has no figure is NaN, and left out of the interval.
@@ -180,10 +191,15 @@ def _cells(group: Group, own: Trainings | None) -> dict[str, dict[str, Any]]:
         return {}
     mean = mean_of_seeds(list(own.values()))
     cells: dict[str, dict[str, Any]] = {}
-    for name in (measure.name for measure in group.measures if measure.name in mean):
-        several = [measures[name].estimate for measures in own.values()]
-        deviation = float(np.std(several, ddof=1)) if len(several) > 1 else None
-        cells[name] = {**estimate_of(mean[name]), "deviation": deviation}
+    for measure in (one for one in group.measures if one.name in mean):
+        several = [measures[measure.name].estimate for measures in own.values()]
+        found = estimate_of(mean[measure.name])
+        cells[measure.name] = {
+            "value": found["value"],
+            "low": found["low"] and max(0.0, found["low"]),
+            "high": found["high"] and min(measure.most or np.inf, found["high"]),
+            "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
+        }
     return cells
 
 

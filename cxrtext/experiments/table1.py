@@ -1,4 +1,4 @@
-"""SSD table 1: every correction for false negatives, trained with an equal budget."""
+"""SSD table 1 and figure 3: corrections for false negatives, trained with an equal budget."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ from cxrtext.experiments.experiment import (
     choose,
     claims_of,
 )
+from cxrtext.experiments.figures import draw_further
 from cxrtext.experiments.measures import JOB, METRICS
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.papers.table1 import (
@@ -26,15 +27,21 @@ from cxrtext.experiments.papers.table1 import (
     BEYOND,
     BY_FINDING,
     CONFIG,
-    DIFFERENT,
     LIVE,
     LOCKED,
     MEASURES,
+    PAPER_TABLE,
     SCALES,
+    PairTable,
     Scale,
-    trials_of,
 )
-from cxrtext.experiments.preparation import Prepared, fingerprints, prepare, relative
+from cxrtext.experiments.preparation import (
+    Prepared,
+    fingerprints,
+    prepare,
+    relative,
+    sentences_with,
+)
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
 from cxrtext.experiments.table import group_of, order_of, trainings_of
@@ -46,14 +53,14 @@ PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text", "init")}
 
 
 class Table1:
-    """Table 1 as the runner wants it."""
+    """Table 1, or another of its kind, as the runner wants it."""
 
-    def __init__(self, options: ExperimentOptions) -> None:
+    def __init__(self, options: ExperimentOptions, about: PairTable = PAPER_TABLE) -> None:
         if options.scale not in SCALES:
             raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(SCALES)}")
-        self.options = options
+        self.options, self.about = options, about
         self.scale = SCALES[options.scale]
-        known, usual = trials_of(self.scale)
+        known, usual = about.trials(self.scale)
         self.rows = choose(known, options.rows) if options.rows is not None else usual
 
     @property
@@ -68,11 +75,12 @@ class Table1:
                 f"--scale {self.options.scale}: wants real data; give a data folder with --data"
             )
         data = None if given is None else fingerprints(given)
-        return {"experiment": "table1", "scale": asdict(self.scale), "data": data}
+        return {"experiment": self.about.name, "scale": asdict(self.scale), "data": data}
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Prepare the data, and write each run's configuration."""
-        prepared = prepare(out, self.options.data, self.scale, listener)
+        etas = dict.fromkeys(row.eta for row in self.rows if row.eta is not None)
+        prepared = prepare(out, self.options.data, self.scale, listener, etas)
         runs, missing = plan(self.rows, self.seeds, out, prepared, self.scale)
         return Plan(runs, missing, prepared.stages)
 
@@ -86,10 +94,9 @@ class Table1:
         source = f"{self.scale.studies} drawn studies of {self.scale.size} px"
         if data is not None:
             source = f"the data folder '{data.resolve().name}'"
-        question = "which corrections for false negatives help, with an equal budget?"
         return {
-            "experiment": "table1",
-            "question": question,
+            "experiment": self.about.name,
+            "question": self.about.question,
             "scale": self.options.scale,
             "source": source,
             "figures": [],
@@ -117,6 +124,7 @@ class Table1:
                 "labels.csv or a boxes.json"
             )
         trainings = trainings_of(finished)
+        claims = (*claims_of(self.rows, [Measure("AUC")]), *self.about.claims)
         groups = []
         for column in dict.fromkeys(column_of.values()):
             rows = [row for row in self.rows if row.column == column]
@@ -125,14 +133,15 @@ class Table1:
             "sample": _sample(first),
             "groups": groups,
             "reading": read_claims(trainings, list(by_column)),
-            "order": order_of(claims_of(self.rows, [Measure("AUC")]), trainings, MEASURES),
-            "different": list(DIFFERENT),
+            "order": order_of(claims, trainings, MEASURES),
+            "different": list(self.about.different),
         }
 
     def page(self, table: dict[str, Any], out: Path) -> Page:
-        """There are no figures."""
-        heading = "Table 1: correcting for false negatives"
-        return Page(heading, head(table), sections(table, out))
+        """The page with its figures, which are PNG files."""
+        figures = draw_further(table, out)
+        table["figures"] = [path.name for path in figures]
+        return Page(self.about.heading, head(table), sections(table, out), tuple(figures))
 
 
 def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:
@@ -146,10 +155,12 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
             tree["training"].pop("mlm_weight", None)  # it would train what is locked
     if prepared.start is not None:
         tree["model"]["init"] = relative(prepared.start, folder)
+    if row.eta is not None:
+        tree["data"]["sentences"] = relative(sentences_with(prepared.sentences, row.eta), folder)
     objective = tree.get("objective", {}).get("name")
-    if objective == "resample-by-text":
-        # Half of the batch, at every scale; a number as large as the batch would resample nothing.
-        tree["objective"]["keep"] = max(1, int(tree["training"]["batch"]) // 2)
+    if "keep" in tree.get("objective", {}):
+        share = tree["objective"]["keep"]
+        tree["objective"]["keep"] = max(1, int(share * tree["training"]["batch"]))
     # In the paper labels come from reports; phantoms have those beside what is truly shown.
     for key, owner, stem in (
         ("true_probability", "dcl-eta-true", "truth"),

@@ -66,6 +66,6 @@ def test_help_names_every_experiment() -> None:
     from cxrtext.experiments import EXPERIMENTS
 
     told = " ".join(cxrtext("experiment", "--help").stdout.split())
-    assert len(EXPERIMENTS) == 7
+    assert len(EXPERIMENTS) == 8
     for name in EXPERIMENTS:
         assert f"{name}:" in told

@@ -342,6 +342,8 @@ def test_a_fault_of_ours_is_no_damaged_file(
     with pytest.raises(type(fault)) as error:
         measure_file(written / "predictions.parquet")
     assert error.value is fault
+    with pytest.raises(TypeError, match="resample"):
+        measure_file(written / "predictions.parquet", resample=5)
 
 
 def test_descriptions_of_another_program_that_are_wrong(tmp_path: Path) -> None:

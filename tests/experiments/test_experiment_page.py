@@ -16,7 +16,8 @@ from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.experiment import Measure, Trial, choose, claims_of
 from cxrtext.experiments.measures import Measures, mean_of_seeds, read_measures, write_measures
 from cxrtext.experiments.page import sections
-from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, SCALES, TABLE1, trials_of
+from cxrtext.experiments.papers.sweep import SWEEP
+from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, PAPER_TABLE, SCALES, TABLE1
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import check_run, read_finished, require_finished
@@ -190,7 +191,7 @@ def prepared(tmp_path: Path) -> Prepared:
 def test_every_row_is_valid_and_has_the_same_budget(
     scale: str, prepared: Prepared, tmp_path: Path
 ) -> None:
-    rows, usual = trials_of(SCALES[scale])
+    rows, usual = PAPER_TABLE.trials(SCALES[scale])
     assert {row.name for row in usual} <= {row.name for row in rows}
     runs, missing = plan(rows, 2, tmp_path / "out", prepared, SCALES[scale])
     assert not missing
@@ -223,10 +224,22 @@ def test_every_row_is_valid_and_has_the_same_budget(
     assert labels.name == "labels_from_reports.csv"
 
 
+@pytest.mark.parametrize("scale", list(SCALES))
+def test_every_row_of_the_sweep_is_valid(scale: str, prepared: Prepared, tmp_path: Path) -> None:
+    rows, usual = SWEEP.trials(SCALES[scale])
+    kind = Table1(ExperimentOptions(scale), SWEEP)
+    runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES[scale])
+    assert (missing, {check_run(kind, run) for run in runs}) == ({}, {None})
+    configs = {run.row: load_config(run.folder / "train.yaml") for run in runs}
+    assert unequal_budget([configs[row.name].model_dump(mode="json") for row in usual]) is None
+    assert configs["dcl-eta-lm-0.1-0.5"].data.sentences.name == "s-0.1-0.5.csv"
+    assert configs["dcl-eta-lm"].data.sentences.name == "s.csv"
+
+
 def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path) -> None:
     (prepared.data / "truth.csv").unlink()
     (prepared.data / "phantom.json").unlink()
-    rows = choose(trials_of(SCALES["smoke"])[0], [row.name for row in TABLE1])
+    rows = choose(PAPER_TABLE.trials(SCALES["smoke"])[0], [row.name for row in TABLE1])
     runs, missing = plan(rows, 1, tmp_path / "out", prepared, SCALES["smoke"])
     assert len(runs) == 10
     needed = {"dcl-eta-true": "truth.csv", "remove-by-truth": "phantom.json"}
@@ -282,7 +295,6 @@ def test_a_difference_is_paired_and_a_smaller_rank_is_better() -> None:
     told = compare_rows({0: row(AUC=0.8, MedR=90.0)}, {0: row(AUC=0.7, MedR=100.0)})
     area = told["AUC"]
     assert [area[key] for key in ("value", "low", "high")] == pytest.approx([0.1, 0.1, 0.1])
-    assert area["p"] == pytest.approx(2 * 1 / 4)  # no difference at or below 0, three resamples
     assert (area["verdict"], area["ahead"], area["seeds"]) == ("better", 1, 1)
     assert (told["MedR"]["value"], told["MedR"]["verdict"]) == (pytest.approx(-10), "better")
     assert list(told) == ["AUC", "MedR"]
@@ -295,7 +307,7 @@ def test_an_interval_that_holds_0_tells_nothing() -> None:
     assert told["low"] < 0 < told["high"]
     assert told["verdict"] == "not distinguishable"
     same = compare_rows(wide, wide)["AUC"]
-    assert [same[key] for key in ("value", "low", "high", "p")] == [0, 0, 0, 1]
+    assert [same[key] for key in ("value", "low", "high")] == [0, 0, 0]
     assert (same["verdict"], same["ahead"]) == ("not distinguishable", 0)
 
 
@@ -304,7 +316,12 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     other = {1: row(AUC=0.6), 2: row(AUC=0.6)}
     told = compare_rows(both, other)["AUC"]
     assert told["value"] == pytest.approx(0.0)  # of seeds 1 and 2
-    assert (told["ahead"], told["seeds"]) == (1, 2)
+    assert (told["ahead"], told["seeds"], told["training"]) == (1, 2, False)
+    third = compare_rows(both, other | {0: row(AUC=0.6)})["AUC"]
+    assert (third["low"] < 0, third["training"]) == (True, True)
+    # Over the patients alone even a hair is told, but two seeds that disagree tell nothing.
+    split = compare_rows({1: row(AUC=0.9), 2: row(AUC=0.59)}, other)["AUC"]
+    assert (split["low"] > 0, split["verdict"]) == (True, "not distinguishable")
     assert compare_rows({0: row(AUC=0.9)}, other) == {}
     assert compare_rows(None, other) == {}
 
@@ -327,11 +344,27 @@ def test_the_mean_of_seeds_has_the_interval_of_so_many_patients() -> None:
     assert mean_of_seeds([{"CNR": own}, {"CNR": few}])["CNR"].ends is None
 
 
+@pytest.mark.parametrize(("seeds", "least", "most"), [(2, 0, 0.8), (3, 0.93, 1), (5, 0.93, 1)])
+def test_three_seeds_give_an_interval_that_includes_training(
+    seeds: int, least: float, most: float
+) -> None:
+    """It holds the mean of all trainings on all patients; that over patients does not."""
+    generator, held = np.random.default_rng(0), 0
+    for _ in range(300):
+        patients = 0.01 * generator.standard_normal()
+        swing = 0.01 * generator.standard_normal(200)
+        values = patients + 0.02 * generator.standard_normal(seeds)
+        ends = mean_of_seeds([{"AUC": one(v, v + swing)} for v in values])["AUC"].interval()
+        assert ends is not None
+        held += ends[0] <= 0 <= ends[1]
+    assert least <= held / 300 <= most
+
+
 def test_without_resamples_there_is_no_interval_and_no_claim() -> None:
     first, second = one(0.8, np.empty(0)), one(0.5, np.empty(0))
     assert estimate_of(first) == {"value": 0.8, "low": None, "high": None}
     told = compare_rows({0: {"AUC": first}}, {0: {"AUC": second}})["AUC"]
-    assert (told["low"], told["p"], told["verdict"]) == (None, None, "not distinguishable")
+    assert (told["low"], told["training"], told["verdict"]) == (None, False, "not distinguishable")
     assert interval_text(told, 3, "+") == "+0.300"
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import re
 import shutil
 import signal
@@ -17,7 +18,14 @@ import pytest
 from cxrtext.errors import ConfigError, DataError, WorkError
 from cxrtext.experiments import ExperimentListener, ExperimentOptions, Outcome, run_experiment
 from cxrtext.experiments.experiment import Trial, choose
-from cxrtext.experiments.papers.table1 import ALL_MEASURES, BY_FINDING, LOCKED, SCALES, trials_of
+from cxrtext.experiments.papers.table1 import (
+    ALL_MEASURES,
+    BY_FINDING,
+    LOCKED,
+    PAPER_TABLE,
+    SCALES,
+)
+from cxrtext.experiments.preparation import prepare
 from cxrtext.files import read_sealed, write_sealed
 from tests.conftest import read_csv
 from tests.waiting import until
@@ -124,6 +132,19 @@ def test_no_text_model_sees_a_test_patient(whole: tuple[Path, Outcome]) -> None:
         assert {split[row["study_id"]] for row in read_csv(whole[0] / "text" / name)} == splits
 
 
+def test_sentences_get_another_eta_of_the_same_likelihoods(copy: Path) -> None:
+    listener = ExperimentListener()
+    before = stamps(copy)
+    prepare(copy, None, SCALES["smoke"], listener, [(0.1, 0.5)])
+    assert stamps(copy).items() > before.items()
+    usual, other = (read_csv(copy / f"text/sentences{name}.csv") for name in ("", "-0.1-0.5"))
+    for one, two in zip(usual, other, strict=True):
+        assert two["log_likelihood"] == one["log_likelihood"]
+        if two["eta"]:
+            expected = 0.1 * math.exp(0.5 * float(one["log_likelihood"]))
+            assert float(two["eta"]) == pytest.approx(expected, rel=1e-4)
+
+
 def test_a_finished_experiment_repeats_nothing(whole: tuple[Path, Outcome]) -> None:
     out, outcome = whole
     before, said = stamps(out), list[str]()
@@ -137,7 +158,7 @@ def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
 ) -> None:
     wrong = Trial("wrong", "a wrong row", {"model": {"similarity": "none such"}}, column=LOCKED)
     missing = Trial("blind", "a row without its table", {}, needs="weather.csv")
-    rows = (*choose(trials_of(SCALES["smoke"])[0], ROWS), wrong, missing)
+    rows = (*choose(PAPER_TABLE.trials(SCALES["smoke"])[0], ROWS), wrong, missing)
     monkeypatch.setattr("cxrtext.experiments.table1.choose", lambda *_: rows)
     outcome = again(copy)
     blind, other = outcome.failed

@@ -1,6 +1,7 @@
 """What the papers prove, as numerical experiments, and where a statement fails as printed."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from cxrtext.models.similarity import lse, lse_nl, non_local_bags
 
 RHO = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
 """Class probabilities of the population, far from uniform."""
+THIRD = torch.full((3,), 1 / 3, dtype=torch.float64)
 
 
 def population(per_class: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,9 +71,8 @@ def test_the_estimate_of_true_negatives_is_consistent() -> None:
 
 
 def test_a_wrong_class_probability_leaves_an_error_that_no_sample_mends() -> None:
-    uniform = torch.full((3,), 1 / 3, dtype=torch.float64)
     right, ideal, _ = draw_debiased(2000, 2000, RHO, 500)
-    wrong, _, _ = draw_debiased(2000, 2000, uniform, 500)
+    wrong, _, _ = draw_debiased(2000, 2000, THIRD, 500)
     assert float((wrong - ideal).abs().mean()) > 5 * float((right - ideal).abs().mean())
 
 
@@ -194,3 +195,169 @@ def test_vectors_that_are_not_unit_break_the_floor() -> None:
     """The floor is a bound because regions and sentences are normalized, and for no other cause."""
     text = torch.tensor([[1.0, 0.0]])
     assert float(lse_nl(-1.5 * text[None], text, 10.0)) < -1.2
+
+
+def exact(points: Tensor, classes: Tensor, eta: Tensor, negatives: float) -> tuple[Tensor, Tensor]:
+    """Asymptotic losses L̄(f, Q) of all pairs of a class, and the anchor of each; γ = 1.
+
+    The population holds each point as often as its class is probable, so that the mean over it is
+    the expectation, and likewise over a class: g of the objective has no chance left in it.
+    """
+    scores = points @ points.T
+    same = classes[:, None] == classes
+    anchor, positive = same.nonzero(as_tuple=True)
+    rows = torch.cat([scores[anchor, positive][:, None], scores[anchor]], dim=1)
+    extra = scores[anchor].masked_fill(~same[anchor], -torch.inf)
+    first = torch.zeros(len(anchor), dtype=torch.long)
+    losses = objectives.debiased(rows, eta[classes[anchor]], 1.0, extra=extra, positive=first)
+    # The objective's N is the population's size: e^loss − 1 is N g / pos.
+    return torch.log1p(negatives / len(points) * losses.expm1()), anchor
+
+
+def mean_over_pairs(losses: Tensor, anchor: Tensor) -> float:
+    """E over x ~ D and x⁺ ~ D_c."""
+    each = torch.zeros(int(anchor.max()) + 1, dtype=torch.float64)
+    return float(each.scatter_reduce(0, anchor, losses, "mean", include_self=False).mean())
+
+
+def mean_classifier(points: Tensor, classes: Tensor) -> float:
+    """Cross entropy of the classifier whose rows are the classes' means."""
+    means = torch.stack([points[classes == one].mean(0) for one in classes.unique()])
+    return float(F.cross_entropy(points @ means.T, classes))
+
+
+def drawn_classes(rho: Sequence[int], spread: float) -> tuple[Tensor, Tensor]:
+    """Points on the circle around the directions of their classes, ``rho`` of each class."""
+    classes = torch.arange(len(rho)).repeat_interleave(torch.tensor(rho))
+    generator = torch.Generator().manual_seed(0)
+    noise = spread * torch.randn(len(classes), generator=generator, dtype=torch.float64)
+    angle = 2 * math.pi * classes / len(rho) + noise
+    return torch.stack([angle.cos(), angle.sin()], dim=1), classes
+
+
+def test_lemma_a_2_is_an_equality_for_equal_classes_of_one_point() -> None:
+    """SSD Lemma A.2, eq. 18-25: every step is tight there; with fewer negatives the bound fails."""
+    points, classes = drawn_classes((4, 4, 4), 0.0)
+    bounded = mean_classifier(points, classes)
+    found = [mean_over_pairs(*exact(points, classes, THIRD, count)) for count in (2.0, 1.9)]
+    assert found[0] == pytest.approx(bounded, rel=1e-12)
+    assert found[1] < bounded
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.4, 2.0])
+def test_lemma_a_2_bounds_the_mean_classifier(spread: float) -> None:
+    """SSD Lemma A.2: L_sup-μ ≤ L̄(f, N) for N ≥ (1 − ρ_min) / ρ_min, here 9."""
+    points, classes = drawn_classes((6, 3, 1), spread)
+    bound = mean_over_pairs(*exact(points, classes, RHO, 9.0))
+    assert mean_classifier(points, classes) <= bound
+
+
+def statistics_loss(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    """ℓ of SSD eq. 28: a [N] and b [M] are scores less the positive's c, d is η; γ = 1."""
+    scores = torch.cat([c[None], a + c])[None]
+    return objectives.debiased(scores, d[None], 1.0, extra=(b + c)[None])[0]
+
+
+def loss_range(count: int, eta: float) -> float:
+    """B of SSD eq. 40."""
+    return math.log1p(count * (math.e**2 - eta * math.exp(-2)) / (1 - eta))
+
+
+@pytest.mark.parametrize("count", [1, 10, 1000])
+def test_lemma_a_4_the_loss_is_bounded(count: int) -> None:
+    """SSD Lemma A.4, eq. 40, and where its largest value is: the extras score as the positive.
+
+    It needs γ = 1: with scores up to γ² = 4 the same loss is above B.
+    """
+    eta = torch.tensor(0.4, dtype=torch.float64)
+    ones = torch.ones(count, dtype=torch.float64)
+    largest = float(statistics_loss(2 * ones, 0 * ones[:1], -ones[0], eta))
+    assert largest == pytest.approx(math.log1p(count * (math.e**2 - 0.4) / 0.6), rel=1e-12)
+    assert largest <= loss_range(count, 0.4)
+    wide = torch.cat([-4 * ones[:1], 4 * ones])[None]
+    assert float(objectives.debiased(wide, 0.4, 4.0)) > loss_range(count, 0.4)
+
+
+def steepness(*given: Tensor) -> float:
+    """The length of the gradient of ℓ."""
+    leaves = [one.clone().requires_grad_() for one in given]
+    found = torch.autograd.grad(statistics_loss(*leaves), leaves)
+    return float(torch.cat([one.flatten() for one in found]).norm())
+
+
+@pytest.mark.parametrize(("count", "extras"), [(64, 16), (1024, 256)])
+@pytest.mark.parametrize("eta", [0.05, 0.4])
+def test_lemma_a_4_the_loss_is_lipschitz(count: int, extras: int, eta: float) -> None:
+    """SSD Lemma A.4, eq. 38: ℓ is no steeper by (a, b, c, d) than L_ℓ = L_ω L_ψ of eq. 43-48.
+
+    As its steps have it: printed are e⁻² for e² (43), e for e² − 1 (46), 1 for e⁴ (48).  Where
+    negatives score as the positive and extras 1 less, the slope is known.
+    """
+    inverse, low = 1 / (1 - eta), math.exp(-1)
+    most = math.e**4 * inverse**2 * (1 / count + eta**2 / extras)
+    most = math.e**2 * math.sqrt(most + (math.e**2 - 1) ** 2 * inverse**4 + 1)
+    generator, d = torch.Generator().manual_seed(0), torch.tensor(eta, dtype=torch.float64)
+    for _ in range(50):
+        drawn = 2 * torch.rand(count + extras + 1, generator=generator, dtype=torch.float64) - 1
+        c = drawn[-1]
+        assert steepness(drawn[:count] - c, drawn[count:-1] - c, c, d) <= most
+    zero = torch.zeros(count + extras, dtype=torch.float64)
+    parts = inverse**2 * (1 / count + (eta * low) ** 2 / extras + (inverse * (1 - low)) ** 2)
+    known = count / (1 + count * inverse * (1 - eta * low)) * math.sqrt(parts)
+    assert steepness(zero[:count], zero[count:] - 1, zero[0], d) == pytest.approx(known, rel=1e-9)
+
+
+def test_theorem_a_6_the_chosen_encoder_classifies() -> None:
+    """SSD Lemma A.4, eq. 36, and Theorem A.6, over seven encoders.
+
+    Terms in N and M are 0 as expectations are exact; that in T is Hoeffding's for seven functions.
+    Where pairs are not drawn from D, or η is not ρ, the bound without a further term fails.
+    """
+    encoders = [drawn_classes((4, 4, 4), spread) for spread in (0.0, 0.2, 0.4, 0.8, 1.6, 3.2)]
+    classes = encoders[0][1]
+    # Tells the first class from the others, as well as can be, and these not at all.
+    encoders.append((torch.where(classes > 0, -1.0, 1.0)[:, None].double(), classes))
+    losses = torch.stack([exact(points, classes, THIRD, 2.0)[0] for points, _ in encoders])
+    supervised = [mean_classifier(points, classes) for points, _ in encoders]
+    least, generator = float(losses.mean(dim=1).min()), torch.Generator().manual_seed(0)
+    for drawn in (20, 200, 20_000):
+        term = 2 * loss_range(2, 1 / 3) * math.sqrt(math.log(2 * 7 / 0.05) / (2 * drawn))
+        pairs = torch.randint(losses.shape[1], (drawn,), generator=generator)
+        chosen = int(losses[:, pairs].mean(dim=1).argmin())
+        assert float(losses[chosen].mean()) <= least + term
+        assert supervised[chosen] <= least + term
+    of_first = exact(*encoders[0], THIRD, 2.0)[1] < 4
+    assert supervised[int(losses[:, of_first].mean(dim=1).argmin())] > least + term
+    wrong = mean_over_pairs(*exact(*encoders[0], torch.full_like(THIRD, 0.6), 2.0))
+    assert wrong == pytest.approx(math.log1p(2 * math.exp(-2)))  # floored
+    assert wrong < supervised[0] <= wrong + 3 * math.e**2 * (1 / (1 - 0.6) - 1.5)
+
+
+def y_aware_on_the_circle(angles: Tensor, kappa: float, gamma_sq: float) -> Tensor:
+    """y-Aware InfoNCE where an image is its angle and so is its metadata, with σ² = 1/κ."""
+    points = torch.stack([angles.cos(), angles.sin()], dim=1)
+    kernel = objectives.kernels.rbf(points, kappa**-0.5)
+    return objectives.y_aware(gamma_sq * points @ points.T, kernel)
+
+
+@pytest.mark.parametrize(("kappa", "gamma_sq"), [(1.0, 2.0), (8.0, 10.0)])
+def test_cau_lemma_1_the_limit_of_the_y_aware_loss(kappa: float, gamma_sq: float) -> None:
+    """CAU Lemma 1: −E_pos f + E log E e^f, with f = γ² cos(θ − θ').
+
+    For uniform angles x⁺ is von Mises around x, so both are known: −γ² I₁(κ)/I₀(κ) + log I₀(γ²).
+    Where candidates are not drawn from p(x) the loss tends elsewhere, and where the kernel is no
+    density, as the cosine that is as often negative, it has no limit and is refused.
+    """
+    at, scale = torch.tensor([kappa, gamma_sq], dtype=torch.float64)
+    ratio = torch.special.i1(at) / torch.special.i0(at)
+    limit = float(-gamma_sq * ratio + torch.special.i0(scale).log())
+    generator = torch.Generator().manual_seed(0)
+    angles = 2 * math.pi * torch.rand(2000, generator=generator, dtype=torch.float64)
+    few, many, half = (
+        abs(float(y_aware_on_the_circle(some, kappa, gamma_sq).mean()) - limit)
+        for some in (angles[:20], angles, angles / 2)
+    )
+    assert many < min(0.2 * few, 0.01 * gamma_sq, 0.1 * half)
+    points = torch.stack([angles.cos(), angles.sin()], dim=1)
+    with pytest.raises(ValueError, match="sum"):
+        objectives.y_aware(points @ points.T, objectives.kernels.cosine(points))

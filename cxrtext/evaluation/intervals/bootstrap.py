@@ -7,7 +7,7 @@ Images of one patient are alike, so patients are drawn, not images.  A resample 
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,25 +169,42 @@ def paired_difference(
 BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
 
 
-def difference_of(
-    one: Resampled, other: Resampled, *, smaller: bool = False
-) -> tuple[Difference | None, str]:
-    """The first less the second where both are defined, and what that says of the first.
+def difference_of(one: Resampled, other: Resampled) -> Difference | None:
+    """The first less the second, where both are defined.
 
-    It is better or worse where the interval leaves out 0.  The difference is None where there are
-    no resamples, or more than a tenth of them lack one of the two.
+    None where there are no resamples, or more than a tenth of them lack one of the two.
     """
     defined = ~(np.isnan(one.values) | np.isnan(other.values))
     patients = one.patients
     if not len(defined) or defined.mean() < 0.9 or (patients or 2) < 2:
-        return None, TIED
+        return None
     estimate = one.estimate - other.estimate
-    found = paired_difference(one.values[defined], other.values[defined], estimate, patients)
-    return found, verdict_of(found, smaller=smaller)
+    return paired_difference(one.values[defined], other.values[defined], estimate, patients)
 
 
-def verdict_of(found: Difference, *, smaller: bool = False) -> str:
-    """What a difference says of the first; ``smaller``: a smaller figure is the better one."""
-    if found.low > 0 or found.high < 0:
-        return BETTER if (found.low > 0) != smaller else WORSE
+def verdict_of(ends: Interval, *, smaller: bool = False) -> str:
+    """What a difference says of the first by whether its interval leaves out 0.
+
+    ``smaller``: a smaller figure is the better one.
+    """
+    low, high = ends
+    if low > 0 or high < 0:
+        return BETTER if (low > 0) != smaller else WORSE
     return TIED
+
+
+TRAININGS = 3
+"""From so many trainings on, the interval of their mean includes the randomness of training."""
+
+
+def with_training(estimates: Sequence[float], ends: Interval) -> Interval:
+    """The interval of a mean of trainings over patients and trainings.
+
+    ``ends`` are over the patients alone, for these trainings; what trainings differ by on the same
+    patients adds Student's t with one degree fewer than there are trainings.
+
+    Source: Zou and Donner 2008 (MOVER, of a sum of two independent parts).
+    """
+    mean, n = float(np.mean(estimates)), len(estimates)
+    reach = quantile(0.95, n - 1) * float(np.std(estimates, ddof=1)) / sqrt(n)
+    return mean - hypot(mean - ends[0], reach), mean + hypot(ends[1] - mean, reach)

@@ -162,7 +162,7 @@ def _difference(one: Compared, other: Compared) -> Difference | None:
     if isinstance(one, Ranked) and isinstance(other, Ranked):
         return difference(one.area, other.area)
     if isinstance(one, Resampled) and isinstance(other, Resampled):
-        return difference_of(one, other)[0]
+        return difference_of(one, other)
     return None
 
 
@@ -179,7 +179,7 @@ def _paired(
     least = -found.high if smaller else found.low
     return PairedDifference(
         name, *models, found.estimate, found.low, found.high, found.p_value,
-        verdict_of(found, smaller=smaller),
+        verdict_of((found.low, found.high), smaller=smaller),
         noninferior=None if margin is None else least > -margin,
         detectable=(quantile(0.95) + NORMAL.inv_cdf(POWER)) * deviation,
     )  # fmt: skip

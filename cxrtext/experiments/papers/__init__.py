@@ -1,4 +1,4 @@
-"""The papers' experiments on small images by name; needs no torch.  Table 1 is ``table1``."""
+"""The papers' experiments by name; needs no torch."""
 
 from collections.abc import Mapping
 
@@ -14,6 +14,7 @@ SMALL_EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
 
 EXPERIMENTS: Mapping[str, str] = {
     "table1": "every correction for false negatives, trained with an equal budget",
+    "sweep": "how much each of them corrects: η, a, k, threshold, R, β",
     **{name: one.summary for name, one in SMALL_EXPERIMENTS.items()},
 }
 """Name, and what it shows."""

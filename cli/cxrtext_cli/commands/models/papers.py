@@ -163,13 +163,15 @@ def experiment(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Data folder of table1, drawn phantoms by default; CIFAR-10 or MNIST of others."
+            help="Data folder of table1 and sweep, by default drawn; CIFAR-10 or MNIST of others."
         ),
         ANY_PATH,
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Trainings a row; by default 3 of table1 on cpu and gpu, else 1."),
+        typer.Option(
+            min=1, help="Trainings a row; by default 3 of table1 and sweep on cpu and gpu, else 1."
+        ),
     ] = None,
     rows: Annotated[
         str | None, typer.Option(help="Rows wanted, separated by commas; all by default.")
