@@ -80,6 +80,8 @@ def _computed(given: _Described) -> Evaluation:
         elif isinstance(part := parts.get(name), Classified):
             _classify(result, part, given.settings)
     result.warnings.extend(few_patients(result.rows.compared))
+    if made := given.predictions.about.get("made"):
+        result.warnings.append(made)
     _declare(result, given.settings.primary)
     return result
 
