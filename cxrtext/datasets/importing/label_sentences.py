@@ -62,7 +62,7 @@ class LabelSentences:
             name: one
             for key, one in lists["findings"].items()
             for name in findings
-            if name in (key, *one.get("also", ()))
+            if name.lower().replace("_", " ") in (key.lower(), *one.get("also", ()))
         }
         self.without = tuple(n for n in findings if n not in self._entries and n != NO_FINDING)
         own = {name: _words(one, "words", "with") for name, one in self._entries.items()}
@@ -114,10 +114,12 @@ class LabelSentences:
         said = [draw.choice(self._present[name]) for name in present if name in self._present]
         if labels.get(NO_FINDING) == 1 and set(present) <= {DEVICES}:
             said.append(draw.choice(self._normal))
+        # A label such as "multiple nodules" has words of another finding in its name.
+        told = {self._vocabulary.forms.get(w) for n in present for w in _TOKEN.findall(n.lower())}
         absent = frozenset(
             name
             for name, one in self._entries.items()
-            if labels.get(name) == 0 and not set(present) & set(one.get("over", ()))
+            if labels.get(name) == 0 and not ({*present} & {*one.get("over", ())} or name in told)
         )
         left, fitting = set(absent), self._denials(absent)
         for _ in range(DENIALS):

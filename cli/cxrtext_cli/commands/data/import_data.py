@@ -71,8 +71,8 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
     if summary.reports == 0 and summary.layout != "reports":
         say("no report matched: their study_id must be the study's id or its accession number")
     if made := made_of_labels(out / "reports.csv" if summary.reports else None):
-        lacking = ", ".join(summary.without_sentence)
-        say(made + (f"; none for the labels {lacking}" if lacking else ""))
+        lacking = summary.without_sentence
+        say(made + (f"; none for {len(lacking)} labels, such as {lacking[0]}" if lacking else ""))
     if summary.left_out:
         say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
     if summary.looks:
