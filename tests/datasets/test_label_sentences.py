@@ -124,9 +124,7 @@ def test_an_import_with_sentences_of_labels(tmp_path: Path) -> None:
     # The check of the data says where they are from.
     assert made_of_labels(tmp_path / "out/reports.csv") == MADE
     (problem,) = (
-        one
-        for one in check_data(tmp_path / "out").problems
-        if one.kind.code == "reports-of-labels"
+        one for one in check_data(tmp_path / "out").problems if one.kind.code == "reports-of-labels"
     )
     assert MADE in problem.kind.advice
 

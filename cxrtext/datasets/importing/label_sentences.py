@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any
 
+import numpy as np
+
+from cxrtext.datasets.admission.ids import digest
 from cxrtext.datasets.importing.formats.generic import as_reports
 from cxrtext.datasets.importing.reading import PLAIN
 from cxrtext.errors import DataError
@@ -109,11 +111,11 @@ class LabelSentences:
 
     def report(self, labels: Mapping[str, int | None], key: str) -> str:
         """The sentences of a study with these labels, drawn by a key; "" where none can be said."""
-        draw = Random(key)
+        draw = np.random.default_rng(digest(key))
         present = [name for name, value in labels.items() if value == 1 and name != NO_FINDING]
-        said = [draw.choice(self._present[name]) for name in present if name in self._present]
+        said = [_one(self._present[name], draw) for name in present if name in self._present]
         if labels.get(NO_FINDING) == 1 and set(present) <= {DEVICES}:
-            said.append(draw.choice(self._normal))
+            said.append(_one(self._normal, draw))
         # A label such as "multiple nodules" has words of another finding in its name.
         told = {self._vocabulary.forms.get(w) for n in present for w in _TOKEN.findall(n.lower())}
         absent = frozenset(
@@ -124,7 +126,7 @@ class LabelSentences:
         left, fitting = set(absent), self._denials(absent)
         for _ in range(DENIALS):
             if left:
-                said.append(draw.choice(fitting[draw.choice(sorted(left))]))
+                said.append(_one(fitting[_one(sorted(left), draw)], draw))
                 left -= {one.finding for one in self.said(said[-1])}
         return " ".join(said)
 
@@ -141,3 +143,7 @@ class LabelSentences:
 
 def _words(lists: Mapping[str, Any], *names: str) -> set[str]:
     return {word for name in names for word in lists.get(name, "").split()}
+
+
+def _one(texts: Sequence[str], draw: np.random.Generator) -> str:
+    return texts[int(draw.integers(len(texts)))]
