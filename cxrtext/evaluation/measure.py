@@ -13,7 +13,6 @@ from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.multiclass import SCORES, measure_classes
 from cxrtext.evaluation.classification.operating import measure_operating
 from cxrtext.evaluation.classification.subgroups import measure_slices
-from cxrtext.evaluation.classification.tabulated import read_probabilities
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.grounding.absence import AbsenceScores, measure_absence
 from cxrtext.evaluation.grounding.masks import MaskValues, measure_masks
@@ -30,6 +29,7 @@ from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
 from cxrtext.evaluation.rows import CLASSES, PROBES, Rows, estimate
 from cxrtext.evaluation.settings import Settings
+from cxrtext.evaluation.tabulated import read_probabilities
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:

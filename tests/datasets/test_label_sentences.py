@@ -88,6 +88,17 @@ def test_what_is_not_said_of_a_study() -> None:
         assert made.report({"No Finding": 1, "Pneumonia": 1}, f"{n}").count(".") == 1
 
 
+def test_a_denial_of_two_findings_needs_both_absent(tmp_path: Path) -> None:
+    both = [f"{no} edema or pleural effusion{seen}." for no in ("No", "No acute", "No focal") for
+            seen in ("", " is seen")]  # fmt: skip
+    made = LabelSentences(FINDINGS, corpus_sentences(corpus(tmp_path, *both)))
+    said = {made.report({"Edema": 0, "Pleural Effusion": 0}, f"{n}") for n in range(60)}
+    assert any(text in report for report in said for text in both)
+    for n in range(60):
+        (fact,) = made.said(made.report({"Edema": 0, "Pleural Effusion": None}, f"{n}"))
+        assert (fact.finding, fact.present) == ("Edema", False)
+
+
 SAID = ("Cardiomegaly is present.", "No pneumothorax or pleural effusion.", "The lungs are clear.",
         "Small left effusion.")  # fmt: skip
 
@@ -157,5 +168,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     save_table(tmp_path / "bare/manifest.csv", [{"image": "a.png", "study_id": "1"}])
     public_sets.save_picture(tmp_path / "bare/a.png")
+    save_table(tmp_path / "bare/labels.csv", [{"study_id": "1", "Edema": "-1"}])
+    with pytest.raises(DataError, match="no label is 1 or 0 of a finding that has sentences"):
+        import_folder(tmp_path / "bare", tmp_path / "odd", ImportOptions(sentences_from="plain"))
+    (tmp_path / "bare/labels.csv").unlink()
     with pytest.raises(DataError, match="has no labels, of which --sentences-from makes reports"):
         import_folder(tmp_path / "bare", tmp_path / "out", ImportOptions(sentences_from="plain"))

@@ -230,6 +230,8 @@ class Import:
                 if text := sentences.report(values, f"{self.options.seed} {study}"):
                     writer.write({"study_id": study, "report": text, SOURCE: LABELS})
                     done.reports += 1
+        if not done.reports:
+            raise DataError(f"{self.out}: no label is 1 or 0 of a finding that has sentences")
         done.studies_without_report = len(self.studies) - done.reports
         done.without_sentence = sentences.without
 

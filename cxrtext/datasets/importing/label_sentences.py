@@ -76,11 +76,11 @@ class LabelSentences:
         self._fitting: dict[frozenset[str], dict[str, list[str]]] = {}
         for text in corpus:
             self._take(text)
-        denied = Counter(name for _, names in self._absent for name in names)
+        alone = Counter(name for _, names in self._absent if len(names) == 1 for name in names)
         for name, one in self._entries.items():
             if len(self._present[name]) < FEW:
                 self._take_plain("present", one["say"])
-            if denied[name] < FEW:
+            if alone[name] < FEW:
                 self._take_plain("absent", [re.sub("^an? ", "", phrase) for phrase in one["say"]])
         self._normal = self._normal or lists["no finding"]
 

@@ -1,7 +1,7 @@
 """Open-i (Indiana University): reports, projections and images as Kaggle lays them out.
 
-Labels are those that people coded as MeSH terms, from the column of the reports; a study whose only
-term says that nothing was coded has none.  ``labels_mesh.csv`` (study_id, a column a finding) beside
+Labels are those that people coded as MeSH terms, a column of the reports; a study whose only term
+says that nothing was coded has none.  ``labels_mesh.csv`` beside (study_id, a column a finding)
 comes first.
 """
 

@@ -47,7 +47,7 @@ def read_probabilities(path: Path, other: Predictions) -> Predictions:
         )
     held = np.clip(values, EDGE, 1 - EDGE)
     scores = np.log(held / (1 - held))
-    rows = [part.findings.index(name) for name in findings]
+    rows = np.asarray([part.findings.index(name) for name in findings])
     labels = part.labels[np.ix_(rows, own)]
     told = np.ones(len(images), dtype=np.bool_)
     classified = Classified(findings, images, scores, np.zeros_like(scores), labels, told)
