@@ -17,6 +17,7 @@ from cxrtext.records import (
     read_reports,
     require_match,
 )
+from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.tables import read_table
 from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.text import study_sentences
@@ -40,6 +41,7 @@ class DataFolder:
     boxes: list[Box] | None = None
     absent: tuple[Absent, ...] = ()
     bad_boxes: tuple[LeftOut, ...] = ()
+    made: str = ""  # that its reports were made of labels
 
 
 Drawn = tuple[list[Box] | None, list[Absent], list[LeftOut]]
@@ -138,4 +140,5 @@ def read_data_folder(
         boxes=good,
         absent=tuple(absent),
         bad_boxes=tuple(bad),
+        made=made_of_labels(table_of_reports),
     )

@@ -29,6 +29,7 @@ from cxrtext.evaluation.retrieval.boxes import BoxRanks, measure_box_retrieval
 from cxrtext.evaluation.retrieval.sentences import SentenceRanks, measure_retrieval
 from cxrtext.evaluation.rows import CLASSES, PROBES, Rows, estimate
 from cxrtext.evaluation.settings import Settings
+from cxrtext.evaluation.tabulated import read_probabilities
 
 
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
@@ -80,6 +81,8 @@ def _computed(given: _Described) -> Evaluation:
         elif isinstance(part := parts.get(name), Classified):
             _classify(result, part, given.settings)
     result.warnings.extend(few_patients(result.rows.compared))
+    if made := given.predictions.about.get("made"):
+        result.warnings.append(made)
     _declare(result, given.settings.primary)
     return result
 
@@ -164,11 +167,12 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
     """:func:`measure_file` of files that are to be compared, one at a time.
 
     Images and findings of each are taken in the order of the first, as their rows may stand in any.
+    A table of probabilities (``.csv``) is of the images and labels of the first.
     """
-    first: Part | None = None
+    first = Predictions({}, {})
     made: dict[str, Any] = {}
     for path in paths:
-        found = _read(path)
+        found = read_probabilities(path, first) if path.suffix == ".csv" else _read(path)
         own = {**Settings().to_dict(), **found.about.get("settings", {})}
         for name in AGREEING:
             if name not in settings and made.setdefault(name, own[name]) != own[name]:
@@ -176,11 +180,11 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
                     f"{path}: made with --{name} {own[name]} and not {made[name]} as the first; "
                     f"give --{name}, which is taken for all"
                 )
-        part = found.parts.get("classification")
-        if isinstance(first, Classified) and isinstance(part, Classified):
-            parts = {**found.parts, "classification": part.ordered_as(first)}
+        given, part = (one.parts.get("classification") for one in (first, found))
+        if isinstance(given, Classified) and isinstance(part, Classified):
+            parts = {**found.parts, "classification": part.ordered_as(given)}
             found = replace(found, parts=parts)
-        first = first or part
+        first = first if first.parts else found
         yield _measure_read(path, found, settings)
 
 

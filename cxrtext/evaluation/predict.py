@@ -100,6 +100,7 @@ def predict(
         "images": len(cohort.records),
         "patients": len(set(cohort.patients)),
         "labeled": folder.labels is not None,
+        "made": folder.made,
         "gamma_sq": float(model.gamma_sq.detach()),
         "prompts": {
             name: {"positive": list(one.positive), "negative": list(one.negative)}

@@ -31,6 +31,13 @@ from cxrtext.records.text_source import (
 LOOKED_AT = 100
 """Lines that are read to learn the keys: writers leave out the keys of missing values."""
 
+SOURCE, LABELS = "source", "labels"
+"""The column of a table of reports that says where they are from, and what it says of made ones."""
+MADE = (
+    "the sentences of the reports were made of labels: retrieval and likelihoods of sentences are "
+    "figures of made sentences"
+)
+
 _KEYS = tuple(dict.fromkeys((*REPORT_COLUMNS, *SENTENCE_COLUMNS)))
 _TOO_LONG = f"longer than {LINE_LIMIT:,} characters"
 
@@ -247,3 +254,13 @@ def open_reports(path: Path) -> Iterable[Study | LeftOut]:
 def read_reports(path: Path) -> list[Study]:
     """Read reports whole, for instance the columns of a manifest; see `open_source`."""
     return list(none_left_out(path, open_reports(path)))
+
+
+def made_of_labels(reports: Path | str | None) -> str:
+    """:data:`MADE` where a table of reports says that any of them was made of labels, else ""."""
+    if not str(reports or "").lower().endswith(TABLES):
+        return ""
+    table = TableRows(Path(str(reports)))
+    rows = table.read([SOURCE]) if SOURCE in table.columns else iter(())
+    made = (not isinstance(row, LeftOut) and row[1][SOURCE] == LABELS for row in rows)
+    return MADE if any(made) else ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cxrtext.config import Config
+from cxrtext.evaluation.data import find_table
 from cxrtext.images import Preprocessing
 from cxrtext.models import ImageTextModel, load_model, save_checkpoint
 from cxrtext.models.familiar import FAMILIAR, Familiar, save_familiar
@@ -22,6 +23,7 @@ from cxrtext.models.reference import (
     save_reference,
 )
 from cxrtext.models.regions import Square, embed_features
+from cxrtext.records.report_sources import made_of_labels
 from cxrtext.training.data.loader import Examples
 from cxrtext.training.data.locked_features import StoredFeatures
 from cxrtext.training.loop.folder import OUT, MetricsLog, draw_curves
@@ -191,6 +193,7 @@ class Trainer:
         training = {
             "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
+            "reports": made_of_labels(find_table(self.config.data.manifest.parent, "reports")),
             "step": self.job.learner.progress.step,
             "validation": self.validation,
         }

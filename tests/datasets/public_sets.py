@@ -441,3 +441,48 @@ def chexpert_5x200(root: Path, each: int = 4, size: int = 128, others: int = 3) 
     save_table(root / "train.csv", rows)
     save_table(root / "chexpert_5x200.csv", listed)
     return root
+
+
+OPENI_TERMS = (
+    *("normal", "Cardiomegaly/mild;Pleural Effusion/left/small", "Opacity/lung/base/right"),
+    "Fractures, Bone/ribs;normal",
+)
+
+
+def openi(root: Path, count: int = 30, size: int = 64) -> Path:
+    """Open-i as Kaggle lays it out: a frontal and a lateral image a study, terms in turn.
+
+    The last study was not coded.
+    """
+    projections, reports = [], []
+    for number in range(1, count + 1):
+        for view, name in (("Frontal", "1001"), ("Lateral", "2001")):
+            file = f"{number}_IM-{number:04d}-{name}.dcm.png"
+            save_picture(root / "images/images_normalized" / file, number, size)
+            projections.append({"uid": number, "filename": file, "projection": view})
+        terms = OPENI_TERMS[number % len(OPENI_TERMS)] if number < count else "No Indexing"
+        reports.append({"uid": number, "MeSH": terms, "findings": f"Invented, XXXX {number}."})
+    save_table(root / "indiana_projections.csv", projections)
+    save_table(root / "indiana_reports.csv", reports)
+    return root
+
+
+def nih_labels(root: Path, count: int = 24, size: int = 128) -> Path:
+    """A data folder of ChestX-ray14's films; ``origin.csv`` says where each came from."""
+    manifest, labels, boxes, origin = [], [], [], []
+    findings = ("Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax")
+    for number in range(count):
+        study = f"{number:08d}_000"
+        save_picture(root / f"images/{study}.jpg", number, size)
+        split = ("test", "test", "train", "val")[number % 4]
+        place = {"image": f"images/{study}.jpg", "study_id": study, "patient_id": number}
+        manifest.append({**place, "split": split, "view": "PA", "age": 50, "sex": "F"})
+        own = findings[number // 2 % 5]
+        labels.append({"study_id": study, **{name: int(name == own) for name in findings}})
+        corners = dict(zip("xywh", (10.5, 20.0, 40.0, 50.5), strict=True))
+        boxes.append({"image": place["image"], "label_text": own, **corners, "source": "nih"})
+        origin.append({"image": f"{study}.jpg", "repository": f"a+{'xyz'[number % 3]}"})
+    for name, rows in (("manifest", manifest), ("labels", labels), ("boxes", boxes)):
+        save_table(root / f"{name}.csv", rows)
+    save_table(root / "origin.csv", origin)
+    return root

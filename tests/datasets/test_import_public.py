@@ -11,6 +11,7 @@ from cxrtext.datasets.importing import ImportOptions, ImportSummary, import_fold
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.records import Absent, Box, iter_boxes, read_labels
+from tests.datasets import public_sets
 from tests.datasets.public_sets import save_picture
 from tests.datasets.written import drawn_boxes, import_beside, load_table, save_table
 
@@ -198,6 +199,26 @@ def test_indiana(tmp_path: Path) -> None:
     summary = import_folder(root / "indiana_reports.csv", tmp_path / "texts")
     assert (summary.layout, summary.reports, summary.images) == ("reports", 3, 0)
     assert not (tmp_path / "texts/manifest.csv").exists()
+
+
+def test_open_i_has_the_labels_that_people_coded(tmp_path: Path) -> None:
+    root = public_sets.openi(tmp_path / "set")
+    _, rows = load(root)
+    labels = {row.pop("study_id"): row for row in load_table(tmp_path / "out/labels.csv")}
+    said = {
+        study: {name for name, cell in row.items() if cell == "1"} for study, row in labels.items()
+    }
+    assert said["1"] == {"Cardiomegaly", "Pleural Effusion"}
+    assert said["2"] == {"Lung Opacity"}
+    assert said["3"] == {"Fracture", "No Finding"}
+    assert set(labels["30"].values()) == {""}
+    assert set(labels["1"].values()) == {"1", "0"}
+    for finding in ("Cardiomegaly", "Lung Opacity", "Fracture"):  # each in every part
+        assert len({row["split"] for row in rows if finding in said[row["study_id"]]}) == 3
+    # A table of labels beside comes first.
+    save_table(root / "labels_mesh.csv", [{"study_id": "1", "Edema": "1"}])
+    import_folder(root, tmp_path / "other")
+    assert load_table(tmp_path / "other/labels.csv") == [{"study_id": "1", "Edema": "1"}]
 
 
 def nih(root: Path) -> Path:

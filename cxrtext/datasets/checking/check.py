@@ -24,6 +24,7 @@ from cxrtext.errors import DataError
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.pausing import StageProgress, silent
 from cxrtext.records.manifest import SPLITS
+from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 _MAX_ROWS = 20
@@ -178,6 +179,8 @@ def _check_texts(
     if texts is None:
         return {}
     problems.add_unjoined("report", texts.studies, studies)
+    if made_of_labels(sources.reports):
+        problems.add("reports-of-labels", sources.reports.name)
     report.summary |= {
         "reports": len(texts.studies),
         "reports with text": len(texts.words),

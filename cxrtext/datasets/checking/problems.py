@@ -7,6 +7,7 @@ from typing import Any
 
 from cxrtext.images.source import shown
 from cxrtext.records import CHEX5
+from cxrtext.records.report_sources import MADE
 
 
 class Severity(StrEnum):
@@ -121,6 +122,8 @@ _KINDS = (
          "see whether several reports were joined into one"),
     Kind("report-repeated", NOTE, "reports whose text equals that of another study",
       "normal for short normal reports; otherwise see whether texts were joined to wrong studies"),
+    Kind("reports-of-labels", NOTE, "tables of reports that were made of labels",
+         f"know that {MADE}"),
     Kind("study-without-report", WARNING, "studies with an image but no report",
          "add their reports; without one an image serves for evaluation only"),
     Kind("report-without-study", NOTE, "reports of studies without an image",

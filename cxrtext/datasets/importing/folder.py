@@ -14,6 +14,7 @@ from typing import Any, Literal
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.admission.public import NOTE, read_note
 from cxrtext.datasets.importing.reading import (
+    PLAIN,
     SAME_IMAGES,
     FoundImage,
     ImportOptions,
@@ -222,6 +223,8 @@ def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]
     for name in _NOT_NOTED:
         noted.pop(name)
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
+    if options.sentences_from not in (None, PLAIN):
+        noted["sentences_from"] = "reports"
     made = {"made_by": "cxrtext import", "version": 1, "layout": layout}
     return {**made, **noted, "key": ids.fingerprint}
 

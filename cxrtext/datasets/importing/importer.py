@@ -24,6 +24,7 @@ from cxrtext.datasets.importing.folder import (
 from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.formats.generic import as_reports
 from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, present
+from cxrtext.datasets.importing.label_sentences import LabelSentences, corpus_sentences
 from cxrtext.datasets.importing.reading import (
     AGE_TOP,
     NO_VIEW,
@@ -47,8 +48,17 @@ from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
 from cxrtext.files import SUMS, only_one, write_sums
 from cxrtext.pausing import StageProgress, silent
-from cxrtext.records import Absent, LeftOut, RowWriter, TableRows, iter_boxes, write_boxes
+from cxrtext.records import (
+    Absent,
+    LeftOut,
+    RowWriter,
+    TableRows,
+    iter_boxes,
+    read_labels,
+    write_boxes,
+)
 from cxrtext.records.manifest import SPLITS
+from cxrtext.records.report_sources import LABELS, SOURCE
 from cxrtext.records.study import DAMAGED
 from cxrtext.records.tables import Kind, Table, read_table
 
@@ -84,6 +94,7 @@ class ImportSummary:
     # what became of all versions of reports, where there are some; see `ReportCounts`.
     report_versions: dict[str, int] | None = None
     studies_without_report: int = 0  # studies that have none
+    without_sentence: tuple[str, ...] = ()  # labels for which no sentence is known
     labelled: int | None = None
     findings: dict[str, int] = field(default_factory=dict)  # studies in which each is present
     boxes: int | None = None
@@ -138,6 +149,13 @@ class Import:
         self.labels: LabelTable | None = None
         # Opened before anything is written.
         given = options.reports, options.boxes
+        self.label_sentences: LabelSentences | None = None
+        if options.sentences_from:
+            if not reading.findings:
+                raise DataError(f"{root}: has no labels, of which --sentences-from makes reports")
+            corpus = corpus_sentences(options.sentences_from)
+            self.label_sentences = LabelSentences(reading.findings, corpus)
+            reading = replace(reading, reports=None)
         open_texts = partial(as_reports, given[0]) if given[0] else reading.reports
         open_boxes = partial(iter_boxes, given[1]) if given[1] else reading.boxes
         self._texts, self._boxes = open_texts and open_texts(), open_boxes and open_boxes()
@@ -156,7 +174,10 @@ class Import:
             self._write_images(left_out)
             if not done.images:
                 raise DataError(self._nothing_kept(left_out))
-        self._write_reports(left_out, reports_only)
+        if self.label_sentences is not None:
+            self._write_label_reports(self.label_sentences)
+        else:
+            self._write_reports(left_out, reports_only)
         if self.boxes is not None:
             joined = self.boxes.joined
             done.absent = sum(isinstance(box, Absent) for box in joined)
@@ -199,6 +220,20 @@ class Import:
         if not reports_only and options.reports is not None:
             others = done.reports_without_study
             self._require_some(options.reports, "reports", done.reports, others)
+
+    def _write_label_reports(self, sentences: LabelSentences) -> None:
+        done, columns = self.summary, ("study_id", "report", SOURCE)
+        labels = read_labels(self.out / "labels.csv", self.reading.findings)
+        done.reports = 0
+        with RowWriter(self.out / "reports.csv", dict.fromkeys(columns, "text")) as writer:
+            for study, values in labels.items():
+                if text := sentences.report(values, f"{self.options.seed} {study}"):
+                    writer.write({"study_id": study, "report": text, SOURCE: LABELS})
+                    done.reports += 1
+        if not done.reports:
+            raise DataError(f"{self.out}: no label is 1 or 0 of a finding that has sentences")
+        done.studies_without_report = len(self.studies) - done.reports
+        done.without_sentence = sentences.without
 
     def _write_images(self, left_out: LeftOutList) -> None:
         columns = (*COLUMNS, *(c for c in self.columns if c not in COLUMNS))

@@ -21,6 +21,8 @@ SameImages = Literal["keep", "one-split", "leave-out"]
 SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
 """What is done about equal pixels under two patients; see the guide."""
 
+# The name of the sentences of labels that come with the package.
+PLAIN = "plain"
 # The split of an image that its set leaves to be divided into these two.
 TRAIN_OR_VAL = "train or val"
 # With hashed ids, older patients are given as one year more than this: great ages are rare.
@@ -34,6 +36,8 @@ class ImportOptions:
     layout: str = "auto"  # the name of a layout, or "auto"
     keep: tuple[str, ...] = ()  # metadata to be read into the manifest
     reports: Path | None = None  # a table or folder of reports, instead of those of the set
+    # reports whose sentences say the labels, or "plain", for sets without reports.
+    sentences_from: str | None = None
     boxes: Path | None = None  # a box file, instead of that of the set
     # a file whose content keys the hashes that replace ids; None keeps the ids.
     hash_key: Path | None = None
@@ -57,6 +61,8 @@ class ImportOptions:
             raise ConfigError(f"--split is {shares}; give three shares such as 80,10,10")
         if self.same_images not in (None, *SAME_IMAGES):
             raise ConfigError(f"--same-images is one of {', '.join(SAME_IMAGES)}")
+        if self.sentences_from and self.reports:
+            raise ConfigError("--sentences-from goes without --reports: it makes reports of labels")
         if self.hash_key is not None and "date" in self.keep:
             raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
 

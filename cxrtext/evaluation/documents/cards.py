@@ -59,6 +59,7 @@ def _training(material: Material) -> list[tuple[str, Any]]:
         ("objective", config.get("objective", {}).get("name")),
         ("images, sentences", f"{data.get('manifest')}, {data.get('sentences')}"),
         ("digest of the training tables", checkpoint.get("data_fingerprint")),
+        ("reports", checkpoint.get("reports") or None),
         ("image encoder begins as", model.get("image_weights") or model.get("init") or "random"),
         ("text encoder begins as", model.get("text") or model.get("init")),
         ("steps", checkpoint.get("step")),

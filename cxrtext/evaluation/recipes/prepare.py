@@ -117,7 +117,8 @@ def prepare(
     if not data.is_dir():
         raise DataError(f"{data}: no such folder; give that of the set")
     kind = recipe.content.images.name
-    ready = find_table(data, "manifest") is not None
+    # A set that comes with a manifest is imported like the others.
+    ready = recipe.content.layout != "generic" and find_table(data, "manifest") is not None
     found = _imported(recipe, data) if ready else read_list(recipe, data)
     short = check_list(recipe, found)
     if ready and short:
@@ -138,8 +139,12 @@ def prepare(
             wanted=lambda image: name_of(kind, image.name) in found.wanted,
         )  # fmt: skip
     rows = read_table(manifest_of(home), ["image", "study_id"]).rows
+    beside = recipe.content.beside
+    more = read_table(data / beside, ["image"]).rows if beside else []
+    known = {name_of(kind, row["image"]): row for row in more}
     by_name: dict[str, Row] = {}
     for row in rows:
+        row |= {**known.get(name_of(kind, row["image"]), {}), **row}
         by_name.setdefault(name_of(kind, row["image"]), row)
     missing = check_images(found, by_name)
     short += missing

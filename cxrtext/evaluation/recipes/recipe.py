@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.metrics import Uncertain
-from cxrtext.evaluation.settings import Average
+from cxrtext.evaluation.settings import SLICE_COLUMNS, Average
 from cxrtext.files.yaml_text import parse_yaml
 
 FOLDER = Path(__file__).with_name("data")
@@ -58,7 +58,7 @@ class ImageList(_Part):
     """What is compared: an image's file name, without its ending, or its last three parts."""
     rule: Literal["", "chexpert-5x200"] = ""
     """How the list is made where no file names it."""
-    draw: Literal["", "rsna-70-15-15"] = ""
+    draw: Literal["", "rsna-70-15-15", "sha256-of-study"] = ""
     """How the images that are measured, and those that choose thresholds, are drawn of the list."""
     known: tuple[KnownList, ...] = Field(min_length=1)
     drawn: KnownList | None = None
@@ -118,6 +118,7 @@ class HowDone(_Part):
     seed: int = 0
     sigma: float = 0.0
     exclude_same_patient: bool = False
+    slices: tuple[str, ...] = SLICE_COLUMNS
 
 
 class Expected(_Part):
@@ -150,6 +151,8 @@ class RecipeFile(_Part):
     expected: Expected = Expected()
     keep: tuple[str, ...] = ()
     """Metadata of the set that are imported."""
+    beside: str = ""
+    """A table in the set with a column ``image``, whose other columns the manifest gets too."""
     facts: tuple[str, ...] = ()
     """What the recipe rests on, with sources."""
     not_had: tuple[str, ...] = ()

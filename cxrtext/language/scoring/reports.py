@@ -43,6 +43,7 @@ from cxrtext.records import (
     TextSource,
     open_source,
 )
+from cxrtext.records.report_sources import made_of_labels
 from cxrtext.records.sentences import META, write_notes
 from cxrtext.records.tables import Kind
 from cxrtext.text import study_sentences
@@ -239,6 +240,7 @@ def score_reports(
             path.with_name(path.name + META).unlink(missing_ok=True)  # of the table before
         _write(work, target, settings.tokens, language.tokenizer, report)
         counts = work.counts()
+        words = Words(counts["words"], counts["unknown_words"])
         summary = ScoreSummary(
             model=language.name,
             fingerprint=language.fingerprint,
@@ -250,7 +252,7 @@ def score_reports(
             with_text=with_text,
             without_text=studies - with_text,
             **counts,
-            warning=Words(counts["words"], counts["unknown_words"]).warning(),
+            warning="; ".join(filter(None, (words.warning(), made_of_labels(reports)))) or None,
             resumed=resumed,
             rejected=len(rejects.rows),
             seconds=round(time.monotonic() - started, 3),

@@ -64,7 +64,7 @@ class ScoreSummary:
     words: int  # words of all sentences, punctuation not counted
     unknown_words: int  # of these, such as the vocabulary lacks
     without_eta: int  # sentences that have no η, because they are mostly unknown
-    warning: str | None  # that the text is foreign to the model, or None
+    warning: str | None  # that the text is foreign to the model, or made of labels, or None
     from_cache: int  # distinct sentences whose score a cache knew
     resumed: int  # distinct sentences whose score was there from a run that was stopped
     rejected: int  # rows and sentences rejected, listed in ``<out>.rejected.csv``

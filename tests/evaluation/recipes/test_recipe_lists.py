@@ -13,13 +13,14 @@ from cxrtext.evaluation.recipes.lists import (
     chexpert_5x200,
     digest_of_names,
     draw_rsna,
+    draw_studies,
     name_of,
     read_list,
 )
 
 NAMES = (
-    *("chestx-det10", "chexpert-5x200", "ms-cxr", "nih", "padchest", "padchest-gr", "rsna", "siim"),
-    "vindr-cxr",
+    *("chestx-det10", "chexpert-5x200", "ms-cxr", "nih", "nih-labels", "openi", "padchest"),
+    *("padchest-gr", "rsna", "siim", "vindr-cxr"),
 )
 
 
@@ -91,6 +92,15 @@ def test_the_split_of_rsna_does_not_depend_on_the_order_of_names() -> None:
     assert (len(test), len(val), len(test & val)) == (6, 7, 0)
     # As GLoRIA draws; another version of scikit-learn must not draw otherwise.
     assert sorted(test) == ["00004", "00011", "00025", "00030", "00031", "00038"]
+
+
+def test_studies_are_drawn_by_the_digest_of_their_number() -> None:
+    names = [f"{study}_IM-{image}.dcm" for study in range(200) for image in ("a", "b")]
+    test, val = draw_studies(reversed(names))
+    for name in names:
+        tenth = int(sha256(name.split("_")[0].encode()).hexdigest(), 16) % 10
+        assert (name in test, name in val) == (tenth < 3, tenth == 3)
+    assert {name.split("_")[0] for name in test}.isdisjoint(n.split("_")[0] for n in val)
 
 
 def chexpert_table(root: Path, each: int) -> list[dict[str, str]]:

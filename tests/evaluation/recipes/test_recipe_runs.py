@@ -17,7 +17,7 @@ from PIL import Image
 from cxrtext.datasets.importing import import_folder
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes import Recipe, RecipeRun, load_recipe, run_recipe
-from cxrtext.evaluation.recipes.lists import digest_of_names, draw_rsna
+from cxrtext.evaluation.recipes.lists import DRAWS, digest_of_names
 from cxrtext.evaluation.recipes.recipe import Expected, KnownList
 from cxrtext.evaluation.report import ReportOptions
 from cxrtext.evaluation.rows import GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
@@ -33,7 +33,7 @@ def made_up(name: str, names: Iterable[str], **expected: Any) -> Recipe:
     )
     drawn = None
     if images.draw:
-        test, _ = draw_rsna(names)
+        test, _ = DRAWS[images.draw](names)
         drawn = known.model_copy(update={"count": len(test), "sha256": digest_of_names(test)})
     images = images.model_copy(update={"known": (known,), "drawn": drawn})
     prompts = recipe.content.prompts

@@ -11,6 +11,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes import load_recipe, recipe_names
 from cxrtext.evaluation.recipes.lists import draw_rsna, read_list
 from cxrtext.evaluation.rows import GROUNDING, MEAN_OF_SENTENCES, ZERO_SHOT
+from tests.conftest import read_csv
 from tests.datasets import public_sets
 from tests.datasets.test_import_public import mimic
 from tests.evaluation.recipes.test_recipe_runs import go, made_up, nih
@@ -52,6 +53,8 @@ SETS: dict[str, Made] = {
     ),
     "ms-cxr": (ms_cxr, 2, {"aa-1", "bb-1"}),
     "nih": (chest_x_ray14, 10, {"00000002_000.png"}),
+    "nih-labels": (public_sets.nih_labels, 12, {"00000001_000.jpg"}),
+    "openi": (public_sets.openi, 7, {"2_IM-0002-1001.dcm"}),
     "padchest": (public_sets.padchest, 8, {public_sets.padchest_name(1)}),
     "padchest-gr": (public_sets.padchest_gr, 3, {"251488034557732341_wigcpj.png"}),
     "rsna": (lambda root: public_sets.rsna(root, 40), 6, set()),
@@ -126,3 +129,16 @@ def test_a_set_is_measured_and_refused_with_an_image_missing(
     image.unlink()
     with pytest.raises(DataError, match=rf"^{name}: [\d,]+ of [\d,]+ images; missing {missing} "):
         go(recipe, checkpoint, root, tmp_path / "again")
+
+
+def test_columns_of_a_table_beside_are_groups(checkpoint: Path, tmp_path: Path) -> None:
+    root = public_sets.nih_labels(tmp_path / "set")
+    recipe = made_up("nih-labels", read_list(load_recipe("nih-labels"), root).names)
+    run = go(recipe, checkpoint, root, tmp_path / "out")
+    rows = read_csv(tmp_path / "out/selected/nih-labels/manifest.csv")
+    by_name = {Path(row["image"]).name: row["repository"] for row in rows}
+    assert by_name["00000001_000.jpg"] == "a+y"
+    assert sorted({row["repository"] for row in rows}) == ["a+x", "a+y", "a+z"]
+    # Known as groups, each too small to be measured.
+    (line,) = (line for line in run.evaluation.left_out if "repository" in line)
+    assert line.startswith("slices: repository: no group has 10 images")

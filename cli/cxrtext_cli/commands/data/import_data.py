@@ -62,12 +62,17 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
 
 
 def _tell(summary: "ImportSummary", out: Path) -> None:
+    from cxrtext.records.report_sources import made_of_labels
+
     rows = _rows(summary)
     if summary.layout == "reports":
         rows = [("reports", summary.reports or 0), *((k, n) for k, n in rows if "left" in k)]
     print_table([(f"{out} ({summary.layout})", "count"), *((k, str(n)) for k, n in rows)])
     if summary.reports == 0 and summary.layout != "reports":
         say("no report matched: their study_id must be the study's id or its accession number")
+    if made := made_of_labels(out / "reports.csv" if summary.reports else None):
+        lacking = summary.without_sentence
+        say(made + (f"; none for {len(lacking)} labels, such as {lacking[0]}" if lacking else ""))
     if summary.left_out:
         say(f"metadata not read (name it with --keep): {', '.join(summary.left_out)}")
     if summary.looks:
@@ -109,6 +114,15 @@ def import_data(
         Path | None,
         typer.Option(help="Table or folder of reports, joined by study or accession number."),
         FILE_OR_FOLDER,
+    ] = None,
+    sentences_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CORPUS",
+            help="For sets with labels and no reports: make reports of sentences that say what the "
+            "labels say, from a table or folder of reports, or plain.",
+        ),
+        ANY_PATH,
     ] = None,
     boxes: Annotated[
         Path | None, typer.Option(help="Box file: COCO JSON as MS-CXR has it, or CSV."), FILE
@@ -166,6 +180,7 @@ def import_data(
         layout=layout,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
         reports=reports,
+        sentences_from=sentences_from,
         boxes=boxes,
         hash_key=hash_ids,
         split=_shares(split),

@@ -16,7 +16,8 @@ def compare(
         list[Path],
         typer.Argument(
             help="Folders that 'evaluate --out' wrote, or their predictions.parquet, of several "
-            "models on the same images."
+            "models on the same images; after the first also tables of probabilities (.csv): a row "
+            "an image, a column a finding."
         ),
         FILE_OR_FOLDER,
     ],
