@@ -2,7 +2,6 @@
 
 import struct
 import zlib
-from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Literal
 
@@ -28,8 +27,6 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image_bytes
-
-Make = Callable[..., bytes]
 
 CANARY = "CANARY"
 PATIENT = f"{CANARY}^NAME"
@@ -79,7 +76,7 @@ def _jpeg_frames(pixels: npt.NDArray[Any], dataset: Dataset, syntax: str) -> lis
     ]
 
 
-def make(
+def make_dicom(
     pixels: npt.NDArray[Any],
     *,
     syntax: str = ExplicitVRLittleEndian,
@@ -140,11 +137,6 @@ def lut(first: int, entries: list[int], bits: int = 16, words: bool = True) -> S
     else:
         item.add_new("LUTData", "OW", np.array(entries, np.uint8).tobytes())
     return Sequence([item])
-
-
-@pytest.fixture(scope="session")
-def make_dicom() -> Make:
-    return make
 
 
 def encoded(pixels: npt.NDArray[Any] | Image.Image, kind: str = "PNG", **options: Any) -> bytes:

@@ -12,7 +12,7 @@ from PIL import Image
 from cxrtext.images import encode_png, render_overlay, to_uint8
 from cxrtext.images.dicom.orientation import placement_of
 from cxrtext.images.placement import Placement
-from tests.images.conftest import Make, gray
+from tests.images.conftest import gray, make_dicom
 
 UPRIGHT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 WINDOW = {"WindowCenter": 128, "WindowWidth": 256}
@@ -36,9 +36,7 @@ COSINE = {
 
 
 @pytest.mark.parametrize("letters", STORED)
-def test_an_image_is_shown_upright_with_left_at_the_right(
-    make_dicom: Make, letters: tuple[str, str]
-) -> None:
+def test_an_image_is_shown_upright_with_left_at_the_right(letters: tuple[str, str]) -> None:
     stored = np.ascontiguousarray(STORED[letters])
     cosines = [float(value) for letter in letters for value in COSINE[letter]]
     alone = make_dicom(stored, ImageOrientationPatient=cosines, **WINDOW)
@@ -49,17 +47,17 @@ def test_an_image_is_shown_upright_with_left_at_the_right(
     "letters",
     [["A", "F"], ["P", "F"], ["L", "P"], ["L"], ["RF"], ["LEFT", "FOOT"], ["L", "R"], ["", ""]],
 )
-def test_other_planes_and_unknown_words_stay(make_dicom: Make, letters: list[str]) -> None:
+def test_other_planes_and_unknown_words_stay(letters: list[str]) -> None:
     data = make_dicom(UPRIGHT, PatientOrientation=letters, **WINDOW)
     np.testing.assert_array_equal(shown(data), UPRIGHT)
 
 
-def test_a_lateral_is_turned_but_never_mirrored(make_dicom: Make) -> None:
+def test_a_lateral_is_turned_but_never_mirrored() -> None:
     data = make_dicom(UPRIGHT, PatientOrientation=["A", "H"], **WINDOW)
     np.testing.assert_array_equal(shown(data), UPRIGHT[::-1, ::-1])
 
 
-def test_letters_win_over_cosines(make_dicom: Make) -> None:
+def test_letters_win_over_cosines() -> None:
     said = {"PatientOrientation": ["LA", "FP"], "ImageOrientationPatient": [-1, 0, 0, 0, 0, -1]}
     np.testing.assert_array_equal(shown(make_dicom(UPRIGHT, **said, **WINDOW)), UPRIGHT)
 
@@ -71,9 +69,7 @@ def test_letters_win_over_cosines(make_dicom: Make) -> None:
         ("PixelSpacing", [0.2, 0], (3, 4)), ("PixelSpacing", [1e9, 1e-9], (3, 4)),
     ],
 )  # fmt: skip
-def test_pixels_become_square(
-    make_dicom: Make, attribute: str, value: list[float], size: tuple[int, int]
-) -> None:
+def test_pixels_become_square(attribute: str, value: list[float], size: tuple[int, int]) -> None:
     result = shown(make_dicom(UPRIGHT, **{attribute: value}, **WINDOW))
     assert result.shape == size
     assert abs(result.mean() - UPRIGHT.mean()) < 1
@@ -81,7 +77,7 @@ def test_pixels_become_square(
 
 @pytest.mark.parametrize("letters", STORED)
 def test_points_and_boxes_go_to_the_picture_and_back(
-    make_dicom: Make, tmp_path: Path, letters: tuple[str, str]
+    tmp_path: Path, letters: tuple[str, str]
 ) -> None:
     field = np.zeros((40, 60), dtype=np.uint8)
     field[8:12, 30:40] = 255
