@@ -15,13 +15,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation import Prompts, Settings, evaluate
 from cxrtext.evaluation.documents import provenance
 from cxrtext.evaluation.documents.checklist import checklists
-from cxrtext.evaluation.documents.flow import (
-    Flow,
-    Step,
-    flow_markdown,
-    flow_of,
-    reason_class,
-)
+from cxrtext.evaluation.documents.flow import Flow, Step, flow_markdown, flow_of, reason_class
 from cxrtext.evaluation.documents.imported import Imported, read_imported
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import Counts, Population

@@ -19,12 +19,7 @@ from cxrtext.evaluation import (
     retrieval_metrics,
 )
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.grounding.boxes import (
-    NO_PIXEL,
-    NO_SENTENCE,
-    NOT_ONE_SIZE,
-    place_boxes,
-)
+from cxrtext.evaluation.grounding.boxes import NO_PIXEL, NO_SENTENCE, NOT_ONE_SIZE, place_boxes
 from cxrtext.evaluation.grounding.phrases import PhraseValues
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.retrieval.boxes import (

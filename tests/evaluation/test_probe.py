@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation import (
-    area_under_curve,
-    fit_probe,
-    linear_probe,
-)
+from cxrtext.evaluation import area_under_curve, fit_probe, linear_probe
 from cxrtext.evaluation.probes import linear_probe as probes
 from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_scores, probe_features
 from cxrtext.evaluation.probes.linear_probe import few_label_logits, few_label_rows

@@ -120,10 +120,7 @@ def test_rows_and_seeds_may_be_added_and_a_run_made_again(
 
 
 def test_what_was_trained_otherwise_is_not_mixed_in(
-    files: Files,
-    inside: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    files: Files, inside: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go("hardneg-cclk", tmp_path, files, "info-nce")
     experiment = SMALL_EXPERIMENTS["hardneg-cclk"]

@@ -148,9 +148,7 @@ def test_several_positives_and_half_precision(tmp_path: Path) -> None:
     assert next(half.parameters()).dtype == torch.float32
 
 
-def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
-    tmp_path: Path,
-) -> None:
+def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(tmp_path: Path) -> None:
     data = images()
     encoder = train_views(data, replace(SETTINGS, steps=2), tmp_path, device="cpu")
     pixels = data.images.float() / 255

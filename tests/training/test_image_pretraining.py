@@ -23,11 +23,7 @@ from cxrtext.training.image_pretraining.learning import (
     pooled_by_half,
 )
 from cxrtext.training.image_pretraining.networks import build_network
-from cxrtext.training.image_pretraining.pretrain import (
-    _fingerprint,
-    describe,
-    write_found_words,
-)
+from cxrtext.training.image_pretraining.pretrain import _fingerprint, describe, write_found_words
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
 from tests.training.conftest import metrics

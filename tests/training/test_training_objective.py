@@ -325,10 +325,7 @@ def test_kinds_are_needed_where_a_kernel_compares() -> None:
             [{"name": "rbf", "sigma": 0.5}, "delta"],
             lambda z: kernels.rbf(z[:, 0], 0.5) * kernels.delta(z[:, 1]),
         ),
-        (
-            ["polynomial", "delta"],
-            lambda z: kernels.polynomial(z[:, 0]) * kernels.delta(z[:, 1]),
-        ),
+        (["polynomial", "delta"], lambda z: kernels.polynomial(z[:, 0]) * kernels.delta(z[:, 1])),
     ],
 )
 def test_kernels_of_columns(kernel: Any, expected: Any) -> None:

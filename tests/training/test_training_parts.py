@@ -107,10 +107,7 @@ def test_projections_are_centered_and_nothing_else_changes(checkpoint: Path) -> 
     after = model.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     tracked = {name for name in changed if name.endswith("num_batches_tracked")}
-    assert changed - tracked == {
-        "image_encoder.projection.bias",
-        "text_encoder.projection.bias",
-    }
+    assert changed - tracked == {"image_encoder.projection.bias", "text_encoder.projection.bias"}
 
 
 def test_a_validation_takes_its_loss_from_whole_batches(
