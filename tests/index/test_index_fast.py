@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -67,22 +68,17 @@ def test_one_sentence_unlike_the_inducing_points_is_enough_to_look_deeper(
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    depths = []
-    plain = getattr(fast_search, name)
-
-    def noted(*given: Any) -> Any:
-        depths.append(given[2].depth if is_wanted else given[-1])
-        return plain(*given)
-
-    monkeypatch.setattr(fast_search, name, noted)
+    looked = Mock(wraps=getattr(fast_search, name))
+    monkeypatch.setattr(fast_search, name, looked)
     texts = sentences(model)
     strange = F.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
     first = []
     for one in (texts[1:2], strange):
-        depths.clear()
+        looked.reset_mock()
         query = Query(texts=one) if is_wanted else Query(texts=texts[:1], without=one)
         large.search(query, K, mode="fast")
-        first.append(depths[0])
+        given = looked.call_args_list[0].args
+        first.append(given[2].depth if is_wanted else given[-1])
     assert first[1] == fast_search.DEEPER * first[0]
 
 
