@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydicom.uid import JPEG2000Lossless, RLELossless
 
 from tests.conftest import draw
-from tests.images.conftest import make
+from tests.images.conftest import make_dicom
 from tests.pacs.studies import CR, DX
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ def write_source(
         "RescaleIntercept": "0", "RescaleSlope": "1", "RescaleType": "US",
     }  # fmt: skip
     stored = np.round(shown * (depth - 1)).astype("<u2")
-    path.write_bytes(make(stored, **{**values, **facts, **attributes}))
+    path.write_bytes(make_dicom(stored, **{**values, **facts, **attributes}))
     return path
 
 

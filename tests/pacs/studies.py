@@ -10,7 +10,7 @@ from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence as Items
 from pydicom.uid import ExplicitVRLittleEndian
 
-from tests.images.conftest import make
+from tests.images.conftest import make_dicom
 
 PLANTED = "QUETZALCOATL"
 """It stands in names, numbers, texts and private elements; it may be in no log and no error."""
@@ -72,7 +72,7 @@ def instance(
         **KINDS[kind],
         **more,
     }
-    return make(pixels, syntax=syntax, stored=stored, photometric=photometric, **values)
+    return make_dicom(pixels, syntax=syntax, stored=stored, photometric=photometric, **values)
 
 
 def _planted(study: int) -> dict[str, Any]:

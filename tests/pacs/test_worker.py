@@ -27,7 +27,7 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 from cxrtext.service.forget.forget import forget
 from tests.conftest import flip
-from tests.images.conftest import make
+from tests.images.conftest import make_dicom
 from tests.pacs.orthanc import dimse_entry
 from tests.pacs.studies import PLANTED, archive, assert_nowhere, instance, study, uid
 
@@ -180,7 +180,7 @@ def test_pixels_that_the_index_has_from_an_import_do_not_enter_again(
         "ViewPosition": "PA", "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1", "PatientID": "p00",
         "WindowCenter": 128, "WindowWidth": 256,
     }  # fmt: skip
-    assert take(make(pixels, stored=8, **values)) == [("held", EQUAL)]
+    assert take(make_dicom(pixels, stored=8, **values)) == [("held", EQUAL)]
     assert indexed(index) == {}
 
 
