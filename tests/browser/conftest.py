@@ -190,26 +190,73 @@ def png() -> bytes:
     return as_file(grey_picture(), "png")
 
 
-POOR_CONTRAST = """() => {
-  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const colour = parse(getComputedStyle(at).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
+VIEWS = {
+    "#/read?image=images/s25.png&say=Left effusion.": "#view-read #findings .finding",
+    "#/search?query=Effusion.&where=age > 40": "#view-search #results .pick",
+    "#/search": "#view-search #query",
+    "#/about": "#view-about .about-card",
+}
+"""Places, and what is there once they are shown."""
+
+
+def go(page: Any, place: str) -> None:
+    """Show one of `VIEWS`."""
+    page.evaluate("place => { location.hash = place }", place)
+    page.wait_for_selector(VIEWS[place])
+    page.wait_for_timeout(100)
+
+
+CONTRAST = """(controls) => {
+  const parse = (text) => {
+    const [r, g, b, a = 1] = (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+    return { c: [r, g, b], a };
   };
+  const over = (top, under) => top.c.map((v, i) => v * top.a + under[i] * (1 - top.a));
+  const light = (c) => c.map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (one, other) => {
+    const [a, b] = [light(one), light(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const chain = (node) => {
+    const all = [];
+    for (let at = node; at; at = at.parentElement) all.unshift(at);
+    return all;
+  };
+  const ground = (node) => chain(node).reduce(
+    (under, at) => over(parse(getComputedStyle(at).backgroundColor), under), [255, 255, 255]);
+  const faded = (node) => chain(node).reduce((all, at) => all * getComputedStyle(at).opacity, 1);
+  const nameOf = (node) => node.id || node.className || node.tagName;
   const poor = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
-    if (!own || !node.checkVisibility() || node.closest(":disabled, .tick, .skip")) continue;
-    const [a, b] = [light(parse(getComputedStyle(node).color)), light(ground(node))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) poor.push(`${node.className || node.id || node.tagName} ${ratio.toFixed(2)}`);
+  const look = (node, colour, under, least, what) => {
+    const found = ratio(over(parse(colour), under), under);
+    if (found < least) poor.push(`${what} of ${nameOf(node)}: ${found.toFixed(2)}`);
+  };
+  const known = [...document.querySelectorAll(controls)];
+  for (const node of known) {
+    if (!node.checkVisibility() || node.disabled || node.closest(".skip")) continue;
+    // Drawn by the browser itself, or by the label beside it.
+    if (/^(range|radio|checkbox|file)$/.test(node.type)) continue;
+    const style = getComputedStyle(node);
+    const under = ground(node);
+    if (style.filter !== "none" || faded(node) < 1) poor.push(`${nameOf(node)} is filtered`);
+    for (const one of [node, ...node.querySelectorAll("*")]) {
+      const own = [...one.childNodes].some((text) => text.nodeType === 3 && text.data.trim());
+      if (!own || !one.checkVisibility() || one.closest(":disabled, .tick, .skip")) continue;
+      look(node, getComputedStyle(one).color, ground(one), 4.5, "text");
+    }
+    if (/^(TEXTAREA|SELECT|INPUT)$/.test(node.tagName)) {
+      look(node, style.color, under, 4.5, "text");
+      if (node.placeholder) {
+        look(node, getComputedStyle(node, "::placeholder").color, under, 4.5, "placeholder");
+      }
+      look(node, style.borderTopColor, ground(node.parentElement), 3, "border");
+    }
+    if (node.matches(":focus-visible") && style.outlineStyle !== "none") {
+      look(node, style.outlineColor, ground(node.parentElement), 3, "outline");
+    }
   }
-  return poor;
+  return [...new Set(poor)];
 }"""
-"""Lists the text of a page that is hard to read, with its contrast."""
+"""Lists what of some controls, or of the whole "body", is hard to see or to read."""

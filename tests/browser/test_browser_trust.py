@@ -130,7 +130,7 @@ def test_a_lateral_view_has_no_sides(change: Any, visit: Any) -> None:
 
 
 @pytest.mark.usefixtures("calibrated")
-def test_an_unlike_image_is_said_to_be_one(visit: Any, png: bytes) -> None:
+def test_an_unlike_image_is_said_to_be_one(visit: Any) -> None:
     page = _shown(visit(IMAGE))
     assert not page.is_visible("#unlike")
     assert page.locator("#stage .side:visible").all_text_contents() == ["R", "L"]
