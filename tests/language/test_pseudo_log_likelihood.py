@@ -1,14 +1,13 @@
 import ctypes
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
@@ -16,11 +15,10 @@ from cxrtext.language.scoring import score as scorer
 from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
 from cxrtext.language.scoring.score import MAX_GROUP, groups_of
 from cxrtext.models.masked_lm import MaskedLanguageModel
+from tests.language.conftest import plain_scores
 from tests.warm import Warm
 
 WORDS = ["no", "lungs", "are", "clear"]
-
-PlainScores = Callable[..., NDArray[np.float64]]
 
 TEXTS = [
     "The lungs are clear.",
@@ -32,9 +30,7 @@ TEXTS = [
 ]
 
 
-def by_definition(
-    tiny: MaskedLanguageModel, plain_scores: PlainScores, text: str
-) -> tuple[int, float]:
+def by_definition(tiny: MaskedLanguageModel, text: str) -> tuple[int, float]:
     """Number of word pieces, and Salazar et al. 2020, eq. 2, one pass a word piece."""
     pieces = tiny.tokenizer(text, add_special_tokens=False)["input_ids"]
     return len(pieces), plain_scores(tiny.model, pieces, tiny.window).sum()
@@ -42,10 +38,10 @@ def by_definition(
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 100_000])
 def test_it_equals_the_definition_whatever_the_company(
-    tiny: MaskedLanguageModel, plain_scores: PlainScores, batch_tokens: int
+    tiny: MaskedLanguageModel, batch_tokens: int
 ) -> None:
     texts = [*TEXTS, *reversed(TEXTS)]
-    expected = [by_definition(tiny, plain_scores, text)[1] for text in texts]
+    expected = [by_definition(tiny, text)[1] for text in texts]
     found = score_sentences(texts, tiny, batch_tokens=batch_tokens)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert np.ptp(expected) > 1
@@ -96,11 +92,9 @@ def test_below_one_copy_the_budget_gives_way(
 
 
 @pytest.mark.parametrize("least", [0, 1, 24], ids=["the window", "one more", "twice as long"])
-def test_a_sentence_as_long_as_the_window_or_longer(
-    tiny: MaskedLanguageModel, plain_scores: PlainScores, least: int
-) -> None:
+def test_a_sentence_as_long_as_the_window_or_longer(tiny: MaskedLanguageModel, least: int) -> None:
     text = " ".join(itertools.islice(itertools.cycle(WORDS), tiny.window + least))
-    pieces, expected = by_definition(tiny, plain_scores, text)
+    pieces, expected = by_definition(tiny, text)
     assert pieces == tiny.window + least
     scores = score_sentences_detailed([text], tiny)
     assert scores.n_tokens.tolist() == [pieces]
