@@ -196,7 +196,6 @@ results send archive --out EMPTY --peers GONE
 results revoke --all --out EMPTY
 results revoke --out GONE
 job embed MANIFEST --model CHECKPOINT
-job status EMPTY
 job finish EMPTY --out new
 keys add FILE/keys name
 keys list GONE
@@ -265,6 +264,7 @@ SAYS = {
     "verify IMAGE IMAGE --model CHECKPOINT": "not UTF-8 text",
     "serve": "--model",
     "job status GONE": "gone: holds no job",
+    "job status EMPTY": "empty: holds no job",
     "job finish GONE --out new": "gone: holds no job",
     "job decode MANIFEST --out new --part 3/2": "--part '3/2' is not I/N",
     "job decode MANIFEST --out s4://bucket/job": "no kind of address",

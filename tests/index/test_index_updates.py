@@ -14,12 +14,7 @@ from PIL import Image
 
 from cxrtext.errors import DataError, NotFoundError, WorkError
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.classification.calibration import (
-    FindingCalibration,
-    KeptCalibration,
-    prompts_digest,
-    save_calibration,
-)
+from cxrtext.evaluation.classification.calibration import save_calibration
 from cxrtext.index import (
     Archive,
     Query,
@@ -39,6 +34,7 @@ from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.pausing import finish
 from tests.index.conftest import MakeArchive, first_said, in_fork, wrong
+from tests.service.conftest import calibration_of
 
 EFFUSION = {"Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",))}
 
@@ -250,15 +246,8 @@ def test_kept_labels_are_calibrated_all_alike(
     with open_index(index_copy, load_model(own)) as index:
         keep_labels(index, EFFUSION)
         plain = kept_labels(index)
-        fitted = FindingCalibration(
-            scale=3.0, shift=-0.5, prompts=prompts_digest(EFFUSION["Effusion"]),
-            positives=10, negatives=20,
-        )  # fmt: skip
-        kept = KeptCalibration(
-            fingerprint=index.model.fingerprint, data="d", measured=("test", 3),
-            findings={"Effusion": fitted},
-        )  # fmt: skip
-        save_calibration(own, kept)
+        fitted = calibration_of(index.model.fingerprint, EFFUSION, scale=3.0, shift=-0.5)
+        save_calibration(own, fitted)
         delete(index_copy, [next(iter(label_archive(index, EFFUSION))).image.study_id])
     build_index(data_folder / "manifest.csv", own, index_copy)
     with open_index(index_copy, load_model(own)) as index:

@@ -5,16 +5,17 @@ import signal
 import subprocess
 import sys
 import timeit
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
@@ -225,23 +226,15 @@ def test_several_threads_get_the_answers_of_one(service: Service) -> None:
 def test_sentences_are_embedded_once_and_the_oldest_are_forgotten(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[list[str]] = []
     embed = service.model.embed_sentences
-
-    def noted(sentences: Sequence[str], batch: int = 256) -> Tensor:
-        embedded.append(list(sentences))
-        return embed(sentences, batch)
-
-    monkeypatch.setattr(service.model, "embed_sentences", noted)
+    monkeypatch.setattr(service.model, "embed_sentences", noted := Mock(wraps=embed))
     memory = TextMemory(service.model, size=2)
     first = memory.embed(["A.", "B.", "A."])
-    assert embedded == [["A.", "B."]]
     assert torch.equal(first[0], first[2])
     assert torch.allclose(first[1], embed(["B."])[0], atol=1e-6)
-    embedded.clear()
     memory.embed(["A."])  # B. is now the oldest
     memory.embed(["C."])
-    assert embedded == [["C."]]
+    assert [list(call.args[0]) for call in noted.call_args_list] == [["A.", "B."], ["C."]]
     assert len(memory) == 2
     assert memory.missing(["A.", "B.", "C."]) == ["B."]
 
@@ -262,9 +255,8 @@ def test_knowing_checks_the_sentences(service: Service) -> None:
 
 def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Path) -> None:
     service.warm_up()
-    without = load_service(checkpoint)
-    without.warm_up()
-    without.close()
+    with closing(load_service(checkpoint)) as without:
+        without.warm_up()
 
 
 def test_columns_say_what_filters_can_ask(service: Service) -> None:

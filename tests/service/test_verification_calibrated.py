@@ -10,11 +10,8 @@ from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evalu
 from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
-    FindingCalibration,
-    KeptCalibration,
     calibration_beside,
     load_calibration,
-    prompts_digest,
     save_calibration,
 )
 from cxrtext.evaluation.rows import ZERO_SHOT
@@ -22,22 +19,16 @@ from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore
 from cxrtext.service.answers import calibrated
+from tests.service.conftest import calibration_of as made_up
 
 EFFUSION = Prompts(("Left pleural effusion.",), ("The lungs are clear.",))
 PROMPTS = {
     "Pleural Effusion": EFFUSION,
     "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
 }
-KEPT = KeptCalibration(
-    fingerprint="f" * 64,
-    data="data",
-    measured=("test", 12),
-    findings={
-        "Effusion": FindingCalibration(
-            scale=2.0, shift=-1.0, prompts=prompts_digest(EFFUSION), positives=10, negatives=20,
-            error_before=0.3, error_after=0.1, auc=(0.9, 0.8, 0.95),
-        )
-    },
+KEPT = made_up(
+    "f" * 64, {"Effusion": EFFUSION}, scale=2.0, shift=-1.0,
+    error_before=0.3, error_after=0.1, auc=(0.9, 0.8, 0.95),
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ def test_model_tells_what_is_loaded(client: TestClient, model: ImageTextModel) -
     assert body["exact"] is True
     assert body["calibrated"] is False
     assert body["takes_images"] is False
+    assert (body["knows_images"], body["knows_sentences"]) == (True, True)
     assert body["limits"]["max_results"] == 1000
     assert body["limits"]["max_prompts"] == 64
     assert body["limits"]["max_body_bytes"] == body["max_body_bytes"] == 64 * 2**20
@@ -66,13 +67,7 @@ def test_model_looks_at_the_columns_once(service: Service, monkeypatch: pytest.M
     columns.assert_called_once()  # an index that did not change is looked at once
 
 
-def test_model_without_an_index(client_without_index: TestClient) -> None:
-    body = client_without_index.get("/v1/model").json()
-    assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)
-    assert (body["index"], body["columns"]) == (None, 0)
-
-
-def test_images_are_listed_in_pages(client: TestClient) -> None:
+def test_images_are_listed_in_pages_all_or_those_that_a_filter_leaves(client: TestClient) -> None:
     response = client.get("/v1/images", params={"offset": 46, "limit": 5})
     assert response.status_code == 200
     body = response.json()
@@ -88,11 +83,8 @@ def test_images_are_listed_in_pages(client: TestClient) -> None:
         "metadata": {"age": "86"},
     }
     assert client.get("/v1/images", params={"offset": 48}).json()["images"] == []
-
-
-def test_images_that_a_filter_leaves(client: TestClient) -> None:
-    params: dict[str, str | int] = {"where": "age between 50 and 52", "offset": 1, "limit": 1}
-    body = client.get("/v1/images", params=params).json()
+    of_some: dict[str, str | int] = {"where": "age between 50 and 52", "offset": 1, "limit": 1}
+    body = client.get("/v1/images", params=of_some).json()
     assert (body["total"], body["offset"], body["limit"]) == (3, 1, 1)
     assert [image["metadata"]["age"] for image in body["images"]] == ["51"]
 
@@ -128,20 +120,18 @@ def test_an_image_comes_with_its_report(client: TestClient, data_folder: Path) -
     assert "path" not in body
 
 
-def test_rendered_image_has_the_files_pixels(client: TestClient, data_folder: Path) -> None:
+def test_rendered_image_has_the_files_pixels_and_its_longest_side_is_bounded(
+    client: TestClient, data_folder: Path
+) -> None:
     response = client.get("/v1/images/images/s01.png/rendered")
     assert response.status_code == 200
     assert response.headers["content-type"] == "image/png"
     assert response.headers["cache-control"] == "no-store"
     expected = picture((data_folder / "images/s01.png").read_bytes())
     np.testing.assert_array_equal(picture(response.content), expected)
-
-
-def test_rendered_size_bounds_the_longest_side(client: TestClient) -> None:
-    small = client.get("/v1/images/images/s01.png/rendered", params={"size": 32})
-    assert picture(small.content).shape == (32, 32)
-    large = client.get("/v1/images/images/s01.png/rendered", params={"size": 4096})
-    assert picture(large.content).shape == (80, 80)
+    for size, shape in ((32, (32, 32)), (4096, (80, 80))):
+        sized = client.get("/v1/images/images/s01.png/rendered", params={"size": size})
+        assert picture(sized.content).shape == shape
 
 
 @pytest.mark.parametrize("size", [0, 31, 4097, "wide"])
@@ -191,6 +181,16 @@ def test_a_file_that_is_gone(service: Service, monkeypatch: pytest.MonkeyPatch) 
     assert str(Path(found.path).parent) not in response.text
 
 
-def test_without_an_index_there_are_no_images(client_without_index: TestClient) -> None:
+def test_without_an_index_there_are_no_images(client_without_index: TestClient, png: bytes) -> None:
+    for form in (
+        {"data": {"query": "Effusion."}},
+        {"files": {"image": png}},
+        {"files": {"image": png}, "data": {"target": "sentences"}},
+        {"data": {"image_id": "images/s07.png"}},
+    ):
+        check_problem(client_without_index.post("/v1/search", **form), 404, "no index is loaded")
     for path in ("/v1/images", "/v1/images/a.png", "/v1/images/a.png/rendered", "/v1/columns"):
         check_problem(client_without_index.get(path), 404, "no index is loaded")
+    body = client_without_index.get("/v1/model").json()
+    assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)
+    assert (body["index"], body["columns"]) == (None, 0)

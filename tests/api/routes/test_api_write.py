@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -63,15 +64,10 @@ def said(client: TestClient) -> dict[str, int]:
 def test_an_added_image_is_found_and_shown(client: TestClient, uploads: Path) -> None:
     sent = drawn(1)
     response = add(
-        client,
-        sent,
-        image_id="new/a.png",
-        study_id="n1",
-        patient_id="q1",
-        split="val",
+        client, sent, image_id="new/a.png", study_id="n1", patient_id="q1", split="val",
         metadata='{"age": 61, "view": " PA ", "dose": 2.5, "bed": true, "note": null, "ward": ""}',
         report="FINDINGS: Left pleural effusion. A sentence that nobody said before.",
-    )
+    )  # fmt: skip
     assert response.status_code == 201, response.text
     assert response.headers["location"] == "/v1/images/new/a.png"
     body = response.json()
@@ -104,12 +100,16 @@ def test_an_added_image_scores_as_if_it_had_been_indexed(client: TestClient) -> 
         assert hit["labels"][kept["finding"]] == pytest.approx(kept["probability"], abs=1e-4)
 
 
-def test_the_id_is_made_of_the_pixels(client: TestClient, uploads: Path) -> None:
+def test_the_id_is_made_of_the_pixels_which_are_the_servers_alone(
+    client: TestClient, uploads: Path
+) -> None:
     body = add(client, drawn(3)).json()
     assert len(body["image_id"]) == 64 + len(".png")
     assert body["study_id"] == body["patient_id"] == body["image_id"]
     assert (body["split"], body["report"]) == ("test", [])
     (kept,) = uploads.iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(uploads.stat().st_mode) == 0o700
     assert kept.name == f"{hashlib.sha256(kept.read_bytes()).hexdigest()}.png"
 
 
@@ -142,7 +142,7 @@ def test_what_is_no_uid_names_no_image_and_two_of_them_are_two(
         assert len(added.json()["image_id"]) == 64 + len(".png"), "a digest of its pixels"
 
 
-def test_what_is_there_is_not_added_again(client: TestClient) -> None:
+def test_what_is_there_is_not_added_again(client: TestClient, data_folder: Path) -> None:
     sent = drawn(4)
     first = add(client, sent, image_id="a.png", metadata='{"view": "PA"}')
     assert first.status_code == 201
@@ -158,9 +158,6 @@ def test_what_is_there_is_not_added_again(client: TestClient) -> None:
     check_problem(add(client, sent, image_id="b.png"), 409, "under another id, a.png")
     check_problem(add(client, sent, patient_id="p1"), 409, "another study or patient: whose")
     assert client.get("/v1/images").json()["total"] == 49
-
-
-def test_an_archive_image_is_known_by_its_pixels(client: TestClient, data_folder: Path) -> None:
     response = add(client, (data_folder / KNOWN).read_bytes())
     assert (response.status_code, response.json()["image_id"]) == (200, KNOWN)
 
@@ -340,24 +337,14 @@ def test_images_and_studies_are_deleted_all_or_none(client: TestClient, data_fol
         {"image_id": KNOWN, "study_id": "none"},
     ):
         check_problem(client.delete("/v1/images", params=params), 404, "nothing was deleted")
+    check_problem(client.delete("/v1/images/nowhere.png"), 404)
+    check_problem(client.delete("/v1/images"), 422, "at least one")
     assert client.get("/v1/images").json()["total"] == 48
     params = {"image_id": [KNOWN, "images/s02.png"], "study_id": ["s02", "s03"]}
     response = client.delete("/v1/images", params=params)
     assert (response.status_code, response.json()) == (200, {"deleted": 3})
     assert client.get("/v1/images").json()["total"] == 45
     assert (data_folder / KNOWN).is_file(), "a file of the archive stays"
-
-
-def test_something_has_to_be_named(client: TestClient) -> None:
-    check_problem(client.delete("/v1/images"), 422, "at least one")
-    check_problem(client.delete("/v1/images/nowhere.png"), 404)
-
-
-def test_modes_of_files(client: TestClient, uploads: Path) -> None:
-    add(client, drawn(18), image_id="a/b.png")
-    (kept,) = uploads.iterdir()
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(uploads.stat().st_mode) == 0o700
 
 
 # --- an image, its file, its vectors and its report belong together ---
@@ -408,11 +395,9 @@ def test_a_replacement_that_fails_is_whole(
     add(client, drawn(42), image_id="a", study_id="n", report="Left pleural effusion.")
     before = whole(client, "a")
 
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     with monkeypatch.context() as patch:
-        patch.setattr(index_changes if step == "add_images" else index_entry, step, fail)
+        patch.setattr(index_changes if step == "add_images" else index_entry, step, full)
         form = {"image_id": "a", "study_id": "n", "replace": True, "report": "No more."}
         assert add(client, drawn(43), **form).status_code == 507
     after = whole(client, "a")
@@ -494,10 +479,8 @@ def test_deletions_at_the_same_time(client: TestClient, uploads: Path) -> None:
     for seed, name in enumerate(names, 60):
         add(client, drawn(seed), image_id=name)
     with ThreadPoolExecutor(len(names)) as pool:
-        statuses = list(
-            pool.map(lambda name: client.delete(f"/v1/images/{name}").status_code, names)
-        )
-    assert statuses == [204] * len(names)
+        answers = list(pool.map(client.delete, [f"/v1/images/{name}" for name in names]))
+    assert [answer.status_code for answer in answers] == [204] * len(names)
     assert not list(uploads.iterdir())
 
 
