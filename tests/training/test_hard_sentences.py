@@ -20,6 +20,7 @@ from cxrtext.training.image_text import gather_examples, look_of, read_tables, t
 from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import with_turned
+from tests.training.conftest import examples_of
 from tests.training.test_training_run import check_stopped_run
 
 REPORTS = [
@@ -58,15 +59,8 @@ def examples() -> Examples:
         for place, sentence in enumerate(report)
     ]
     ends = np.cumsum([0, *map(len, REPORTS)])
-    return Examples(
-        pixels=np.zeros((3, 4, 4), dtype=np.uint8),
-        rows=np.arange(3),
-        sentences=[np.arange(a, b) for a, b in itertools.pairwise(ends)],
-        tokens=pieces([one.sentence for one in texts]),
-        eta=np.full(len(texts), 0.05, dtype=np.float32),
-        pad_id=0,
-        texts=texts,
-    )
+    own = [range(a, b) for a, b in itertools.pairwise(ends)]
+    return examples_of(pieces([one.sentence for one in texts]), own, texts=texts)
 
 
 def test_a_batch_has_a_form_of_one_sentence_of_each_image(examples: Examples) -> None:
