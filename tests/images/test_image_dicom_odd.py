@@ -12,11 +12,7 @@ import numpy.typing as npt
 import pydicom
 import pytest
 from pydicom.dataset import Dataset
-from pydicom.uid import (
-    ExplicitVRLittleEndian,
-    ImplicitVRLittleEndian,
-    JPEGLosslessSV1,
-)
+from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, JPEGLosslessSV1
 
 from cxrtext.images.dicom.described import texts_of
 from tests.images.conftest import assert_same, gray, lut, make_dicom, refused, wrapped

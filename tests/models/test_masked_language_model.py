@@ -18,7 +18,7 @@ from cxrtext.models.masked_lm import (
     load_masked_language_model,
     save_masked_language_model,
 )
-from tests.models.conftest import LANGUAGE_MODEL, WriteModel, configured, pickled, tensors
+from tests.models.conftest import LANGUAGE_MODEL, configured, pickled, tensors, write_cxr_bert
 
 DECODER, WORDS = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
 
@@ -62,9 +62,7 @@ def test_a_saved_model_loads_the_same_here_and_in_transformers(
     )
 
 
-def test_cxr_berts_layout_with_its_extra_keys_loads(
-    write_cxr_bert: WriteModel, tmp_path: Path
-) -> None:
+def test_cxr_berts_layout_with_its_extra_keys_loads(tmp_path: Path) -> None:
     folder = write_cxr_bert(tmp_path / "cxr")
     state = torch.load(folder / "pytorch_model.bin")
     assert {DECODER, "cls.predictions.decoder.bias"} <= set(state)

@@ -1,6 +1,5 @@
 """The hub is always a fake here: a folder, or something that refuses to answer."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +12,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from cxrtext.errors import CheckpointError, HubError
 from cxrtext.models.folders import DEFAULT_MODEL, PINNED, find_model_folder
 from cxrtext.models.masked_lm import load_masked_language_model
+from tests.models.conftest import write_cxr_bert
 
-WriteModel = Callable[..., Path]
 FIRST, SECOND = "1" * 40, "2" * 40
 SPECIALIZED = "microsoft/BiomedVLP-CXR-BERT-specialized"
 
@@ -22,9 +21,8 @@ SPECIALIZED = "microsoft/BiomedVLP-CXR-BERT-specialized"
 class FakeHub:
     """A hub of one model with branches and tags; it counts how often it is asked."""
 
-    def __init__(self, cache: Path, write: WriteModel) -> None:
+    def __init__(self, cache: Path) -> None:
         self.cache = cache
-        self.write = write
         self.refs = {"main": FIRST, "v1.1": SECOND}
         self.fetched: dict[str, str] = {}  # commits of branches and tags in the local cache
         self.asked: list[str] = []
@@ -47,7 +45,7 @@ class FakeHub:
                 raise LocalEntryNotFoundError("not here")
             self.fetched[revision] = folder.name
             self.patterns = how["allow_patterns"]
-            self.write(folder, seed=int(folder.name[0]))
+            write_cxr_bert(folder, seed=int(folder.name[0]))
         return str(folder)
 
 
@@ -61,8 +59,8 @@ def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_cxr_bert: WriteModel) -> FakeHub:
-    fake = FakeHub(tmp_path / "hub", write_cxr_bert)
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHub:
+    fake = FakeHub(tmp_path / "hub")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fake.snapshot_download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", staticmethod(fake.model_info))
     return fake
@@ -107,7 +105,7 @@ def test_a_hub_that_cannot_be_reached_or_is_not_asked_is_two_lines(
 
 
 @pytest.fixture
-def repository(tmp_path: Path, write_cxr_bert: WriteModel) -> Path:
+def repository(tmp_path: Path) -> Path:
     """What the hub's local cache holds of the default model."""
     folder = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
     (folder / "refs").mkdir(parents=True)
@@ -177,7 +175,7 @@ def test_what_is_neither_folder_nor_hub_id_is_refused(
 
 
 def test_a_folder_with_such_a_name_comes_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_cxr_bert: WriteModel
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_cxr_bert(tmp_path / "someone" / "model@v2")
     monkeypatch.chdir(tmp_path)

@@ -148,27 +148,21 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def sentences() -> list[str]:
-    return report_sentences()
-
-
-@pytest.fixture(scope="module")
-def folders(
-    tokenizer: BertTokenizer, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def folders(tokenizer: BertTokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("families")
     save_tokenizer(tokenizer, root / "bert")
     return {
         "bert": root / "bert",
-        "roberta": write_roberta(root / "roberta", sentences),
-        "mpnet": write_mpnet(root / "mpnet", sentences),
+        "roberta": write_roberta(root / "roberta", report_sentences()),
+        "mpnet": write_mpnet(root / "mpnet", report_sentences()),
     }
 
 
 @pytest.mark.parametrize("family", ["roberta", "mpnet"])
 def test_ids_are_those_of_transformers_from_either_files(
-    family: str, folders: dict[str, Path], sentences: list[str], tmp_path: Path
+    family: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
+    sentences = report_sentences()
     plain = load_tokenizer_of(folders[family], family)
     plain.save_pretrained(tmp_path / "fast")
     assert not (tmp_path / "fast/vocab.txt").exists()
