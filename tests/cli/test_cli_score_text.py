@@ -4,6 +4,7 @@ import csv
 import json
 from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -111,11 +112,8 @@ def test_an_interrupted_run_goes_on(
 ) -> None:
     options = ["score-text", reports, "--model", language_model, "--device", "cpu"]
 
-    def interrupt(self: Scorer, group: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "score", interrupt)
+        patch.setattr(Scorer, "score", Mock(side_effect=KeyboardInterrupt))
         stopped = cxrtext(*options, code=130)
     assert "Traceback" not in stopped.stderr
     assert not (tmp_path / "sentences.csv").exists()

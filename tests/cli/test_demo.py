@@ -54,14 +54,8 @@ def test_every_stage_is_a_command_line_of_ours(stage: Stage, tmp_path: Path) -> 
 
 def test_every_stage_has_its_number_of_threads() -> None:
     assert {stage.words.split()[0]: stage.threads for stage in EVERY} == {
-        "phantom": 1,
-        "pretrain-text": 1,
-        "score-text": 1,
-        "pretrain-image": 1,
-        "train": 2,
-        "evaluate": 2,
-        "calibrate": 2,
-        "index": 2,
+        **dict.fromkeys(("phantom", "pretrain-text", "score-text", "pretrain-image"), 1),
+        **dict.fromkeys(("train", "evaluate", "calibrate", "index"), 2),
     }
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from PIL import Image
 from pydicom import dcmread
 from pydicom.dataset import FileDataset
 from pydicom.uid import UID, DeflatedExplicitVRLittleEndian, JPEGBaseline8Bit
@@ -26,7 +25,7 @@ from cxrtext.images import sandbox
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import JsonFormatter
 from cxrtext_api.settings import Settings
-from tests.api.conftest import check_problem, serving
+from tests.api.conftest import as_file, check_problem, serving
 
 CANARY = "Xanthippe"
 REFUSED = {400, 404, 413, 415, 422}
@@ -65,9 +64,7 @@ def png_bomb(width: int, height: int) -> bytes:
 
 def text_bomb() -> bytes:
     """A small picture with compressed text that unpacks to 256 MB."""
-    buffer = BytesIO()
-    Image.fromarray(np.zeros((8, 8), np.uint8)).save(buffer, format="PNG")
-    whole = buffer.getvalue()
+    whole = as_file(np.zeros((8, 8), np.uint8), "png")
     return whole[:33] + chunk(b"zTXt", b"Comment\0\0" + zlibbed(2**20, 256)) + whole[33:]
 
 
@@ -336,9 +333,7 @@ def test_a_search_as_csv_cannot_forge_a_header_or_a_formula(client: TestClient) 
     "name",
     ['a"; filename="b', "a\r\nX-Forged: 1", "../../../etc/passwd", "\x00", "a" * 5000, "<b>.png"],
 )
-def test_names_of_files_are_never_used(
-    client: TestClient, png: bytes, name: str, tmp_path: Path
-) -> None:
+def test_names_of_files_are_never_used(client: TestClient, png: bytes, name: str) -> None:
     response = client.post("/v1/render", files={"image": (name, png)})
     assert response.status_code in {200, 400}
     assert "x-forged" not in response.headers

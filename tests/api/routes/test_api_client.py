@@ -216,7 +216,7 @@ def test_many_at_once(reader: Client, address: str) -> None:
             asked.result(600)
 
 
-def test_a_server_that_went_away(whole_service: Service, model: ImageTextModel) -> None:
+def test_a_server_that_went_away(model: ImageTextModel) -> None:
     with (
         served(Settings(), Service(model)) as url,
         Client(url) as client,

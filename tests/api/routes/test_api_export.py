@@ -138,9 +138,7 @@ def test_only_so_many_at_a_time(service: Service) -> None:
     with serving(service) as client:
         places = client.app.state.resources.exports
         assert places.take(EXPORTS_AT_ONCE)
-        response = client.post("/v1/search/export", data={"query": "Effusion."})
-        check_problem(response, 503)
-        assert int(response.headers["retry-after"]) > 0
+        check_problem(client.post("/v1/search/export", data={"query": "Effusion."}), 503)
         places.give(EXPORTS_AT_ONCE)
         assert client.post("/v1/search/export", data={"query": "Effusion."}).status_code == 200
 

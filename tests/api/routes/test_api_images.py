@@ -74,14 +74,9 @@ def test_images_are_listed_in_pages_all_or_those_that_a_filter_leaves(client: Te
     assert (body["total"], body["offset"], body["limit"]) == (48, 46, 5)
     assert [image["image_id"] for image in body["images"]] == ["images/s46.png", "images/s47.png"]
     assert body["images"][0] == {
-        "image_id": "images/s46.png",
-        "study_id": "s46",
-        "patient_id": "p46",
-        "split": "train",
-        "width": 80,
-        "height": 80,
-        "metadata": {"age": "86"},
-    }
+        "image_id": "images/s46.png", "study_id": "s46", "patient_id": "p46", "split": "train",
+        "width": 80, "height": 80, "metadata": {"age": "86"},
+    }  # fmt: skip
     assert client.get("/v1/images", params={"offset": 48}).json()["images"] == []
     of_some: dict[str, str | int] = {"where": "age between 50 and 52", "offset": 1, "limit": 1}
     body = client.get("/v1/images", params=of_some).json()

@@ -139,9 +139,7 @@ def test_ground_places_the_grid_in_the_original(
 
 
 @pytest.mark.parametrize("source", ["upload", "indexed"])
-def test_ground_as_a_picture(
-    client: TestClient, png: bytes, pixels: NDArray[np.uint8], source: str
-) -> None:
+def test_ground_as_a_picture(client: TestClient, png: bytes, source: str) -> None:
     form: dict[str, Any] = {"data": {"sentence": "Left pleural effusion."}}
     if source == "upload":
         form["files"] = {"image": png}

@@ -182,7 +182,7 @@ def test_a_finding_says_how_well_it_is_detected(service: Service, blank: bytes) 
         assert not any(one["calibrated"] for one in answer["findings"])
 
 
-def test_an_added_image_is_known_to_the_index(service: Service, blank: bytes) -> None:
+def test_an_added_image_is_known_to_the_index(service: Service) -> None:
     from cxrtext_api.entry import rows_of
 
     image = service.embed(np.full((1, 80, 80), 0.5, np.float32))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -62,35 +63,26 @@ def searched(client: TestClient) -> tuple[str, str, Scores]:
 
 
 @contextmanager
-def meanwhile(*works: Callable[[], object]) -> Iterator[list[BaseException]]:
-    """Do some work again and again, each in a thread; gives what has failed."""
-    stop, failed = threading.Event(), list[BaseException]()
+def meanwhile(*works: Callable[[], object]) -> Iterator[list[Future[None]]]:
+    """Do some work again and again, each in a thread, until one fails or the block ends."""
+    stop = threading.Event()
 
     def again(work: Callable[[], object]) -> None:
         while not stop.is_set():
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - told below
-                failed.append(error)
+            work()
 
-    threads = [threading.Thread(target=again, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield failed
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert not failed, failed[:3]
+    with ThreadPoolExecutor(len(works)) as pool:
+        running = [pool.submit(again, work) for work in works]
+        try:
+            yield running
+        finally:
+            stop.set()
+        for one in running:
+            one.result()
 
 
 def test_a_server_follows_an_index_to_another_model(
-    own_service: Service,
-    model: ImageTextModel,
-    index_copy: Path,
-    another_model: Path,
-    tmp_path: Path,
+    own_service: Service, index_copy: Path, another_model: Path, tmp_path: Path
 ) -> None:
     new = load_model(another_model)
     seen: list[Scores] = []
@@ -108,11 +100,11 @@ def test_a_server_follows_an_index_to_another_model(
 
     with serving(own_service, Settings(uploads=tmp_path / "uploads", rate_limit=0)) as client:
         before = searched(client)[2]
-        with meanwhile(lambda: seen.append(searched(client)[2]), add) as failed:
+        with meanwhile(lambda: seen.append(searched(client)[2]), add) as running:
             reembed(index_copy, another_model, wait_s=60)
             until(lambda: client.get("/v1/model").json()["model"] == new.fingerprint)
             more = len(added) + 2
-            until(lambda: failed or len(added) >= more)  # by the new model, too
+            until(lambda: running[1].done() or len(added) >= more)  # by the new model, too
         after = searched(client)[2]
         label = client.post("/v1/search", data={"query": QUERY, "where": '"label.Edema" >= 0'})
     assert before != after
