@@ -2,6 +2,7 @@
 
 import dataclasses
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -250,10 +251,8 @@ def test_later_changes_of_a_packed_model_do_not_reach_it() -> None:
 def test_packing_is_refused_where_it_cannot_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
     _, weight, bias = random_product()
 
-    def gone(*arguments: object) -> None:
-        raise AttributeError("no such operator")
-
     with monkeypatch.context() as patch:
+        gone = Mock(side_effect=AttributeError("no such operator"))
         patch.setattr(PackedLinear, "__init__", gone)
         assert not can_pack(torch.float32)
         assert isinstance(make_linear(weight, bias, torch.float32), PlainLinear)
