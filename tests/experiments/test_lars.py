@@ -63,10 +63,9 @@ def test_a_state_goes_on_exactly() -> None:
         by.step()
 
     step(one, optimizer)
-    other = copy.deepcopy(one)
+    other, fresh = copy.deepcopy(one), copy.deepcopy(one)
     resumed = Lars(other.parameters(), lr=9.0)
     resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    fresh = copy.deepcopy(one)
     step(one, optimizer)
     step(other, resumed)
     step(fresh, Lars(fresh.parameters(), lr=0.1, weight_decay=0.01))
