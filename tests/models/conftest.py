@@ -16,14 +16,6 @@ Change = Callable[[Path], object]
 """Changes a model's folder."""
 LANGUAGE_MODEL = "language model"
 
-CXR_BERT = {
-    "model_type": "cxr-bert",
-    "projection_size": 8,
-    "auto_map": {"AutoModel": "modeling_cxrbert.CXRBertModel"},
-    "architectures": ["CXRBertModel"],
-}
-"""What CXR-BERT's configuration has beside a BERT's."""
-
 
 def configured(**values: Any) -> Change:
     """Sets keys of a folder's ``config.json``; ``...`` takes one away."""
@@ -80,5 +72,6 @@ def write_cxr_bert(folder: Path, seed: int = 0) -> Path:
     state |= head.state_dict(prefix="cls_projection_head.")
     (folder / "model.safetensors").unlink()
     torch.save(state, folder / "pytorch_model.bin")
-    configured(**CXR_BERT)(folder)
+    own = {"architectures": ["CXRBertModel"], "auto_map": {"AutoModel": "cxrbert.CXRBertModel"}}
+    configured(model_type="cxr-bert", projection_size=8, **own)(folder)
     return folder
