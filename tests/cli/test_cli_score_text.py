@@ -24,9 +24,7 @@ def reports(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_stands_beside_the_reports(
-    reports: Path, language_model: Path, tmp_path: Path
-) -> None:
+def test_a_table_stands_beside_reports(reports: Path, language_model: Path, tmp_path: Path) -> None:
     done = cxrtext("score-text", reports, "--model", language_model, "--device", "cpu")
     first, second = done.stdout.splitlines()
     assert first.startswith(f"{tmp_path / 'sentences.csv'}: 4 sentences (3 distinct, ")

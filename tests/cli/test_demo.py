@@ -135,9 +135,7 @@ finally:
 
 
 @pytest.mark.parametrize(("number", "last"), [(signal.SIGKILL, ""), (signal.SIGINT, "ended\n")])
-def test_a_stopped_demo_leaves_no_process_behind(
-    number: signal.Signals, last: str, tmp_path: Path
-) -> None:
+def test_stopped_demos_leave_no_process(number: signal.Signals, last: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", WAITS], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )

@@ -85,16 +85,11 @@ def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
 def made_up(i: int, prefix: str = "i") -> NewImage:
     """The i-th image: two a study, three studies a patient."""
     return NewImage(
-        image=f"{prefix}{i}.png",
-        root="/nowhere",
-        study_id=f"s{i // 2}",
-        patient_id=f"p{i // 6}",
-        split="train",
-        height=80,
-        width=80,
+        image=f"{prefix}{i}.png", root="/nowhere", study_id=f"s{i // 2}", patient_id=f"p{i // 6}",
+        split="train", height=80, width=80,
         metadata={"age": str(20 + i % 70), "sex": "FM"[i % 2], "note": "" if i % 3 else "x'y"},
         labels={"label.Pleural Effusion": (i % 100) / 100},
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -52,16 +52,12 @@ def test_text_search_ranks_by_the_model_s_own_score(
 
 
 def test_an_index_from_decoded_images_is_the_same(
-    index_folder: Path,
-    data_folder: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    index_folder: Path, data_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     manifest, cache = data_folder / "manifest.csv", DecodedCache(tmp_path / "cache")
     build_index(manifest, checkpoint, tmp_path / "first", cache=cache)
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
-    build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
+    with patch("cxrtext.images.cache.ReaderPool.map", None):  # all is there
+        build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
     for name in VECTORS:
         expected = (index_folder / name).read_bytes()
         assert (tmp_path / "first" / name).read_bytes() == expected
@@ -71,27 +67,19 @@ def test_an_index_from_decoded_images_is_the_same(
         assert one.find(image)[1] == other.find(image)[1]
 
 
-def test_sentences_of_an_image_come_with_their_number_of_studies(index_folder: Path) -> None:
+def test_a_build_keeps_images_and_sentences_and_measures_its_recall(
+    index_folder: Path, checkpoint: Path
+) -> None:
     with open_index(index_folder) as index:
         hits = index.search_sentences(10, image=index.parts[0].regions(0))
-    assert {hit.sentence: hit.studies for hit in hits} == {
-        "The lungs are clear.": 16,
-        "Left pleural effusion.": 16,
-        "Right pneumothorax.": 16,
-    }
-
-
-def test_an_image_keeps_its_row_and_size(index_folder: Path) -> None:
-    with open_index(index_folder) as index:
+        said = ("The lungs are clear.", "Left pleural effusion.", "Right pneumothorax.")
+        assert {hit.sentence: hit.studies for hit in hits} == dict.fromkeys(said, 16)
         image = index.find("images/s05.png")[1]
         assert (image.study_id, image.split, image.metadata["age"]) == ("s05", "val", "45")
         assert (image.height, image.width) == (80, 80)
         assert index.parts[0].catalogue.image("images/none.png") is None
         assert index.parts[0].catalogue.report("s05") == [("findings", "Right pneumothorax.")]
         assert len(finish(index.page(40, 100))[0]) == 8
-
-
-def test_the_build_measures_its_recall(index_folder: Path, checkpoint: Path) -> None:
     summary = json.loads((index_folder / "index.json").read_text())
     assert summary["recall_at_10"] == 1.0
     assert 0 < summary["reranked"] <= 1
@@ -167,9 +155,7 @@ def change_meta(folder: Path, key: str, value: str) -> None:
         pytest.param({"pool": "2"}, "keeps regions pooled", id="pooled-regions"),
     ],
 )  # fmt: skip
-def test_what_the_catalogue_notes_is_looked_at(
-    index_copy: Path, changes: dict[str, str], says: str
-) -> None:
+def test_what_is_noted_is_looked_at(index_copy: Path, changes: dict[str, str], says: str) -> None:
     for key, value in changes.items():
         change_meta(index_copy, key, value)
     with pytest.raises(CheckpointError, match=says):
@@ -201,9 +187,7 @@ def test_a_cut_or_lost_file_is_refused(index_copy: Path, checkpoint: Path, name:
         (b"said (\n    study_id", b"said (\n`   study_id"),
     ],
 )
-def test_a_damaged_catalogue_is_refused_in_one_line(
-    index_copy: Path, whole: bytes, damaged: bytes
-) -> None:
+def test_damaged_catalogues_are_one_line(index_copy: Path, whole: bytes, damaged: bytes) -> None:
     """SQLite quotes all of a schema that it does not know, be it text or not."""
     path = index_copy / "catalogue.sqlite"
     path.write_bytes(path.read_bytes().replace(whole, damaged))
@@ -271,9 +255,7 @@ def test_8_bits_take_less_room(
         assert len(best & found) >= 8
 
 
-def test_reports_of_other_studies_are_refused(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_reports_of_others_are_refused(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     others = tmp_path / "others.csv"
     others.write_text("study_id,report\nother,Zebulon is well.\n")
     with pytest.raises(DataError, match=r"others.csv: none of its reports belongs to") as told:

@@ -125,7 +125,7 @@ def test_an_archive_that_outlives_its_model_answers_as_before(
 
 
 def test_what_would_change_it_meanwhile_is_held_off_and_searches_go_on(
-    index_copy: Path, new_checkpoint: Path, model: ImageTextModel
+    index_copy: Path, new_checkpoint: Path
 ) -> None:
     before = said_by(index_copy)
 

@@ -135,13 +135,9 @@ def planted(
     pixels = chance.integers(0, 255, (80, 80)).astype(np.uint8)
     sent = chance.integers(0, 255, (80, 80)).astype(np.uint8)
     _plant_data(data, pixels)
-    score_reports(
-        data / "reports.csv",
-        data / "sentences.csv",
-        ScoreSettings(cache=root / "scores.sqlite"),
-        model=language_model,
-        device="cpu",
-    )
+    reports, sentences = data / "reports.csv", data / "sentences.csv"
+    settings = ScoreSettings(cache=root / "scores.sqlite")
+    score_reports(reports, sentences, settings, model=language_model, device="cpu")
     write_sums(data, [p.relative_to(data).as_posix() for p in data.rglob("*.[cp][sn][vg]")])
     shutil.copytree(language_model, root / "language-model")
     cache, model = DecodedCache(root / "cache"), load_model(checkpoint)
@@ -151,7 +147,7 @@ def planted(
     squares = cache.fill([record.path for record in records], model.spec.preprocessing)
     keeping = Keeping(folder=root / "cache")
     features = lock_images(model, squares.pixels, squares.slots, keeping)
-    texts = sorted({sentence.sentence for sentence in read_sentences(data / "sentences.csv")})
+    texts = sorted({sentence.sentence for sentence in read_sentences(sentences)})
     pieces = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
     states = lock_sentences(model, pieces["input_ids"], keeping)
     check_data(data, CheckOptions(cache=root / "checked.sqlite"))
@@ -337,9 +333,7 @@ def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
     assert {_kind(tmp_path / name) for name in found if isinstance(name, str)} == {""}
 
 
-def test_a_file_that_is_in_use_is_not_to_be_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "BUSY_SECONDS", 0.1)
     subject = Subject(patients={PATIENT})
     for name, table, forgets, said in (
@@ -523,9 +517,7 @@ def test_a_file_that_names_somebody_is_found_wherever_the_name_stands(
         assert _names_one(path, [b"P0012"]) == names, text
 
 
-def test_results_are_found_by_the_hospitals_uid_where_the_archive_has_another(
-    tmp_path: Path,
-) -> None:
+def test_results_are_found_by_a_hospitals_uid_where_the_archive_has_another(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("CREATE TABLE results (instance, file, source, study_id, patient_id, study)")

@@ -60,9 +60,7 @@ def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -
     assert csv_table([hit]).splitlines()[0].endswith(UNLIKE)
 
 
-def test_without_the_file_nothing_is_known(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_file_nothing_is_known(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "familiar", Familiar())
     assert service.embed(BLANK).unlike is None
     assert service.embedded("images/s00.png").unlike is None

@@ -93,7 +93,7 @@ def test_a_threshold_of_the_users(service: Service, effusion: EmbeddedImage) -> 
     )
 
 
-def test_reference_scores_are_remembered(service: Service, effusion: EmbeddedImage) -> None:
+def test_reference_scores_are_remembered(service: Service) -> None:
     known = service.reference()
     assert known is not None
     assert service.reference() is known

@@ -76,9 +76,7 @@ def test_a_server_without_keys_has_no_rate(service: Service) -> None:
         assert {client.get("/v1/images").status_code for _ in range(5)} == {200}
 
 
-def test_more_requests_than_may_be_inside(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_requests_than_may_be_in(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     find = Held(service.find_image)
     monkeypatch.setattr(service, "find_image", find)
     with serving(service, Settings(concurrency=1)) as client, ThreadPoolExecutor(1) as pool:
@@ -256,7 +254,6 @@ def test_a_refused_body_is_read_on_up_to_a_bound() -> None:
 @pytest.mark.parametrize(
     ("path", "kind", "status"),
     [
-        ("/v1/search", "application/json", 415),
         ("/v1/search", "text/plain", 415),
         ("/v1/search", "", 415),
         ("/v1/search", "application/x-www-form-urlencoded; charset=utf-8", 200),

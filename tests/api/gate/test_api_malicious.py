@@ -179,7 +179,7 @@ def test_hostile_files_are_refused(client: TestClient, corpus: dict[str, bytes])
 
 
 @pytest.mark.parametrize("path", [path for path in ROUTES if path != "/v1/render"])
-def test_hostile_files_at_every_door(
+def test_hostile_files_at_all_doors(
     client: TestClient, corpus: dict[str, bytes], path: str
 ) -> None:
     for name in ("a bomb of 30,000 x 30,000", "half a DICOM", "a script", "a JPEG that lies"):
@@ -241,16 +241,9 @@ def test_an_idle_reader_that_is_killed_costs_nothing(client: TestClient, png: by
 
 
 IDS = [
-    "../../../etc/passwd",
-    "/etc/passwd",
-    "..%2f..%2fetc%2fpasswd",
-    "images/../../images/s01.png",
-    "images/s01.png\x00.txt",
-    "file:///etc/passwd",
-    "http://169.254.169.254/",
-    "\\\\host\\share",
-    "' OR 1=1 --",
-    "a" * 4096,
+    *("../../../etc/passwd", "/etc/passwd", "..%2f..%2fetc%2fpasswd"),
+    *("images/../../images/s01.png", "images/s01.png\x00.txt", "file:///etc/passwd"),
+    *("http://169.254.169.254/", "\\\\host\\share", "' OR 1=1 --", "a" * 4096),
     "\U0001f600" * 50,
 ]
 

@@ -80,9 +80,7 @@ def test_what_is_wrong_is_refused(client: TestClient) -> None:
     check_problem(client.post("/v1/search/export", data=asked), 422)
 
 
-def test_others_are_answered_between_its_steps(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_are_answered_in_between(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another search is answered while an export is half scored."""
     begun, go_on = threading.Event(), threading.Event()
     score = cohort_module.Cohort.score

@@ -112,9 +112,7 @@ def test_errors_are_problem_documents(description: dict[str, Any]) -> None:
             assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
 
 
-def test_keys_are_described_where_they_are_wanted(
-    description: dict[str, Any], tmp_path: Path
-) -> None:
+def test_keys_are_described_where_wanted(description: dict[str, Any], tmp_path: Path) -> None:
     assert "securitySchemes" not in description["components"], "this server lets everybody in"
     assert not any("security" in route for _, _, route in routes(description))
     (tmp_path / "keys").write_text(f"one read {'0' * 64}\n")

@@ -56,9 +56,7 @@ def test_ground_also_gives_a_mirrored_files_own_pixels(
     assert stored["boxes"][0] == pytest.approx([plain["width"] - left - width, top, width, height])
 
 
-def test_classify_an_indexed_image_as_if_it_were_sent(
-    client: TestClient, data_folder: Path
-) -> None:
+def test_classify_an_indexed_image_as_if_it_was_sent(client: TestClient, data_folder: Path) -> None:
     image = (data_folder / "images/s01.png").read_bytes()
     sent = client.post("/v1/classify", files={"image": image})
     indexed = client.post("/v1/classify", data={"image_id": "images/s01.png"})

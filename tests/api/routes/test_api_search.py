@@ -41,9 +41,7 @@ def test_search_by_a_sentence(client: TestClient, service: Service, model: Image
     assert first["metadata"] == {"age": expected[0].image.metadata["age"]}
 
 
-def test_search_by_an_image_indexed_or_sent_finds_itself_first(
-    client: TestClient, data_folder: Path
-) -> None:
+def test_an_image_indexed_or_sent_finds_itself_first(client: TestClient, data_folder: Path) -> None:
     data = {"image_id": "images/s07.png", "k": 3}
     hits = answer(client.post("/v1/search", data=data))["images"]
     assert [len(hits), hits[0]["image_id"]] == [3, "images/s07.png"]

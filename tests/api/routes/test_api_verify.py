@@ -64,9 +64,7 @@ def test_what_verdicts_rest_on(judged_checkpoint: Path, data_folder: Path) -> No
 
 
 @pytest.mark.parametrize("threshold", [{}, {"threshold": 0.1}], ids=["its own", "given"])
-def test_places_and_scores_are_those_of_grounding(
-    client: TestClient, threshold: dict[str, float]
-) -> None:
+def test_places_and_scores_as_in_grounding(client: TestClient, threshold: dict[str, float]) -> None:
     data = {"image_id": "images/s01.png", **threshold}
     verified = client.post("/v1/verify", data={**data, "report": REPORT}).json()
     for one in verified["sentences"]:

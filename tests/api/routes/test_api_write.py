@@ -100,9 +100,7 @@ def test_an_added_image_scores_as_if_it_had_been_indexed(client: TestClient) -> 
         assert hit["labels"][kept["finding"]] == pytest.approx(kept["probability"], abs=1e-4)
 
 
-def test_the_id_is_made_of_the_pixels_which_are_the_servers_alone(
-    client: TestClient, uploads: Path
-) -> None:
+def test_the_id_is_made_of_the_pixels_which_are_private(client: TestClient, uploads: Path) -> None:
     body = add(client, drawn(3)).json()
     assert len(body["image_id"]) == 64 + len(".png")
     assert body["study_id"] == body["patient_id"] == body["image_id"]
@@ -132,9 +130,7 @@ def dicom(seed: int, **elements: Any) -> bytes:
 @pytest.mark.parametrize(
     "damaged", ["49", "1.2.826.0.1.3680043.8.498/.", "1.2.826.0.1.3680043..498.1"]
 )
-def test_what_is_no_uid_names_no_image_and_two_of_them_are_two(
-    client: TestClient, damaged: str
-) -> None:
+def test_what_is_no_uid_names_no_image_and_two_are_two(client: TestClient, damaged: str) -> None:
     uid = b"1.2.826.0.1.3680043.8.498.1"
     for number in (7, 8):
         added = add(client, dicom(number).replace(uid, damaged.encode().ljust(len(uid))))
@@ -499,9 +495,7 @@ def test_an_image_brings_few_columns(client: TestClient, uploads: Path) -> None:
     assert add(client, drawn(71), image_id="b", metadata=more).status_code == 201
 
 
-def test_uploads_leave_columns_to_others_and_give_theirs_back(
-    client: TestClient, index_copy: Path
-) -> None:
+def test_uploads_leave_columns_and_give_theirs_back(client: TestClient, index_copy: Path) -> None:
     fill_columns(index_copy, leave=SPARE_COLUMNS + 20)
     assert add(client, drawn(72), image_id="a", metadata=columns(16, "a")).status_code == 201
     refused = add(client, drawn(73), image_id="b", metadata=columns(16, "b"))

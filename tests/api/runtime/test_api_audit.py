@@ -71,9 +71,7 @@ def test_who_asked_about_whom(service: Service, tmp_path: Path, png: bytes) -> N
 
 
 @pytest.mark.parametrize("asked", [{"offset": 2}, {"where": "age > 41 and age <= 44"}])
-def test_a_page_of_images_names_whom_it_showed(
-    service: Service, path: Path, asked: dict[str, Any]
-) -> None:
+def test_a_page_names_whom_it_showed(service: Service, path: Path, asked: dict[str, Any]) -> None:
     with serving(service, Settings(audit_log=path)) as client:
         page = client.get("/v1/images", params={"limit": 3, **asked}).json()
     (line,) = lines(path)
@@ -121,9 +119,7 @@ def test_whoever_a_question_names_is_told(service: Service, path: Path, png: byt
         assert {k: line[k] for k in line if k in SUBJECT_FIELDS} == subjects, question
 
 
-def test_whoever_was_deleted_with_a_study_is_told(
-    own_service: Service, path: Path, png: bytes
-) -> None:
+def test_who_was_deleted_with_a_study_is_told(own_service: Service, path: Path, png: bytes) -> None:
     settings = Settings(audit_log=path, uploads=path.with_name("uploads"))
     with serving(own_service, settings) as client:
         client.post("/v1/images", files={"image": png}, data={"study_id": "s02", "image_id": "a"})

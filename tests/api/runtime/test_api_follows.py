@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -191,14 +192,10 @@ def test_a_replica_is_not_written(
             assert ("x-publication" in missing.headers) == (folder == replica)
 
 
+@patch.object(resources, "SEEN_SECONDS", 0)  # every question looks at the index
 def test_a_server_neither_finds_nor_remembers_who_was_forgotten(
-    own_service: Service,
-    index_copy: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    own_service: Service, index_copy: Path, data_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(resources, "SEEN_SECONDS", 0)  # every question looks at the index
     picture = (data_folder / "images/s05.png").read_bytes()
     with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
 
@@ -229,11 +226,8 @@ SCRIPT = Path(__file__).with_name("kill_image_writer.py")
 def test_a_killed_server_leaves_whole_images_and_no_litter(
     checkpoint: Path, index_copy: Path, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, SCRIPT, checkpoint, index_copy, tmp_path / "uploads", "--rounds", "25"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    given = map(str, (SCRIPT, checkpoint, index_copy, tmp_path / "uploads"))
+    command = [sys.executable, *given, "--rounds", "25"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("25 kills")

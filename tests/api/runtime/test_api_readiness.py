@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from fastapi.testclient import TestClient
@@ -59,9 +59,7 @@ def test_a_model_that_cannot_be_loaded(
     assert "cannot load" in caplog.text
 
 
-def test_the_service_is_closed_with_the_server(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_closes_its_service(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     close = Mock(wraps=service.close)
     monkeypatch.setattr(service, "close", close)
     with serving(service):
@@ -198,17 +196,16 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
     assert "make room" in told[0]
 
 
+@patch("cxrtext_api.runtime.disk.CHECK_SECONDS", 0.0)
 def test_readiness_tells_that_nothing_can_be_kept(
-    own_service: Service,
-    index_copy: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    own_service: Service, index_copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("cxrtext_api.runtime.disk.CHECK_SECONDS", 0.0)
-    allocate = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
-    monkeypatch.setattr("os.posix_fallocate", allocate)
-    with serving(own_service, Settings(uploads=tmp_path / "uploads", index=index_copy)) as client:
+    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with (
+        patch("os.posix_fallocate", side_effect=full) as allocate,
+        serving(own_service, settings) as client,
+    ):
         for _ in range(2):
             answer = client.get("/readyz")
             assert answer.status_code == 200, "questions are answered"
