@@ -40,12 +40,7 @@ def picture(rows: int, columns: int) -> NDArray[np.float64]:
 
 
 def write_source(
-    path: Path,
-    kind: str,
-    *,
-    number: int = 1,
-    pixels: NDArray[Any] | None = None,
-    **attributes: Any,
+    path: Path, kind: str, *, number: int = 1, pixels: NDArray[Any] | None = None, **attributes: Any
 ) -> Path:
     """Write a radiograph; ``pixels`` in [0, 1] are as shown upright, else `picture`."""
     root = f"1.2.826.0.1.99.{list(KINDS).index(kind) + 1}.{number}"
