@@ -21,8 +21,6 @@ LIMIT_S = 1200
 
 
 class Nodes:
-    """Nodes that train into one folder."""
-
     def __init__(self, config: Path, out: Path, overrides: Sequence[str] = ()) -> None:
         self.out, self.log = out, out.with_suffix(".log")
         self._training = ["-m", "cxrtext.training", str(config), "--resume", "--set", f"out={out}"]
@@ -45,7 +43,6 @@ class Nodes:
             )
 
     def steps(self) -> int:
-        """Steps that the run has logged."""
         return len(losses(self.out))
 
     def wait_for(self, step: int, process: "subprocess.Popen[bytes]") -> bool:
@@ -59,13 +56,11 @@ class Nodes:
         return True
 
     def end(self, *processes: "subprocess.Popen[bytes]") -> None:
-        """Wait for the end, which is to be a good one."""
         found = [process.wait(LIMIT_S) for process in processes]
         assert not any(found), f"{self.out}: ended with {found}; see {self.log}"
 
 
 def losses(out: Path) -> dict[int, float]:
-    """The logged loss of each step of a run."""
     path, found = out / "metrics.jsonl", {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         try:
