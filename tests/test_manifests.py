@@ -120,8 +120,7 @@ def chosen_lock(extras: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("extras", "lock"),
-    [("", "server"), ("pacs", "pacs"), ("tensorboard", "tensorboard")],
+    ("extras", "lock"), [("", "server"), ("pacs", "pacs"), ("tensorboard", "tensorboard")]
 )
 def test_a_build_by_digests_has_every_package_of_its_extras(extras: str, lock: str) -> None:
     assert chosen_lock(extras).stdout == f"{lock}\n"

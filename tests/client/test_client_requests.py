@@ -22,7 +22,6 @@ Make = Callable[..., Client]
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that were waited for."""
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     return waited
@@ -30,7 +29,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def seen() -> list[httpx2.Request]:
-    """What was asked."""
     return []
 
 
