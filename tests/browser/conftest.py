@@ -1,12 +1,19 @@
 """A real browser before a real server with a tiny model and an archive of drawn images."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
@@ -73,9 +80,28 @@ def guarded_url(
         yield address
 
 
-class Watched:
-    """A page, with what went wrong on it."""
+@contextmanager
+def calibrated_as(
+    service: Service, aucs: Mapping[str, tuple[float, float, float]], **measured: float
+) -> Iterator[None]:
+    """A service that was calibrated for some findings, on 251 images of the test split."""
+    findings = {
+        name: FindingCalibration(
+            prompts=prompts_digest(service.prompts[name]), positives=10, negatives=20, auc=auc,
+            **measured,
+        )
+        for name, auc in aucs.items()
+    }  # fmt: skip
+    service.calibration = KeptCalibration(
+        fingerprint=service.model.fingerprint, data="d", measured=("test", 251), findings=findings
+    )
+    try:
+        yield
+    finally:
+        service.calibration = None
 
+
+class Watched:
     def __init__(self, page: Any) -> None:
         self.page = page
         self.forgiven: set[int] = set()
@@ -130,7 +156,6 @@ def watched(context: Any) -> Iterator[Watched]:
 
 @pytest.fixture
 def page(watched: Watched) -> Any:
-    """The page of :func:`watched`."""
     return watched.page
 
 
@@ -163,8 +188,17 @@ def change(page: Any) -> Callable[[Any, Callable[[Any], None]], None]:
     return changing
 
 
+def answered(
+    url: str, route: str, accept: str = "application/json", **fields: Any
+) -> httpx2.Response:
+    """What the API answers."""
+    headers = {"Accept": accept}
+    answer = httpx2.post(f"{url}/v1/{route}", data=fields, headers=headers, timeout=600)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
 def file_of(data: bytes, name: str = "a.png", kind: str = "image/png") -> dict[str, Any]:
-    """A file as a user chooses it."""
     return {"name": name, "mimeType": kind, "buffer": data}
 
 
@@ -200,10 +234,16 @@ VIEWS = {
 
 
 def go(page: Any, place: str) -> None:
-    """Show one of `VIEWS`."""
     page.evaluate("place => { location.hash = place }", place)
     page.wait_for_selector(VIEWS[place])
     page.wait_for_timeout(100)
+
+
+def fits(page: Any, width: int) -> None:
+    """Nothing sticks out of a screen so wide."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.wait_for_timeout(50)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, (page.url, width)
 
 
 CONTRAST = """(controls) => {

@@ -11,11 +11,18 @@ ASKED = f"#/search?query={QUERY}"
 READ = "#/read?image=images/s25.png"
 
 
-def press_slowly(page: Any, selector: str) -> None:
-    """Press a button where it is now, as a hand does: down, a moment, up."""
+def hold(page: Any, selector: str) -> Any:
+    """Put the mouse down in the middle of what is seen now; gives its place."""
+    page.locator(selector).scroll_into_view_if_needed()
     box = page.locator(selector).bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
+    return box
+
+
+def press_slowly(page: Any, selector: str) -> None:
+    """Press a button as a hand does: down, a moment, up."""
+    hold(page, selector)
     page.wait_for_timeout(150)
     page.mouse.up()
 
@@ -25,7 +32,6 @@ def test_a_typed_filter_does_not_move_what_is_pressed(visit: Any, size: tuple[in
     page = visit(ASKED, wait="#results .pick")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.fill("#where", "age >= 80 and age < 84")
-    page.locator("#search-form button[type=submit]").scroll_into_view_if_needed()
     page.focus("#where")
     press_slowly(page, "#search-form button[type=submit]")
     page.wait_for_selector("#found-title:has-text('4 images')")
@@ -74,10 +80,7 @@ def test_a_press_on_a_finding_is_not_lost_to_an_answer(visit: Any) -> None:
             held.append(route)
 
     page.route("**/v1/classify", hold_first)
-    page.locator("[aria-label='Remove Edema']").scroll_into_view_if_needed()
-    box = page.locator("[aria-label='Remove Edema']").bounding_box()
-    page.mouse.move(box["x"] + 5, box["y"] + 5)
-    page.mouse.down()  # the field loses the focus, and the findings are asked for anew
+    hold(page, "[aria-label='Remove Edema']")  # the field loses the focus: they are asked for anew
     page.wait_for_timeout(100)
     with page.expect_response("**/v1/classify"):
         held[0].continue_()
@@ -89,11 +92,8 @@ def test_a_press_on_a_finding_is_not_lost_to_an_answer(visit: Any) -> None:
 def test_a_slider_that_is_held_is_not_replaced(visit: Any) -> None:
     page = visit(f"{READ}&say={QUERY}")
     page.click("#tab-locate")
-    page.wait_for_selector(".result input")
-    box = page.locator(".result input").bounding_box()
+    box = hold(page, ".result input")
     middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + box["width"] / 2, middle)
-    page.mouse.down()
     with page.expect_response("**/v1/ground"):
         page.mouse.move(box["x"] + box["width"] * 0.7, middle)
     page.wait_for_timeout(200)

@@ -1,12 +1,14 @@
 """The Read view in a real browser."""
 
+from base64 import b64decode
+from io import BytesIO
 from typing import Any
 from urllib.parse import unquote
 
-import httpx2 as httpx
 import pytest
+from PIL import Image, ImageStat
 
-from tests.browser.conftest import file_of, locate
+from tests.browser.conftest import answered, file_of, locate
 
 IMAGE = "images/s25.png"
 PAYLOAD = '<img src=x onerror="window.owned=1"> effusion <script>window.owned=1</script>'
@@ -19,10 +21,7 @@ def next_frame(page: Any) -> None:
 
 
 def asked(url: str, route: str, **fields: str) -> Any:
-    """What the API answers."""
-    answer = httpx.post(f"{url}/v1/{route}", data={"image_id": IMAGE, **fields}, timeout=600)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return answered(url, route, image_id=IMAGE, **fields).json()
 
 
 def picture(page: Any) -> str:
@@ -33,23 +32,12 @@ def picture(page: Any) -> str:
 
 def brightness(page: Any) -> float:
     """Mean grey of the middle of the canvas."""
-    next_frame(page)
-    return float(
-        page.evaluate(
-            """() => {
-              const canvas = document.getElementById("canvas");
-              const [x, y] = [canvas.width / 2 - 50, canvas.height / 2 - 50];
-              const { data } = canvas.getContext("2d").getImageData(x, y, 100, 100);
-              let sum = 0;
-              for (let i = 0; i < data.length; i += 4) sum += data[i];
-              return sum / (data.length / 4);
-            }"""
-        )
-    )
+    shown = Image.open(BytesIO(b64decode(picture(page).partition(",")[2]))).convert("RGB")
+    x, y = shown.width // 2, shown.height // 2
+    return ImageStat.Stat(shown.crop((x - 50, y - 50, x + 50, y + 50))).mean[0]
 
 
 def numbers(page: Any) -> list[str]:
-    """The probabilities shown."""
     page.wait_for_selector("#findings[aria-busy=false] .finding")
     return list(page.locator("#findings .finding-number").all_text_contents())
 

@@ -2,13 +2,8 @@
 
 from typing import Any
 
-from cxrtext.evaluation.classification.calibration import (
-    FindingCalibration,
-    KeptCalibration,
-    prompts_digest,
-)
 from cxrtext.service import Service
-from tests.browser.conftest import CONTRAST, KEY, VIEWS, file_of, go
+from tests.browser.conftest import CONTRAST, KEY, VIEWS, calibrated_as, file_of, fits, go
 
 PAYLOAD = '<img src=x onerror="window.owned=1">\'"><script>window.owned=1</script>'
 
@@ -37,27 +32,14 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(page: Any, watched: Any, guarde
 
 
 def test_what_was_measured_is_shown(visit: Any, service: Service) -> None:
-    digest = prompts_digest(service.prompts["Edema"])
-    edema = FindingCalibration(
-        scale=2.0, shift=-1.0, prompts=digest, positives=10, negatives=20,
-        error_before=0.3, error_after=0.062, auc=(0.951, 0.912, 0.981),
-    )  # fmt: skip
-    kept = KeptCalibration(
-        fingerprint=service.model.fingerprint,
-        data="data",
-        measured=("test", 251),
-        findings={"Edema": edema},
-    )
-    service.calibration = kept
-    try:
+    edema = {"Edema": (0.951, 0.912, 0.981)}
+    with calibrated_as(service, edema, scale=2.0, shift=-1.0, error_before=0.3, error_after=0.062):
         page = visit("#/about")
         page.wait_for_selector(".measures")
         assert page.inner_text(".measures caption").startswith("251 images of the split “test”")
         cells = page.locator(".measures td").all_text_contents()
         assert cells == ["Edema", "0.951 (0.912–0.981)", "0.062"]
         assert "Probabilities are calibrated on the validation images" in page.inner_text("#about")
-    finally:
-        service.calibration = None
     page.reload()
     page.wait_for_selector(".about-card")
     assert page.locator(".measures").count() == 0
@@ -160,14 +142,11 @@ def test_nothing_sticks_out(visit: Any, url: str) -> None:
     for place in VIEWS:
         go(page, place)
         for width in (320, 768, 1024):
-            page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(50)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (place, width)
+            fits(page, width)
     page.goto(f"{url}/docs")
     page.wait_for_selector(".schema")
     for width in (320, 1024):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        fits(page, width)
 
 
 def test_text_can_be_read_in_both_themes(visit: Any) -> None:
