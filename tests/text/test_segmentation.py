@@ -82,9 +82,7 @@ def test_no_control_character_and_no_line_break_reaches_a_sentence(text: str) ->
 def test_sections_and_headings_are_the_report(text: str) -> None:
     parts = list(divide_report(text))
     assert "".join(visible(part.text) for part in parts) == visible(text)
-    kept = [
-        (part.section, part.text.strip()) for part in parts if part.section and part.text.strip()
-    ]
+    kept = [(one.section, one.text.strip()) for one in parts if one.section and one.text.strip()]
     assert split_sections(text) == kept
     assert {section for section, _ in kept} <= set(SECTIONS)
 
@@ -112,11 +110,8 @@ def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
 def test_a_word_is_never_cut() -> None:
     word = "x" * (5 * CHUNK_LIMIT)
     assert segment(word) == [word]
-    assert segment(f"The lungs are clear. {word} No effusion.") == [
-        "The lungs are clear.",
-        word,
-        "No effusion.",
-    ]
+    found = segment(f"The lungs are clear. {word} No effusion.")
+    assert found == ["The lungs are clear.", word, "No effusion."]
     dotted = "a.B" * CHUNK_LIMIT
     assert segment(f"{dotted} {dotted}.") == [dotted, f"{dotted}."]
 
@@ -132,11 +127,8 @@ def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
     garbled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boundaries, "_sentences", lambda _: garbled)
-    assert segment("The lungs are clear. No effusion. Stable tube.") == [
-        "The lungs are clear.",
-        "No effusion.",
-        "Stable tube.",
-    ]
+    found = segment("The lungs are clear. No effusion. Stable tube.")
+    assert found == ["The lungs are clear.", "No effusion.", "Stable tube."]
 
 
 LENGTH = 20_000
