@@ -296,7 +296,9 @@ def test_results_are_sent_once_and_taken_back(
     assert (done.sent, done.there) == ((0, 4) if way == "dicomweb" else (done.sent, done.there))
     assert orthanc.instances() == before
     for one, built in zip(made, read(results, made), strict=True):
-        assert _fetched(orthanc, one) == built  # but for the meta information of the file
+        (number,) = orthanc.ask("POST", "/tools/lookup", content=one.instance).json()
+        file = orthanc.ask("GET", f"/instances/{number['ID']}/file").content
+        assert pydicom.dcmread(BytesIO(file)) == built  # but for the file's meta information
     notes = reject(results, made)
     assert send_results(results, notes, peer).sent == 1
     (note,) = read(results, notes)
@@ -306,12 +308,6 @@ def test_results_are_sent_once_and_taken_back(
     assert note.ConceptNameCodeSequence[0].CodeMeaning == "Rejected for Quality Reasons"
     assert all(one.revoked for one in results.all() if one.kind != "reject")
     assert "CANARY" not in caplog.text
-
-
-def _fetched(orthanc: Orthanc, one: Kept) -> pydicom.Dataset:
-    (number,) = orthanc.ask("POST", "/tools/lookup", content=one.instance).json()
-    file = orthanc.ask("GET", f"/instances/{number['ID']}/file").content
-    return pydicom.dcmread(BytesIO(file))
 
 
 def test_a_note_is_of_one_model(service: Service, results: ResultsFolder, effusion: Path) -> None:
