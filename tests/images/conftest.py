@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Literal
 
@@ -76,7 +77,7 @@ def _jpeg_frames(pixels: npt.NDArray[Any], dataset: Dataset, syntax: str) -> lis
     ]
 
 
-def make_dicom(
+def _write_dicom(
     pixels: npt.NDArray[Any],
     *,
     syntax: str = ExplicitVRLittleEndian,
@@ -116,6 +117,9 @@ def make_dicom(
     )
     data = buffer.getvalue()
     return data if preamble else data[132:]
+
+
+make_dicom: Callable[..., bytes] = _write_dicom
 
 
 def wrapped(data: bytes, frames: list[bytes], syntax: str) -> bytes:

@@ -38,12 +38,9 @@ def test_linear_window_follows_the_standard() -> None:
     assert gray(data, window=(2048.5, 1)).tolist() == [[0, 0, 0, 0, 0, 1, 1, 1]]
 
 
-def test_a_sigmoid_of_hardly_any_width_is_a_step() -> None:
+def test_a_sigmoid_of_hardly_any_width_is_a_step_and_unknown_functions_are_refused() -> None:
     data = make_dicom(np.array([[0, 10, 20]], np.uint8), VOILUTFunction="SIGMOID")
     assert gray(data, window=(10, 1e-300)).tolist() == [[0, 0.5, 1]]
-
-
-def test_unknown_window_function_is_refused() -> None:
     window = {"WindowCenter": 1, "WindowWidth": 2, "VOILUTFunction": CANARY}
     said = refused(make_dicom(np.zeros((2, 2), np.uint8), **window))
     assert said.startswith("VOILUTFunction is none")
@@ -67,22 +64,16 @@ def test_windows_are_chosen_by_name() -> None:
     values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
     tables = lut(0, [0, 255])
     tables[0].LUTExplanation = "Soft"
-    data = make_dicom(
-        values,
-        VOILUTSequence=tables,
-        WindowCenter=[50.5, 100.5],
-        WindowWidth=[101, 201],
-        WindowCenterWidthExplanation=["LUNG", "BONE"],
-    )
+    windows = {"WindowCenter": [50.5, 100.5], "WindowWidth": [101, 201]}
+    both = {**windows, "WindowCenterWidthExplanation": ["LUNG", "BONE"]}
+    data = make_dicom(values, VOILUTSequence=tables, **both)
     for name, index in (("soft", 0), (" Lung ", 1), ("BONE", 2)):
         np.testing.assert_array_equal(gray(data, window=name), gray(data, window=index))
     for wrong in ("", CANARY):
         said = refused(data, window=wrong)
         assert "has 3 window(s)" in said
         assert "another index or name" in said
-    fewer = make_dicom(
-        values, WindowCenter=[50.5, 100.5], WindowWidth=[101, 201], WindowCenterWidthExplanation="A"
-    )
+    fewer = make_dicom(values, **windows, WindowCenterWidthExplanation="A")
     np.testing.assert_array_equal(gray(fewer, window="a"), gray(fewer, window=0))
     assert "has 2 window" in refused(fewer, window="BONE")
 
@@ -137,9 +128,8 @@ def test_table_shorter_than_told_is_refused() -> None:
 
 def test_modality_lut() -> None:
     values = np.array([[0, 1, 2, 3]], dtype=np.uint8)
-    data = make_dicom(
-        values, ModalityLUTSequence=lut(1, [100, 200, 300]), WindowCenter=200.5, WindowWidth=201
-    )
+    window = {"WindowCenter": 200.5, "WindowWidth": 201}
+    data = make_dicom(values, ModalityLUTSequence=lut(1, [100, 200, 300]), **window)
     np.testing.assert_allclose(gray(data)[0], [0, 0, 0.5, 1], atol=1e-6)
 
 

@@ -41,9 +41,8 @@ def test_truncated_native_pixels() -> None:
     assert "cut off" in refused(data[:-1000])
     short = make_dicom(picture(), Rows=41)
     assert "cut off" in refused(short)
-    assert "more pixel data" in refused(
-        make_dicom(np.stack([picture()] * 2), drop=("NumberOfFrames",))
-    )
+    several = make_dicom(np.stack([picture()] * 2), drop=("NumberOfFrames",))
+    assert "more pixel data" in refused(several)
 
 
 @pytest.mark.parametrize("syntax", COMPRESSED)
@@ -70,10 +69,7 @@ def test_codestream_of_another_size_than_the_header(syntax: str, rows: int, colu
 
 
 def test_codestream_bomb_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("was decoded")
-
-    monkeypatch.setattr(imagecodecs, "jpeg8_decode", never)
+    monkeypatch.setattr(imagecodecs, "jpeg8_decode", Mock(side_effect=AssertionError("decoded")))
     data = make_dicom(picture(), syntax=JPEGBaseline8Bit)
     assert "another size" in refused(jpeg_of_size(data, b"\xff\xc0\x00\x0b", 65535, 65535))
 
@@ -99,17 +95,12 @@ def test_unsuitable_files_say_what_they_are() -> None:
     bare = picture()
     report = make_dicom(bare, SOPClassUID="1.2.840.10008.5.1.4.1.1.88.11", drop=("PixelData",))
     assert "'Basic Text SR Storage', which has no image" in refused(report)
-    assert "holds no pixel data" in refused(make_dicom(bare, drop=("PixelData",)))
-    assert "holds no pixel data" in refused(
-        make_dicom(bare, drop=("PixelData",)).replace(b"5.1.4.1.1.1\0", b"1.2.CANARY\0\0")
-    )
+    without = make_dicom(bare, drop=("PixelData",))
+    for data in (without, without.replace(b"5.1.4.1.1.1\0", b"1.2.CANARY\0\0")):
+        assert "holds no pixel data" in refused(data)
     assert "Rows is missing" in refused(make_dicom(bare, drop=("Rows",)))
-    for keyword, value in (
-        ("PhotometricInterpretation", CANARY),
-        ("SamplesPerPixel", 3),
-        ("HighBit", 3),
-        ("BitsAllocated", 64),
-    ):
+    wrong = {"SamplesPerPixel": 3, "HighBit": 3, "BitsAllocated": 64}
+    for keyword, value in {"PhotometricInterpretation": CANARY, **wrong}.items():
         assert keyword in refused(make_dicom(bare, **{keyword: value}))
     assert "no PNG, JPEG or DICOM" in refused(b"GIF89a" + bytes(200))
     assert "is empty" in refused(b"")
@@ -158,10 +149,7 @@ class Panic(BaseException):
 def test_whatever_a_decoder_raises_becomes_one_line(
     monkeypatch: pytest.MonkeyPatch, raised: BaseException, message: str
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise raised
-
-    monkeypatch.setattr(imagecodecs, "jpeg8_decode", fail)
+    monkeypatch.setattr(imagecodecs, "jpeg8_decode", Mock(side_effect=raised))
     with pytest.raises(ImageError, match=rf"^x: {message}.*; ") as caught:
         read_image_bytes(make_dicom(picture(), syntax=JPEGBaseline8Bit), "x")
     assert "CANARY" not in str(caught.value)

@@ -17,8 +17,6 @@ from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, JPEGLoss
 from cxrtext.images.dicom.described import texts_of
 from tests.images.conftest import assert_same, gray, lut, make_dicom, refused, wrapped
 
-WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}
-
 
 def values(kind: str = "u2") -> npt.NDArray[np.uint16]:
     generator = np.random.default_rng(3)

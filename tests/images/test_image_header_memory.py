@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pydicom
@@ -157,14 +158,9 @@ def test_a_conformant_deflated_header_is_inflated_no_further_than_it_is_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transfer syntax has an even number of letters, and so no zero after it."""
-    path = tmp_path / "x.dcm"
-    path.write_bytes(
-        make_dicom(np.zeros((3000, 3000), np.uint16), syntax=DeflatedExplicitVRLittleEndian)
-    )
-
-    def never(*_: object, **__: object) -> bytes:
-        raise AssertionError("was inflated whole")
-
+    path, pixels = tmp_path / "x.dcm", np.zeros((3000, 3000), np.uint16)
+    path.write_bytes(make_dicom(pixels, syntax=DeflatedExplicitVRLittleEndian))
+    never = Mock(side_effect=AssertionError("was inflated whole"))
     monkeypatch.setattr(zlib, "decompress", never)
     header = read_wanted(path, ["Rows"])
     assert header.syntax == DeflatedExplicitVRLittleEndian
@@ -182,14 +178,10 @@ def test_elements_around_sequences_are_found(tmp_path: Path, syntax: str, undefi
     code = Dataset()
     code.CodeMeaning = "postero-anterior"
     code.AnatomicRegionModifierSequence = Sequence([inner])
-    data = make_dicom(
-        np.full((4, 6), 9, np.uint8),
-        syntax=syntax,
-        RequestAttributesSequence=Sequence([outer, inner]),
-        ViewCodeSequence=Sequence([code, inner]),
-        WindowCenter=9,
-        WindowWidth=10,
-    )
+    asked, views = Sequence([outer, inner]), Sequence([code, inner])
+    sequences = {"RequestAttributesSequence": asked, "ViewCodeSequence": views}
+    window = {"WindowCenter": 9, "WindowWidth": 10}
+    data = make_dicom(np.full((4, 6), 9, np.uint8), syntax=syntax, **sequences, **window)
     if undefined:
         dataset = pydicom.dcmread(BytesIO(data))
         for element in dataset.iterall():

@@ -52,12 +52,9 @@ def test_other_planes_and_unknown_words_stay(letters: list[str]) -> None:
     np.testing.assert_array_equal(shown(data), UPRIGHT)
 
 
-def test_a_lateral_is_turned_but_never_mirrored() -> None:
+def test_a_lateral_is_turned_but_never_mirrored_and_letters_win_over_cosines() -> None:
     data = make_dicom(UPRIGHT, PatientOrientation=["A", "H"], **WINDOW)
     np.testing.assert_array_equal(shown(data), UPRIGHT[::-1, ::-1])
-
-
-def test_letters_win_over_cosines() -> None:
     said = {"PatientOrientation": ["LA", "FP"], "ImageOrientationPatient": [-1, 0, 0, 0, 0, -1]}
     np.testing.assert_array_equal(shown(make_dicom(UPRIGHT, **said, **WINDOW)), UPRIGHT)
 
@@ -127,7 +124,7 @@ def test_nan_leaves_the_radiograph_untouched_and_heat_colors_it() -> None:
     np.testing.assert_array_equal(heat, before)
 
 
-def test_limits_fix_the_scale() -> None:
+def test_limits_fix_the_scale_and_sizes_must_agree() -> None:
     image = np.zeros((1, 4, 4), np.float32)
     heat = np.full((4, 4), 0.5, np.float32)
     assert np.asarray(render_overlay(image, heat)).max() == 0
@@ -136,6 +133,8 @@ def test_limits_fix_the_scale() -> None:
     assert 0 < half.max() < full.max()
     assert full[0, 0].tolist() == [151, 153, 98]  # 0.6 of pale yellow
     assert np.asarray(render_overlay(image, heat * np.nan)).max() == 0
+    with pytest.raises(ValueError, match="heat is"):
+        render_overlay(image, heat[:3])
 
 
 def test_boxes_and_peak_are_drawn_in_place() -> None:
@@ -153,21 +152,13 @@ def test_boxes_and_peak_are_drawn_in_place() -> None:
     assert outside.size == (200, 200)
 
 
-def test_sizes_must_agree() -> None:
-    with pytest.raises(ValueError, match="heat is"):
-        render_overlay(np.zeros((1, 4, 4), np.float32), np.zeros((4, 5), np.float32))
-
-
-def test_eight_bits() -> None:
+def test_eight_bits_come_back_from_a_png() -> None:
     image = np.array([[[-1, 0, 0.5, 1, 2]]], np.float32)
     assert to_uint8(image).tolist() == [[0, 0, 128, 255, 255]]
     with pytest.raises(ValueError, match="NaN"):
         to_uint8(np.array([[np.nan]], np.float32))
     with pytest.raises(ValueError, match="not"):
         to_uint8(np.zeros((3, 4, 4), np.float32))
-
-
-def test_png_round_trip() -> None:
     image = np.random.default_rng(0).random((1, 9, 7)).astype(np.float32)
     with Image.open(BytesIO(encode_png(image))) as decoded:
         np.testing.assert_array_equal(np.asarray(decoded), to_uint8(image))

@@ -3,9 +3,9 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -237,21 +237,11 @@ def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
 @pytest.mark.usefixtures("misbehaving")
 def test_closing_ends_what_is_running(folder: Path) -> None:
     pool = ReaderPool(1)
-    said: list[str] = []
-
-    def read() -> None:
-        try:
-            pool.read(folder / "hang")
-        except ImageError as error:
-            said.append(str(error))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    until(lambda: pool._running)
-    pool.close()
-    thread.join(600)
-    assert not thread.is_alive()
-    assert said
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(pool.read, folder / "hang")
+        until(lambda: pool._running)
+        pool.close()
+        assert isinstance(reading.exception(600), ImageError)
     assert not pool.lost
     with pytest.raises(ValueError, match="closed"):
         pool.read(folder / "gray.png")
