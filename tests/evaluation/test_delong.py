@@ -61,9 +61,9 @@ def pairs_by_patient(
     """By all pairs: the AUC; of every patient the sums of both kinds, and its rows of both."""
     table, everyone = wins(scores, labels), codes.max() + 1
     sides = (codes[labels == 1], table.mean(axis=1)), (codes[labels == 0], table.mean(axis=0))
-    sums = [np.bincount(of, values, everyone) for of, values in sides]
-    rows = [np.bincount(of, minlength=everyone) for of, _ in sides]
-    return float(table.mean()), *sums, *rows
+    sums = [np.bincount(of, values, everyone).astype(np.float64) for of, values in sides]
+    rows = [np.bincount(of, minlength=everyone).astype(np.int64) for of, _ in sides]
+    return float(table.mean()), sums[0], sums[1], rows[0], rows[1]
 
 
 def obuchowski(first: Floats, second: Floats, labels: Numbers, codes: Numbers) -> float:

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -207,8 +208,8 @@ def test_gradients_reach_the_features() -> None:
     features = torch.randn(2, 2, 4, 5, generator=generator, dtype=torch.float64)
     boxes = torch.tensor([[0.3, 0.2, 3.1, 2.7], [1.0, 1.0, 0.4, 0.4], [-2.0, 0.0, 9.0, 4.0]])
     images = torch.tensor([0, 1, 1])
-    features.requires_grad_()
-    assert torch.autograd.gradcheck(region_of_interest_align, (features, boxes, (2, 3), images))
+    align = partial(region_of_interest_align, boxes=boxes, size=(2, 3), images=images)
+    assert torch.autograd.gradcheck(align, features.requires_grad_())
 
 
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,3 @@
-import csv
 import json
 import math
 from pathlib import Path
@@ -17,7 +16,7 @@ from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_score
 from cxrtext.evaluation.probes.linear_probe import few_label_logits, few_label_rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models.features import open_features
-from cxrtext.records import read_manifest
+from cxrtext.records import read_manifest, write_table
 from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 Floats = NDArray[np.float64]
@@ -155,18 +154,15 @@ def test_planted_findings_are_found(features: Path, data_folder: Path, tmp_path:
 
 
 def test_a_picture_is_drawn_of_enough_images(data_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    folder.mkdir()
-    rows = [(f"{i}.png", f"s{i}", ("train", "val", "test")[i % 3], i // 3 % 2) for i in range(90)]
-    for name, columns, cells in (
-        ("manifest", ("image", "study_id", "split"), [row[:3] for row in rows]),
-        ("labels", ("study_id", "Nodule"), [(row[1], row[3]) for row in rows]),
-    ):
-        with (folder / f"{name}.csv").open("w", newline="") as handle:
-            csv.writer(handle).writerows([columns, *cells])
-    names = [row[0] for row in rows]
+    rows = [
+        {"image": f"{i}.png", "study_id": f"s{i}", "split": split, "Nodule": i // 3 % 2}
+        for i, split in enumerate(("train", "val", "test") * 30)
+    ]
+    write_table(tmp_path / "manifest.csv", ["image", "study_id", "split"], rows)
+    write_table(tmp_path / "labels.csv", ["study_id", "Nodule"], rows)
+    names = [f"{i}.png" for i in range(90)]
     made = write_feature_folder(tmp_path / "F", drawn_regions(90, 1, 2, 6), names)
-    found = probe_features(open_features(made), folder, FAST, out=tmp_path / "out")
+    found = probe_features(open_features(made), tmp_path, FAST, out=tmp_path / "out")
     assert list(found.linear) == ["Nodule"]
     assert found.left_out == []
     assert b"Nodule" in (tmp_path / "out/tsne.svg").read_bytes()
@@ -188,9 +184,8 @@ def test_features_are_exported_with_whose_they_are(
         for name in ("image", "study_id", "patient_id", "split"):
             assert held[name].tolist() == table[name].to_pylist()
         for i, image in enumerate(held["image"].tolist()):
-            record = records[image]
-            mine = (held["study_id"][i], held["patient_id"][i], held["split"][i])
-            assert mine == (record.study_id, record.patient_id, record.split)
+            for name in ("study_id", "patient_id", "split"):
+                assert held[name][i] == getattr(records[image], name)
             region = opened.of(opened.places([image]))[0].astype(np.float64).mean((0, 1))
             assert np.allclose(vectors[i], region, atol=1e-5)
     with pytest.raises(DataError, match=r"\.parquet or \.npz"):

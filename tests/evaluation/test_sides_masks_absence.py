@@ -33,7 +33,6 @@ from cxrtext.evaluation.grounding.sides import (
 )
 from cxrtext.evaluation.measure import measure_file
 from cxrtext.evaluation.metrics import Floats, Truth
-from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import ABSENCE, ALL, MASKS, MEAN_OF_FINDINGS, SIDES
@@ -41,15 +40,10 @@ from cxrtext.images.placement import Placement
 from cxrtext.models import load_model
 from cxrtext.records import Absent, Box
 from cxrtext.records.masks import runs_of_mask
-from tests.evaluation.conftest import QUICK
+from tests.evaluation.conftest import QUICK, images_of_two
 from tests.evaluation.test_evaluate_boxes import cohort_of
 
 EFFUSION, PNEUMOTHORAX = "Left pleural effusion.", "Right pneumothorax."
-
-
-def images(count: int) -> Images:
-    names = [f"i{place}" for place in range(count)]
-    return Images(names, names, [f"p{place // 2}" for place in range(count)], ["test"] * count)
 
 
 # Sides
@@ -87,7 +81,7 @@ def test_sides_by_hand() -> None:
     lefts = [True, True, False, False]
     phrases = [SidedPhrase(row, "Effusion", "x", left) for row, left in enumerate(lefts)]
     own, mirrored = np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 2.0, 2.0, 1.0])
-    given = SideScores(images(4), phrases, own, mirrored, np.array([1, 0.5, 0, 1]), BOXES)
+    given = SideScores(images_of_two(4), phrases, own, mirrored, np.array([1, 0.5, 0, 1]), BOXES)
     found = measure_sides(given)
     one = found.of(SIDES, "Effusion")
     # Left less right: 2, -1 for left and 0, -3 for right; (2 > 0), (2 > -3), (-1 > -3) of four.
@@ -102,7 +96,7 @@ def test_sides_by_hand() -> None:
 def test_one_side_alone_has_no_auc() -> None:
     phrases = [SidedPhrase(row, "", "x", True) for row in range(3)]
     ones = np.ones(3)
-    found = measure_sides(SideScores(images(3), phrases, ones, 0 * ones, ones, REPORTS))
+    found = measure_sides(SideScores(images_of_two(3), phrases, ones, 0 * ones, ones, REPORTS))
     assert found.value(SIDES, ALL, "AUC of the side") is None
     assert found.value(SIDES, ALL, "above its mirror") == 1
     assert found.groups(SIDES) == [ALL]
@@ -114,10 +108,8 @@ def test_pairs_are_scored_as_the_whole_matrix(
     monkeypatch.setattr("cxrtext.evaluation.cohort.PAIRS_AT_ONCE", 3)
     model = load_model(checkpoint)
     cohort = cohort_of(["a", "b", "c", "d"])
-    D = model.spec.dimension
-    generator = torch.Generator().manual_seed(1)
-    regions = torch.nn.functional.normalize(torch.randn(4, 4, D, generator=generator), dim=-1)
-    cohort = replace(cohort, regions=regions.half())
+    drawn = torch.randn(4, 4, model.spec.dimension, generator=torch.Generator().manual_seed(1))
+    cohort = replace(cohort, regions=torch.nn.functional.normalize(drawn, dim=-1).half())
     rows, texts = [3, 0, 0, 2, 3, 1], [EFFUSION, EFFUSION, PNEUMOTHORAX, "x", "x", "x"]
     with torch.inference_mode():
         vectors = model.embed_sentences(texts)
@@ -191,7 +183,7 @@ def test_masks_by_hand() -> None:
     dice[2] = math.nan
     dice[3, 10] = 0.5  # the validation sentence chooses the eleventh threshold
     given = MaskValues(
-        images(4), [0, 1, 2, 3], ["A", "A", "A", "A"], ["x"] * 4,
+        images_of_two(4), [0, 1, 2, 3], ["A", "A", "A", "A"], ["x"] * 4,
         np.array([True, True, True, False]), np.array([0.1, 0.3, 0.0, 0.2]),
         np.array([0.6, 0.8, math.nan, 0.9]), dice,
     )  # fmt: skip
@@ -205,8 +197,7 @@ def test_masks_by_hand() -> None:
     assert (one["sentences"], one["undefined"]) == (3, 1)
     assert measure_masks(MaskValues.from_table(given.to_table()), QUICK) == found
     alone = measure_masks(replace(given, measured=np.ones(4, dtype=np.bool_)), QUICK)
-    assert alone.value(MASKS, ALL, "threshold") is None
-    assert alone.value(MASKS, ALL, "Dice") is None
+    assert {alone.value(MASKS, ALL, name) for name in ("threshold", "Dice")} == {None}
 
 
 # Phrases without a box
@@ -222,10 +213,8 @@ def test_what_was_looked_for() -> None:
         Absent("c.png", 80, 80, "Edema", "Haze."),
     ]
     found, denying = looked_for(phrases, absent, cohort)
-    assert [(one.row, one.text, one.present) for one in found] == [
-        (0, "Haze.", True),
-        (1, "Haze.", False),
-    ]
+    told = [(one.row, one.text, one.present) for one in found]
+    assert told == [(0, "Haze.", True), (1, "Haze.", False)]
     assert denying == 1
 
 
@@ -235,7 +224,9 @@ def looked(
     """Sentences that were looked for, one an image; by default all are measured."""
     n = len(findings)
     own = np.ones(n, dtype=np.bool_) if measured is None else measured
-    return AbsenceScores(images(n), list(range(n)), findings, ["x"] * n, present, own, scores)
+    return AbsenceScores(
+        images_of_two(n), list(range(n)), findings, ["x"] * n, present, own, scores
+    )
 
 
 def test_absence_by_hand() -> None:
