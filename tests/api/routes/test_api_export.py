@@ -161,10 +161,8 @@ def test_the_audit_log_says_how_many_were_given(service: Service, tmp_path: Path
     with serving(service, Settings(audit_log=path)) as client:
         client.post("/v1/search/export", data={"image_id": "images/s02.png"})
     (line,) = [json.loads(line) for line in path.read_text().splitlines()]
-    assert line["route"] == "/v1/search/export"
-    assert line["status"] == 200
-    assert line["image_id"] == ["images/s02.png"]
-    assert line["exported"] == 48
+    told = {"route": "/v1/search/export", "status": 200, "image_id": ["images/s02.png"]}
+    assert {**told, "exported": 48}.items() <= line.items()
 
 
 MANY = 12_000

@@ -142,14 +142,13 @@ def test_an_upload_is_rendered(
     assert np.quantile(difference, 0.99) <= most
 
 
-def test_an_indexed_image_is_rendered_by_post_too(client: TestClient) -> None:
+def test_an_indexed_image_is_rendered_by_post_too_and_by_no_path(
+    client: TestClient, data_folder: Path
+) -> None:
     posted = client.post("/v1/render", data={"image_id": "images/s01.png"}, params={"size": 64})
     got = client.get("/v1/images/images/s01.png/rendered", params={"size": 64})
     assert posted.status_code == got.status_code == 200
     assert posted.content == got.content
-
-
-def test_an_absolute_path_is_no_image_id(client: TestClient, data_folder: Path) -> None:
     path = data_folder / "images/s01.png"
     response = client.post("/v1/render", data={"image_id": str(path)})
     check_problem(response, 404, "no image of that id")

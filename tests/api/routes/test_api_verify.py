@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from cxrtext.models import load_model
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
+from cxrtext_api.entry import rows_of
 from tests.api.conftest import as_file, check_problem, serving
 from tests.service.conftest import calibration_of
 
@@ -181,8 +182,6 @@ def test_a_finding_says_how_well_it_is_detected(service: Service, blank: bytes) 
 
 
 def test_an_added_image_is_known_to_the_index(service: Service) -> None:
-    from cxrtext_api.entry import rows_of
-
     image = service.embed(np.full((1, 80, 80), 0.5, np.float32))
     assert image.unlike is not None
     labels = rows_of(service, "new.png", image, []).image.labels[0]

@@ -205,17 +205,19 @@ def test_ids_of_headers_are_hashed_as_in_an_import(
     assert body["patient_id"] == ids.of("patient", "007")
 
 
-def test_an_image_is_replaced(client: TestClient) -> None:
-    add(client, drawn(6), image_id="a.png", study_id="n1", report="Left pleural effusion.")
+def test_an_image_is_replaced_and_a_report_goes_with_its_last(client: TestClient) -> None:
+    add(client, drawn(6), image_id="a.png", study_id="n1", report="Nobody said this yet.")
     sent = drawn(7, 64, 100)
     response = add(client, sent, image_id="a.png", study_id="n1", replace=True)
     assert response.status_code == 201
     assert (response.json()["width"], response.json()["height"]) == (100, 64)
     assert len(response.json()["report"]) == 1  # the study's report is still there
     assert client.get("/v1/images").json()["total"] == 49
-    np.testing.assert_array_equal(
-        picture(client.get("/v1/images/a.png/rendered").content), picture(sent)
-    )
+    shown = client.get("/v1/images/a.png/rendered").content
+    np.testing.assert_array_equal(picture(shown), picture(sent))
+    assert "Nobody said this yet." in said(client)
+    add(client, drawn(45), image_id="a.png", study_id="other", replace=True)
+    assert "Nobody said this yet." not in said(client)
 
 
 def test_what_is_said_must_agree_with_the_index(client: TestClient) -> None:
@@ -402,13 +404,6 @@ def test_a_replacement_that_fails_is_whole(
     found = {one["finding"]: one["probability"] for one in after[2]}
     assert after[1] == pytest.approx(found, abs=2e-6)  # of several threads the last digit differs
     assert len(list(uploads.iterdir())) == 1
-
-
-def test_the_report_of_a_study_goes_with_its_last_image(client: TestClient) -> None:
-    add(client, drawn(44), image_id="a", study_id="n", report="Nobody said this yet.")
-    assert "Nobody said this yet." in said(client)
-    add(client, drawn(45), image_id="a", study_id="other", replace=True)
-    assert "Nobody said this yet." not in said(client)
 
 
 def test_a_file_that_two_images_share_stays(client: TestClient, uploads: Path) -> None:
