@@ -218,6 +218,8 @@ def test_intervals_end_on_the_logit_scale() -> None:
     reach = 1.959964 * np.sqrt(one.variance) / (one.value * (1 - one.value))
     assert a[1] - a[0] == pytest.approx(2 * reach, rel=1e-6)
     assert np.diff(one.interval(0.5))[0] < high - low
+    far = Area(0.999, 50, 50, (40, 40), 1.0, np.full((3, 4), 5.0))
+    assert far.interval() == far.reaching(inf) == (0.0, 1.0)
 
 
 def test_differences_by_hand_and_their_p_value() -> None:
@@ -321,9 +323,3 @@ SCORES = [1.0, 2.0, 3.0]
 def test_wrong_arguments(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_areas_far_from_the_middle() -> None:
-    one = Area(0.999, 50, 50, (40, 40), 1.0, np.full((3, 4), 5.0))
-    assert one.interval() == (0.0, 1.0)
-    assert one.reaching(inf) == (0.0, 1.0)

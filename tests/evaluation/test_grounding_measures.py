@@ -78,15 +78,12 @@ def test_contrast_to_noise_where_there_is_none() -> None:
     assert math.isnan(contrast_to_noise(constant, [0, 0, 50, 50]))
 
 
-def test_overlap_by_hand() -> None:
+def test_overlap_by_hand_at_the_papers_thresholds() -> None:
     heat = HEAT / 4
     heat[0, 1] = np.nan  # a pixel of the box, which is missed
     found = dict(zip(PAPER_THRESHOLDS, overlap_by_threshold(heat, [0, 0, 2, 1]), strict=True))
     # At 0 everything else is above: 1 of 8. At 0.75: one, a wrong one and the missed one.
     assert (found[0.0], found[0.75], found[1.0]) == (1 / 8, 1 / 3, 0)
-
-
-def test_the_thresholds() -> None:
     assert len(PAPER_THRESHOLDS) == 41
     np.testing.assert_allclose(PAPER_THRESHOLDS, np.linspace(-1, 1, 41), atol=1e-15)
 
@@ -132,7 +129,7 @@ def test_wrong_maps(heat: Any) -> None:
         contrast_to_noise(heat, [0, 0, 1, 1])
 
 
-def test_smoothing_by_hand() -> None:
+def test_smoothing_by_hand_and_wrong_grids_are_refused() -> None:
     # At sigma 0.3 the kernel reaches one cell: e, 1, e over their sum.
     e = np.exp(-0.5 / 0.3**2)
     total = 1 + 2 * e
@@ -140,6 +137,10 @@ def test_smoothing_by_hand() -> None:
     np.testing.assert_allclose(found, [[e / total, 1 / total, e / total]])
     # The edge is mirrored: the outer cell sees itself twice.
     np.testing.assert_allclose(smooth_grid([[1.0, 0.0]], 0.3), [[(1 + e) / total, e / total]])
+    with pytest.raises(ValueError, match="grid is"):
+        smooth_grid([1.0], 1)
+    with pytest.raises(ValueError, match="sigma"):
+        smooth_grid([[1.0]], -1)
 
 
 def test_a_map_is_bilinear_between_the_centres_of_regions() -> None:
@@ -154,13 +155,6 @@ def test_a_map_is_bilinear_between_the_centres_of_regions() -> None:
     smooth = heat_map(grid, geometry, sigma=1.5)
     np.testing.assert_array_equal(smooth, geometry.map_to_original(smooth_grid(grid, 1.5)))
     assert np.nanstd(smooth) < np.nanstd(full)
-
-
-def test_wrong_grids() -> None:
-    with pytest.raises(ValueError, match="grid is"):
-        smooth_grid([1.0], 1)
-    with pytest.raises(ValueError, match="sigma"):
-        smooth_grid([[1.0]], -1)
 
 
 def aligned(grid: Floats, box: list[float], size: tuple[int, int]) -> Floats:

@@ -56,18 +56,15 @@ def test_a_probe_agrees_with_scikit_learn() -> None:
     )
 
 
-def test_features_without_content_weigh_nothing() -> None:
+def test_features_without_content_weigh_nothing_and_separable_classes_have_a_best_fit() -> None:
     features, labels = drawn(1)
     features[:, 4] = 0.1
     probe = fit_probe(features, labels, 0.1)
     assert probe.weights[4] == 0
     assert np.isfinite(probe.logits(features)).all()
-
-
-def test_separable_classes_have_a_best_fit() -> None:
-    probe = fit_probe([[0.0], [1.0]], [0, 1], 1e-4)
-    assert np.isfinite(probe.weights).all()
-    assert probe.logits([[0.0]])[0] < 0 < probe.logits([[1.0]])[0]
+    separable = fit_probe([[0.0], [1.0]], [0, 1], 1e-4)
+    assert np.isfinite(separable.weights).all()
+    assert separable.logits([[0.0]])[0] < 0 < separable.logits([[1.0]])[0]
 
 
 def test_the_ridge_is_chosen_on_validation() -> None:

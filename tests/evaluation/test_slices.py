@@ -48,6 +48,8 @@ def test_small_slices_are_named_and_not_dropped_and_a_gap_wants_two_that_are_not
     alone = slice_aucs(*drawn({"one": 1.0}), range(150))
     assert alone.slices["one"].auc.value is not None
     assert alone.gap == Estimate()
+    with pytest.raises(ValueError, match="equally long"):
+        slice_aucs([1.0, 2.0], [0, 1], ["a"], ["p", "q"])
 
 
 def test_gaps_of_groups_that_are_alike_hold_0_as_often_as_they_say() -> None:
@@ -82,8 +84,3 @@ def test_a_group_that_is_too_small_says_of_what_it_has_too_few() -> None:
     assert slice_rows(rows, "sex")[1] == [
         "Edema", "too few (3 without)", "too few (2 with, 3 without)", "too few (2 with)", "–",
     ]  # fmt: skip
-
-
-def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="equally long"):
-        slice_aucs([1.0, 2.0], [0, 1], ["a"], ["p", "q"])

@@ -181,14 +181,11 @@ def test_autocast_does_not_coarsen_kernels(kernel: Kernel, half: torch.dtype) ->
     torch.testing.assert_close(of_half, kernel(z.to(half).float()))
 
 
-def test_a_vector_is_one_attribute() -> None:
+def test_a_vector_is_one_attribute_and_equal_values_have_likeness_1_exactly() -> None:
     age = torch.tensor([20, 35, 36])
     assert torch.equal(kernels.rbf(age, 5.0), kernels.rbf(age[:, None].float(), 5.0))
     assert float(kernels.rbf(age, 5.0)[0, 1]) == pytest.approx(math.exp(-(15**2) / 50))
     assert float(kernels.laplacian(age, 5.0)[0, 1]) == pytest.approx(math.exp(-3))
-
-
-def test_equal_values_have_likeness_1_exactly() -> None:
     for kernel in (kernels.rbf, kernels.laplacian):
         assert torch.equal(kernel(torch.full((4,), 63.3)), torch.ones(4, 4))
 
