@@ -292,7 +292,7 @@ def test_a_smaller_figure_is_better_where_the_measure_says_so() -> None:
     assert (order["pairs"], order["agree_clearly"], order["tau"]) == (2, 2, 1)
 
 
-def test_whether_the_papers_order_appears_is_said() -> None:
+def test_the_page_and_whether_the_papers_order_appears_is_said() -> None:
     base, reversed_ = finished("base", 50, 30), finished("good", 45, 35)
     order = table_of(base, reversed_)["order"]
     assert (order["contrary_clearly"], order["tau"]) == (2, -1)
@@ -304,9 +304,6 @@ def test_whether_the_papers_order_appears_is_said() -> None:
     ):
         assert says in order_text(base, other)
     assert "No two rows" in order_text(base)
-
-
-def test_the_page() -> None:
     page = markdown_page(table_of(finished("base", 50, 30), finished("good", 60, 25)))
     assert "| the good | 60.0 [58." in page
     assert "| 80.0 | -20.0 |" in page  # the paper's, and ours less it

@@ -169,13 +169,12 @@ def test_a_diverging_run_says_so_and_keeps_its_last_state(tmp_path: Path) -> Non
         train_views(images(), settings, tmp_path, device="cpu")
 
 
-def test_a_batch_without_any_negative_is_an_error(tmp_path: Path) -> None:
+def test_a_batch_without_any_negative_and_a_missing_or_damaged_encoder_are_said(
+    tmp_path: Path,
+) -> None:
     data = replace(images(), labels=torch.zeros(48).long())
     with pytest.raises(WorkError, match="info-nce leaves no anchor of step 1 a negative"):
         train_views(data, replace(SETTINGS, without_same_class=True), tmp_path, device="cpu")
-
-
-def test_a_missing_or_damaged_encoder_is_said(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not there; train the encoder"):
         load_encoder(tmp_path)
     (tmp_path / "encoder.safetensors").write_bytes(b"nonsense")

@@ -93,7 +93,7 @@ def test_an_objective_of_scores_alone_needs_nothing(gather: Any) -> None:
     assert batch.pairs.labels is batch.pairs.vectors is batch.pairs.metadata is None
 
 
-def test_labels_beside_the_manifest(gather: Any) -> None:
+def test_labels_beside_the_manifest_all_or_of_chosen_findings(gather: Any) -> None:
     extras, config = gather("name=remove-by-labels")
     assert objective_files(config) == [config.data.manifest.parent / "labels.csv"]
     made = attached(extras, config)
@@ -104,22 +104,21 @@ def test_labels_beside_the_manifest(gather: Any) -> None:
     kinds = {0: [0, 0, 0, 0, 0], 1: [0, 0, 1, 0, 0], 2: [0, 0, 0, 0, 1]}
     expected = [kinds[int(made.records[i].study_id[1:]) % 3] for i in (3, 0, 1)]
     assert batch.pairs.labels.int().tolist() == expected
+    labels = attached(*gather("name=supervised", "findings=[Pneumothorax]")).labels
+    assert labels is not None
+    assert labels.shape[1] == 1
+    assert 0 < labels.sum() < len(labels) / 2
 
 
-def test_an_uncertain_label_is_no_finding(gather: Any, tmp_path: Path) -> None:
+def test_an_uncertain_label_is_no_finding_and_one_must_be(gather: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("study_id,Edema\ns00,1\ns01,-1\ns02,0\ns03,\n")
     extras, _ = gather("name=remove-by-labels", f"labels={path}", "findings=[Edema]")
     found = {study: bool(labels[0]) for study, labels in extras.labels.items()}
     assert found == {"s00": True, "s01": False, "s02": False, "s03": False}
-
-
-def test_chosen_findings(gather: Any) -> None:
-    extras, config = gather("name=supervised", "findings=[Pneumothorax]")
-    labels = attached(extras, config).labels
-    assert labels is not None
-    assert labels.shape[1] == 1
-    assert 0 < labels.sum() < len(labels) / 2
+    path.write_text("study_id,Edema\ns00,0\nelsewhere,1\n")
+    with pytest.raises(DataError, match=r"no training study has a 1 .*\(1 of 28 studies"):
+        gather("name=remove-by-labels", f"labels={path}")
 
 
 def test_text_vectors_of_the_language_model(gather: Any, model: ImageTextModel) -> None:
@@ -296,13 +295,6 @@ def test_bad_input_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_labels_without_a_finding_are_refused(gather: Any, tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text("study_id,Edema\ns00,0\nelsewhere,1\n")
-    with pytest.raises(DataError, match=r"no training study has a 1 .*\(1 of 28 studies"):
-        gather("name=remove-by-labels", f"labels={path}")
-
-
 def test_sentences_that_are_all_the_same_cannot_be_compared(
     model: ImageTextModel, data_folder: Path, sentences_table: Path
 ) -> None:
@@ -310,13 +302,8 @@ def test_sentences_that_are_all_the_same_cannot_be_compared(
     said = [Sentence(f"s{i:02d}", "findings", 0, "Clear.") for i in range(5)]
     with pytest.raises(DataError, match="all sentences are the same"):
         gather_extras(config, read_manifest(config.data.manifest), said, model)
-
-
-def test_no_training_image_is_left_to_collect_to_say(
-    model: ImageTextModel, data_folder: Path, sentences_table: Path
-) -> None:
-    config = configuration(data_folder, sentences_table, "name=remove-by-labels")
-    assert gather_extras(config, [], [], model) == Extras()
+    none = configuration(data_folder, sentences_table, "name=remove-by-labels")
+    assert gather_extras(none, [], [], model) == Extras()  # left to collect to say
 
 
 def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
