@@ -43,23 +43,21 @@ _JPEG = {JPEGBaseline8Bit, JPEGExtended12Bit, JPEGLossless, JPEGLosslessSV1}
 def _described(pixels: npt.NDArray[Any], stored: int | None, photometric: str) -> Dataset:
     color = photometric.startswith(("RGB", "YBR"))
     size = pixels.shape[-3:-1] if color else pixels.shape[-2:]
-    dataset = Dataset()
-    dataset.SOPClassUID = "1.2.840.10008.5.1.4.1.1.1"
-    dataset.SOPInstanceUID = "1.2.3.4"
-    dataset.Modality = "CR"
-    dataset.PatientName = PATIENT
-    dataset.PatientID = PATIENT
-    dataset.SamplesPerPixel = 3 if color else 1
-    dataset.PhotometricInterpretation = photometric
+    samples, allocated = 3 if color else 1, 8 * pixels.dtype.itemsize
+    values = {
+        "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1", "SOPInstanceUID": "1.2.3.4", "Modality": "CR",
+        "PatientName": PATIENT, "PatientID": PATIENT, "SamplesPerPixel": samples,
+        "PhotometricInterpretation": photometric, "Rows": size[0], "Columns": size[1],
+        "BitsAllocated": allocated, "BitsStored": stored or allocated,
+        "HighBit": (stored or allocated) - 1, "PixelRepresentation": int(pixels.dtype.kind == "i"),
+    }  # fmt: skip
     if color:
-        dataset.PlanarConfiguration = 0
-    dataset.Rows, dataset.Columns = size
-    if pixels.size != size[0] * size[1] * dataset.SamplesPerPixel:
-        dataset.NumberOfFrames = len(pixels)
-    dataset.BitsAllocated = 8 * pixels.dtype.itemsize
-    dataset.BitsStored = stored or dataset.BitsAllocated
-    dataset.HighBit = dataset.BitsStored - 1
-    dataset.PixelRepresentation = int(pixels.dtype.kind == "i")
+        values["PlanarConfiguration"] = 0
+    if pixels.size != size[0] * size[1] * samples:
+        values["NumberOfFrames"] = len(pixels)
+    dataset = Dataset()
+    for keyword, value in values.items():
+        setattr(dataset, keyword, value)
     return dataset
 
 
