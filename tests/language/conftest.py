@@ -103,7 +103,7 @@ def random_model(width: int = 32, spread: float = 0.15, **sizes: Any) -> BertFor
     """Every parameter random, so that a bias or a norm's weight that is left out shows."""
     sizes = {"vocab_size": 60, "num_hidden_layers": 2, "num_attention_heads": 4, **sizes}
     sizes |= {"hidden_size": width, "intermediate_size": 3 * width}
-    model = BertForMaskedLM(BertConfig(max_position_embeddings=14, **sizes)).eval()
+    model: BertForMaskedLM = BertForMaskedLM(BertConfig(max_position_embeddings=14, **sizes)).eval()
     generator = torch.Generator().manual_seed(0)
     for name, values in model.named_parameters():
         center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
@@ -130,8 +130,8 @@ def score(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> Score:
     """Scores the six reports into a file below the test's folder, if nothing else is asked for."""
 
     def run(out: str | Path = "out.csv", reports: Path = reports, **options: Any) -> ScoreSummary:
-        own = {name: options.pop(name) for name in ("on_scored", "progress") if name in options}
-        own["model"] = options.pop("model", tiny)
-        return score_reports(reports, tmp_path / out, ScoreSettings(**options), **own)
+        asked: dict[str, Any] = {"model": tiny, "on_scored": None, "progress": None, **options}
+        own = {name: asked.pop(name) for name in ("model", "on_scored", "progress")}
+        return score_reports(reports, tmp_path / out, ScoreSettings(**asked), **own)
 
     return run

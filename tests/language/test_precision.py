@@ -23,18 +23,15 @@ from tests.warm import Warm
 IDS = torch.randint(5, 60, (30, 6), generator=torch.Generator().manual_seed(0))
 
 
-def scores(model: BertForMaskedLM, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float64]:
+def scores(model: BertForMaskedLM, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float32]:
     return network_scores(build_network(model, SPECIAL, kind), ids)
 
 
 @pytest.mark.parametrize("name", ["float64", "", "INT8"])
-def test_an_unknown_name_is_refused_with_the_known_ones(name: Any) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones_and_float16_on_a_cpu(name: Any) -> None:
     known = "float32, bfloat16, float16, int8"
     with pytest.raises(ConfigError, match=f"^precision '{name}' is not one of {known}$"):
         build_network(random_model(), SPECIAL, name)
-
-
-def test_float16_is_refused_on_a_cpu() -> None:
     with pytest.raises(ConfigError, match="float16 is for GPUs; on a CPU take bfloat16 or int8"):
         build_network(random_model(), SPECIAL, "float16")
 

@@ -37,9 +37,8 @@ def test_every_sentence_is_written_with_its_values(
     assert [(r.study_id, r.section, r.position, r.sentence) for r in rows] == TEXTS
     expected = score_sentences([text for *_, text in TEXTS], tiny)
     np.testing.assert_allclose([r.log_likelihood for r in rows], expected, rtol=1e-6)
-    np.testing.assert_allclose(
-        [r.eta or 0.0 for r in rows], 0.3 * np.exp(0.5 * expected), rtol=1e-5
-    )
+    eta = 0.3 * np.exp(0.5 * expected)
+    np.testing.assert_allclose([r.eta or 0.0 for r in rows], eta, rtol=1e-5)
     meta = json.loads((tmp_path / f"out/sentences.{ending}.meta.json").read_text())
     assert meta["model"] == "tiny"
     assert meta["fingerprint"] == tiny.fingerprint
@@ -50,11 +49,8 @@ def test_every_sentence_is_written_with_its_values(
     assert meta["rejected"] == summary.rejected == 0
     assert meta["fitted"] is False
     assert (meta["from_cache"], meta["resumed"]) == (0, 0)
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "scores.sqlite",
-        f"sentences.{ending}",
-        f"sentences.{ending}.meta.json",
-    ]
+    names = sorted(p.name for p in (tmp_path / "out").iterdir())
+    assert names == ["scores.sqlite", f"sentences.{ending}", f"sentences.{ending}.meta.json"]
 
 
 def test_a_pasted_table_is_set_aside_and_listed(
@@ -71,18 +67,15 @@ def test_a_pasted_table_is_set_aside_and_listed(
         score(max_rejected=0)
 
 
-def test_eta_stays_above_zero_for_the_least_likely(
+def test_sections_can_be_chosen_and_eta_stays_above_zero_for_the_least_likely(
     score: Score, reports: Path, tmp_path: Path
 ) -> None:
+    score(sections=["indication"])
+    assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
     reports.write_text("study_id,report\ns1," + "zygomatic arch " * 30 + "\n")
     score(k=50.0)
     row = read_sentences(tmp_path / "out.csv")[0]
     assert 0 < np.float32(row.eta) < 1e-30
-
-
-def test_sections_can_be_chosen(score: Score, tmp_path: Path) -> None:
-    score(sections=["indication"])
-    assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
 
 
 @pytest.mark.parametrize(

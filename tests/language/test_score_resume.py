@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,7 +297,8 @@ def test_other_models_and_precisions_have_scores_of_their_own(
 ) -> None:
     other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
     found: list[tuple[int, int]] = []
-    for options in ({}, {"model": other}, *[{"precision": "bfloat16"}] * 2, {}):
+    runs: list[dict[str, Any]] = [{}, {"model": other}, *[{"precision": "bfloat16"}] * 2, {}]
+    for options in runs:
         scored.clear()
         known = score(**options).from_cache
         found.append((sum(scored), known))
