@@ -61,7 +61,8 @@ def torchvision_features(state: State, x: Tensor) -> Tensor:
         weight = state[f"{conv}.weight"]
         x = F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
         parts = ("running_mean", "running_var", "weight", "bias")
-        return F.batch_norm(x, *(state[f"{norm}.{part}"] for part in parts))
+        mean, variance, scale, bias = (state[f"{norm}.{part}"] for part in parts)
+        return F.batch_norm(x, mean, variance, scale, bias)
 
     x = F.max_pool2d(F.relu(normed("conv1", "bn1", x, 2)), 3, stride=2, padding=1)
     for at in dict.fromkeys(name[:8] for name in state if name.startswith("layer")):

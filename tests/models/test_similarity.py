@@ -258,9 +258,7 @@ def test_entropy_is_one_for_even_weights_and_zero_for_one_region() -> None:
     # Two of four regions share all the weight: log 2 / log 4.
     pairs = apart.repeat_interleave(2, dim=1)
     assert float(attention_entropy(pairs, lambda r: 60 * r)) == pytest.approx(0.5)
-
-
-def test_bags_of_plain_regions_are_nearly_even_and_sharp_queries_are_not() -> None:
+    # Bags of plain regions are nearly even, and those of sharp queries are not.
     regions = unit(4, 225, 128)
     assert float(attention_entropy(regions).min()) > 0.9999
     assert float(attention_entropy(regions, query_of("linear", 128, 10.0)).detach().max()) < 0.3
