@@ -30,8 +30,12 @@ def test_a_trained_vocabulary_has_whole_words_and_falls_back_on_letters(
     assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3, 4]) == list(SPECIAL_TOKENS)
 
 
-def test_training_twice_gives_the_same(tokenizer: BertTokenizer) -> None:
+def test_training_again_gives_the_same_and_few_pieces_are_refused(
+    tokenizer: BertTokenizer,
+) -> None:
     assert train_tokenizer(SENTENCES, 300).get_vocab() == tokenizer.get_vocab()
+    with pytest.raises(ValueError, match="at least"):
+        train_tokenizer(SENTENCES, 50)
 
 
 @pytest.mark.parametrize("keep", ["vocab.txt", "tokenizer.json"])
@@ -126,11 +130,6 @@ def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> Non
     names = [*SPECIAL_TOKENS, "the", "##thorax", "#", "##"]
     tokenizer = make_tokenizer({name: number for number, name in enumerate(names)})
     assert continues_word(tokenizer) == [False] * 6 + [True, False, False]
-
-
-def test_too_small_a_vocabulary_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least"):
-        train_tokenizer(SENTENCES, 50)
 
 
 OWN: dict[str, Any] = {"bert": BertTokenizer, "roberta": RobertaTokenizer, "mpnet": MPNetTokenizer}
