@@ -57,16 +57,15 @@ def test_html_escapes_and_runs_nothing_and_says_that_pictures_were_left_out(
     assert "image/png" not in path.read_text()
 
 
-def test_json_is_the_report(tmp_path: Path, report: CheckReport) -> None:
+def test_json_is_the_report_and_other_endings_are_refused(
+    tmp_path: Path, report: CheckReport
+) -> None:
     path = tmp_path / "report.json"
     write_check(path, report)
     found = json.loads(path.read_text())
     assert found == report.to_dict()
     assert found["errors"] == 1
     assert found["problems"][0]["code"] == "code"
-
-
-def test_other_endings_are_refused(tmp_path: Path, report: CheckReport) -> None:
     for name in ("report.pdf", "report.md"):
         with pytest.raises(DataError, match=r"ends in \.html or \.json"):
             write_check(tmp_path / name, report)
