@@ -299,15 +299,12 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     assert compare_rows(None, other) == {}
 
 
-def test_seeds_are_averaged_within_each_resample() -> None:
+def test_seeds_are_averaged_within_each_resample_with_the_interval_of_so_many_patients() -> None:
     first = {"AUC": one(0.6, np.array([0.2, 0.8])), "CNR": one(1.0)}
     mean = mean_of_seeds([first, {"AUC": one(0.8, np.array([0.4, 0.2]))}])
     assert list(mean) == ["AUC"]  # what all seeds have
     assert mean["AUC"].estimate == pytest.approx(0.7)
     np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
-
-
-def test_the_mean_of_seeds_has_the_interval_of_so_many_patients() -> None:
     few = Resampled(1.0, np.linspace(0.8, 1.2, 41), ("images",), None, 8)
     own = replace(few, ends=(0.7, 1.1))
     assert mean_of_seeds([{"CNR": few}])["CNR"].interval() == few.interval()

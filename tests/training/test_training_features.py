@@ -226,13 +226,6 @@ def test_images_that_were_not_encoded_are_rejected_by_name(
         train(load_config(None, [*chosen, "data.max_rejected=2", f"out={tmp_path / 'no'}"]))
 
 
-def test_a_folder_without_features_is_refused(given: list[str], tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    chosen = [*given, f"data.features={tmp_path / 'empty'}", f"out={tmp_path / 'run'}"]
-    with pytest.raises(NotFoundError, match="holds no features; make them with 'cxrtext encode"):
-        train(load_config(None, chosen))
-
-
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
@@ -251,7 +244,12 @@ def test_keys_that_do_not_go_with_features_are_refused(
         load_config(None, [*given, *keys.split()])
 
 
-def test_other_features_are_another_run(given: list[str], run: Path, features: Path) -> None:
+def test_other_features_are_another_run_and_a_folder_must_have_some(
+    given: list[str], run: Path, features: Path, tmp_path: Path
+) -> None:
+    chosen = [*given, f"data.features={tmp_path}", f"out={tmp_path / 'run'}"]
+    with pytest.raises(NotFoundError, match="holds no features; make them with 'cxrtext encode"):
+        train(load_config(None, chosen))
     moved = shutil.copytree(features, features.with_name("changed"))
     path = moved / FEATURES
     assert json.loads(path.read_text())["views"] == 2

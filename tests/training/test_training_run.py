@@ -110,22 +110,16 @@ def test_a_finished_run_is_resumed_without_a_step_and_not_trained_again(trained:
     assert train(load_config(None, otherwise), resume=True).steps == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
+def test_another_configuration_or_other_data_cannot_resume(
+    trained: list[str], sentences_table: Path, tmp_path: Path
+) -> None:
+    for change, says in (
         ("training.steps=3", "training.steps was 2 and is now 3"),
         ("model.lam=5", "model.lam was 10.0 and is now 5.0"),
         ("objective.symmetric=true", "objective.symmetric was False and is now True"),
-    ],
-)
-def test_another_configuration_cannot_resume(trained: list[str], change: str, says: str) -> None:
-    with pytest.raises(CheckpointError, match=f"another configuration: {says}"):
-        train(load_config(None, [*trained, change]), resume=True)
-
-
-def test_other_data_cannot_resume(
-    trained: list[str], sentences_table: Path, tmp_path: Path
-) -> None:
+    ):
+        with pytest.raises(CheckpointError, match=f"another configuration: {says}"):
+            train(load_config(None, [*trained, change]), resume=True)
     changed = tmp_path / "changed.csv"
     lines = sentences_table.read_text().splitlines(keepends=True)
     changed.write_text("".join(lines[:-1]))
@@ -133,16 +127,15 @@ def test_other_data_cannot_resume(
         train(load_config(None, [*trained, f"data.sentences={changed}"]), resume=True)
 
 
-def test_a_damaged_state_is_named(trained: list[str]) -> None:
+def test_a_state_that_is_damaged_or_would_run_code_is_refused(
+    trained: list[str], tmp_path: Path
+) -> None:
     config = load_config(None, trained)
     (state,) = (config.out / "state").glob("step-*.pt")
     state.write_bytes(b"not a state")
     with pytest.raises(CheckpointError, match=r"step-00000002-.*not a readable training state"):
         train(config, resume=True)
-
-
-def test_a_state_that_would_run_code_is_refused(trained: list[str], tmp_path: Path) -> None:
-    config = load_config(None, trained)
+    state.unlink()
     planted = tmp_path / "planted"
 
     class Payload:
