@@ -43,6 +43,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from cxrtext.errors import WorkError
+from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring import reports as run
 from cxrtext.language.scoring.score import Scorer
 
