@@ -159,6 +159,8 @@ def test_wrong_requests(tmp_path: Path, files: Files) -> None:
     assert "give mnist with --data: a folder with the four idx" in refused("fair-cclk")
     nowhere = tmp_path / "nowhere"
     assert f"{nowhere}: no such file or folder" in refused("cifar10-r", data=nowhere)
+    huge = refused("cifar10-r", scale="huge", data=files["cifar10"])
+    assert "--scale huge: is not one of smoke, cpu, gpu, paper" in huge
     assert "there is no row 'x'" in refused("weaksup-cclk", rows=("x",))
     assert not (tmp_path / "new").exists()
     # A file of the other set is said, before anything is trained.
