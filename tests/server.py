@@ -1,5 +1,8 @@
-"""A real server in a thread of the tests."""
+"""A real server in a thread of the tests, and one in a process of its own."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -46,3 +49,25 @@ def served(settings: Settings, service: Service) -> Iterator[str]:
     with running(uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))) as address:
         until(app.state.resources.settled.is_set)
         yield address
+
+
+@contextmanager
+def serving_process(
+    *options: object, stderr: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``cxrtext serve`` as a user starts it, and its address; it is killed with the block."""
+    command = [sys.executable, "-c", "from cxrtext_cli.main import main; main()", "serve"]
+    with subprocess.Popen(
+        [*command, "--port", "0", *map(str, options)],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env={"OMP_NUM_THREADS": "1", **os.environ, "HF_HUB_OFFLINE": "1"},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("serving at http://127.0.0.1:"), process.communicate()
+            yield process, line.split()[-1]
+        finally:
+            process.kill()

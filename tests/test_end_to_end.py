@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,6 +19,7 @@ from cxrtext.client import Client
 from cxrtext.records import CHEX5
 from tests.cli.conftest import cxrtext as in_this_process
 from tests.conftest import Once
+from tests.server import serving_process
 from tests.warm import Warm
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", **os.environ, "HF_HUB_OFFLINE": "1"}
@@ -125,21 +125,13 @@ def test_a_dicom_phantom_is_like_its_png(cxrtext: Command, work: Path, tmp_path:
 @pytest.fixture(scope="module")
 def address(work: Path) -> Iterator[str]:
     """A server in a process of its own."""
-    server = subprocess.Popen(
-        [sys.executable, *COMMAND, "serve", "--index", str(work / "index"), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    )
-    assert server.stdout is not None
-    line = server.stdout.readline()
-    assert line.startswith("serving at http://127.0.0.1:"), server.communicate()[1]
-    yield line.split()[-1]
-    server.send_signal(signal.SIGTERM)
-    _, complaints = server.communicate(timeout=600)
-    assert server.returncode == 0
-    assert "Traceback" not in complaints
+    given = ("--index", work / "index")
+    with serving_process(*given, stderr=subprocess.PIPE) as (server, address):
+        yield address
+        server.send_signal(signal.SIGTERM)
+        _, complaints = server.communicate(timeout=600)
+        assert server.returncode == 0
+        assert "Traceback" not in complaints
 
 
 def test_the_page_and_the_api_answer(address: str) -> None:

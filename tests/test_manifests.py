@@ -3,7 +3,6 @@
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +27,32 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
 
 
-def pods(path: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every object with a pod, and the pod."""
-    for one in documents(path):
-        template = one.get("spec", {}).get("template")
-        if isinstance(template, dict):
-            yield one, template["spec"]
-
-
-def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [*pod.get("initContainers", []), *pod["containers"]]
-    return found
-
-
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """Every command line of cxrtext that a manifest holds, and where."""
-    for path in COMPOSE:
-        for name, service in documents(path)[0]["services"].items():
-            if service["image"].partition(":")[0] == "cxrtext":
-                yield f"{path.name}: {name}", service["command"]
-    for path in KUBERNETES:
-        for one, pod in pods(path):
-            for container in containers(pod):
-                if container["image"] == "cxrtext" and "command" not in container:
-                    yield f"{path.name}: {one['metadata']['name']}", container["args"]
-
-
-LINES = dict(enumerate(commands()))
+SERVICES = [
+    (f"{path.name}: {name}", service)
+    for path in COMPOSE
+    for name, service in documents(path)[0]["services"].items()
+]
+PODS = [
+    (f"{path.name}: {one['metadata']['name']}", one, one["spec"]["template"]["spec"])
+    for path in KUBERNETES
+    for one in documents(path)
+    if isinstance(one.get("spec", {}).get("template"), dict)
+]
+"""Where each object with a pod stands, the object, and the pod."""
+CONTAINERS = [
+    (where, container)
+    for where, _, pod in PODS
+    for container in (*pod.get("initContainers", []), *pod["containers"])
+]
+LINES = [
+    *((where, one["command"]) for where, one in SERVICES if re.match("cxrtext(:|$)", one["image"])),
+    *(
+        (where, one["args"])
+        for where, one in CONTAINERS
+        if one["image"] == "cxrtext" and "command" not in one
+    ),
+]
+"""Every command line of cxrtext that a manifest holds."""
 
 
 def parse(words: list[str]) -> None:
@@ -68,9 +66,8 @@ def parse(words: list[str]) -> None:
         pass
 
 
-@pytest.mark.parametrize("number", LINES)
-def test_every_command_line_is_one(number: int) -> None:
-    where, words = LINES[number]
+@pytest.mark.parametrize(("where", "words"), LINES)
+def test_every_command_line_is_one(where: str, words: list[str]) -> None:
     parse(words)
     assert words[0] in ("serve", "index", "job", "listen", "results"), where
 
@@ -81,13 +78,11 @@ def test_dask_takes_what_a_manifest_says_to_it() -> None:
     from distributed.cli.dask_worker import main as worker
 
     known, seen = {"scheduler": scheduler, "worker": worker}, []
-    for path in KUBERNETES:
-        for _, pod in pods(path):
-            for container in containers(pod):
-                *python, name = container.get("command", [""])
-                if python == ["python", "-m", "dask"]:
-                    with known[name].make_context(name, list(container["args"])):
-                        seen.append(name)
+    for _, container in CONTAINERS:
+        *python, name = container.get("command", [""])
+        if python == ["python", "-m", "dask"]:
+            with known[name].make_context(name, list(container["args"])):
+                seen.append(name)
     assert seen == ["scheduler", "worker"]
 
 
@@ -125,8 +120,7 @@ def chosen_lock(extras: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("extras", "lock"),
-    [("", "server"), ("pacs", "pacs"), ("tensorboard", "tensorboard")],
+    ("extras", "lock"), [("", "server"), ("pacs", "pacs"), ("tensorboard", "tensorboard")]
 )
 def test_a_build_by_digests_has_every_package_of_its_extras(extras: str, lock: str) -> None:
     assert chosen_lock(extras).stdout == f"{lock}\n"
@@ -155,37 +149,31 @@ def test_a_build_by_digests_without_a_file_is_refused() -> None:
 
 def test_probes_ask_addresses_of_the_server() -> None:
     routes = {getattr(route, "path", "") for route in create_app(Settings()).state.routes}
-    for path in KUBERNETES:
-        for one, pod in pods(path):
-            for container in containers(pod):
-                for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                    if probe in container:
-                        asked = container[probe]["httpGet"]["path"]
-                        assert asked in routes, (one["metadata"]["name"], probe)
-                        assert asked == ("/healthz" if probe == "livenessProbe" else "/readyz")
+    for where, container in CONTAINERS:
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            if probe in container:
+                asked = container[probe]["httpGet"]["path"]
+                assert asked in routes, (where, probe)
+                assert asked == ("/healthz" if probe == "livenessProbe" else "/readyz")
 
 
 def test_every_container_is_without_rights_and_writes_to_volumes_alone() -> None:
-    for path in COMPOSE:
-        for name, service in documents(path)[0]["services"].items():
-            said = (path.name, name)
-            assert service["read_only"] is True, said
-            assert service["cap_drop"] == ["ALL"], said
-            assert "no-new-privileges:true" in service["security_opt"], said
-            assert service["mem_limit"], said
-    for path in KUBERNETES:
-        for one, pod in pods(path):
-            said = (path.name, one["metadata"]["name"])
-            assert pod["automountServiceAccountToken"] is False, said
-            assert pod["securityContext"]["runAsNonRoot"] is True, said
-            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, said
-            for container in containers(pod):
-                security = container["securityContext"]
-                assert security["readOnlyRootFilesystem"] is True, said
-                assert security["allowPrivilegeEscalation"] is False, said
-                assert security["capabilities"] == {"drop": ["ALL"]}, said
-                assert container["resources"]["requests"], said
-                assert container["resources"]["limits"]["memory"], said
+    for where, service in SERVICES:
+        assert service["read_only"] is True, where
+        assert service["cap_drop"] == ["ALL"], where
+        assert "no-new-privileges:true" in service["security_opt"], where
+        assert service["mem_limit"], where
+    for where, _, pod in PODS:
+        assert pod["automountServiceAccountToken"] is False, where
+        assert pod["securityContext"]["runAsNonRoot"] is True, where
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, where
+    for where, container in CONTAINERS:
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] is True, where
+        assert security["allowPrivilegeEscalation"] is False, where
+        assert security["capabilities"] == {"drop": ["ALL"]}, where
+        assert container["resources"]["requests"], where
+        assert container["resources"]["limits"]["memory"], where
 
 
 def test_kubernetes_objects_name_each_other() -> None:
@@ -194,37 +182,32 @@ def test_kubernetes_objects_name_each_other() -> None:
     listed = documents(DOCKER / "kubernetes" / "kustomization.yaml")[0]["resources"]
     apart = {"kustomization.yaml", "archive-job.yaml"}
     assert {*listed, *apart} == {path.name for path in KUBERNETES}
-    for path in KUBERNETES:
-        for one, pod in pods(path):
-            labels = one["spec"]["template"]["metadata"]["labels"]
-            if "selector" in one["spec"]:
-                assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
-            volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
-            claims = {c["metadata"]["name"] for c in one["spec"].get("volumeClaimTemplates", [])}
-            for container in containers(pod):
-                for mount in container.get("volumeMounts", []):
-                    assert mount["name"] in volumes.keys() | claims
-                for source in container.get("envFrom", []):
-                    if "configMapRef" in source:
-                        assert ("ConfigMap", source["configMapRef"]["name"]) in names
-            for volume in volumes.values():
-                if "configMap" in volume:
-                    assert ("ConfigMap", volume["configMap"]["name"]) in names
-                if "persistentVolumeClaim" in volume:
-                    claim = volume["persistentVolumeClaim"]["claimName"]
-                    assert ("PersistentVolumeClaim", claim) in names
-            if one["kind"] == "StatefulSet":
-                assert ("Service", one["spec"]["serviceName"]) in names
+    for _, one, pod in PODS:
+        labels = one["spec"]["template"]["metadata"]["labels"]
+        if "selector" in one["spec"]:
+            assert one["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
+        claims = {c["metadata"]["name"] for c in one["spec"].get("volumeClaimTemplates", [])}
+        for container in (*pod.get("initContainers", []), *pod["containers"]):
+            for mount in container.get("volumeMounts", []):
+                assert mount["name"] in volumes.keys() | claims
+            for source in container.get("envFrom", []):
+                if "configMapRef" in source:
+                    assert ("ConfigMap", source["configMapRef"]["name"]) in names
+        for volume in volumes.values():
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in names
+            if "persistentVolumeClaim" in volume:
+                claim = volume["persistentVolumeClaim"]["claimName"]
+                assert ("PersistentVolumeClaim", claim) in names
+        if one["kind"] == "StatefulSet":
+            assert ("Service", one["spec"]["serviceName"]) in names
     for one in everything:  # a service or a budget that selects no pod is none
         selector = one.get("spec", {}).get("selector", {})
         wanted = selector if one["kind"] == "Service" else selector.get("matchLabels", {})
         if one["kind"] in ("Service", "PodDisruptionBudget"):
-            of_pods = [o["spec"]["template"]["metadata"]["labels"] for o in everything if pod_in(o)]
+            of_pods = [o["spec"]["template"]["metadata"]["labels"] for _, o, _ in PODS]
             assert any(wanted.items() <= labels.items() for labels in of_pods), one["metadata"]
-
-
-def pod_in(one: dict[str, Any]) -> bool:
-    return "template" in one.get("spec", {})
 
 
 def test_nginx_asks_every_replica_of_the_compose_file() -> None:

@@ -10,10 +10,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("cxrtext", "cli/cxrtext_cli", "api/cxrtext_api")
 
 
-def in_the_wheel() -> set[str]:
-    return {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
-
-
 def test_the_wheel_has_every_file_of_the_packages() -> None:
     known = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *PACKAGES],
@@ -23,11 +19,9 @@ def test_the_wheel_has_every_file_of_the_packages() -> None:
         name.removeprefix("cli/").removeprefix("api/") for name in known if (ROOT / name).is_file()
     }
     assert len(wanted) > 100
-    assert in_the_wheel() == wanted
-
-
-def test_the_wheel_has_what_is_opened_at_run_time() -> None:
-    opened = {
+    built = WheelBuilder(str(ROOT)).recurse_included_files()
+    assert {file.distribution_path for file in built} == wanted
+    opened_at_run_time = {
         "cxrtext/configs/cxrtext.yaml",
         "cxrtext/configs/ssd-mimic-cxr.yaml",
         "cxrtext/configs/demo/prompts.yaml",
@@ -36,10 +30,10 @@ def test_the_wheel_has_what_is_opened_at_run_time() -> None:
         "cxrtext/py.typed",
         "cxrtext_api/web/index.html",
     }
-    assert opened - in_the_wheel() == set()
+    assert opened_at_run_time <= wanted
 
 
-def test_a_command_without_its_packages_names_one(tmp_path: Path) -> None:
+def test_a_command_without_its_packages_names_one() -> None:
     code = (
         "import sys; sys.modules['typer'] = None\n"
         "sys.argv = ['cxrtext', '--version']\n"

@@ -1,12 +1,19 @@
 """A real browser before a real server with a tiny model and an archive of drawn images."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    prompts_digest,
+)
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
@@ -73,9 +80,28 @@ def guarded_url(
         yield address
 
 
-class Watched:
-    """A page, with what went wrong on it."""
+@contextmanager
+def calibrated_as(
+    service: Service, aucs: Mapping[str, tuple[float, float, float]], **measured: float
+) -> Iterator[None]:
+    """A service that was calibrated for some findings, on 251 images of the test split."""
+    findings = {
+        name: FindingCalibration(
+            prompts=prompts_digest(service.prompts[name]), positives=10, negatives=20, auc=auc,
+            **measured,
+        )
+        for name, auc in aucs.items()
+    }  # fmt: skip
+    service.calibration = KeptCalibration(
+        fingerprint=service.model.fingerprint, data="d", measured=("test", 251), findings=findings
+    )
+    try:
+        yield
+    finally:
+        service.calibration = None
 
+
+class Watched:
     def __init__(self, page: Any) -> None:
         self.page = page
         self.forgiven: set[int] = set()
@@ -130,7 +156,6 @@ def watched(context: Any) -> Iterator[Watched]:
 
 @pytest.fixture
 def page(watched: Watched) -> Any:
-    """The page of :func:`watched`."""
     return watched.page
 
 
@@ -163,8 +188,17 @@ def change(page: Any) -> Callable[[Any, Callable[[Any], None]], None]:
     return changing
 
 
+def answered(
+    url: str, route: str, accept: str = "application/json", **fields: Any
+) -> httpx2.Response:
+    """What the API answers."""
+    headers = {"Accept": accept}
+    answer = httpx2.post(f"{url}/v1/{route}", data=fields, headers=headers, timeout=600)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
 def file_of(data: bytes, name: str = "a.png", kind: str = "image/png") -> dict[str, Any]:
-    """A file as a user chooses it."""
     return {"name": name, "mimeType": kind, "buffer": data}
 
 
@@ -190,26 +224,79 @@ def png() -> bytes:
     return as_file(grey_picture(), "png")
 
 
-POOR_CONTRAST = """() => {
-  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const colour = parse(getComputedStyle(at).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
+VIEWS = {
+    "#/read?image=images/s25.png&say=Left effusion.": "#view-read #findings .finding",
+    "#/search?query=Effusion.&where=age > 40": "#view-search #results .pick",
+    "#/search": "#view-search #query",
+    "#/about": "#view-about .about-card",
+}
+"""Places, and what is there once they are shown."""
+
+
+def go(page: Any, place: str) -> None:
+    page.evaluate("place => { location.hash = place }", place)
+    page.wait_for_selector(VIEWS[place])
+    page.wait_for_timeout(100)
+
+
+def fits(page: Any, width: int) -> None:
+    """Nothing sticks out of a screen so wide."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.wait_for_timeout(50)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, (page.url, width)
+
+
+CONTRAST = """(controls) => {
+  const parse = (text) => {
+    const [r, g, b, a = 1] = (text.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+    return { c: [r, g, b], a };
   };
+  const over = (top, under) => top.c.map((v, i) => v * top.a + under[i] * (1 - top.a));
+  const light = (c) => c.map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (one, other) => {
+    const [a, b] = [light(one), light(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const chain = (node) => {
+    const all = [];
+    for (let at = node; at; at = at.parentElement) all.unshift(at);
+    return all;
+  };
+  const ground = (node) => chain(node).reduce(
+    (under, at) => over(parse(getComputedStyle(at).backgroundColor), under), [255, 255, 255]);
+  const faded = (node) => chain(node).reduce((all, at) => all * getComputedStyle(at).opacity, 1);
+  const nameOf = (node) => node.id || node.className || node.tagName;
   const poor = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
-    if (!own || !node.checkVisibility() || node.closest(":disabled, .tick, .skip")) continue;
-    const [a, b] = [light(parse(getComputedStyle(node).color)), light(ground(node))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) poor.push(`${node.className || node.id || node.tagName} ${ratio.toFixed(2)}`);
+  const look = (node, colour, under, least, what) => {
+    const found = ratio(over(parse(colour), under), under);
+    if (found < least) poor.push(`${what} of ${nameOf(node)}: ${found.toFixed(2)}`);
+  };
+  const known = [...document.querySelectorAll(controls)];
+  for (const node of known) {
+    if (!node.checkVisibility() || node.disabled || node.closest(".skip")) continue;
+    // Drawn by the browser itself, or by the label beside it.
+    if (/^(range|radio|checkbox|file)$/.test(node.type)) continue;
+    const style = getComputedStyle(node);
+    const under = ground(node);
+    if (style.filter !== "none" || faded(node) < 1) poor.push(`${nameOf(node)} is filtered`);
+    for (const one of [node, ...node.querySelectorAll("*")]) {
+      const own = [...one.childNodes].some((text) => text.nodeType === 3 && text.data.trim());
+      if (!own || !one.checkVisibility() || one.closest(":disabled, .tick, .skip")) continue;
+      look(node, getComputedStyle(one).color, ground(one), 4.5, "text");
+    }
+    if (/^(TEXTAREA|SELECT|INPUT)$/.test(node.tagName)) {
+      look(node, style.color, under, 4.5, "text");
+      if (node.placeholder) {
+        look(node, getComputedStyle(node, "::placeholder").color, under, 4.5, "placeholder");
+      }
+      look(node, style.borderTopColor, ground(node.parentElement), 3, "border");
+    }
+    if (node.matches(":focus-visible") && style.outlineStyle !== "none") {
+      look(node, style.outlineColor, ground(node.parentElement), 3, "outline");
+    }
   }
-  return poor;
+  return [...new Set(poor)];
 }"""
-"""Lists the text of a page that is hard to read, with its contrast."""
+"""Lists what of some controls, or of the whole "body", is hard to see or to read."""

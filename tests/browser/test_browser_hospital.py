@@ -14,7 +14,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.pacs.results.folder import FILE, Kept, ResultsFolder
 from cxrtext.service import Service
 from cxrtext_api.settings import Settings
-from tests.browser.conftest import POOR_CONTRAST
+from tests.browser.conftest import CONTRAST, fits
 from tests.conftest import as_received, write_data
 from tests.server import served
 
@@ -131,14 +131,12 @@ def test_the_study_fits_every_screen_and_can_be_read_and_reached(
     page.wait_for_selector("#study-results .sent")
     for _ in range(2):
         for width in (320, 390, 1280):
-            page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(50)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            fits(page, width)
             box = page.locator("#study-results").bounding_box()
             for item in page.locator("#study-results *").all():
                 inner = item.bounding_box()
                 assert inner["x"] + inner["width"] <= box["x"] + box["width"] + 1
-        assert page.evaluate(POOR_CONTRAST) == []
+        assert page.evaluate(CONTRAST, "body") == []
         page.click("#theme")
     page.evaluate("localStorage.clear()")
     page.focus("#tab-study")

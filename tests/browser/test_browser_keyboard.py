@@ -18,7 +18,6 @@ def is_open(page: Any, name: str) -> None:
 
 
 def at(page: Any) -> str:
-    """Where the keyboard is."""
     return str(page.evaluate("document.activeElement.id || document.activeElement.className"))
 
 

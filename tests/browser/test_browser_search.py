@@ -5,26 +5,14 @@ import io
 import re
 from typing import Any
 
-import httpx2 as httpx
-
-from tests.browser.conftest import downloaded, file_of
+from tests.browser.conftest import answered, downloaded, file_of
 
 QUERY = "Left pleural effusion."
 ASKED = f"#/search?query={QUERY}"
 
 
-def search(
-    url: str, accept: str = "application/json", without: tuple[str, ...] = (), **fields: Any
-) -> Any:
-    """What the API answers."""
-    answer = httpx.post(
-        f"{url}/v1/search",
-        data={"k": 40, "not": without, **fields},
-        headers={"Accept": accept},
-        timeout=600,
-    )
-    assert answer.status_code == 200, answer.text
-    return answer.json() if accept == "application/json" else answer.text
+def search(url: str, without: tuple[str, ...] = (), **fields: Any) -> Any:
+    return answered(url, "search", **{"k": 40, "not": without, **fields}).json()
 
 
 def requests_for(page: Any, word: str) -> list[str]:
@@ -115,7 +103,7 @@ def test_a_cohort_is_selected_and_saved(visit: Any, url: str) -> None:
     rows = list(csv.DictReader(io.StringIO(downloaded(page, "#export-selected"))))
     assert [row["image"] for row in rows] == [ids[1], ids[3], ids[4]]
     whole = downloaded(page, "#export-all")
-    assert whole == search(url, "text/csv", query=QUERY, k=1000)
+    assert whole == answered(url, "search", "text/csv", query=QUERY, k=1000).text
     assert page.text_content("#export-all") == "Export all"
     assert page.text_content("#export-progress") == ""
     of_server = list(csv.DictReader(io.StringIO(whole)))

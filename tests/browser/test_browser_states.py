@@ -2,16 +2,10 @@
 
 from typing import Any
 
-from cxrtext.evaluation.classification.calibration import (
-    FindingCalibration,
-    KeptCalibration,
-    prompts_digest,
-)
 from cxrtext.service import Service
-from tests.browser.conftest import KEY, POOR_CONTRAST, file_of
+from tests.browser.conftest import CONTRAST, KEY, VIEWS, calibrated_as, file_of, fits, go
 
 PAYLOAD = '<img src=x onerror="window.owned=1">\'"><script>window.owned=1</script>'
-VIEWS = ["#/read?image=images/s25.png&say=Left effusion.", "#/search?query=Effusion.", "#/about"]
 
 
 def test_a_key_is_asked_for_and_kept_for_the_tab(page: Any, watched: Any, guarded_url: str) -> None:
@@ -38,27 +32,14 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(page: Any, watched: Any, guarde
 
 
 def test_what_was_measured_is_shown(visit: Any, service: Service) -> None:
-    digest = prompts_digest(service.prompts["Edema"])
-    edema = FindingCalibration(
-        scale=2.0, shift=-1.0, prompts=digest, positives=10, negatives=20,
-        error_before=0.3, error_after=0.062, auc=(0.951, 0.912, 0.981),
-    )  # fmt: skip
-    kept = KeptCalibration(
-        fingerprint=service.model.fingerprint,
-        data="data",
-        measured=("test", 251),
-        findings={"Edema": edema},
-    )
-    service.calibration = kept
-    try:
+    edema = {"Edema": (0.951, 0.912, 0.981)}
+    with calibrated_as(service, edema, scale=2.0, shift=-1.0, error_before=0.3, error_after=0.062):
         page = visit("#/about")
         page.wait_for_selector(".measures")
         assert page.inner_text(".measures caption").startswith("251 images of the split “test”")
         cells = page.locator(".measures td").all_text_contents()
         assert cells == ["Edema", "0.951 (0.912–0.981)", "0.062"]
         assert "Probabilities are calibrated on the validation images" in page.inner_text("#about")
-    finally:
-        service.calibration = None
     page.reload()
     page.wait_for_selector(".about-card")
     assert page.locator(".measures").count() == 0
@@ -118,21 +99,6 @@ def test_only_a_file_is_asked_as_one(page: Any, visit: Any, png: bytes) -> None:
     assert kinds == ["application/x-www-form-urlencoded", "multipart/form-data"]
 
 
-def test_a_failure_is_told_and_can_be_tried_again(visit: Any, watched: Any) -> None:
-    page = visit()
-    watched.forgiven = {500}
-    problem = {"detail": "Something went wrong in the server.", "status": 500}
-    answer = {"status": 500, "json": problem, "headers": {"X-Request-ID": "6fa1c7b2"}}
-    page.route("**/v1/classify", lambda route: route.fulfill(**answer))
-    page.click("#filmstrip .film >> nth=0")
-    page.wait_for_selector("#findings .problem")
-    assert "Something went wrong" in page.text_content(".problem")
-    assert "Request 6fa1c7b2" in page.text_content(".problem")
-    page.unroute("**/v1/classify")
-    page.click(".problem button")
-    page.wait_for_selector("#findings .finding")
-
-
 def poisoned(value: Any) -> Any:
     """A value with every string of it replaced by markup that would run."""
     if isinstance(value, dict):
@@ -155,7 +121,7 @@ def test_no_string_of_an_answer_runs(visit: Any, watched: Any) -> None:
     page.route("**/v1/{model,columns,classify,ground,verify,search}", poison)
     page.route("**/v1/images/images/s25.png", poison)
     page.route("**/v1/images?*", poison)
-    visit(VIEWS[0])
+    visit(next(iter(VIEWS)))
     page.wait_for_selector("#findings .finding-item, #findings .problem")
     for tab in ("locate", "report", "study"):
         page.click(f"#tab-{tab}")
@@ -171,28 +137,16 @@ def test_no_string_of_an_answer_runs(visit: Any, watched: Any) -> None:
     assert page.locator("img[src=x], script:not([src])").count() == 0
 
 
-def go(page: Any, place: str) -> None:
-    """Show a view with what it asks."""
-    page.evaluate(f"location.hash = '{place}'")
-    view = place.split("?")[0].removeprefix("#/")
-    shown = {"read": "#findings .finding", "search": "#results .pick", "about": ".about-card"}
-    page.wait_for_selector(f"#view-{view} {shown[view]}")
-    page.wait_for_timeout(100)
-
-
 def test_nothing_sticks_out(visit: Any, url: str) -> None:
     page = visit()
     for place in VIEWS:
         go(page, place)
         for width in (320, 768, 1024):
-            page.set_viewport_size({"width": width, "height": 800})
-            page.wait_for_timeout(50)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (place, width)
+            fits(page, width)
     page.goto(f"{url}/docs")
     page.wait_for_selector(".schema")
     for width in (320, 1024):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        fits(page, width)
 
 
 def test_text_can_be_read_in_both_themes(visit: Any) -> None:
@@ -201,7 +155,7 @@ def test_text_can_be_read_in_both_themes(visit: Any) -> None:
         page.emulate_media(color_scheme=theme)
         for place in VIEWS:
             go(page, place)
-            assert page.evaluate(POOR_CONTRAST) == [], (theme, place)
+            assert page.evaluate(CONTRAST, "body") == [], (theme, place)
 
 
 def test_the_description_is_drawn(page: Any, url: str) -> None:

@@ -7,39 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cxrtext.evaluation.classification.calibration import (
-    FindingCalibration,
-    KeptCalibration,
-    prompts_digest,
-)
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 from tests.api.conftest import as_file
-from tests.browser.conftest import file_of, locate
+from tests.browser.conftest import calibrated_as, file_of, locate
 
 IMAGE = "#/read?image=images/s25.png"
 UNLIKE = "This image is unlike those the model was trained on; its answers mean little."
-
-
-def _measured(service: Service, finding: str, auc: tuple[float, float, float]) -> Any:
-    return FindingCalibration(
-        scale=0.01, shift=2.0, prompts=prompts_digest(service.prompts[finding]),
-        positives=10, negatives=20, auc=auc,
-    )  # fmt: skip
 
 
 @pytest.fixture
 def calibrated(service: Service) -> Iterator[None]:
     """Every finding at about .88; Edema good, Pneumonia near chance, Cardiomegaly not evaluated."""
     good, poor = (0.951, 0.912, 0.981), (0.55, 0.47, 0.63)
-    kept = {name: _measured(service, name, good) for name in service.prompts}
-    kept["Pneumonia"] = _measured(service, "Pneumonia", poor)
-    del kept["Cardiomegaly"]
-    service.calibration = KeptCalibration(
-        fingerprint=service.model.fingerprint, data="d", measured=("test", 99), findings=kept
-    )
-    yield
-    service.calibration = None
+    aucs = {**dict.fromkeys(service.prompts, good), "Pneumonia": poor}
+    del aucs["Cardiomegaly"]
+    with calibrated_as(service, aucs, scale=0.01, shift=2.0):
+        yield
 
 
 def _blank() -> dict[str, Any]:
@@ -130,7 +114,7 @@ def test_a_lateral_view_has_no_sides(change: Any, visit: Any) -> None:
 
 
 @pytest.mark.usefixtures("calibrated")
-def test_an_unlike_image_is_said_to_be_one(visit: Any, png: bytes) -> None:
+def test_an_unlike_image_is_said_to_be_one(visit: Any) -> None:
     page = _shown(visit(IMAGE))
     assert not page.is_visible("#unlike")
     assert page.locator("#stage .side:visible").all_text_contents() == ["R", "L"]

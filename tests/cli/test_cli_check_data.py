@@ -1,6 +1,7 @@
 import json
 import sqlite3
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -57,9 +58,7 @@ def test_second_run_reads_nothing_again(data: Path, monkeypatch: pytest.MonkeyPa
     assert database.execute("SELECT count(*) FROM facts").fetchone() == (3,)
     database.close()
 
-    def read_anew(*_: object, **__: object) -> None:
-        raise AssertionError
-
+    read_anew = Mock(side_effect=AssertionError)
     monkeypatch.setattr("cxrtext.images.sandbox.SandboxPool.ask", read_anew)
     cxrtext("check-data", data)
     with pytest.raises(AssertionError):

@@ -45,16 +45,10 @@ def test_whole_folders(everything: Path) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "run/checkpoint/model.safetensors",
-        "run/checkpoint/training.json",
-        "run/checkpoint/reference.safetensors",
-        "run/state/step-*.pt",
-        "run/cache/decoded-*.u8",
-        "index/regions.*.vectors",
-        "index/catalogue.sqlite",
-        "sentences/sentences.csv",
-        "sentences/sentences.csv.meta.json",
-        "sentences/scores.sqlite",
+        *("run/checkpoint/model.safetensors", "run/checkpoint/training.json"),
+        *("run/checkpoint/reference.safetensors", "run/state/step-*.pt", "run/cache/decoded-*.u8"),
+        *("index/regions.*.vectors", "index/catalogue.sqlite", "sentences/sentences.csv"),
+        *("sentences/sentences.csv.meta.json", "sentences/scores.sqlite"),
     ],
 )
 def test_a_changed_byte_is_told_by_its_file(everything: Path, pattern: str) -> None:

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -46,9 +47,7 @@ def test_short_help_and_shell_completion() -> None:
     assert completing(**typed).split() == ["score-text"]
 
 
-def test_classify_a_file_and_a_manifest(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_classify_file_and_manifest(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     one = cxrtext("classify", data_folder / "images/s01.png", "--model", checkpoint, "--json")
     (row,) = json.loads(one.stdout)
     assert 0 <= row["Pneumothorax"] <= 1
@@ -67,9 +66,7 @@ def test_ground_writes_an_overlay(checkpoint: Path, image: Path, tmp_path: Path)
         assert (picture.size, picture.mode) == ((80, 80), "RGB")
 
 
-def test_ground_of_a_mirrored_file_is_that_of_the_upright_one(
-    checkpoint: Path, tmp_path: Path
-) -> None:
+def test_ground_of_a_mirrored_file_is_that_of_the_upright(checkpoint: Path, tmp_path: Path) -> None:
     upright = np.random.default_rng(1).integers(0, 255, (80, 100), dtype=np.uint8)
     found = []
     for letters, pixels in ((["L", "F"], upright), (["R", "F"], upright[:, ::-1])):
@@ -89,22 +86,17 @@ def test_ground_of_a_mirrored_file_is_that_of_the_upright_one(
 
 
 def test_evaluate_and_index_share_decoded_images(
-    refused: Refused,
-    checkpoint: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    refused: Refused, checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     cache = tmp_path / "decoded"
     known = ("--cache", cache, "--json")
     first = cxrtext("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
-    again = cxrtext("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
-    assert again.stdout == first.stdout
     index = ("index", "build", data_folder / "manifest.csv", "--model", checkpoint)
-    done = cxrtext(*index, "--out", tmp_path / "index", *known)
+    with patch("cxrtext.images.cache.ReaderPool.map", None):  # all is there
+        again = cxrtext("evaluate", checkpoint, "--data", data_folder, "--split", "all", *known)
+        assert again.stdout == first.stdout
+        done = cxrtext(*index, "--out", tmp_path / "index", *known)
     assert json.loads(done.stdout)["images"] == 48
-    monkeypatch.undo()
     (tmp_path / "file").write_text("")
     assert "file: is a file; name a folder" in refused(
         *index, "--out", tmp_path / "other", "--cache", tmp_path / "file"
@@ -134,9 +126,7 @@ def test_train_resume_and_init(
     assert "holds a training run already" in refused("train", *settings)
 
 
-def test_a_picture_that_is_none_is_one_line(
-    refused: Refused, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_what_is_no_picture_is_one_line(refused: Refused, checkpoint: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no image")
     assert "bad.png" in refused("classify", bad, "--model", checkpoint)

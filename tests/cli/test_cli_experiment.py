@@ -25,7 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]
     return asked
 
 
-def test_the_page_and_where_it_lies(asked: list[tuple[str, ExperimentOptions]]) -> None:
+def test_the_page_and_where_it_lies_or_json(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
         "--parallel", "2", "--out", "here", "--data", "there",
@@ -34,13 +34,9 @@ def test_the_page_and_where_it_lies(asked: list[tuple[str, ExperimentOptions]]) 
     assert "a line" in done.stderr
     assert "written: table.html" in done.stderr
     expected = ExperimentOptions("smoke", Path("here"), Path("there"), 3, ("lse-nl", "biovil"), 2)
-    assert asked == [("table1", expected)]
-
-
-def test_json(asked: list[tuple[str, ExperimentOptions]]) -> None:
     done = cxrtext("experiment", "table1", "--json")
     assert json.loads(done.stdout) == {"rows": []}
-    assert asked == [("table1", ExperimentOptions())]
+    assert asked == [("table1", expected), ("table1", ExperimentOptions())]
 
 
 def test_a_failed_row_is_the_exit_code(asked: list[tuple[str, ExperimentOptions]]) -> None:

@@ -86,17 +86,8 @@ def test_an_image_that_is_no_radiograph(index_folder: Path, tmp_path: Path) -> N
 def test_a_filter_that_no_value_can_pass_says_what_there_is(
     refused: Refused, index_folder: Path, where: str, says: str, target: str
 ) -> None:
-    asked = (
-        "search",
-        "Pneumothorax.",
-        "--where",
-        where,
-        "--target",
-        target,
-        "--index",
-        index_folder,
-    )
-    assert says in refused(*asked)
+    among = ("--where", where, "--target", target, "--index", index_folder)
+    assert says in refused("search", "Pneumothorax.", *among)
 
 
 def test_wrong_searches(refused: Refused, index_folder: Path) -> None:

@@ -24,17 +24,3 @@ def test_an_archive_is_embedded_in_parts_and_finished(
     made = cxrtext("job", "finish", job, "--out", str(tmp_path / "index"))
     assert "48 images planned, each there exactly once: 48 in 1 index" in made.stdout
     assert "nothing is wrong" in cxrtext("index", "check", str(tmp_path / "index")).stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["status", "nowhere"], "nowhere: holds no job"),
-        (["decode", "MANIFEST", "--out", "job", "--part", "3/2"], "--part '3/2' is not I/N"),
-        (["decode", "MANIFEST", "--out", "s4://bucket/job"], "no kind of address"),
-        (["finish", "nowhere", "--out", "index"], "nowhere: holds no job"),
-    ],
-)
-def test_refusals(arguments: list[str], said: str, refused: Refused, data_folder: Path) -> None:
-    given = [str(data_folder / "manifest.csv") if a == "MANIFEST" else a for a in arguments]
-    assert said in refused("job", *given)

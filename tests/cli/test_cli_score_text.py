@@ -4,6 +4,7 @@ import csv
 import json
 from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,9 +24,7 @@ def reports(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_stands_beside_the_reports(
-    reports: Path, language_model: Path, tmp_path: Path
-) -> None:
+def test_a_table_stands_beside_reports(reports: Path, language_model: Path, tmp_path: Path) -> None:
     done = cxrtext("score-text", reports, "--model", language_model, "--device", "cpu")
     first, second = done.stdout.splitlines()
     assert first.startswith(f"{tmp_path / 'sentences.csv'}: 4 sentences (3 distinct, ")
@@ -111,11 +110,8 @@ def test_an_interrupted_run_goes_on(
 ) -> None:
     options = ["score-text", reports, "--model", language_model, "--device", "cpu"]
 
-    def interrupt(self: Scorer, group: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "score", interrupt)
+        patch.setattr(Scorer, "score", Mock(side_effect=KeyboardInterrupt))
         stopped = cxrtext(*options, code=130)
     assert "Traceback" not in stopped.stderr
     assert not (tmp_path / "sentences.csv").exists()

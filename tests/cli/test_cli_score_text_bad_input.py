@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -126,9 +127,7 @@ def test_a_repeated_study_is_scored_once_and_a_second_one_set_aside(scored: Scor
     assert "a second, different report for the study_id of row 1" in listed[0][1]
 
 
-def test_too_many_bad_rows_stop_the_run(
-    refused: Refused, language_model: Path, tmp_path: Path
-) -> None:
+def test_too_many_bad_rows_stop_it(refused: Refused, language_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "reports.csv"
     path.write_bytes(b"study_id,report\ns1,Zebulon \xff\ns2,Zebulon \xfe\n")
     line = refused(
@@ -179,22 +178,16 @@ def test_standard_input_without_text_is_one_line(refused: Refused, language_mode
     ],
 )
 def test_a_wrong_option_is_one_line_and_leaves_nothing(
-    refused: Refused,
-    language_model: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: list[str],
-    says: str,
+    refused: Refused, language_model: Path, tmp_path: Path, options: list[str], says: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("reports.csv").write_text("study_id,report\ns1,Zebulon is well.\n")
-    line = refused(
-        "score-text", "reports.csv", "--model", language_model, "--device", "cpu", *options
-    )
+    path = tmp_path / "reports.csv"
+    path.write_text("study_id,report\ns1,Zebulon is well.\n")
+    with chdir(tmp_path):
+        line = refused("score-text", path, "--model", language_model, "--device", "cpu", *options)
     assert says in line
     assert CANARY not in line
     assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
-    assert Path("reports.csv").read_text().endswith("Zebulon is well.\n")
+    assert path.read_text().endswith("Zebulon is well.\n")
 
 
 def test_a_folder_without_text_is_one_line(

@@ -20,8 +20,14 @@ def report(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_table_of_sentences(report: Path, checkpoint: Path, image: Path) -> None:
-    done = cxrtext("verify", image, report, "--model", checkpoint)
+@pytest.mark.parametrize("name", ["out.csv", "out.html"])
+def test_a_table_of_sentences_and_files(
+    report: Path, checkpoint: Path, image: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / name
+    done = cxrtext("verify", image, report, "--model", checkpoint, "--out", out)
+    assert f"written: {out}" in done.stderr
+    assert "Left pleural effusion." in out.read_text()
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["support", "verdict", "wording", "score", "section", "sentence"]
     assert lines[2].endswith("Left pleural effusion.")
@@ -38,14 +44,6 @@ def test_json_from_standard_input(checkpoint: Path, image: Path) -> None:
     assert REPORT[first["start"] : first["end"]] == first["sentence"] == "Left pleural effusion."
     assert len(first["grid"]) == 4
     assert "Left pleural" not in done.stderr
-
-
-@pytest.mark.parametrize("name", ["out.csv", "out.html"])
-def test_files(report: Path, checkpoint: Path, image: Path, tmp_path: Path, name: str) -> None:
-    out = tmp_path / name
-    done = cxrtext("verify", image, report, "--model", checkpoint, "--out", out)
-    assert f"written: {out}" in done.stderr
-    assert "Left pleural effusion." in out.read_text()
 
 
 def test_what_verdicts_rest_on(

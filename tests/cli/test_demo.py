@@ -54,14 +54,8 @@ def test_every_stage_is_a_command_line_of_ours(stage: Stage, tmp_path: Path) -> 
 
 def test_every_stage_has_its_number_of_threads() -> None:
     assert {stage.words.split()[0]: stage.threads for stage in EVERY} == {
-        "phantom": 1,
-        "pretrain-text": 1,
-        "score-text": 1,
-        "pretrain-image": 1,
-        "train": 2,
-        "evaluate": 2,
-        "calibrate": 2,
-        "index": 2,
+        **dict.fromkeys(("phantom", "pretrain-text", "score-text", "pretrain-image"), 1),
+        **dict.fromkeys(("train", "evaluate", "calibrate", "index"), 2),
     }
 
 
@@ -141,9 +135,7 @@ finally:
 
 
 @pytest.mark.parametrize(("number", "last"), [(signal.SIGKILL, ""), (signal.SIGINT, "ended\n")])
-def test_a_stopped_demo_leaves_no_process_behind(
-    number: signal.Signals, last: str, tmp_path: Path
-) -> None:
+def test_stopped_demos_leave_no_process(number: signal.Signals, last: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", WAITS], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )

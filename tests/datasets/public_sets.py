@@ -9,11 +9,11 @@ import hashlib
 import json
 import uuid
 import warnings
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ from pydicom.uid import JPEGBaseline8Bit
 from tests.datasets.written import COMPUTED_RADIOGRAPHY, dicom_file, save_table
 
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
-
-Arguments = ParamSpec("Arguments")
 
 
 def gray(seed: int, height: int, width: int = 0) -> NDArray[np.uint8]:
@@ -51,19 +49,14 @@ def image_uid(number: int, kind: int = 4) -> str:
     )
 
 
-def oddly(save: Callable[Arguments, None]) -> Callable[Arguments, None]:
+@contextmanager
+def oddly() -> Iterator[None]:
     """Have a function write values that the standard does not know without warnings."""
-
-    @wraps(save)
-    def quietly(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            save(*args, **kwargs)
-
-    return quietly
+    with warnings.catch_warnings(action="ignore"):
+        yield
 
 
-@oddly
+@oddly()
 def save_capture(path: Path, number: int, patient: str, size: int, **elements: Any) -> None:
     """A file as RSNA's and SIIM's: a JPEG of NIH's set wrapped as a secondary capture."""
     file = dicom_file(path, SECONDARY_CAPTURE, image_uid(number))
@@ -132,16 +125,12 @@ def rsna(root: Path, count: int = 12, size: int = 128) -> Path:
 def rsna_mapping(root: Path, count: int = 12) -> Path:
     """The list beside that says which image of NIH's set each is: pairs share a patient."""
     path = root / "pneumonia-challenge-dataset-mappings_2018.json"
-    entries = [
-        {
-            "img_id": f"{number // 2 + 1:08d}_{number % 2:03d}.png",
-            "subset_img_id": patient_name("rsna", number),
-            "StudyInstanceUID": image_uid(number, 2),
-            "SOPInstanceUID": image_uid(number),
-            "orig_labels": ["No Finding"],
-        }
-        for number in range(count)
-    ]
+    entries = []
+    for number in range(count):
+        name = f"{number // 2 + 1:08d}_{number % 2:03d}.png"
+        own = {"subset_img_id": patient_name("rsna", number), "orig_labels": ["No Finding"]}
+        uids = {"StudyInstanceUID": image_uid(number, 2), "SOPInstanceUID": image_uid(number)}
+        entries.append({"img_id": name, **own, **uids})
     path.write_text(json.dumps(entries))
     return path
 
@@ -160,7 +149,7 @@ def vindr_name(split: str, number: int) -> str:
     return _digest(f"vindr {split} {number}").hex()
 
 
-@oddly
+@oddly()
 def save_vindr(path: Path, number: int, size: int) -> None:
     """A file as VinDr-CXR's, of which all but 25 elements were removed: one eighth wider than high.
 
@@ -426,14 +415,10 @@ def chexpert_5x200(root: Path, each: int = 4, size: int = 128, others: int = 3) 
         for study in (1, 2) if number < 5 * each else (1,):
             name = f"train/patient{number + 1:05d}/study{study}/view1_frontal.jpg"
             save_picture(root / name, 2 * number + study, size)
-            row = {
-                "Path": f"CheXpert-v1.0/{name}",
-                "Sex": ("Female", "Male")[number % 2],
-                "Age": 40 + number % 40,
-                "Frontal/Lateral": "Frontal",
-                "AP/PA": ("AP", "PA")[number % 2],
-                **{name: "1.0" if name == finding else "" for name in CHEXPERT_FINDINGS},
-            }
+            who = {"Sex": ("Female", "Male")[number % 2], "Age": 40 + number % 40}
+            view = {"Frontal/Lateral": "Frontal", "AP/PA": ("AP", "PA")[number % 2]}
+            found = {name: "1.0" if name == finding else "" for name in CHEXPERT_FINDINGS}
+            row = {"Path": f"CheXpert-v1.0/{name}", **who, **view, **found}
             rows.append(row)
             if study == 1 and number < 5 * each:
                 zeros = {name: row[name] or "0.0" for name in CHEXPERT_FINDINGS}

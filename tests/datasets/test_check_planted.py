@@ -3,14 +3,13 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from cxrtext.datasets.checking import CheckOptions, CheckReport, Problem, check_data
+from cxrtext.datasets.checking import CheckOptions, CheckReport, check_data
 from tests.datasets.written import save_radiograph, save_table
 
 SECRET = "Zebulon Quisenberry has a pleural effusion."
@@ -65,15 +64,6 @@ def save_boxes(path: Path, boxes: list[dict[str, object]]) -> None:
         "categories": [{"id": 1, "name": "Edema"}],
     }
     path.write_text(json.dumps(content))
-
-
-def write_clean(folder: Path) -> Path:
-    manifest, reports, labels = clean_tables(folder)
-    save_table(folder / "manifest.csv", manifest)
-    save_table(folder / "reports.csv", reports)
-    save_table(folder / "labels.csv", labels)
-    save_boxes(folder / "boxes.json", [BOX])
-    return folder
 
 
 def _images_with_faults(folder: Path) -> Rows:
@@ -138,10 +128,8 @@ def write_faulty(folder: Path) -> Path:
         {**named, "image": "images/row4.png", "patient_id": "p9", "study_id": "s4", "split": ""},
     ]
     save_table(folder / "manifest.csv", manifest)
-    with (folder / "manifest.csv").open("a", encoding="utf-8") as handle:
-        handle.write(f"too,few\n{SECRET}\n")
     with (folder / "manifest.csv").open("ab") as handle:
-        handle.write(b"images/\xe9.png,s,p,train,PA,3\n")
+        handle.write(f"too,few\n{SECRET}\n".encode() + b"images/\xe9.png,s,p,train,PA,3\n")
     reports[3] |= {"findings": "", "impression": ""}
     reports[4] |= {"findings": "Normal.", "impression": ""}
     reports[5] |= {"findings": "word " * 1600}
@@ -171,15 +159,6 @@ def write_faulty(folder: Path) -> Path:
 def report(tmp_path_factory: pytest.TempPathFactory) -> CheckReport:
     folder = write_faulty(tmp_path_factory.mktemp("planted") / "set")
     return check_data(folder, CheckOptions(pictures=True))
-
-
-Find = Callable[[str], Problem]
-
-
-@pytest.fixture
-def find(report: CheckReport) -> Find:
-    by_code = {problem.kind.code: problem for problem in report.problems}
-    return by_code.__getitem__
 
 
 PLANTED = {
@@ -235,9 +214,9 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("code", PLANTED)
-def test_each_planted_fault_is_found(find: Find, code: str) -> None:
+def test_each_planted_fault_is_found(report: CheckReport, code: str) -> None:
     count, example = PLANTED[code]
-    problem = find(code)
+    (problem,) = (one for one in report.problems if one.kind.code == code)
     assert problem.count == count, problem.examples
     assert any(example in shown for shown in problem.examples), problem.examples
 
@@ -257,16 +236,17 @@ def test_no_report_text_and_no_name_is_told(report: CheckReport) -> None:
 def test_suspicious_images_are_shown(report: CheckReport) -> None:
     assert report.galleries is not None
     shown = {group.title: group.pictures for group in report.galleries}
-    assert [p.title for p in shown["lateral views"]] == [
-        "images/lateral.png",
-        "images/header-lateral.dcm",
-    ]
+    laterals = [picture.title for picture in shown["lateral views"]]
+    assert laterals == ["images/lateral.png", "images/header-lateral.dcm"]
     assert len(shown["images with the same content"]) == 6
     assert all(p.pngs[0].startswith(b"\x89PNG") for group in shown.values() for p in group)
 
 
 def test_clean_folder_is_clean(tmp_path: Path) -> None:
-    report = check_data(write_clean(tmp_path / "set"))
+    for name, rows in zip(("manifest", "reports", "labels"), clean_tables(tmp_path), strict=True):
+        save_table(tmp_path / f"{name}.csv", rows)
+    save_boxes(tmp_path / "boxes.json", [BOX])
+    report = check_data(tmp_path)
     # The pictures are noise, which looks like no chest.
     found = {problem.kind.code: problem.examples for problem in report.problems}
     assert found.keys() == {"looks-otherwise", "few-positives"}

@@ -38,7 +38,9 @@ def report() -> CheckReport:
     )
 
 
-def test_html_escapes_and_runs_nothing(tmp_path: Path, report: CheckReport) -> None:
+def test_html_escapes_and_runs_nothing_and_says_that_pictures_were_left_out(
+    tmp_path: Path, report: CheckReport
+) -> None:
     path = tmp_path / "page.html"
     write_check(path, report)
     page = path.read_text()
@@ -49,26 +51,21 @@ def test_html_escapes_and_runs_nothing(tmp_path: Path, report: CheckReport) -> N
     assert "1,234" in page
     assert "http://" not in page
     assert "Fix the errors" in page
-
-
-def test_the_page_says_that_pictures_were_left_out(tmp_path: Path, report: CheckReport) -> None:
     report.galleries = None
-    path = tmp_path / "page.html"
     write_check(path, report)
     assert "left out on request" in path.read_text()
     assert "image/png" not in path.read_text()
 
 
-def test_json_is_the_report(tmp_path: Path, report: CheckReport) -> None:
+def test_json_is_the_report_and_other_endings_are_refused(
+    tmp_path: Path, report: CheckReport
+) -> None:
     path = tmp_path / "report.json"
     write_check(path, report)
     found = json.loads(path.read_text())
     assert found == report.to_dict()
     assert found["errors"] == 1
     assert found["problems"][0]["code"] == "code"
-
-
-def test_other_endings_are_refused(tmp_path: Path, report: CheckReport) -> None:
     for name in ("report.pdf", "report.md"):
         with pytest.raises(DataError, match=r"ends in \.html or \.json"):
             write_check(tmp_path / name, report)
@@ -156,41 +153,31 @@ def _silent(_done: int, _total: int) -> None:
 FACTS = ImageFacts(format="PNG", width=3, height=2, mean=1.5, file_digest="ab")
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    """A cache that holds what was seen of a."""
-    with open_cache(tmp_path / "cache.sqlite") as cache:
-        assert cache.get("a", (1, 2)) is None
-        cache.put("a", (1, 2), FACTS)
-    return tmp_path / "cache.sqlite"
-
-
-def test_facts_outlive_the_run_until_the_file_changes(kept: Path) -> None:
-    with open_cache(kept) as cache:
-        assert cache.get("a", (1, 2)) == FACTS
-        assert cache.get("a", (1, 3)) is None
-        assert cache.get("b", (1, 2)) is None
-
-
-def test_what_was_done_before_an_error_is_kept(tmp_path: Path) -> None:
+def test_what_was_done_before_an_error_is_kept_and_faults_are_looked_at_again(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "cache.sqlite"
     with pytest.raises(KeyboardInterrupt), open_cache(path) as cache:
         cache.put("a", (1, 2), FACTS)
+        cache.put("b", (1, 2), ImageFacts(fault="is damaged"))
         raise KeyboardInterrupt
     with open_cache(path) as cache:
         assert cache.get("a", (1, 2)) == FACTS
+        assert cache.get("b", (1, 2)) is None
 
 
-def test_faults_are_looked_at_again(tmp_path: Path) -> None:
-    with open_cache(tmp_path / "cache.sqlite") as cache:
-        cache.put("a", (1, 2), ImageFacts(fault="is damaged"))
+def test_facts_outlive_the_run_until_the_file_or_the_version_changes(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    with open_cache(path) as cache:
         assert cache.get("a", (1, 2)) is None
-
-
-def test_cache_of_another_version_is_emptied(kept: Path) -> None:
-    with closing(sqlite3.connect(kept)) as database:
+        cache.put("a", (1, 2), FACTS)
+    with open_cache(path) as cache:
+        assert cache.get("a", (1, 2)) == FACTS
+        assert cache.get("a", (1, 3)) is None
+        assert cache.get("b", (1, 2)) is None
+    with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 999")
-    with open_cache(kept) as cache:
+    with open_cache(path) as cache:
         assert cache.get("a", (1, 2)) is None
 
 

@@ -47,11 +47,7 @@ def check(folder: Path) -> tuple[CheckReport, dict[str, list[str]]]:
         ({"reports_csv": "study_id,text\ns1,Clear."}, "reports-unusable", "no text"),
         ({"reports_csv": "sentence\nClear."}, "reports-unusable", "holds sentences"),
         ({"reports_csv": "study_id,report\nz,Clear."}, "no-report-joined", "1 rows"),
-        (
-            {"reports_csv": "study_id,report\ns1,Clear."},
-            "study-without-report",
-            "row 2 of the manifest",
-        ),
+        ({"reports_csv": "study_id,report\ns1,Clear."}, "study-without-report", "row 2 of the man"),
         ({"labels_csv": "study,Edema\ns1,1"}, "labels-unusable", "'study_id' is missing"),
         ({"labels_csv": "study_id,Gout\ns1,1\ns2,0"}, "no-known-finding", "labels.csv"),
         ({"labels_csv": "study_id,Edema\nz,1\ny,0"}, "no-label-joined", "2 rows"),
@@ -71,22 +67,17 @@ def test_fault_of_a_whole_table(
     assert report.summary["images read"] == 2
 
 
-def test_no_reports_at_all_is_a_warning(tmp_path: Path) -> None:
+def test_no_reports_at_all_is_a_warning_and_the_manifest_may_hold_them(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "set")
     (folder / "reports.csv").unlink()
     report, problems = check(folder)
     assert "no-reports" in problems
     assert report.has_failed(strict=True)
     assert not report.has_failed()
-
-
-def test_reports_in_the_manifest_and_empty_splits(tmp_path: Path) -> None:
-    manifest = (
+    (folder / "manifest.csv").write_text(
         "image,study_id,patient_id,split,report\n"
         "images/a.png,s1,p1,train,No effusion.\nimages/b.png,s2,p2,train,\n"
     )
-    folder = write_folder(tmp_path / "set", manifest_csv=manifest)
-    (folder / "reports.csv").unlink()
     report, problems = check(folder)
     assert problems["empty-split"] == ["val", "test"]
     assert problems["report-empty"] == ["row 2"]
@@ -188,11 +179,7 @@ def test_a_column_of_an_imported_set_that_occurs_twice_is_refused(
     path.write_text(f"{header}\na.png,LATERAL,PA\n")
     with pytest.raises(DataError, match=r"train\.csv: column 'view' occurs more than once"):
         list(read_rows(path))
-
-
-def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
-    path = tmp_path / "train.csv"
-    path.write_text("image,view,,\na.png,PA,,\n")
+    path.write_text("image,view,,\na.png,PA,,\n")  # columns without a name may be several
     assert [row[1]["view"] for row in read_rows(path) if isinstance(row, tuple)] == ["PA"]
 
 

@@ -174,10 +174,9 @@ def test_a_poor_key_is_refused(tmp_path: Path, content: bytes | None, says: str)
         (tmp_path / "key").write_bytes(content)
     with pytest.raises(ConfigError, match=says):
         import_folder(tmp_path / "tree", tmp_path / "o", ImportOptions(hash_key=tmp_path / "key"))
+    options = ImportOptions(hash_key=tmp_path, keep=("date",))
     with pytest.raises(ConfigError, match="dates are dropped"):
-        import_folder(
-            tmp_path / "tree", tmp_path / "o", ImportOptions(hash_key=tmp_path, keep=("date",))
-        )
+        import_folder(tmp_path / "tree", tmp_path / "o", options)
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,7 +29,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_data_folder_comes_back(data_folder: Path, tmp_path: Path) -> None:
+def test_a_data_folder_comes_back_and_its_note_holds_no_path(
+    data_folder: Path, tmp_path: Path
+) -> None:
     summary = import_folder(data_folder, tmp_path / "out", ImportOptions(keep=("age",)))
     before, after = read_data_folder(data_folder), read_data_folder(tmp_path / "out")
     assert summary.layout == "generic"
@@ -38,6 +41,9 @@ def test_a_data_folder_comes_back(data_folder: Path, tmp_path: Path) -> None:
     assert after.sentences == before.sentences
     assert after.labels == before.labels
     assert after.records[0].metadata == {"view": "", "age": "40"}
+    noted = (tmp_path / "out/import.json").read_text()
+    assert str(tmp_path) not in noted
+    assert json.loads(noted)["layout"] == "generic"
 
 
 def test_the_same_command_gives_the_same_bytes_and_moves_nothing(
@@ -82,10 +88,7 @@ def test_editing_an_imported_file_leaves_the_original(data_copy: Path, tmp_path:
 def test_without_hard_links_images_are_copied(
     data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(18, "Invalid cross-device link")))
     options = ImportOptions(link=True)
     assert import_folder(data_folder, tmp_path / "out", options).files == {"copied": 48}
     assert import_folder(data_folder, tmp_path / "out", options).files == {"copied": 48}
@@ -175,14 +178,11 @@ def test_a_manifest_is_normalized(tmp_path: Path) -> None:
     ]
     assert rows[2]["image"] == "images/c.png"
     assert len(rows) == 3
-    assert (summary.damaged, summary.set_aside["lateral view"]) == (
-        9 + 3,
-        1,
-    )  # the reports of three rows too
+    assert summary.damaged == 9 + 3  # the reports of three rows too
+    assert summary.set_aside["lateral view"] == 1
     assert summary.findings == {"Edema": 1}
-    reasons = {
-        row["item"]: row["reason"] for row in read_table(tmp_path / "out/import.rejected.csv").rows
-    }
+    left = read_table(tmp_path / "out/import.rejected.csv").rows
+    reasons = {row["item"]: row["reason"] for row in left}
     assert reasons["b.png"] == "its patient is in the split val too; keep one"
     assert "lies outside the folder" in reasons["manifest.csv row 5"]
     assert "lies outside the folder" in reasons["manifest.csv row 6"]
@@ -222,23 +222,13 @@ def test_what_is_not_recognized_is_one_line_that_says_what_is_wanted(tmp_path: P
     assert not (tmp_path / "out").exists()
 
 
-def test_sentences_are_no_reports(data_folder: Path, tmp_path: Path) -> None:
+def test_sentences_are_no_reports_and_shares_are_above_0(data_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("sentence\nClear.\n")
     with pytest.raises(DataError, match="holds sentences; give reports"):
         import_folder(data_folder, tmp_path / "out", ImportOptions(reports=tmp_path / "s.csv"))
-
-
-@pytest.mark.parametrize("shares", [(0, 0, 0), (-1, 1, 1)])
-def test_wrong_shares(data_folder: Path, tmp_path: Path, shares: tuple[int, int, int]) -> None:
-    with pytest.raises(ConfigError, match="--split is"):
-        import_folder(data_folder, tmp_path / "out", ImportOptions(split=shares))
-
-
-def test_the_note_holds_no_path(data_folder: Path, tmp_path: Path) -> None:
-    import_folder(data_folder, tmp_path / "out")
-    noted = (tmp_path / "out/import.json").read_text()
-    assert str(tmp_path) not in noted
-    assert json.loads(noted)["layout"] == "generic"
+    for shares in ((0, 0, 0), (-1, 1, 1)):
+        with pytest.raises(ConfigError, match="--split is"):
+            import_folder(data_folder, tmp_path / "out", ImportOptions(split=shares))
 
 
 def test_labels_that_contradict_those_before_are_listed(tmp_path: Path) -> None:

@@ -35,10 +35,8 @@ def mimic(root: Path, ending: str = ".jpg") -> Path:
     ]
     rows = []
     for number, (dicom_id, subject, study, view, split) in enumerate(images):
-        rows.append(
-            {"dicom_id": dicom_id, "subject_id": subject, "study_id": study,
-             "ViewPosition": view, "split": split, "Rows": "64"}
-        )  # fmt: skip
+        ids = {"dicom_id": dicom_id, "subject_id": subject, "study_id": study}
+        rows.append({**ids, "ViewPosition": view, "split": split, "Rows": "64"})
         if dicom_id != "dd-1":
             folder = root / f"files/p{subject[:2]}/p{subject}"
             save_picture(folder / f"s{study}/{dicom_id}{ending}", number)
@@ -245,7 +243,7 @@ def nih(root: Path) -> Path:
     return root
 
 
-def test_nih(tmp_path: Path) -> None:
+def test_nih_and_metadata_that_it_does_not_have(tmp_path: Path) -> None:
     root = nih(tmp_path / "set")
     (root / "test_list.txt").write_text("00000002_000.png\n")
     summary, rows = load(root, keep=("age",))
@@ -266,9 +264,5 @@ def test_nih(tmp_path: Path) -> None:
     assert (summary.boxes, summary.boxes_without_image) == (1, 1)
     (box,) = drawn_boxes(tmp_path / "out/boxes.json")
     assert (box.finding, box.width, box.bbox[0]) == ("Pleural Effusion", 1024, 225.08)
-
-
-def test_metadata_that_a_set_does_not_have(tmp_path: Path) -> None:
-    root = nih(tmp_path / "set")
     with pytest.raises(ConfigError, match="the nih layout has no such metadata; it has: age, sex"):
-        import_folder(root, tmp_path / "out", ImportOptions(keep=("height",)))
+        import_folder(root, tmp_path / "other", ImportOptions(keep=("height",)))

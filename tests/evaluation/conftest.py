@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cxrtext.evaluation import Evaluation, Prompts, Settings, box_mask, evaluate
+from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.records import Absent, Box, write_boxes
 from cxrtext.records.masks import runs_of_mask
 
@@ -13,6 +14,12 @@ PROMPTS = {
     "Pleural Effusion": Prompts(("Left pleural effusion.",), ("The lungs are clear.",)),
     "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
 }
+
+
+def images_of_two(count: int) -> Images:
+    """So many test images, two of each patient."""
+    names = [f"i{place}" for place in range(count)]
+    return Images(names, names, [f"p{place // 2}" for place in range(count)], ["test"] * count)
 
 
 @pytest.fixture(scope="session")

@@ -79,13 +79,15 @@ def test_means_and_medians_equal_each_written_out(seed: int) -> None:
         np.testing.assert_allclose(many(values, counts), [one(v) for v in written_out], atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     ("many", "one"),
     [(area_under_curve, roc_auc_score), (average_precision, average_precision_score)],
 )
-def test_weights_agree_with_scikit_learn(many: Callable[..., Floats], one: Any) -> None:
-    scores, labels, _ = drawn(7)
-    weights = np.random.default_rng(7).random((5, 60))
+def test_measures_agree_with_scikit_learn(many: Any, one: Any, seed: int) -> None:
+    scores, labels, _ = drawn(seed, 200)
+    assert many(scores, labels) == pytest.approx(one(labels, scores), abs=1e-12)
+    weights = np.random.default_rng(seed).random((5, 200))
     expected = [one(labels, scores, sample_weight=w) for w in weights]
     np.testing.assert_allclose(many(scores, labels, weights), expected, atol=1e-12)
 
@@ -125,11 +127,10 @@ def test_intervals_of_average_precision() -> None:
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     generator = np.random.default_rng(3)
-    held = 0
+    held, patients = 0, np.repeat(np.arange(40), 3).tolist()
     for _ in range(200):
         of_patients = generator.normal(size=40)
         values = np.repeat(of_patients, 3) + generator.normal(scale=0.1, size=120)
-        patients = np.repeat(np.arange(40), 3).tolist()
         counts = resample_patients(patients, 300, generator)
         low, high = interval(weighted_mean(values, counts))
         held += low <= 0 <= high
@@ -154,8 +155,7 @@ def test_equal_models_are_rarely_told_apart() -> None:
     for _ in range(100):
         labels = generator.integers(0, 2, 80)
         one, other = generator.normal(labels, size=(2, 80))
-        patients = list(range(80))
-        counts = resample_patients(patients, 200, generator)
+        counts = resample_patients(list(range(80)), 200, generator)
         first, second = (area_under_curve(scores, labels, counts) for scores in (one, other))
         estimate = area_under_curve(one, labels) - area_under_curve(other, labels)
         found += paired_difference(first, second, estimate).p_value < 0.05
@@ -172,12 +172,10 @@ def test_a_thousand_resamples_are_quick() -> None:
     assert time.process_time() - start < 5  # measured: well under a second
 
 
-@pytest.mark.parametrize("weights", [[[1.0]], [[-1.0, 1.0]], [1.0, 1.0], [["a", "b"]]])
-def test_wrong_weights(weights: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="weights must"):
-        area_under_curve([1.0, 2.0], [0, 1], weights)
-
-
-def test_wrong_values() -> None:
+def test_wrong_weights_and_values() -> None:
+    wrong: list[Any] = [[[1.0]], [[-1.0, 1.0]], [1.0, 1.0], [["a", "b"]]]
+    for weights in wrong:
+        with pytest.raises(ValueError, match="weights must"):
+            area_under_curve([1.0, 2.0], [0, 1], weights)
     with pytest.raises(ValueError, match="without NaN"):
         weighted_mean([np.nan], [[1]])

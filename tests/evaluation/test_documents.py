@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +16,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation import Prompts, Settings, evaluate
 from cxrtext.evaluation.documents import provenance
 from cxrtext.evaluation.documents.checklist import checklists
-from cxrtext.evaluation.documents.flow import (
-    Flow,
-    Step,
-    flow_markdown,
-    flow_of,
-    reason_class,
-)
+from cxrtext.evaluation.documents.flow import Flow, Step, flow_markdown, flow_of, reason_class
 from cxrtext.evaluation.documents.imported import Imported, read_imported
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import Counts, Population
@@ -76,15 +71,13 @@ def test_table_one_by_hand() -> None:
     assert rows["Sex", "F"] == ["1 (50.0)", "0 (0.0)", "1 (50.0)", "2 (40.0)", "1 (50.0)"]
     assert rows["Sex", "missing"][3] == "1 (20.0)"
     assert rows["View", "PA"] == ["2 (66.7)", "1 (100.0)", "2 (50.0)", "5 (62.5)", "1 (33.3)"]
-    assert [rows["Edema", level][2] for level in ("with", "without", "uncertain", "missing")] == [
-        "1 (25.0)"
-    ] * 4
+    for level in ("with", "without", "uncertain", "missing"):
+        assert rows["Edema", level][2] == "1 (25.0)"
     page = found.page_table().rows
     heads = ["Age (patients, median [IQR])", "\u2003years", "\u2003missing"]
     assert [row[0] for row in page[5:8]] == heads
-    assert {row.unit for row in found.rows if row.level == "missing"} == {
-        "patients, %", "images, %",
-    }  # fmt: skip
+    units = {row.unit for row in found.rows if row.level == "missing"}
+    assert units == {"patients, %", "images, %"}
     assert all(len(row) == 6 for row in page)
 
 
@@ -95,9 +88,8 @@ def test_names_of_findings_and_answers_stay_in_their_cells() -> None:
     (line,) = (line for line in flow_markdown(flow).splitlines() if "script" in line)
     assert line == "| a\\|b &lt;script>x&lt;/script> c | 1 | 1 | 1 | 0 | 3 |"
     table = Table([["finding", "x"], [name, "1 < 2<br>3"]])
-    assert markdown_block(table).splitlines()[2:] == [
-        "| a\\|b &lt;script>x&lt;/script> c | 1 < 2<br>3 |"
-    ]
+    (cells,) = markdown_block(table).splitlines()[2:]
+    assert cells == "| a\\|b &lt;script>x&lt;/script> c | 1 < 2<br>3 |"
 
 
 def test_many_sites_are_counted_together() -> None:
@@ -113,13 +105,8 @@ def test_many_sites_are_counted_together() -> None:
 
 def test_the_flow_adds_up_from_the_import_to_the_images_measured() -> None:
     imported = Imported({}, hashed=False, left_out={f"why {i}": i for i in range(1, 10)})
-    flow = flow_of(
-        people(),
-        "test",
-        imported=imported,
-        rejects={"7.png": "/home/someone/7.png: is 12 x 9 pixels; send another"},
-        validation=True,
-    )
+    rejects = {"7.png": "/home/someone/7.png: is 12 x 9 pixels; send another"}
+    flow = flow_of(people(), "test", imported=imported, rejects=rejects, validation=True)
     first, manifest, chosen, measured = flow.steps
     assert first.counts.images == 8 + 45
     assert sum(one.images for one in first.left_out.values()) == 45
@@ -166,27 +153,22 @@ def test_paths_and_keys_do_not_get_into_provenance() -> None:
         "cxrtext", "evaluate", "checkpoint", "--data=y", "--api-key", "…", "--token=…", "--split",
         "test", "data",
     ]  # fmt: skip
-    value = {
-        "a": ["/b/c", 1, None],
-        "best": "val/loss",
-        "text": "microsoft/BiomedVLP-CXR-BERT-general",
-    }
-    assert provenance.without_paths(value) == {**value, "a": ["c", 1, None]}
+    kept = {"best": "val/loss", "text": "microsoft/BiomedVLP-CXR-BERT-general"}
+    found = provenance.without_paths({"a": ["/b/c", 1, None], **kept})
+    assert found == {"a": ["c", 1, None], **kept}
 
 
 def test_the_digest_of_a_split_is_that_of_its_sorted_lines() -> None:
-    lines = "a.png\ttest\nb.png\ttrain\n"
-    wanted = hashlib.sha256(lines.encode()).hexdigest()
+    wanted = hashlib.sha256(b"a.png\ttest\nb.png\ttrain\n").hexdigest()
     assert provenance.split_digest(["b.png", "a.png"], ["train", "test"]) == wanted
 
 
 @pytest.fixture(scope="module")
 def imported_folder(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made by an import that left one image out; one became unreadable since."""
-    source = tmp_path_factory.mktemp("source") / "set"
-    shutil.copytree(data_folder, source)
-    text = (source / "manifest.csv").read_text()
-    (source / "manifest.csv").write_text(text + "images/none.png,s99,p99,test,50\n")
+    source = Path(shutil.copytree(data_folder, tmp_path_factory.mktemp("source") / "set"))
+    with (source / "manifest.csv").open("a") as handle:
+        handle.write("images/none.png,s99,p99,test,50\n")
     out = tmp_path_factory.mktemp("imported") / "Jane-Doe"
     import_folder(source, out, ImportOptions(keep=("age",)))
     broken = out / "images/s07.png"
@@ -208,6 +190,11 @@ def written(
     return out
 
 
+def told(folder: Path, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / f"documents/{name}.json").read_text())
+    return document
+
+
 def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -> None:
     documents = written / "documents"
     names = {path.name for path in documents.iterdir()}
@@ -217,7 +204,7 @@ def test_an_evaluation_has_its_documents(written: Path, imported_folder: Path) -
         "table-1.tex",
     }  # fmt: skip
     assert file_problems(documents) == []
-    flow = json.loads((documents / "flow.json").read_text())
+    flow = told(written, "flow")
     assert [one["counts"]["images"] for one in flow["steps"]] == [49, 48, 12, 11]
     assert sum(flow["labels"]["Pneumothorax"].values()) == 11
     [why] = flow["steps"][2]["left_out"]
@@ -249,7 +236,7 @@ def test_documents_name_no_folder_no_id_and_no_report(written: Path) -> None:
 
 
 def test_provenance_can_be_checked(written: Path, imported_folder: Path, checkpoint: Path) -> None:
-    found = json.loads((written / "documents/provenance.json").read_text())
+    found = told(written, "provenance")
     tables = found["data"]["tables"]
     assert set(tables) == {"manifest", "reports", "labels"}
     for one in tables.values():
@@ -274,25 +261,22 @@ def test_documents_again_from_predictions(
     result = measure_file(written / "predictions.parquet")
     write_report(tmp_path / "a", result, ReportOptions(data=imported_folder))
     for name in ("flow.json", "table-1.csv", "table-1.tex"):
-        before, again = (one / "documents" / name for one in (written, tmp_path / "a"))
-        assert again.read_text() == before.read_text()
-    made = [
-        json.loads((one / "documents/provenance.json").read_text())
-        for one in (written, tmp_path / "a")
-    ]
-    making = made[1]["predictions_making"]
-    assert making == {name: made[0][name] for name in making}
+        files = (one / "documents" / name for one in (written, tmp_path / "a"))
+        assert len({file.read_text() for file in files}) == 1
+    first, made = (told(one, "provenance") for one in (written, tmp_path / "a"))
+    making = made["predictions_making"]
+    assert making == {name: first[name] for name in making}
     assert making["command"][:2] == ["cxrtext", "evaluate"]
     # Of which predictions, and not of others that an earlier evaluation left in the folder.
     digest = hashlib.sha256((written / "predictions.parquet").read_bytes()).hexdigest()
-    assert made[1]["predictions_sha256"] == digest
+    assert made["predictions_sha256"] == digest
     (tmp_path / "b").mkdir()
     (tmp_path / "b/predictions.parquet").write_bytes(b"of another evaluation")
     write_report(tmp_path / "b", result)
-    told = json.loads((tmp_path / "b/documents/provenance.json").read_text())
-    assert set(told["outputs"]) == {"results.csv", "evaluation.json"}
-    assert told["predictions_sha256"] == digest
-    flow = json.loads((tmp_path / "b/documents/flow.json").read_text())
+    again = told(tmp_path / "b", "provenance")
+    assert set(again["outputs"]) == {"results.csv", "evaluation.json"}
+    assert again["predictions_sha256"] == digest
+    flow = told(tmp_path / "b", "flow")
     assert flow["steps"][0]["title"] == "Images of the file of predictions"
     assert flow["steps"][-1]["counts"]["images"] == 11
 
@@ -301,8 +285,7 @@ def test_documents_want_the_folder_that_was_measured(
     written: Path, imported_folder: Path, tmp_path: Path
 ) -> None:
     result = measure_file(written / "predictions.parquet")
-    changed = tmp_path / "changed"
-    shutil.copytree(imported_folder, changed)
+    changed = Path(shutil.copytree(imported_folder, tmp_path / "changed"))
     (changed / "SHA256SUMS").unlink()
     table = changed / "labels.csv"
     table.chmod(0o600)
@@ -319,7 +302,9 @@ def test_documents_want_the_folder_that_was_measured(
         write_report(tmp_path / "c", result, ReportOptions(data=other))
 
 
-def test_answers_stand_in_the_documents_and_edits_are_kept(written: Path, tmp_path: Path) -> None:
+def test_answers_stand_in_the_documents_edits_are_kept_and_wrong_answers_refused(
+    written: Path, tmp_path: Path
+) -> None:
     form = written / "documents/questions.yaml"
     assert yaml.safe_load(form.read_text()).keys() == all_questions().keys()
     answers = tmp_path / "answers.yaml"
@@ -336,18 +321,13 @@ def test_answers_stand_in_the_documents_and_edits_are_kept(written: Path, tmp_pa
     assert "my own words" in (documents / "model-card.edited.md").read_text()
     assert "my own words" not in (documents / "model-card.md").read_text()
     assert file_problems(documents) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [("a: b", "no question 'a'"), ("funding: [1]", "funding: an answer"), ("- x", "expected"),
-     ("{", "line 1: not readable YAML: expected the node content")],
-)  # fmt: skip
-def test_wrong_answers_are_refused(text: str, says: str, tmp_path: Path) -> None:
-    path = tmp_path / "answers.yaml"
-    path.write_text(text)
-    with pytest.raises(DataError, match=says):
-        read_answers(path)
+    for text, says in (
+        *(("a: b", "no question 'a'"), ("funding: [1]", "funding: an answer"), ("- x", "expected")),
+        ("{", "line 1: not readable YAML: expected the node content"),
+    ):
+        answers.write_text(text)
+        with pytest.raises(DataError, match=says):
+            read_answers(answers)
 
 
 def test_checklists_are_whole(written: Path) -> None:
@@ -360,9 +340,8 @@ def test_checklists_are_whole(written: Path) -> None:
         numbers = [int(re.sub(r"\D", "", item.number)) for item in one.items]
         assert numbers == sorted(numbers)
         assert set(numbers) == set(range(1, last + 1))
-    for one in (claim, stard, tripod):
-        for item in one.items:
-            assert item.found or item.asked or item.needs, item.number
+    for item in (*claim.items, *stard.items, *tripod.items):
+        assert item.found or item.asked or item.needs, item.number
     # every question is asked somewhere, and an answer closes it
     everything = Questions(dict.fromkeys(all_questions(), "yes"))
     for one in checklists(Material(result), everything):
@@ -380,8 +359,7 @@ def test_an_import_says_what_it_left_out(
     assert not found.hashed
     assert read_imported(data_folder) is None
     # A list that was changed or is gone does not make images seem never to have been there.
-    copy = tmp_path / "copy"
-    shutil.copytree(imported_folder, copy)
+    copy = Path(shutil.copytree(imported_folder, tmp_path / "copy"))
     log = copy / "import.rejected.csv"
     log.chmod(0o600)
     log.write_text(log.read_text().replace("listed, but", "listed and"))

@@ -5,24 +5,19 @@ import pytest
 
 import cxrtext.evaluation
 from cxrtext.errors import DataError
-from cxrtext.evaluation import evaluate, read_prompts
+from cxrtext.evaluation import Evaluation, Prompts, evaluate, read_prompts
 from cxrtext.evaluation.data import read_data_folder
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import RETRIEVAL, ZERO_SHOT
 from cxrtext.images.cache import DecodedCache
 from cxrtext.records import Rejects
-from tests.evaluation.conftest import PROMPTS
 
 
-def test_a_learned_model_beats_chance_on_held_out_patients(
-    checkpoint: Path, data_folder: Path
-) -> None:
-    result = evaluate(checkpoint, data_folder, prompts=PROMPTS)
-    assert (result.images, result.patients, result.split) == (12, 12, "test")
-    assert result.mean_auc is not None
-    assert result.mean_auc > 0.9
-    assert result.rows.value(RETRIEVAL, "sentence to image", "R@1") == 1.0
-    assert result.rows.value(RETRIEVAL, "image to sentence", "queries") == 12
+def test_a_learned_model_beats_chance_on_held_out_patients(usual: Evaluation) -> None:
+    assert (usual.images, usual.patients, usual.split) == (12, 12, "test")
+    assert (usual.mean_auc or 0) > 0.9
+    assert usual.rows.value(RETRIEVAL, "sentence to image", "R@1") == 1.0
+    assert usual.rows.value(RETRIEVAL, "image to sentence", "queries") == 12
 
 
 def test_everything_fits_into_json_and_a_page(
@@ -90,9 +85,7 @@ def test_wrong_folders(checkpoint: Path, data_folder: Path, tmp_path: Path) -> N
 def test_prompts_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "prompts.yaml"
     path.write_text("Edema: {positive: [Edema, Pulmonary edema], negative: No edema}\n")
-    prompts = read_prompts(path)
-    assert prompts["Edema"].positive == ("Edema", "Pulmonary edema")
-    assert prompts["Edema"].negative == ("No edema",)
+    assert read_prompts(path) == {"Edema": Prompts(("Edema", "Pulmonary edema"), ("No edema",))}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +124,9 @@ def test_a_table_of_other_studies_is_refused(data_copy: Path, name: str) -> None
     assert "Zebulon" not in str(told.value)
 
 
-def test_a_table_that_belongs_in_part_is_taken(data_copy: Path) -> None:
+def test_a_table_that_belongs_in_part_is_taken_and_another_file_of_boxes_named(
+    data_copy: Path, tmp_path: Path
+) -> None:
     for name, text in OTHERS.items():
         own = text.splitlines()[-1].replace("other.png", "images/s01.png").replace("more", "s01")
         (data_copy / name).write_text(text + own.replace("other", "s01") + "\n")
@@ -139,13 +134,10 @@ def test_a_table_that_belongs_in_part_is_taken(data_copy: Path) -> None:
     assert {sentence.study_id for sentence in read.sentences or ()} == {"other", "s01"}
     assert "s01" in (read.labels or {})
     assert [box.image for box in read.boxes or ()] == ["other.png", "images/s01.png"]
-
-
-def test_a_box_file_of_other_images_is_named(data_folder: Path, tmp_path: Path) -> None:
     given = tmp_path / "others.csv"
     given.write_text(OTHERS["boxes.csv"])
     with pytest.raises(DataError, match=r"others.csv: none of its boxes belongs to .*manifest.csv"):
-        read_data_folder(data_folder, boxes=given)
+        read_data_folder(data_copy, boxes=given)
 
 
 def test_the_public_names_are_there_and_documented() -> None:

@@ -19,12 +19,7 @@ from cxrtext.evaluation import (
     retrieval_metrics,
 )
 from cxrtext.evaluation.cohort import Cohort
-from cxrtext.evaluation.grounding.boxes import (
-    NO_PIXEL,
-    NO_SENTENCE,
-    NOT_ONE_SIZE,
-    place_boxes,
-)
+from cxrtext.evaluation.grounding.boxes import NO_PIXEL, NO_SENTENCE, NOT_ONE_SIZE, place_boxes
 from cxrtext.evaluation.grounding.phrases import PhraseValues
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.retrieval.boxes import (
@@ -95,27 +90,24 @@ def test_box_retrieval_is_that_of_the_matrix(checkpoint: Path, boxed: Path) -> N
     equal = np.array(texts)[:, None] == np.array(texts)
     for right, suffix in ((None, ""), (equal, EQUAL_RIGHT)):
         expected = retrieval_metrics(np.round(scores, 9), right, [1, 5, 10])
-        part = result.rows.of(BOX_RETRIEVAL, f"sentence to box{suffix}")
-        found = {name: part[name] for name in expected}
-        assert found == pytest.approx(expected)
+        found = result.rows.of(BOX_RETRIEVAL, f"sentence to box{suffix}")
+        assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert result.rows.value(BOX_RETRIEVAL, BOTH, "pairs") == 32
 
 
 def test_boxes_find_their_images_and_their_size() -> None:
     cohort = cohort_of(["files/a.dcm", "files/b.dcm"])
     inside = (10.0, 20.0, 30.0, 40.0)
-    placed = place_boxes(
-        [
-            Box("files/a.dcm", 0, 0, "Edema", " Edema. ", inside),
-            Box("elsewhere/b.jpg", 40, 40, "Edema", "Edema.", (5.0, 10.0, 15.0, 20.0)),
-            Box("c.jpg", 80, 80, "Edema", "Edema.", inside),
-            Box("files/a.dcm", 80, 40, "Edema", "Edema.", inside),
-            Box("files/a.dcm", 80, 80, "Edema", " ", inside),
-            Box("files/a.dcm", 80, 80, "Edema", "Edema.", (90.0, 0.0, 5.0, 5.0)),
-            Box("files/a.dcm", 80, 80, "Edema", "Edema.", (1.0, 1.0, 2.0, 2.0)),
-        ],
-        cohort,
-    )
+    boxes = [
+        Box("files/a.dcm", 0, 0, "Edema", " Edema. ", inside),
+        Box("elsewhere/b.jpg", 40, 40, "Edema", "Edema.", (5.0, 10.0, 15.0, 20.0)),
+        Box("c.jpg", 80, 80, "Edema", "Edema.", inside),
+        Box("files/a.dcm", 80, 40, "Edema", "Edema.", inside),
+        Box("files/a.dcm", 80, 80, "Edema", " ", inside),
+        Box("files/a.dcm", 80, 80, "Edema", "Edema.", (90.0, 0.0, 5.0, 5.0)),
+        Box("files/a.dcm", 80, 80, "Edema", "Edema.", (1.0, 1.0, 2.0, 2.0)),
+    ]
+    placed = place_boxes(boxes, cohort)
     assert [(box.row, box.text, box.bbox) for box in placed.boxes] == [
         (0, "Edema.", inside),
         (0, "Edema.", (1.0, 1.0, 2.0, 2.0)),
@@ -157,13 +149,9 @@ def test_boxes_go_along_with_a_turned_image(
 
 def test_boxes_outside_the_crop_have_no_feature() -> None:
     cohort = cohort_of(["a"])
-    placed = place_boxes(
-        [
-            Box("a", 80, 80, "x", "in", (10.0, 10.0, 20.0, 20.0)),
-            Box("a", 80, 80, "x", "out", (0.0, 0.0, 2.0, 2.0)),
-        ],
-        cohort,
-    )
+    inside = Box("a", 80, 80, "x", "in", (10.0, 10.0, 20.0, 20.0))
+    outside = Box("a", 80, 80, "x", "out", (0.0, 0.0, 2.0, 2.0))
+    placed = place_boxes([inside, outside], cohort)
     features, kept = box_features(cohort, placed.boxes)
     assert kept == [0]
     assert np.linalg.norm(features, axis=1) == pytest.approx(1)

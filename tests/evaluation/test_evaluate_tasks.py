@@ -33,7 +33,7 @@ from cxrtext.evaluation.classification.zero_shot import classify, label_rows
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw, interval_of
 from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import proportion_interval
-from cxrtext.evaluation.metrics import Truth
+from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.rows import GAP, GROUPS, PROBES, RETRIEVAL, ZERO_SHOT, Rows
 from cxrtext.models import ImageTextModel
 from tests.evaluation.conftest import PROMPTS, QUICK
@@ -42,9 +42,8 @@ from tests.evaluation.conftest import PROMPTS, QUICK
 def test_retrieval_is_that_of_the_whole_matrix(
     checkpoint: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.ON_DISK", 1)
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("cxrtext.evaluation.retrieval.sentences.IMAGES_AT_ONCE", 5)
+    for name, value in (("ON_DISK", 1), ("ROWS_AT_ONCE", 2), ("IMAGES_AT_ONCE", 5)):
+        monkeypatch.setattr(f"cxrtext.evaluation.retrieval.sentences.{name}", value)
     monkeypatch.setattr("cxrtext.evaluation.cohort.IMAGES_AT_ONCE", 5)
     result = evaluate(checkpoint, data_folder, settings=QUICK)
     assert result.details is not None
@@ -85,11 +84,10 @@ def test_scores_and_embeddings_are_averaged_differently(usual: Evaluation) -> No
     model, cohort = usual.details.model, usual.details.cohort
     one, other = (prompts.positive for prompts in PROMPTS.values())
 
-    def scores(positive: tuple[str, ...], average: str) -> np.ndarray:
+    def scores(positive: tuple[str, ...], average: str) -> Floats:
         settings = Settings(average=average, resamples=0)  # type: ignore[arg-type]
         prompts = {"x": Prompts(positive, ("The lungs are clear.",))}
-        labels = {"s": {"x": 1}}
-        found: np.ndarray = classify(model, cohort, prompts, labels, settings).scores[0]
+        found: Floats = classify(model, cohort, prompts, {"s": {"x": 1}}, settings).scores[0]
         return found
 
     assert np.allclose(scores(one, "scores"), scores(one, "embeddings"), atol=1e-5)
@@ -112,10 +110,10 @@ def test_thresholds_come_from_validation_images(
     assert lacking in usual.left_out
     without = replace(QUICK, calibrate=False)
     plain = evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=without)
-    assert plain.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
     assert plain.mean_auc == usual.mean_auc
     every = evaluate(checkpoint, data_folder, split="all", prompts=PROMPTS, settings=QUICK)
-    assert every.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
+    for found in (plain, every):
+        assert found.rows.value(ZERO_SHOT, "Pneumothorax", "threshold") is None
     assert any(line.startswith("thresholds and temperatures") for line in every.left_out)
 
 
@@ -221,9 +219,7 @@ def test_a_model_is_no_better_than_itself(usual: Evaluation) -> None:
 
 
 def test_differences_are_paired_and_signed() -> None:
-    generator = np.random.default_rng(0)
-    noise = generator.normal(size=200)
-    rows = ("p1", "p2")
+    noise, rows = np.random.default_rng(0).normal(size=200), ("p1", "p2")
     weak = {"AUC": Resampled(0.7, 0.7 + 0.1 * noise, rows), "MedR": Resampled(9, 9 + noise, rows)}
     strong = {
         "AUC": Resampled(0.8, 0.8 + 0.1 * noise, rows),  # shares its noise with the other

@@ -44,7 +44,7 @@ def random_case(n: int = 400, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return np.where(labels, 1.0, -1.0) + 1.5 * rng.standard_normal(n), labels.astype(int)
 
 
-def test_counts_by_hand() -> None:
+def test_counts_by_hand_and_one_class_is_refused() -> None:
     # Above 0.5: 1, 1, 0, 1; not above: 0, 1, 0, 0, 0, 0.
     point = operating_point(SCORES, LABELS, 0.5, prevalence=0.1)
     assert {name: one.value for name, one in point.items()} == pytest.approx({
@@ -57,6 +57,10 @@ def test_counts_by_hand() -> None:
     })  # fmt: skip
     ends = point["sensitivity"].low, point["sensitivity"].high
     assert ends == proportion_interval([True, True, True, False])
+    with pytest.raises(ValueError, match="no label is 0"):
+        operating_point([1.0, 2.0], [1, 1], 0.5)
+    with pytest.raises(ValueError, match="prevalence must lie"):
+        operating_point(SCORES, LABELS, 0.5, prevalence=5)
 
 
 def test_the_prevalence_of_the_data_gives_its_own_predictive_values() -> None:
@@ -116,12 +120,9 @@ def test_ratios_without_a_false_positive() -> None:
     assert point["LR+"].value == point["LR+"].high == math.inf
     assert point["PPV at it"].value == point["NPV at it"].value == 1.0
     assert 0 < point["PPV at it"].low < 1  # type: ignore[operator]
-
-
-def test_a_ratio_of_nothing_to_nothing_is_not_defined() -> None:
-    point = operating_point([0.1, 0.2], [1, 0], 0.5, prevalence=0.1)
-    assert point["LR+"] == Estimate()
-    assert point["PPV at it"].value is None
+    nothing = operating_point([0.1, 0.2], [1, 0], 0.5, prevalence=0.1)
+    assert nothing["LR+"] == Estimate()  # of nothing to nothing
+    assert nothing["PPV at it"].value is None
 
 
 def test_intervals_of_predictive_values_cover() -> None:
@@ -156,13 +157,6 @@ def test_means_leave_out_what_is_not_defined() -> None:
     error = np.arange(30).std(ddof=1) / math.sqrt(30)
     assert spread.low == pytest.approx(14.5 - 2.045 * error, abs=0.3)  # Student's t
     assert spread.high == pytest.approx(14.5 + 2.045 * error, abs=0.3)
-
-
-def test_one_class_is_refused() -> None:
-    with pytest.raises(ValueError, match="no label is 0"):
-        operating_point([1.0, 2.0], [1, 1], 0.5)
-    with pytest.raises(ValueError, match="prevalence must lie"):
-        operating_point(SCORES, LABELS, 0.5, prevalence=5)
 
 
 def test_the_slope_is_that_of_a_logistic_regression() -> None:
@@ -214,12 +208,9 @@ def test_net_benefit_by_hand() -> None:
     assert one.low < one.value < one.high  # type: ignore[operator]
     with pytest.raises(ValueError, match="must lie in"):
         net_benefit([2.0, 1.0], [1, 0])
-
-
-def test_net_benefit_of_acting_on_all_is_the_models_where_it_acts_on_all() -> None:
     scores, labels = random_case()
-    found = net_benefit(0.5 + 0.4 * np.tanh(scores), labels)
-    assert found.model[4].value == found.everyone[4]
+    on_all = net_benefit(0.5 + 0.4 * np.tanh(scores), labels)
+    assert on_all.model[4].value == on_all.everyone[4]  # where the model acts on all
 
 
 def test_clusters_widen_the_band() -> None:
@@ -264,13 +255,10 @@ def test_a_temperature_is_recovered_and_least() -> None:
         assert log_loss(fit.scale * factor * logits, labels) > best
 
 
-def test_a_temperature_by_hand() -> None:
+def test_a_temperature_by_hand_and_at_its_limits() -> None:
     # Logits of ±1, three quarters of them right: the logistic must be 3/4, so 1/T = log 3.
     fit = fit_temperature([1.0] * 4 + [-1.0] * 4, [1, 1, 1, 0, 0, 0, 0, 1])
     assert fit.scale == pytest.approx(math.log(3), rel=1e-10)
-
-
-def test_a_temperature_stays_within_its_limits() -> None:
     assert fit_temperature([1.0, -1.0], [1, 0]).temperature == pytest.approx(1e-2)  # separated
     assert fit_temperature([1.0, -1.0], [0, 1]).temperature == pytest.approx(1e2)  # wrong way
     assert fit_temperature([0.0, 0.0], [0, 1]).temperature == pytest.approx(1e2)  # nothing told
@@ -322,6 +310,8 @@ def test_probabilities_do_not_overflow() -> None:
 
 def test_brier_by_hand() -> None:
     assert brier_score([0.8, 0.4], [1, 0]) == pytest.approx((0.04 + 0.16) / 2)
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        brier_score([1.1], [1])
 
 
 def test_reliability_by_hand() -> None:
@@ -335,18 +325,10 @@ def test_reliability_by_hand() -> None:
     assert reliability_bins(probabilities, labels, bins=100).counts.tolist() == [1, 1, 1, 1]
 
 
-def test_calibration_error_equals_the_loop() -> None:
+def test_calibration_error_is_that_of_the_sums_of_bins() -> None:
     generator = np.random.default_rng(3)
     p = np.round(generator.random(300), 2)
     y = (generator.random(300) < p**2).astype(int)
-    total = 0.0
-    for number in range(10):
-        rows = [row for row, value in enumerate(p.tolist()) if min(int(value * 10), 9) == number]
-        if rows:
-            total += abs(sum(p[r] for r in rows) - sum(y[r] for r in rows)) / 300
-    assert expected_calibration_error(p, y, 10) == pytest.approx(total, abs=1e-12)
-
-
-def test_wrong_probabilities() -> None:
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        brier_score([1.1], [1])
+    bins = np.minimum((10 * p).astype(int), 9)
+    expected = np.abs(np.bincount(bins, p - y)).sum() / 300
+    assert expected_calibration_error(p, y, 10) == pytest.approx(expected, abs=1e-12)

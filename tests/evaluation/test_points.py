@@ -25,7 +25,6 @@ from cxrtext.evaluation.classification.operating import (
 from cxrtext.evaluation.classification.zero_shot import measure_zero_shot
 from cxrtext.evaluation.evaluate import evaluate
 from cxrtext.evaluation.measure import measure
-from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import Predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import (
@@ -38,6 +37,7 @@ from cxrtext.evaluation.rows import (
     ZERO_SHOT,
 )
 from cxrtext.evaluation.settings import Settings
+from tests.evaluation.conftest import images_of_two
 
 SETTINGS = Settings(resamples=20, prevalence=0.02, sensitivity=0.9)
 F, B = 3, 400
@@ -47,14 +47,10 @@ def classified(seed: int = 0) -> Classified:
     """Three findings in 400 images of 200 patients, a third of them for validation."""
     rng = np.random.default_rng(seed)
     labels = (rng.random((F, B)) < 0.3).astype(np.int8)
-    names = [f"i{place}" for place in range(B)]
-    patients = [f"p{place // 2}" for place in range(B)]
     positive = labels * 2.0 + rng.standard_normal((F, B))
     negative = rng.standard_normal((F, B))
-    splits = ["test"] * B
-    images = Images(names, names, patients, splits)
     measured = np.arange(B) >= 134
-    return Classified(("A", "B", "C"), images, positive, negative, labels, measured)
+    return Classified(("A", "B", "C"), images_of_two(B), positive, negative, labels, measured)
 
 
 def test_points_are_those_of_plain_arrays() -> None:
@@ -130,9 +126,8 @@ def test_classes_are_those_of_images_with_exactly_one() -> None:
     truth, best = given.labels[:, alone].argmax(axis=0), given.scores[:, alone].argmax(axis=0)
     difference = found.of(CLASSES, "difference")
     assert difference["accuracy"] == pytest.approx((truth == best).mean())
-    assert (found.value(CLASSES, "positive prompt", "accuracy") or 0) > (
-        difference["accuracy"] or 1
-    )
+    alone_by = found.value(CLASSES, "positive prompt", "accuracy")
+    assert (alone_by or 0) > (difference["accuracy"] or 1)
     assert list(difference) == ["accuracy", "mean recall", "P@5", "P@10", "P@100"]
     confused = [row.value or 0 for row in found if row.part == f"{CONFUSION}, difference"]
     assert sum(confused) == alone.sum()
@@ -143,27 +138,21 @@ def test_uncertain_labels_count_as_asked() -> None:
     labels = given.labels.copy()
     labels[0, labels[0] == 1] = -1
     given = replace(given, labels=labels)
-    images = {
-        how: measure_classes(given, replace(SETTINGS, uncertain=how))[0].count(
+    ignored, positive, negative = (
+        measure_classes(given, replace(SETTINGS, uncertain=how))[0].count(
             CLASSES, ALL_IMAGES, "images"
         )
         for how in ("ignore", "positive", "negative")
-    }
+    )
     alone = classified().labels.sum(axis=0) == 1
-    assert images["positive"] == (alone & given.measured).sum()
-    assert images["ignore"] < images["positive"]
-    assert images["negative"] > images["ignore"]
+    assert ignored < positive == (alone & given.measured).sum()
+    assert negative > ignored
 
 
 def test_one_finding_is_no_class() -> None:
     given = classified()
-    one = replace(
-        given,
-        findings=("A",),
-        positive=given.positive[:1],
-        negative=given.negative[:1],
-        labels=given.labels[:1],
-    )
+    own = (given.positive[:1], given.negative[:1], given.labels[:1], given.measured)
+    one = Classified(("A",), given.images, *own)
     rows, why = measure_classes(one, SETTINGS)
     assert (len(rows), why) == (0, "multi-class accuracy: it is for 2 to 40 findings")
 

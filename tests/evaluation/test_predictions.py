@@ -1,6 +1,5 @@
 """Predictions are enough for every figure, and a file of them is read with care."""
 
-import csv
 import json
 import re
 import shutil
@@ -8,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,12 @@ from sklearn.metrics import roc_auc_score
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation import Evaluation, Settings, compare, evaluate, measure_file
 from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.intervals.comparison import Comparison
 from cxrtext.evaluation.measure import PARTS, measure_files
 from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import BOX_RETRIEVAL, GROUNDING, PROBES, RETRIEVAL, ZERO_SHOT
+from cxrtext.records import write_table
 from tests.evaluation.conftest import PROMPTS, write_corners
 
 SETTINGS = Settings(resamples=20, probe=True, slices=("sex",))
@@ -86,21 +88,22 @@ def test_rows_may_stand_in_any_order(evaluation: Evaluation, written: Path, tmp_
         assert again.rows.value(*row[:3]) == pytest.approx(row.value, abs=1e-12), row
 
 
+def compared(*files: Path, **settings: Any) -> Comparison:
+    measured = (one.rows.compared for one in measure_files(files, **settings))
+    return compare(dict(zip("ab", measured, strict=True)))
+
+
 def test_files_are_compared_whatever_the_order_of_their_rows(
     by_the_guide: Path, tmp_path: Path
 ) -> None:
     table = pq.read_table(by_the_guide)
     scores = np.random.default_rng(1).normal(0, 0.5, len(table)) + table["score"].to_numpy()
-    place = table.column_names.index("score")
-    other = table.set_column(place, "score", pa.array(scores))
+    other = _columns(table, score=scores)
     order = np.random.default_rng(2).permutation(len(table))
-    for name, one in (("same", other), ("mixed", other.take(pa.array(order)))):
-        pq.write_table(one, tmp_path / f"{name}.parquet")
     found = []
-    for name in ("same", "mixed"):
-        pair = measure_files([by_the_guide, tmp_path / f"{name}.parquet"])
-        models = dict(zip("ab", (one.rows.compared for one in pair), strict=True))
-        found.append(compare(models))
+    for one in (other, other.take(pa.array(order))):
+        pq.write_table(one, tmp_path / "other.parquet")
+        found.append(compared(by_the_guide, tmp_path / "other.parquet"))
     assert not found[1].left_out
     names = [one.measure for one in found[1].differences]
     assert names == ["AUC", "ACC", "AUC of Edema", "AUC of Mass"]
@@ -116,9 +119,8 @@ def test_files_of_other_settings_are_not_compared_unless_one_is_given(by_the_gui
     pq.write_table(table.replace_schema_metadata(said), other)
     with pytest.raises(ConfigError, match="made with --seed 1 and not 0 as the first; give --seed"):
         list(measure_files([by_the_guide, other]))
-    pair = [one.rows.compared for one in measure_files([by_the_guide, other], seed=3)]
-    (found,) = (d for d in compare(dict(zip("ab", pair, strict=True))).differences
-                if d.measure == "ACC")  # fmt: skip
+    differences = compared(by_the_guide, other, seed=3).differences
+    (found,) = (one for one in differences if one.measure == "ACC")
     assert (found.low, found.high) == (0, 0)
 
 
@@ -212,26 +214,17 @@ def test_what_is_no_parquet_file(written: Path, tmp_path: Path) -> None:
 def of_another_model(folder: Path) -> list[dict[str, Any]]:
     """Scores of 2 findings in 90 images of 60 patients, 30 of them for validation, as a CSV."""
     rng = np.random.default_rng(4)
+    columns = ("image", "study_id", "patient_id", "split", "finding", "score", "label")
     rows = []
     for number in range(90):
         split = "val" if number % 3 == 0 else "test"
+        whose = (f"i{number}.png", f"s{number}", f"p{split}{number // 6}", split)
         for finding in ("Edema", "Mass"):
             label = int(rng.random() < 0.4)
-            rows.append(
-                {
-                    "image": f"i{number}.png",
-                    "study_id": f"s{number}",
-                    "patient_id": f"p{split}{number // 6}",
-                    "split": split,
-                    "finding": finding,
-                    "score": float(rng.normal(2.0 * label - 1)),
-                    "label": "" if number == 1 else label,
-                }
-            )
-    with (folder / "scores.csv").open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+            score = float(rng.normal(2.0 * label - 1))
+            cells = (*whose, finding, score, "" if number == 1 else label)
+            rows.append(dict(zip(columns, cells, strict=True)))
+    write_table(folder / "scores.csv", columns, rows)
     return rows
 
 
@@ -298,13 +291,12 @@ def test_patients_on_both_sides_are_warned_about(by_the_guide: Path) -> None:
     assert not any("flatter" in line for line in measure_file(by_the_guide).warnings)
     table = pq.read_table(by_the_guide)
     patients = [name.replace("pval", "ptest") for name in table["patient_id"].to_pylist()]
-    place = table.column_names.index("patient_id")
-    pq.write_table(table.set_column(place, "patient_id", pa.array(patients)), by_the_guide)
-    warned = [line for line in measure_file(by_the_guide).warnings if "flatter" in line]
-    assert warned == [
+    pq.write_table(_columns(table, patient_id=patients), by_the_guide)
+    (warned,) = (line for line in measure_file(by_the_guide).warnings if "flatter" in line)
+    assert warned == (
         "15 patients are among the images measured and the validation images: thresholds and "
         "calibration, chosen on the latter, flatter"
-    ]
+    )
 
 
 PLAIN: dict[str, Any] = {
@@ -337,9 +329,7 @@ def test_mistakes_of_another_program(wrong: dict[str, Any], says: str, tmp_path:
 def test_a_fault_of_ours_is_no_damaged_file(
     fault: Exception, written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> None:
-        raise fault
-
+    broken = Mock(side_effect=fault)
     monkeypatch.setitem(PARTS, "retrieval", (PARTS["retrieval"][0], broken))
     with pytest.raises(type(fault)) as error:
         measure_file(written / "predictions.parquet")

@@ -1,4 +1,3 @@
-import csv
 import json
 import math
 from pathlib import Path
@@ -11,17 +10,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation import (
-    area_under_curve,
-    fit_probe,
-    linear_probe,
-)
+from cxrtext.evaluation import area_under_curve, fit_probe, linear_probe
 from cxrtext.evaluation.probes import linear_probe as probes
 from cxrtext.evaluation.probes.feature_probe import mean_regions, neighbor_scores, probe_features
 from cxrtext.evaluation.probes.linear_probe import few_label_logits, few_label_rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models.features import open_features
-from cxrtext.records import read_manifest
+from cxrtext.records import read_manifest, write_table
 from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 Floats = NDArray[np.float64]
@@ -61,18 +56,15 @@ def test_a_probe_agrees_with_scikit_learn() -> None:
     )
 
 
-def test_features_without_content_weigh_nothing() -> None:
+def test_features_without_content_weigh_nothing_and_separable_classes_have_a_best_fit() -> None:
     features, labels = drawn(1)
     features[:, 4] = 0.1
     probe = fit_probe(features, labels, 0.1)
     assert probe.weights[4] == 0
     assert np.isfinite(probe.logits(features)).all()
-
-
-def test_separable_classes_have_a_best_fit() -> None:
-    probe = fit_probe([[0.0], [1.0]], [0, 1], 1e-4)
-    assert np.isfinite(probe.weights).all()
-    assert probe.logits([[0.0]])[0] < 0 < probe.logits([[1.0]])[0]
+    separable = fit_probe([[0.0], [1.0]], [0, 1], 1e-4)
+    assert np.isfinite(separable.weights).all()
+    assert separable.logits([[0.0]])[0] < 0 < separable.logits([[1.0]])[0]
 
 
 def test_the_ridge_is_chosen_on_validation() -> None:
@@ -159,18 +151,15 @@ def test_planted_findings_are_found(features: Path, data_folder: Path, tmp_path:
 
 
 def test_a_picture_is_drawn_of_enough_images(data_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "set"
-    folder.mkdir()
-    rows = [(f"{i}.png", f"s{i}", ("train", "val", "test")[i % 3], i // 3 % 2) for i in range(90)]
-    for name, columns, cells in (
-        ("manifest", ("image", "study_id", "split"), [row[:3] for row in rows]),
-        ("labels", ("study_id", "Nodule"), [(row[1], row[3]) for row in rows]),
-    ):
-        with (folder / f"{name}.csv").open("w", newline="") as handle:
-            csv.writer(handle).writerows([columns, *cells])
-    names = [row[0] for row in rows]
+    rows = [
+        {"image": f"{i}.png", "study_id": f"s{i}", "split": split, "Nodule": i // 3 % 2}
+        for i, split in enumerate(("train", "val", "test") * 30)
+    ]
+    write_table(tmp_path / "manifest.csv", ["image", "study_id", "split"], rows)
+    write_table(tmp_path / "labels.csv", ["study_id", "Nodule"], rows)
+    names = [f"{i}.png" for i in range(90)]
     made = write_feature_folder(tmp_path / "F", drawn_regions(90, 1, 2, 6), names)
-    found = probe_features(open_features(made), folder, FAST, out=tmp_path / "out")
+    found = probe_features(open_features(made), tmp_path, FAST, out=tmp_path / "out")
     assert list(found.linear) == ["Nodule"]
     assert found.left_out == []
     assert b"Nodule" in (tmp_path / "out/tsne.svg").read_bytes()
@@ -192,9 +181,8 @@ def test_features_are_exported_with_whose_they_are(
         for name in ("image", "study_id", "patient_id", "split"):
             assert held[name].tolist() == table[name].to_pylist()
         for i, image in enumerate(held["image"].tolist()):
-            record = records[image]
-            mine = (held["study_id"][i], held["patient_id"][i], held["split"][i])
-            assert mine == (record.study_id, record.patient_id, record.split)
+            for name in ("study_id", "patient_id", "split"):
+                assert held[name][i] == getattr(records[image], name)
             region = opened.of(opened.places([image]))[0].astype(np.float64).mean((0, 1))
             assert np.allclose(vectors[i], region, atol=1e-5)
     with pytest.raises(DataError, match=r"\.parquet or \.npz"):

@@ -19,14 +19,6 @@ def test_students_t_by_the_tables() -> None:
     assert two_sided(30.0, 9) == pytest.approx(2 * stats.t.sf(30.0, 9), rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -1.0])
-def test_levels_that_are_none(level: float) -> None:
-    with pytest.raises(ValueError, match="level"):
-        quantile(level)
-    with pytest.raises(ValueError, match="degrees"):
-        quantile(0.95, 0.0)
-
-
 @pytest.mark.parametrize(("right", "rows"), [(0, 1), (0, 7), (3, 10), (81, 263), (20, 20)])
 def test_wilson_agrees_with_scipy(right: int, rows: int) -> None:
     expected = stats.binomtest(right, rows).proportion_ci(method="wilson")
@@ -77,6 +69,8 @@ def test_ends_and_single_patients() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        *((lambda level=level: quantile(level), "level") for level in (0.0, 1.0, -1.0)),
+        (lambda: quantile(0.95, 0.0), "degrees"),
         (lambda: proportion([]), "at least one row"),
         (lambda: proportion([[True]]), "at least one row"),
         (lambda: proportion([0.5, 1.5]), r"lie in \[0, 1\]"),

@@ -75,8 +75,7 @@ def test_the_tables_of_the_paper_stand_beside_ours(evaluated: Evaluation, tmp_pa
         assert "".join(f"<td>{cell}</td>" for cell in row.split(" | ")) in page
     assert "<h1>Evaluation</h1>" in page
     assert "Research use only" in page
-    for name in DEFINITIONS:
-        assert f"<td>{name}</td>" in page
+    assert all(f"<td>{name}</td>" in page for name in DEFINITIONS)
 
 
 def test_the_results_are_finite(evaluated: Evaluation, tmp_path: Path) -> None:
@@ -101,17 +100,16 @@ def test_a_report_of_nothing_but_images(
     checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "set"
-    (folder / "images").mkdir(parents=True)
-    image = (data_folder / "images/s00.png").read_bytes()
-    (folder / "images/a.png").write_bytes(image)
-    (folder / "manifest.csv").write_text("image,study_id,split\nimages/a.png,a,test\n")
+    folder.mkdir()
+    (folder / "a.png").write_bytes((data_folder / "images/s00.png").read_bytes())
+    (folder / "manifest.csv").write_text("image,study_id,split\na.png,a,test\n")
     result = evaluate(checkpoint, folder)
     write_report(tmp_path / "out", result)
     assert "Left out" in read(tmp_path / "out", "report.html")
     assert len(result.left_out) == 3
 
 
-def test_clusters_stay_together() -> None:
+def test_clusters_stay_together_equal_points_are_placed_and_too_few_refused() -> None:
     generator = np.random.default_rng(0)
     centers = generator.normal(size=(3, 8)) * 6
     points = np.concatenate([center + generator.normal(size=(20, 8)) for center in centers])
@@ -121,15 +119,9 @@ def test_clusters_stay_together() -> None:
     of = np.repeat(np.arange(3), 20)
     assert (of[distances.argmin(axis=1)] == of).all()
     assert np.array_equal(placed, embed_neighbors(points))
-
-
-def test_too_few_points_are_refused() -> None:
+    assert np.isfinite(embed_neighbors(np.zeros((12, 4)))).all()
     with pytest.raises(ValueError, match="can be placed"):
         embed_neighbors(np.zeros((2, 5)))
-
-
-def test_equal_points_are_placed() -> None:
-    assert np.isfinite(embed_neighbors(np.zeros((12, 4)))).all()
 
 
 def test_drawings() -> None:

@@ -34,7 +34,6 @@ from cxrtext.evaluation.grounding.sides import (
 )
 from cxrtext.evaluation.measure import measure_file
 from cxrtext.evaluation.metrics import Floats, Truth
-from cxrtext.evaluation.predictions.columns import Images
 from cxrtext.evaluation.predictions.file import write_predictions
 from cxrtext.evaluation.report import ReportOptions, write_report
 from cxrtext.evaluation.rows import ABSENCE, ALL, MASKS, MEAN_OF_FINDINGS, SIDES
@@ -43,15 +42,10 @@ from cxrtext.images.placement import Placement
 from cxrtext.models import load_model
 from cxrtext.records import Absent, Box
 from cxrtext.records.masks import runs_of_mask
-from tests.evaluation.conftest import QUICK
+from tests.evaluation.conftest import QUICK, images_of_two
 from tests.evaluation.test_evaluate_boxes import cohort_of
 
 EFFUSION, PNEUMOTHORAX = "Left pleural effusion.", "Right pneumothorax."
-
-
-def images(count: int) -> Images:
-    names = [f"i{place}" for place in range(count)]
-    return Images(names, names, [f"p{place // 2}" for place in range(count)], ["test"] * count)
 
 
 # Sides
@@ -93,7 +87,7 @@ def test_sides_by_hand() -> None:
     usual, drawn = np.array([1.0, 1.0, 1.0, 2.0]), np.array([1.0, 2.0, 0.0, 5.0])
     above = np.array([0.75, 0.5, 0.5, 0.25])
     given = SideScores(
-        images(4), phrases, own, mirrored, peaks, usual, drawn, above, elsewhere, BOXES
+        images_of_two(4), phrases, BOXES, own, mirrored, peaks, usual, drawn, above, elsewhere
     )
     found = measure_sides(given, Settings())
     one = found.of(SIDES, "Effusion")
@@ -117,7 +111,7 @@ def test_one_side_alone_has_no_auc() -> None:
     ones = np.ones(3)
     unknown = [math.nan * ones] * 4  # as where all images are of one patient
     found = measure_sides(
-        SideScores(images(3), phrases, ones, 0 * ones, ones, *unknown, REPORTS), Settings()
+        SideScores(images_of_two(3), phrases, REPORTS, ones, 0 * ones, ones, *unknown), Settings()
     )
     assert found.value(SIDES, ALL, "AUC of the side") is None
     assert found.value(SIDES, ALL, "above its mirror") == 1
@@ -130,10 +124,8 @@ def test_pairs_are_scored_as_the_whole_matrix(
     monkeypatch.setattr("cxrtext.evaluation.cohort.PAIRS_AT_ONCE", 3)
     model = load_model(checkpoint)
     cohort = cohort_of(["a", "b", "c", "d"])
-    D = model.spec.dimension
-    generator = torch.Generator().manual_seed(1)
-    regions = torch.nn.functional.normalize(torch.randn(4, 4, D, generator=generator), dim=-1)
-    cohort = replace(cohort, regions=regions.half())
+    drawn = torch.randn(4, 4, model.spec.dimension, generator=torch.Generator().manual_seed(1))
+    cohort = replace(cohort, regions=torch.nn.functional.normalize(drawn, dim=-1).half())
     rows, texts = [3, 0, 0, 2, 3, 1], [EFFUSION, EFFUSION, PNEUMOTHORAX, "x", "x", "x"]
     with torch.inference_mode():
         vectors = model.embed_sentences(texts)
@@ -153,14 +145,17 @@ def test_a_wording_that_scores_high_everywhere_is_no_evidence_of_sides(checkpoin
     told = {True: "Left pleural effusion.", False: "Right lower lobe opacity."}
     phrases = [SidedPhrase(row, "", told[row % 2 == 0], row % 2 == 0) for row in range(120)]
     found = measure_sides(score_sides(model, cohort, phrases, REPORTS), Settings())
-    for measure in ("AUC of the side", "AUC of the side, other patients"):
+    figures = {
+        "AUC of the side": 0.5,
+        "AUC of the side, other patients": 0.5,
+        "above its mirror, gain over other patients": 0.0,
+        "peak on its side, gain over other patients": 0.0,
+    }
+    for measure, chance in figures.items():
         row = found.find(SIDES, ALL, measure)
         assert row is not None
-        assert row.low < 0.5 < row.high
-    for measure in ("above its mirror", "peak on its side"):
-        row = found.find(SIDES, ALL, f"{measure}, gain over other patients")
-        assert row is not None
-        assert row.low < 0 < row.high
+        assert row.ends is not None
+        assert row.ends[0] < chance < row.ends[1], measure
 
 
 # Masks
@@ -228,7 +223,7 @@ def test_masks_by_hand() -> None:
     dice[2] = math.nan
     dice[3, 10] = 0.5  # the validation sentence chooses the eleventh threshold
     given = MaskValues(
-        images(4), [0, 1, 2, 3], ["A", "A", "A", "A"], ["x"] * 4,
+        images_of_two(4), [0, 1, 2, 3], ["A", "A", "A", "A"], ["x"] * 4,
         np.array([True, True, True, False]), np.array([0.1, 0.3, 0.0, 0.2]),
         np.array([0.6, 0.8, math.nan, 0.9]), dice,
     )  # fmt: skip
@@ -242,8 +237,7 @@ def test_masks_by_hand() -> None:
     assert (one["sentences"], one["undefined"]) == (3, 1)
     assert measure_masks(MaskValues.from_table(given.to_table()), QUICK) == found
     alone = measure_masks(replace(given, measured=np.ones(4, dtype=np.bool_)), QUICK)
-    assert alone.value(MASKS, ALL, "threshold") is None
-    assert alone.value(MASKS, ALL, "Dice") is None
+    assert {alone.value(MASKS, ALL, name) for name in ("threshold", "Dice")} == {None}
 
 
 # Phrases without a box
@@ -259,10 +253,8 @@ def test_what_was_looked_for() -> None:
         Absent("c.png", 80, 80, "Edema", "Haze."),
     ]
     found, denying = looked_for(phrases, absent, cohort)
-    assert [(one.row, one.text, one.present) for one in found] == [
-        (0, "Haze.", True),
-        (1, "Haze.", False),
-    ]
+    told = [(one.row, one.text, one.present) for one in found]
+    assert told == [(0, "Haze.", True), (1, "Haze.", False)]
     assert denying == 1
 
 
@@ -272,7 +264,9 @@ def looked(
     """Sentences that were looked for, one an image; by default all are measured."""
     n = len(findings)
     own = np.ones(n, dtype=np.bool_) if measured is None else measured
-    return AbsenceScores(images(n), list(range(n)), findings, ["x"] * n, present, own, scores)
+    return AbsenceScores(
+        images_of_two(n), list(range(n)), findings, ["x"] * n, present, own, scores
+    )
 
 
 def test_absence_by_hand() -> None:

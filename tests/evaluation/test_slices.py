@@ -36,7 +36,7 @@ def test_slices_and_their_gap() -> None:
     assert found.low > 0.2
 
 
-def test_small_slices_are_named_and_not_dropped() -> None:
+def test_small_slices_are_named_and_not_dropped_and_a_gap_wants_two_that_are_not() -> None:
     scores, labels, groups = drawn({"PA": 1.0, "AP": 1.0})
     groups[:9] = [""] * 9
     report = slice_aucs(scores, labels, groups, range(300))
@@ -45,13 +45,11 @@ def test_small_slices_are_named_and_not_dropped() -> None:
     assert small.auc == Estimate()
     assert small.positives + small.negatives == 9
     assert report.gap.value is not None
-
-
-def test_without_two_slices_there_is_no_gap() -> None:
-    scores, labels, groups = drawn({"one": 1.0})
-    report = slice_aucs(scores, labels, groups, range(150))
-    assert report.slices["one"].auc.value is not None
-    assert report.gap == Estimate()
+    alone = slice_aucs(*drawn({"one": 1.0}), range(150))
+    assert alone.slices["one"].auc.value is not None
+    assert alone.gap == Estimate()
+    with pytest.raises(ValueError, match="equally long"):
+        slice_aucs([1.0, 2.0], [0, 1], ["a"], ["p", "q"])
 
 
 def test_gaps_of_groups_that_are_alike_hold_0_as_often_as_they_say() -> None:
@@ -86,8 +84,3 @@ def test_a_group_that_is_too_small_says_of_what_it_has_too_few() -> None:
     assert slice_rows(rows, "sex")[1] == [
         "Edema", "too few (3 without)", "too few (2 with, 3 without)", "too few (2 with)", "–",
     ]  # fmt: skip
-
-
-def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="equally long"):
-        slice_aucs([1.0, 2.0], [0, 1], ["a"], ["p", "q"])

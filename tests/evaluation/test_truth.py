@@ -23,10 +23,13 @@ KNOWN = KnownTruth(
     {study.study_id: study.patient.state for study in STUDIES},
     {s.study_id: [one.text for _, some in s.report.sections() for one in some] for s in STUDIES},
 )
-RECORDS = [
-    ImageRecord(Path(f"{s.study_id}.png"), s.study_id, s.study_id, s.patient_id, s.split)
-    for s in STUDIES
-]
+COHORT = Cohort(
+    [
+        ImageRecord(Path(f"{s.study_id}.png"), s.study_id, s.study_id, s.patient_id, s.split)
+        for s in STUDIES
+    ],
+    [(64, 64)] * len(STUDIES), torch.zeros(len(STUDIES), 1, 2), Preprocessing(64, 64),
+)  # fmt: skip
 
 
 class Knowing:
@@ -46,15 +49,8 @@ class Knowing:
     def scores(self, regions: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
         claims = [KNOWN.claims[self.texts[int(i)]] for i in texts[:, 0]]
         true = KNOWN.holds(claims, [study.study_id for study in STUDIES])
-        generator = torch.Generator().manual_seed(0)
-        return torch.from_numpy(true).float() + self.noise * torch.rand(
-            true.shape, generator=generator
-        )
-
-
-def cohort() -> Cohort:
-    regions = torch.zeros(len(STUDIES), 1, 2)
-    return Cohort(RECORDS, [(64, 64)] * len(STUDIES), regions, Preprocessing(64, 64))
+        drawn = torch.rand(true.shape, generator=torch.Generator().manual_seed(0))
+        return torch.from_numpy(true).float() + self.noise * drawn
 
 
 def test_areas_against_one_at_a_time() -> None:
@@ -70,15 +66,15 @@ def test_areas_against_one_at_a_time() -> None:
 
 def test_who_knows_everything_and_who_guesses() -> None:
     settings = Settings(resamples=50)
-    sure = measure_truth(Knowing(0.0), cohort(), KNOWN, settings)  # type: ignore[arg-type]
+    sure = measure_truth(Knowing(0.0), COHORT, KNOWN, settings)  # type: ignore[arg-type]
     assert sure[TRUTH].estimate == 1.0
     assert len(sure) == 4
-    noisy = measure_truth(Knowing(2.0), cohort(), KNOWN, settings)  # type: ignore[arg-type]
+    noisy = measure_truth(Knowing(2.0), COHORT, KNOWN, settings)  # type: ignore[arg-type]
     for name, one in noisy.items():
         assert 0.6 < one.estimate < 0.98, name
         low, high = np.nanquantile(one.values, [0.025, 0.975])
         assert low < one.estimate < high
         assert one.rows == sure[name].rows  # paired
-    known = {rho(KNOWN.claims[text]) for text in KNOWN.claims}
+    known = {*map(rho, KNOWN.claims.values())}
     assert min(known) < 0.1
     assert max(known) > 0.5

@@ -69,6 +69,8 @@ def test_the_tails_of_a_good_finding() -> None:
     assert found.above[0] == pytest.approx(np.quantile(absent, 0.95), abs=0.1)
     for rate in (found.with_below, found.without_above):
         assert rate == pytest.approx(0.05, abs=0.03)
+    at = tails_of(values(*[1.0] * 40), values(*[0.0] * 40))  # at a threshold is not beyond it
+    assert (at.with_below, at.without_above) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +88,6 @@ def test_what_may_not_be_judged(there: Any, absent: Any, why: str) -> None:
     reason = tails_of(values(*there), values(*absent)).reason or ""
     assert why in reason
     assert bool(why) == bool(reason)
-
-
-def test_evidence_at_a_threshold_is_not_beyond_it() -> None:
-    found = tails_of(values(*[1.0] * 40), values(*[0.0] * 40))
-    assert (found.with_below, found.without_above) == (0.0, 0.0)
 
 
 GOOD = Tails(
@@ -245,12 +242,9 @@ def test_a_damaged_file_is_refused_in_one_line(
         write_sealed(path, spoiled)
 
 
-def test_no_file_is_no_verdicts(checkpoint: Path) -> None:
+def test_calibrated_on_images(checkpoint: Path, judged_checkpoint: Path) -> None:
     assert not (checkpoint / VERDICTS).exists()
     assert verdicts_beside(load_model(checkpoint)) is None
-
-
-def test_calibrated_on_images(judged_checkpoint: Path) -> None:
     model = load_model(judged_checkpoint)
     kept = verdicts_beside(model)
     assert kept is not None

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, PAPER_TABLE,
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import check_run, read_finished, require_finished
-from cxrtext.experiments.table import Trainings, interval_text, order_of
 from cxrtext.experiments.table import compare_rows as compare
+from cxrtext.experiments.table import interval_text, order_of
 from cxrtext.experiments.table1 import Table1, head, plan, unequal_budget
 from cxrtext.files import write_sealed
 from cxrtext.page import markdown
@@ -68,11 +69,9 @@ def metrics(name: str) -> dict[str, Any]:
 
 def measures(shift: float, rows: str = "images") -> Measures:
     values = {"AUC": 0.7, "CNR": 1.25, "MedR": 100.0, "AUC of Edema": 0.7}
+    shifted = {name: value + shift for name, value in values.items()}
     swing = np.array([-0.02, 0.0, 0.02])
-    return {
-        name: Resampled(value + shift, value + shift + swing, (rows,))
-        for name, value in values.items()
-    }
+    return {name: Resampled(one, one + swing, (rows,)) for name, one in shifted.items()}
 
 
 def finished(folder: Path, name: str, shift: float) -> Finished:
@@ -122,13 +121,10 @@ def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
 
 
 def test_a_row_trained_with_another_budget_is_refused(tmp_path: Path) -> None:
-    runs = []
-    for name, steps in (("lse-nl", 8), ("dcl-eta-lm", 9)):
-        one = finished(tmp_path, name, 0.0)
-        one.metrics["configuration"]["training"]["steps"] = steps
-        runs.append(write(one))
+    one, other = finished(tmp_path, "lse-nl", 0.0), finished(tmp_path, "dcl-eta-lm", 0.0)
+    other.metrics["configuration"]["training"]["steps"] = 9
     with pytest.raises(ConfigError, match="trained with different training.steps"):
-        KIND.table(read_finished(runs)[0], {})
+        KIND.table(read_finished([write(one), write(other)])[0], {})
 
 
 def test_a_row_measured_on_other_images_is_told(tmp_path: Path) -> None:
@@ -151,10 +147,8 @@ def test_measures_come_back_and_damaged_ones_are_said(tmp_path: Path) -> None:
         np.testing.assert_array_equal(back[name].values, one.values)
     few = {"CNR": replace(measures(0.0)["CNR"], ends=(1.1, 1.3), patients=8), "AUC": back["AUC"]}
     write_measures(path, few)
-    assert [(one.ends, one.patients) for one in read_measures(path).values()] == [
-        ((1.1, 1.3), 8),
-        (None, None),
-    ]
+    held = [(one.ends, one.patients) for one in read_measures(path).values()]
+    assert held == [((1.1, 1.3), 8), (None, None)]
     write_measures(path, measures(1.0))
     assert read_measures(path)["AUC"].rows == back["AUC"].rows  # of the rows, not of the figures
     write_measures(path, measures(0.0, "others"))
@@ -204,10 +198,9 @@ def test_every_row_is_valid_and_has_the_same_budget(
     for column in {*live}:
         some = [config for config, one in zip(configs, live, strict=True) if one == column]
         assert unequal_budget([config.model_dump(mode="json") for config in some]) is None
-    for run, config in zip(runs, configs, strict=True):
-        moving = run.row.startswith("live-")
-        columns = bool(SCALES[scale].columns)
-        assert config.training.lock == (("image", "text") if columns and not moving else ())
+    for run, config, moving in zip(runs, configs, live, strict=True):
+        locked = SCALES[scale].columns and not moving
+        assert config.training.lock == (("image", "text") if locked else ())
         assert config.training.seed == run.seed
         assert config.out.resolve() == (run.folder / "train").resolve()
         assert config.data.manifest.resolve() == prepared.manifest.resolve()
@@ -249,10 +242,8 @@ def test_rows_that_lack_their_table_are_named(prepared: Prepared, tmp_path: Path
 
 
 def test_rows_stand_in_the_order_of_the_table() -> None:
-    assert [row.name for row in choose(TABLE1, ["dcl-eta-lm", "biovil"])] == [
-        "biovil",
-        "dcl-eta-lm",
-    ]
+    chosen = [row.name for row in choose(TABLE1, ["dcl-eta-lm", "biovil"])]
+    assert chosen == ["biovil", "dcl-eta-lm"]
     assert choose(TABLE1, None) == TABLE1
     for row in TABLE1:
         assert {*row.paper} - {one.name for one in BY_FINDING} in ({*MEASURES}, set())
@@ -278,8 +269,7 @@ def row(**values: float) -> Measures:
     return {name: one(value) for name, value in values.items()}
 
 
-def compare_rows(first: Trainings | None, second: Trainings | None) -> dict[str, dict[str, Any]]:
-    return compare(first, second, MEASURES.values())
+compare_rows = partial(compare, measures=MEASURES.values())
 
 
 def paper_order(
@@ -326,15 +316,12 @@ def test_rows_are_compared_on_the_seeds_that_both_have() -> None:
     assert compare_rows(None, other) == {}
 
 
-def test_seeds_are_averaged_within_each_resample() -> None:
+def test_seeds_are_averaged_within_each_resample_with_the_interval_of_so_many_patients() -> None:
     first = {"AUC": one(0.6, np.array([0.2, 0.8])), "CNR": one(1.0)}
     mean = mean_of_seeds([first, {"AUC": one(0.8, np.array([0.4, 0.2]))}])
     assert list(mean) == ["AUC"]  # what all seeds have
     assert mean["AUC"].estimate == pytest.approx(0.7)
     np.testing.assert_allclose(mean["AUC"].values, [0.3, 0.5])
-
-
-def test_the_mean_of_seeds_has_the_interval_of_so_many_patients() -> None:
     few = Resampled(1.0, np.linspace(0.8, 1.2, 41), ("images",), None, 8)
     own = replace(few, ends=(0.7, 1.1))
     assert mean_of_seeds([{"CNR": few}])["CNR"].interval() == few.interval()

@@ -48,8 +48,8 @@ def test_the_first_step_of_adam_against_autograd() -> None:
     ours = fit_classes(features, labels, 7, solver="adam", lr=0.1, epochs=1, batch=64)
     design = torch.from_numpy(StandardScaler().fit_transform(features.double())).float()
     plain = torch.nn.Linear(9, 7)
-    torch.nn.init.zeros_(plain.weight)
-    torch.nn.init.zeros_(plain.bias)
+    for parameter in plain.parameters():
+        torch.nn.init.zeros_(parameter)
     optimizer = torch.optim.Adam(plain.parameters(), lr=0.1)
     torch.nn.functional.cross_entropy(plain(design), labels).backward()
     optimizer.step()
@@ -120,10 +120,8 @@ def test_classes(probe: str) -> None:
 
 def test_fewer_labels_tell_less_and_thinned_classes_are_a_part() -> None:
     found = PROBES["labels"](features_of("class", noise=0.6))
-    few, some, whole = (
-        found[name].estimate
-        for name in ("accuracy, 1 % of labels", "accuracy, 10 % of labels", "accuracy")
-    )
+    few, some = (found[f"accuracy, {share} % of labels"].estimate for share in (1, 10))
+    whole = found["accuracy"].estimate
     assert 10 < few < some < whole < 90
     thinned = found["accuracy, thinned classes"]
     assert thinned.estimate != whole

@@ -72,9 +72,8 @@ def require_trainable(data: ViewSet, settings: ViewSettings) -> None:
     if settings.positives > 1 and settings.aggregate == "group":
         assert name in ("dcl-eta", "dcl-eta-true", "positive-debiased")
     assert not settings.without_same_class or name in BY_ANCHOR
-    assert not any(
-        getattr(section, key, None) for key in ("labels", "findings", "true_probability")
-    )
+    tables = ("labels", "findings", "true_probability")
+    assert not any(getattr(section, key, None) for key in tables)
     assert not (isinstance(section, Contrast) and section.symmetric)
     if isinstance(section, Supervised) or settings.without_same_class:
         assert data.labels is not None
@@ -115,9 +114,8 @@ def test_tables_and_claims_name_what_is_there(experiment: Experiment) -> None:
     assert set(experiment.scales) == set(SCALES)
     assert experiment.all_claims()
     for claim in experiment.all_claims():
-        measures = {measure.name for measure in rows[claim.better].measures}
-        assert claim.measure in measures
-        assert claim.measure in {measure.name for measure in rows[claim.worse].measures}
+        for row in (claim.better, claim.worse):
+            assert claim.measure in {measure.name for measure in rows[row].measures}
         assert claim.better != claim.worse
     # No pair is claimed in both directions.
     pairs = {(one.better, one.worse, one.measure) for one in experiment.all_claims()}
@@ -134,14 +132,8 @@ def test_rows_of_a_table_have_the_same_budget(experiment: Experiment) -> None:
     named = {"objective", "positives", "aggregate", "without_same_class", "augmentation", "batch"}
     for scale in experiment.scales.values():
         for group in experiment.groups:
-            kept = [
-                {
-                    key: value
-                    for key, value in settings_of(experiment, scale, group, trial, 0).items()
-                    if key not in named
-                }
-                for trial in group.trials
-            ]
+            found = [settings_of(experiment, scale, group, one, 0) for one in group.trials]
+            kept = [{key: one[key] for key in one.keys() - named} for one in found]
             assert all(one == kept[0] for one in kept)
 
 
@@ -242,8 +234,8 @@ def markdown_page(table: dict[str, Any]) -> str:
     return markdown("Made up", pages.sections(table, Path()), head(table))
 
 
-def order_text(order: Any) -> str:
-    return " ".join(text.text for text in pages.order_text(order))
+def order_text(*runs: Finished) -> str:
+    return " ".join(text.text for text in pages.order_text(table_of(*runs)["order"]))
 
 
 NOISE = np.random.default_rng(0).normal(0, 1, 200)
@@ -296,27 +288,22 @@ def test_a_smaller_figure_is_better_where_the_measure_says_so() -> None:
     assert good["difference"]["accuracy"]["verdict"] == "better"  # paired: the noise is the same
     assert good["difference"]["site accuracy"]["verdict"] == "better"
     assert good["difference"]["site accuracy"]["value"] == -5
-    assert table["order"]["pairs"] == 2
-    assert table["order"]["agree_clearly"] == 2
-    assert table["order"]["tau"] == 1
-    assert "The paper's order appears in all pairs" in order_text(table["order"])
+    order = table["order"]
+    assert (order["pairs"], order["agree_clearly"], order["tau"]) == (2, 2, 1)
 
 
-def test_a_reversed_order_is_said() -> None:
-    table = table_of(finished("base", 50, 30), finished("good", 45, 35))
-    assert table["order"]["contrary_clearly"] == 2
-    assert table["order"]["tau"] == -1
-    assert "does not appear: it is reversed where rows are distinguishable" in order_text(
-        table["order"]
-    )
-    mixed = order_text(table_of(finished("base", 50, 30), finished("good", 45, 25))["order"])
-    assert "appears in 1 of the 2 pairs that can be distinguished" in mixed
-    same = order_text(table_of(finished("base", 50, 30), finished("good", 50, 30))["order"])
-    assert "it is not clear" in same
-    assert "No two rows" in order_text(table_of(finished("base", 50, 30))["order"])
-
-
-def test_the_page() -> None:
+def test_the_page_and_whether_the_papers_order_appears_is_said() -> None:
+    base, reversed_ = finished("base", 50, 30), finished("good", 45, 35)
+    order = table_of(base, reversed_)["order"]
+    assert (order["contrary_clearly"], order["tau"]) == (2, -1)
+    for other, says in (
+        (finished("good", 50.1, 25), "The paper's order appears in all pairs"),
+        (reversed_, "does not appear: it is reversed where rows are distinguishable"),
+        (finished("good", 45, 25), "appears in 1 of the 2 pairs that can be distinguished"),
+        (finished("good", 50, 30), "it is not clear"),
+    ):
+        assert says in order_text(base, other)
+    assert "No two rows" in order_text(base)
     page = markdown_page(table_of(finished("base", 50, 30), finished("good", 60, 25)))
     assert "| the good | 60.0 [58." in page
     assert "| 80.0 | -20.0 |" in page  # the paper's, and ours less it

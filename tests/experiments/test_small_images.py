@@ -42,11 +42,8 @@ def same(one: SmallImages, other: SmallImages, *, ordered: bool = True) -> None:
 
 def batches(images: SmallImages) -> dict[str, tuple[np.ndarray, list[int]]]:
     """The training images in five batches, and the test images."""
-    parts = {}
-    for i, rows in enumerate(np.array_split(np.arange(N), 5)):
-        parts[f"data_batch_{i + 1}"] = Labelled(
-            images.train.images[rows], images.train.labels[rows]
-        )
+    fifths = zip(*(np.array_split(array, 5) for array in images.train), strict=True)
+    parts = {f"data_batch_{i}": part for i, part in enumerate(fifths, 1)}
     parts["test_batch"] = images.test
     return {k: (x.reshape(len(x), -1), y.tolist()) for k, (x, y) in parts.items()}
 
@@ -183,12 +180,8 @@ def test_wrong_files_are_one_line(tmp_path: Path) -> None:
     refused("a.txt", "cifar10", "no file of cifar10; give cifar-10-python")
     (tmp_path / "a.npz").write_bytes(b"text")
     refused("a.npz", "mnist", r"a.npz: not a readable .npz file")
-    whole: dict[str, Any] = {
-        "x_train": images.train.images,
-        "y_train": images.train.labels,
-        "x_test": images.test.images,
-        "y_test": images.test.labels,
-    }
+    whole: dict[str, Any] = {"x_train": images.train.images, "y_train": images.train.labels}
+    whole |= {"x_test": images.test.images, "y_test": images.test.labels}
     np.savez(tmp_path / "b.npz", x_train=images.train.images)
     refused("b.npz", "mnist", "holds no array 'y_train'")
     np.savez(tmp_path / "c.npz", **whole)

@@ -120,10 +120,7 @@ def test_rows_and_seeds_may_be_added_and_a_run_made_again(
 
 
 def test_what_was_trained_otherwise_is_not_mixed_in(
-    files: Files,
-    inside: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    files: Files, inside: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go("hardneg-cclk", tmp_path, files, "info-nce")
     experiment = SMALL_EXPERIMENTS["hardneg-cclk"]
@@ -140,9 +137,8 @@ def test_what_was_trained_otherwise_is_not_mixed_in(
 @pytest.mark.usefixtures("drawn_before")
 def test_real_processes_side_by_side(tmp_path: Path) -> None:
     rows = ("info-nce", "supcon")
-    outcome = run_experiment(
-        "weaksup-cclk", ExperimentOptions("smoke", tmp_path, rows=rows, parallel=2)
-    )
+    options = ExperimentOptions("smoke", tmp_path, rows=rows, parallel=2)
+    outcome = run_experiment("weaksup-cclk", options)
     assert outcome.failed == ()
     for row in rows:
         run = tmp_path / "runs" / row / "seed-0"
@@ -163,9 +159,8 @@ def test_wrong_requests(tmp_path: Path, files: Files) -> None:
     assert "give mnist with --data: a folder with the four idx" in refused("fair-cclk")
     nowhere = tmp_path / "nowhere"
     assert f"{nowhere}: no such file or folder" in refused("cifar10-r", data=nowhere)
-    assert "--scale huge: is not one of smoke, cpu, gpu, paper" in refused(
-        "cifar10-r", scale="huge", data=files["cifar10"]
-    )
+    huge = refused("cifar10-r", scale="huge", data=files["cifar10"])
+    assert "--scale huge: is not one of smoke, cpu, gpu, paper" in huge
     assert "there is no row 'x'" in refused("weaksup-cclk", rows=("x",))
     assert not (tmp_path / "new").exists()
     # A file of the other set is said, before anything is trained.

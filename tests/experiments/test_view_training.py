@@ -1,5 +1,3 @@
-import json
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,20 +17,13 @@ from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import train_views
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener
-from cxrtext.training.loop.job import StepReport
+from tests.training.conftest import metrics as all_metrics
+from tests.training.test_training_run import stop_at
 
 SETTINGS = ViewSettings(
-    read_objective({"name": "info-nce"}),
-    "resnet18",
-    2,
-    (16, 8),
-    steps=6,
-    batch=16,
-    lr=3e-3,
-    seed=1,
-    save_every=4,
-    log_every=1,
-)
+    read_objective({"name": "info-nce"}), "resnet18", width=2, head=(16, 8),
+    steps=6, batch=16, lr=3e-3, seed=1, save_every=4, log_every=1,
+)  # fmt: skip
 
 
 def images(count: int = 48, size: int = 8) -> ViewSet:
@@ -52,19 +43,8 @@ def images(count: int = 48, size: int = 8) -> ViewSet:
 
 
 def metrics(out: Path) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [
-        {k: v for k, v in line.items() if k not in ("images_per_second", "waiting")}
-        for line in lines
-    ]
-
-
-def press_at(step: int) -> Listener:
-    def press(report: StepReport, _total: int) -> None:
-        if report.step == step:
-            signal.raise_signal(signal.SIGINT)
-
-    return Listener(step=press)
+    timed = ("images_per_second", "waiting")
+    return [{k: v for k, v in line.items() if k not in timed} for line in all_metrics(out)]
 
 
 def equal(one: ViewEncoder, other: ViewEncoder) -> bool:
@@ -82,7 +62,7 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     data = images()
     whole = train_views(data, settings, tmp_path / "whole", device="cpu")
     with pytest.raises(KeyboardInterrupt):
-        train_views(data, settings, tmp_path / "broken", device="cpu", listener=press_at(3))
+        train_views(data, settings, tmp_path / "broken", device="cpu", listener=stop_at(3))
     assert not (tmp_path / "broken/encoder.safetensors").exists()
     seen: list[int] = []
     heard = Listener(step=lambda report, _total: seen.append(report.step))
@@ -139,18 +119,15 @@ def test_several_positives_and_half_precision(tmp_path: Path) -> None:
         SETTINGS, objective=objective, positives=2, aggregate="group", steps=2, head_norm=True
     )
     train_views(images(), settings, tmp_path / "two", device="cpu")
-    half = train_views(
-        images(), replace(settings, precision="bfloat16"), tmp_path / "half", device="cpu"
-    )
+    settings = replace(settings, precision="bfloat16")
+    half = train_views(images(), settings, tmp_path / "half", device="cpu")
     one, other = (metrics(tmp_path / name)[0]["loss"] for name in ("two", "half"))
     assert one != other
     assert one == pytest.approx(other, rel=0.05)
     assert next(half.parameters()).dtype == torch.float32
 
 
-def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
-    tmp_path: Path,
-) -> None:
+def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(tmp_path: Path) -> None:
     data = images()
     encoder = train_views(data, replace(SETTINGS, steps=2), tmp_path, device="cpu")
     pixels = data.images.float() / 255
@@ -165,9 +142,10 @@ def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
     assert torch.allclose(features, encode(load_encoder(tmp_path), data.images), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
+def test_other_settings_or_data_cannot_go_on(tmp_path: Path) -> None:
+    data, settings = images(), replace(SETTINGS, steps=2)
+    train_views(data, settings, tmp_path, device="cpu")
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"steps": 3}, "steps was 2 and is now 3"),
         ({"head": (8, 8)}, r"head was \[16, 8\] and is now \[8, 8\]"),
         ({"augmentation": SimclrSpec(gray=0.0)}, "augmentation.gray was 0.2 and is now 0.0"),
@@ -175,17 +153,10 @@ def test_features_are_of_frozen_norms_and_of_the_training_images_statistics(
             {"objective": read_objective({"name": "dcl-eta"})},
             "objective.name was info-nce and is now dcl-eta",
         ),
-    ],
-)
-def test_other_settings_cannot_go_on(tmp_path: Path, change: dict[str, Any], says: str) -> None:
-    train_views(images(), replace(SETTINGS, steps=2), tmp_path, device="cpu")
-    with pytest.raises(CheckpointError, match=f"another configuration: {says}; resume with"):
-        train_views(images(), replace(SETTINGS, **{"steps": 2, **change}), tmp_path, device="cpu")
-
-
-def test_other_data_cannot_go_on(tmp_path: Path) -> None:
-    data, settings = images(), replace(SETTINGS, steps=2)
-    train_views(data, settings, tmp_path, device="cpu")
+    ]
+    for change, says in changes:
+        with pytest.raises(CheckpointError, match=f"another configuration: {says}; resume with"):
+            train_views(data, replace(settings, **change), tmp_path, device="cpu")
     changed = data.images.clone()
     changed[0, 0, 0, 0] += 1
     with pytest.raises(CheckpointError, match="the images, or what is known of them"):
@@ -198,13 +169,12 @@ def test_a_diverging_run_says_so_and_keeps_its_last_state(tmp_path: Path) -> Non
         train_views(images(), settings, tmp_path, device="cpu")
 
 
-def test_a_batch_without_any_negative_is_an_error(tmp_path: Path) -> None:
+def test_a_batch_without_any_negative_and_a_missing_or_damaged_encoder_are_said(
+    tmp_path: Path,
+) -> None:
     data = replace(images(), labels=torch.zeros(48).long())
     with pytest.raises(WorkError, match="info-nce leaves no anchor of step 1 a negative"):
         train_views(data, replace(SETTINGS, without_same_class=True), tmp_path, device="cpu")
-
-
-def test_a_missing_or_damaged_encoder_is_said(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not there; train the encoder"):
         load_encoder(tmp_path)
     (tmp_path / "encoder.safetensors").write_bytes(b"nonsense")

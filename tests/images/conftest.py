@@ -29,8 +29,6 @@ from pydicom.uid import (
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image_bytes
 
-Make = Callable[..., bytes]
-
 CANARY = "CANARY"
 PATIENT = f"{CANARY}^NAME"
 _NATIVE = {
@@ -45,23 +43,21 @@ _JPEG = {JPEGBaseline8Bit, JPEGExtended12Bit, JPEGLossless, JPEGLosslessSV1}
 def _described(pixels: npt.NDArray[Any], stored: int | None, photometric: str) -> Dataset:
     color = photometric.startswith(("RGB", "YBR"))
     size = pixels.shape[-3:-1] if color else pixels.shape[-2:]
-    dataset = Dataset()
-    dataset.SOPClassUID = "1.2.840.10008.5.1.4.1.1.1"
-    dataset.SOPInstanceUID = "1.2.3.4"
-    dataset.Modality = "CR"
-    dataset.PatientName = PATIENT
-    dataset.PatientID = PATIENT
-    dataset.SamplesPerPixel = 3 if color else 1
-    dataset.PhotometricInterpretation = photometric
+    samples, allocated = 3 if color else 1, 8 * pixels.dtype.itemsize
+    values = {
+        "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1", "SOPInstanceUID": "1.2.3.4", "Modality": "CR",
+        "PatientName": PATIENT, "PatientID": PATIENT, "SamplesPerPixel": samples,
+        "PhotometricInterpretation": photometric, "Rows": size[0], "Columns": size[1],
+        "BitsAllocated": allocated, "BitsStored": stored or allocated,
+        "HighBit": (stored or allocated) - 1, "PixelRepresentation": int(pixels.dtype.kind == "i"),
+    }  # fmt: skip
     if color:
-        dataset.PlanarConfiguration = 0
-    dataset.Rows, dataset.Columns = size
-    if pixels.size != size[0] * size[1] * dataset.SamplesPerPixel:
-        dataset.NumberOfFrames = len(pixels)
-    dataset.BitsAllocated = 8 * pixels.dtype.itemsize
-    dataset.BitsStored = stored or dataset.BitsAllocated
-    dataset.HighBit = dataset.BitsStored - 1
-    dataset.PixelRepresentation = int(pixels.dtype.kind == "i")
+        values["PlanarConfiguration"] = 0
+    if pixels.size != size[0] * size[1] * samples:
+        values["NumberOfFrames"] = len(pixels)
+    dataset = Dataset()
+    for keyword, value in values.items():
+        setattr(dataset, keyword, value)
     return dataset
 
 
@@ -79,7 +75,7 @@ def _jpeg_frames(pixels: npt.NDArray[Any], dataset: Dataset, syntax: str) -> lis
     ]
 
 
-def make(
+def _write_dicom(
     pixels: npt.NDArray[Any],
     *,
     syntax: str = ExplicitVRLittleEndian,
@@ -121,6 +117,9 @@ def make(
     return data if preamble else data[132:]
 
 
+make_dicom: Callable[..., bytes] = _write_dicom
+
+
 def wrapped(data: bytes, frames: list[bytes], syntax: str) -> bytes:
     """A file with other frames, compressed elsewhere, under a syntax that pydicom cannot write."""
     start, place = data.index(b"\xe0\x7f\x10\x00O"), data.index(b"\x02\x00\x10\x00UI")
@@ -140,11 +139,6 @@ def lut(first: int, entries: list[int], bits: int = 16, words: bool = True) -> S
     else:
         item.add_new("LUTData", "OW", np.array(entries, np.uint8).tobytes())
     return Sequence([item])
-
-
-@pytest.fixture(scope="session")
-def make_dicom() -> Make:
-    return make
 
 
 def encoded(pixels: npt.NDArray[Any] | Image.Image, kind: str = "PNG", **options: Any) -> bytes:

@@ -38,10 +38,6 @@ def views(count: int, *, place: int = 0, angle: float = 0.0, shift: float = 0.0)
     return Views(*(torch.full((count,), value) for value in values))
 
 
-def noise(count: int, size: int) -> Tensor:
-    return pictures(count, 1, size)
-
-
 def test_each_image_gets_a_window_of_its_own() -> None:
     images = torch.arange(2 * 10 * 10, dtype=torch.uint8).reshape(2, 1, 10, 10)
     drawn = draw_views(2, 10, 8, seeded(3))
@@ -52,14 +48,14 @@ def test_each_image_gets_a_window_of_its_own() -> None:
 
 
 def test_a_turn_by_nothing_is_the_plain_crop() -> None:
-    images = noise(3, 24)
+    images = pictures(3, 1, 24)
     drawn = draw_views(3, 24, 16, seeded(1))
     plain = crops(images, drawn, 16).float()
     assert (rotated_crop(images, drawn, 16) - plain).abs().max() < 1e-3
 
 
 def test_a_quarter_turn_of_the_whole_image_is_rot90() -> None:
-    images = noise(2, 12)
+    images = pictures(2, 1, 12)
     turned = rotated_crop(images, views(2, angle=math.pi / 2), 12)
     either = [torch.rot90(images.float(), k, dims=(2, 3)) for k in (1, 3)]
     assert min(float((turned - one).abs().max()) for one in either) < 1e-2
@@ -80,9 +76,9 @@ def test_gray_values_change_by_image_and_are_clipped() -> None:
     assert torch.allclose(changed[:, 0, 0, 0], 0.5 + drawn.brightness)
     assert drawn.brightness.abs().max() <= 0.1
     assert changed[:, 0, 0, 0].unique().numel() == 4
-    assert augment(noise(4, 3), views(4, shift=0.9), 3).max() <= 1.0
-    same = augment(noise(4, 3), views(4), 3)
-    assert torch.allclose(same, noise(4, 3) / 255.0, atol=1e-6)
+    assert augment(pictures(4, 1, 3), views(4, shift=0.9), 3).max() <= 1.0
+    same = augment(pictures(4, 1, 3), views(4), 3)
+    assert torch.allclose(same, pictures(4, 1, 3) / 255.0, atol=1e-6)
 
 
 def check_both_sides(amounts: Tensor, most: float) -> None:
@@ -101,7 +97,7 @@ def test_amounts_go_to_both_sides_and_windows_everywhere() -> None:
 
 
 def test_part_of_a_batch_is_seen_as_in_the_whole() -> None:
-    images = noise(6, 20)
+    images = pictures(6, 1, 20)
     drawn = draw_views(6, 20, 16, seeded(2), contrast=0.2, rotation=10)
     whole = augment(images, drawn, 16)
     assert torch.equal(augment(images[2:4], drawn[2:4], 16), whole[2:4])

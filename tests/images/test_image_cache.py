@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from cxrtext.images import Preprocessing, ReaderPool, cache_store, read_image
 from cxrtext.images.cache import DecodedCache, digest_of
 from cxrtext.images.cache_store import NAME, only_filler
 from cxrtext.images.reader_pool import ReadImage
+from tests.conftest import flip
 from tests.grids import some
 
 SIZES = Preprocessing(resize=24, crop=16)
@@ -93,14 +95,18 @@ def test_a_second_run_decodes_nothing(paths: list[Path], folder: Path, decoded: 
         assert np.array_equal(filled.pixels[slot], expected(path)[0])
 
 
-def test_other_processes_read_the_same(paths: list[Path], folder: Path) -> None:
-    check(squares(folder, paths, processes=2, ahead=3), paths)
-
-
-def test_a_negative_number_of_processes_is_refused(paths: list[Path], folder: Path) -> None:
+def test_other_processes_read_the_same_and_what_is_kept_is_for_its_owner_alone(
+    paths: list[Path], folder: Path
+) -> None:
     with pytest.raises(ValueError, match="workers"):
         squares(folder, paths, processes=-1)
     assert not folder.exists()
+    check(squares(folder, paths, processes=2, ahead=3), paths)
+    # What is kept is for its owner alone.
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for file in folder.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
+    assert len(list(folder.glob("*.u8"))) == 1
 
 
 def test_equal_files_are_decoded_once_whatever_their_names(
@@ -158,11 +164,8 @@ def test_squares_of_another_size_or_kind_are_kept_apart(
     # The crop and the normalization are no part of a square.
     check(list(DecodedCache(folder).read(paths, Preprocessing(24, 20, mean=0, std=1))), paths)
     assert len(decoded) == len(kinds) * len(paths)
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [
-        "bicubic-center",
-        "bicubic-center-odd",
-        "bicubic-stretch",
-    ]
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    assert names == ["bicubic-center", "bicubic-center-odd", "bicubic-stretch"]
     assert stat.S_IMODE((folder / "bicubic-center").stat().st_mode) == 0o700
     check(squares(folder, paths), paths)
 
@@ -264,29 +267,9 @@ def test_a_file_that_is_linked_while_it_is_read_is_kept(
     check(squares(folder, paths, processes=0), paths)
 
 
-def test_it_is_for_its_owner_alone(paths: list[Path], folder: Path) -> None:
-    squares(folder, paths)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    for file in folder.iterdir():
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
-    assert len(list(folder.glob("*.u8"))) == 1
-
-
 def pixel_file(folder: Path) -> Path:
     (path,) = folder.glob("*.u8")
     return path
-
-
-def flip(folder: Path) -> None:
-    with pixel_file(folder).open("r+b") as handle:
-        handle.seek(24 * 24 * 2 + 5)
-        byte = handle.read(1)[0]
-        handle.seek(-1, os.SEEK_CUR)
-        handle.write(bytes([byte ^ 1]))
-
-
-def garble(folder: Path) -> None:
-    (folder / NAME).write_bytes(b"no catalogue" * 1000)
 
 
 def rewrite_head(folder: Path) -> None:
@@ -305,12 +288,12 @@ def ask(folder: Path, query: str) -> Any:
 @pytest.mark.parametrize(
     ("damage", "again", "says"),
     [
-        (flip, 1, "1 kept image(s) were damaged"),
+        (lambda f: flip(pixel_file(f), 24 * 24 * 2 + 5), 1, "1 kept image(s) were damaged"),
         # Notes of two squares, one at the other's place.
         (lambda f: ask(f, "UPDATE square SET slot = 5 - slot"), 6, "6 kept image(s) were damaged"),
         (lambda f: os.truncate(pixel_file(f), 24 * 24 * 4 + 100), 2, "cut short; 2 image(s)"),
         (lambda f: pixel_file(f).unlink(), 6, "is gone"),
-        (garble, 6, "damaged or of another version"),
+        (lambda f: (f / NAME).write_bytes(b"no catalogue" * 1000), 6, "damaged or of another"),
         (rewrite_head, 6, "damaged or of another version"),
         (lambda f: ask(f, "PRAGMA user_version = 99"), 6, "damaged or of another version"),
     ],
@@ -397,9 +380,7 @@ def test_a_catalogue_on_a_full_disk(
 ) -> None:
     squares(folder, paths[:1])
 
-    def full(*_: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
+    full = Mock(side_effect=sqlite3.OperationalError("database or disk is full"))
     monkeypatch.setattr(cache_store.Catalogue, "add", full)
     with pytest.raises(WorkError, match="disk is full"):
         squares(folder, paths)

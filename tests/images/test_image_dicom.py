@@ -5,21 +5,21 @@ import pytest
 from pydicom.sequence import Sequence
 from pydicom.uid import ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
-from tests.images.conftest import CANARY, Make, assert_same, gray, lut, refused
+from tests.images.conftest import CANARY, assert_same, gray, lut, make_dicom, refused
 
 
 @pytest.mark.parametrize(
     "syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian, ExplicitVRBigEndian]
 )
 @pytest.mark.parametrize("kind", ["u1", "i2", "u2"])
-def test_byte_orders_agree(make_dicom: Make, syntax: str, kind: str) -> None:
+def test_byte_orders_agree(syntax: str, kind: str) -> None:
     values = np.array([[0, 1, 2], [100, 17, 127]], dtype=kind)
     data = make_dicom(values, syntax=syntax, WindowCenter=64, WindowWidth=128)
     # by the standard, black is 0 and white 127
     np.testing.assert_allclose(gray(data), values / 127, atol=1e-6)
 
 
-def test_bytes_swapped_in_big_endian_words_are_put_back(make_dicom: Make) -> None:
+def test_bytes_swapped_in_big_endian_words_are_put_back() -> None:
     values = np.array([[10, 20, 30], [40, 50, 60]], dtype=np.uint8)
     data = make_dicom(values, syntax=ExplicitVRBigEndian, WindowCenter=128, WindowWidth=256)
     place = data.rindex(b"\x7f\xe0\x00\x10OB")
@@ -28,7 +28,7 @@ def test_bytes_swapped_in_big_endian_words_are_put_back(make_dicom: Make) -> Non
     assert_same(words, data)
 
 
-def test_linear_window_follows_the_standard(make_dicom: Make) -> None:
+def test_linear_window_follows_the_standard() -> None:
     values = np.array([[-1, 0, 1, 2047, 2048, 4094, 4095, 4096]], dtype=np.int16)
     data = make_dicom(values, WindowCenter=2048, WindowWidth=4096)
     wanted = [0, 0, 1 / 4095, 2047 / 4095, 2048 / 4095, 4094 / 4095, 1, 1]
@@ -38,18 +38,15 @@ def test_linear_window_follows_the_standard(make_dicom: Make) -> None:
     assert gray(data, window=(2048.5, 1)).tolist() == [[0, 0, 0, 0, 0, 1, 1, 1]]
 
 
-def test_a_sigmoid_of_hardly_any_width_is_a_step(make_dicom: Make) -> None:
+def test_a_sigmoid_of_hardly_any_width_is_a_step_and_unknown_functions_are_refused() -> None:
     data = make_dicom(np.array([[0, 10, 20]], np.uint8), VOILUTFunction="SIGMOID")
     assert gray(data, window=(10, 1e-300)).tolist() == [[0, 0.5, 1]]
-
-
-def test_unknown_window_function_is_refused(make_dicom: Make) -> None:
     window = {"WindowCenter": 1, "WindowWidth": 2, "VOILUTFunction": CANARY}
     said = refused(make_dicom(np.zeros((2, 2), np.uint8), **window))
     assert said.startswith("VOILUTFunction is none")
 
 
-def test_windows_are_chosen_by_index_or_given(make_dicom: Make) -> None:
+def test_windows_are_chosen_by_index_or_given() -> None:
     values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
     data = make_dicom(values, WindowCenter=[50.5, 100.5], WindowWidth=[101, 201])
     np.testing.assert_allclose(gray(data)[0], [0, 0.5, 1, 1], atol=1e-6)
@@ -63,31 +60,25 @@ def test_windows_are_chosen_by_index_or_given(make_dicom: Make) -> None:
         gray(data, window=(1, 2, 3))
 
 
-def test_windows_are_chosen_by_name(make_dicom: Make) -> None:
+def test_windows_are_chosen_by_name() -> None:
     values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
     tables = lut(0, [0, 255])
     tables[0].LUTExplanation = "Soft"
-    data = make_dicom(
-        values,
-        VOILUTSequence=tables,
-        WindowCenter=[50.5, 100.5],
-        WindowWidth=[101, 201],
-        WindowCenterWidthExplanation=["LUNG", "BONE"],
-    )
+    windows = {"WindowCenter": [50.5, 100.5], "WindowWidth": [101, 201]}
+    both = {**windows, "WindowCenterWidthExplanation": ["LUNG", "BONE"]}
+    data = make_dicom(values, VOILUTSequence=tables, **both)
     for name, index in (("soft", 0), (" Lung ", 1), ("BONE", 2)):
         np.testing.assert_array_equal(gray(data, window=name), gray(data, window=index))
     for wrong in ("", CANARY):
         said = refused(data, window=wrong)
         assert "has 3 window(s)" in said
         assert "another index or name" in said
-    fewer = make_dicom(
-        values, WindowCenter=[50.5, 100.5], WindowWidth=[101, 201], WindowCenterWidthExplanation="A"
-    )
+    fewer = make_dicom(values, **windows, WindowCenterWidthExplanation="A")
     np.testing.assert_array_equal(gray(fewer, window="a"), gray(fewer, window=0))
     assert "has 2 window" in refused(fewer, window="BONE")
 
 
-def test_file_window_without_width_is_passed_over(make_dicom: Make) -> None:
+def test_file_window_without_width_is_passed_over() -> None:
     values = np.array([[0, 50, 100, 200]], dtype=np.uint8)
     data = make_dicom(values, WindowCenter=[7, 50.5], WindowWidth=[0, 101])
     np.testing.assert_allclose(gray(data)[0], [0, 0.5, 1, 1], atol=1e-6)
@@ -99,7 +90,7 @@ def test_file_window_without_width_is_passed_over(make_dicom: Make) -> None:
 @pytest.mark.parametrize(
     ("slope", "message"), [("0", "is 0"), ("1E305", "out of range"), ("1E999", "is no number")]
 )
-def test_impossible_rescale_is_refused(make_dicom: Make, slope: str, message: str) -> None:
+def test_impossible_rescale_is_refused(slope: str, message: str) -> None:
     values = np.array([[1, 60000]], np.uint16)
     data = make_dicom(values, RescaleSlope="1.00000", RescaleIntercept="0")
     said = refused(data.replace(b"1.00000", slope.encode().ljust(7)))
@@ -118,7 +109,7 @@ def test_impossible_rescale_is_refused(make_dicom: Make, slope: str, message: st
     ],
     ids=["values beside it", "bytes packed in words", "overstated depth", "negative values"],
 )  # fmt: skip
-def test_voi_lut(make_dicom: Make, values: list[int], table: Sequence, wanted: list[float]) -> None:
+def test_voi_lut(values: list[int], table: Sequence, wanted: list[float]) -> None:
     pixels = np.array([values], dtype=np.int16)
     window = {"WindowCenter": 5, "WindowWidth": 3}
     data = make_dicom(pixels, VOILUTSequence=table, **window)
@@ -128,22 +119,21 @@ def test_voi_lut(make_dicom: Make, values: list[int], table: Sequence, wanted: l
     np.testing.assert_allclose(gray(inverted), 1 - gray(data), atol=1e-6)
 
 
-def test_table_shorter_than_told_is_refused(make_dicom: Make) -> None:
+def test_table_shorter_than_told_is_refused() -> None:
     sequence = lut(0, [0, 1, 2, 3])
     sequence[0].LUTDescriptor = [100, 0, 16]
     data = make_dicom(np.zeros((2, 2), np.uint8), VOILUTSequence=sequence)
     assert "look-up table is damaged" in refused(data)
 
 
-def test_modality_lut(make_dicom: Make) -> None:
+def test_modality_lut() -> None:
     values = np.array([[0, 1, 2, 3]], dtype=np.uint8)
-    data = make_dicom(
-        values, ModalityLUTSequence=lut(1, [100, 200, 300]), WindowCenter=200.5, WindowWidth=201
-    )
+    window = {"WindowCenter": 200.5, "WindowWidth": 201}
+    data = make_dicom(values, ModalityLUTSequence=lut(1, [100, 200, 300]), **window)
     np.testing.assert_allclose(gray(data)[0], [0, 0, 0.5, 1], atol=1e-6)
 
 
-def test_padding_is_left_out_of_percentiles(make_dicom: Make) -> None:
+def test_padding_is_left_out_of_percentiles() -> None:
     values = np.tile(np.arange(100, 200, dtype=np.uint16), (100, 1))
     padded = np.concatenate([np.zeros((50, 100), np.uint16), values])
     plain = gray(make_dicom(padded))
@@ -154,7 +144,7 @@ def test_padding_is_left_out_of_percentiles(make_dicom: Make) -> None:
     np.testing.assert_array_equal(ranged, result)
 
 
-def test_rare_and_flat_values_without_window(make_dicom: Make) -> None:
+def test_rare_and_flat_values_without_window() -> None:
     mask = np.zeros((100, 100), np.uint8)
     mask[0, 0] = 1
     assert gray(make_dicom(mask)).sum() == 1
@@ -163,14 +153,14 @@ def test_rare_and_flat_values_without_window(make_dicom: Make) -> None:
     assert gray(flat).min() == 1
 
 
-def test_inversion_needs_no_presentation_lut(make_dicom: Make) -> None:
+def test_inversion_needs_no_presentation_lut() -> None:
     values = np.array([[0, 100, 200]], dtype=np.uint8)
     for shape in ({}, {"PresentationLUTShape": "INVERSE"}, {"PresentationLUTShape": "IDENTITY"}):
         data = make_dicom(values, photometric="MONOCHROME1", **shape)
         np.testing.assert_allclose(gray(data)[0], [1, 0.5, 0], atol=1e-6)
 
 
-def test_file_without_meta_is_refused(make_dicom: Make) -> None:
+def test_file_without_meta_is_refused() -> None:
     whole = make_dicom(np.array([[0, 100, 200]], dtype=np.uint8))
     bare = refused(whole[whole.index(b"\x08\x00\x16\x00UI") :])
     assert "without its file header" in bare

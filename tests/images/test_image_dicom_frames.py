@@ -22,7 +22,7 @@ from pydicom.uid import (
 
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image_bytes
-from tests.images.conftest import Make, assert_same, encoded, gray, refused, wrapped
+from tests.images.conftest import assert_same, encoded, gray, make_dicom, refused, wrapped
 
 WINDOW = {"WindowCenter": 128, "WindowWidth": 256}
 
@@ -36,7 +36,7 @@ def picture(kind: str = "u2", top: int = 4095) -> npt.NDArray[np.uint16]:
 
 @pytest.mark.parametrize("syntax", [HTJ2KLossless, HTJ2KLosslessRPCL, HTJ2K])
 @pytest.mark.parametrize(("kind", "stored"), [("u1", 8), ("u2", 12), ("u2", 16)])
-def test_high_throughput_jpeg_2000(make_dicom: Make, syntax: str, kind: str, stored: int) -> None:
+def test_high_throughput_jpeg_2000(syntax: str, kind: str, stored: int) -> None:
     values = picture(kind, 2**stored - 1)
     range_ = {"WindowCenter": 2 ** (stored - 1), "WindowWidth": 2**stored}
     plain = make_dicom(values, stored=stored, **range_)
@@ -45,7 +45,7 @@ def test_high_throughput_jpeg_2000(make_dicom: Make, syntax: str, kind: str, sto
 
 
 @pytest.mark.parametrize("syntax", ["1.2.840.10008.1.2.4.53", "1.2.840.10008.1.2.4.55"])
-def test_progressive_jpeg(make_dicom: Make, syntax: str) -> None:
+def test_progressive_jpeg(syntax: str) -> None:
     values = picture("u1", 255)
     plain = make_dicom(values, **WINDOW)
     frame = encoded(values, "JPEG", quality=95, progressive=True)
@@ -55,7 +55,7 @@ def test_progressive_jpeg(make_dicom: Make, syntax: str) -> None:
 
 @pytest.mark.parametrize("deflated", [False, True])
 @pytest.mark.parametrize("kind", ["u1", "u2"])
-def test_raw_and_deflated_fragments(make_dicom: Make, deflated: bool, kind: str) -> None:
+def test_raw_and_deflated_fragments(deflated: bool, kind: str) -> None:
     def packed(raw: bytes) -> bytes:
         packer = zlib.compressobj(9, wbits=-15)
         return packer.compress(raw) + packer.flush()
@@ -73,7 +73,7 @@ def test_raw_and_deflated_fragments(make_dicom: Make, deflated: bool, kind: str)
         assert "another size than its header" in said or "inflates to more" in said
 
 
-def test_frame_must_be_named_where_there_are_several(make_dicom: Make) -> None:
+def test_frame_must_be_named_where_there_are_several() -> None:
     frames = np.stack([np.full((2, 3), 50 * i, np.uint8) for i in range(4)])
     data = make_dicom(frames, **WINDOW)
     with pytest.raises(ImageError, match=r"^x: holds 4 frames, and one picture is read.*frame=3"):
@@ -90,14 +90,14 @@ def test_frame_must_be_named_where_there_are_several(make_dicom: Make) -> None:
 
 
 @pytest.mark.parametrize("syntax", [JPEGLossless, JPEGLosslessSV1, JPEGBaseline8Bit])
-def test_compressed_frames(make_dicom: Make, syntax: str) -> None:
+def test_compressed_frames(syntax: str) -> None:
     frames = np.stack([np.full((64, 64), 50 * i, np.uint8) for i in range(3)])
     data = make_dicom(frames, syntax=syntax, **WINDOW)
     for index in range(3):
         np.testing.assert_allclose(gray(data, frame=index), 50 * index / 255, atol=0.01)
 
 
-def test_fragmented_frames_are_put_together_by_their_offsets(make_dicom: Make) -> None:
+def test_fragmented_frames_are_put_together_by_their_offsets() -> None:
     frames = np.stack([picture("u1", 200), picture("u1", 100)])
     data = make_dicom(frames, syntax=JPEGLSLossless, **WINDOW)
     start = data.index(b"\xe0\x7f\x10\x00OB\x00\x00\xff\xff\xff\xff") + 12
@@ -111,7 +111,7 @@ def test_fragmented_frames_are_put_together_by_their_offsets(make_dicom: Make) -
     assert "have no clear limits" in refused(unclear, frame=0)
 
 
-def test_one_bit_frames_do_not_start_at_bytes(make_dicom: Make) -> None:
+def test_one_bit_frames_do_not_start_at_bytes() -> None:
     rng = np.random.default_rng(2)
     frames = rng.integers(0, 2, (3, 3, 5)).astype(np.uint8)
     packed = np.packbits(frames.ravel(), bitorder="little")
@@ -130,7 +130,7 @@ def group(center: float, slope: float) -> Dataset:
     return item
 
 
-def test_a_frames_own_window_and_slope_count_before_those_of_all_frames(make_dicom: Make) -> None:
+def test_a_frames_own_window_and_slope_count_before_those_of_all_frames() -> None:
     frames = np.full((2, 1, 2), 100, np.uint8)
     own = {"PerFrameFunctionalGroupsSequence": Sequence([group(100.5, 1), group(400.5, 2)])}
     both = {**own, "SharedFunctionalGroupsSequence": Sequence([group(50.5, 3)])}
@@ -150,13 +150,13 @@ def test_a_frames_own_window_and_slope_count_before_those_of_all_frames(make_dic
     [{"syntax": JPEGLosslessSV1}, {"PixelData": bytes([255, 0, 0] * 3) + b"\0"}],
     ids=["compressed", "padded"],
 )
-def test_rgb_becomes_luma(make_dicom: Make, options: dict[str, Any]) -> None:
+def test_rgb_becomes_luma(options: dict[str, Any]) -> None:
     data = make_dicom(np.full((1, 3, 3), [255, 0, 0], np.uint8), photometric="RGB", **options)
     np.testing.assert_allclose(gray(data), 0.299, atol=1e-6)
     assert refused(data, window=0) == "is a color image, so it has no window; leave window out"
 
 
-def palette(make_dicom: Make, top: int, bits: int) -> bytes:
+def palette(top: int, bits: int) -> bytes:
     options: dict[str, object] = {}
     for color, entries in {"Red": [0, top, 0], "Green": [0, 0, top], "Blue": [0, 0, 0]}.items():
         name = f"{color}PaletteColorLookupTable"
@@ -167,11 +167,11 @@ def palette(make_dicom: Make, top: int, bits: int) -> bytes:
 
 
 @pytest.mark.parametrize(("top", "bits"), [(65535, 16), (255, 16), (255, 8)])
-def test_palette(make_dicom: Make, top: int, bits: int) -> None:
-    result = gray(palette(make_dicom, top, bits))
+def test_palette(top: int, bits: int) -> None:
+    result = gray(palette(top, bits))
     np.testing.assert_allclose(result, [[0, 0, 0.299, 0.587, 0.587]], atol=1e-5)
 
 
-def test_missing_palette_is_refused(make_dicom: Make) -> None:
+def test_missing_palette_is_refused() -> None:
     data = make_dicom(np.zeros((2, 2), np.uint8), photometric="PALETTE COLOR")
     assert "has no palette" in refused(data)

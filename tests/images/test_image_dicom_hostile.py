@@ -25,7 +25,7 @@ from pydicom.uid import (
 from cxrtext.errors import ImageError
 from cxrtext.images import read_image, read_image_bytes
 from cxrtext.images.source import quiet
-from tests.images.conftest import CANARY, Make, jpeg_of_size, refused
+from tests.images.conftest import CANARY, jpeg_of_size, make_dicom, refused
 
 COMPRESSED = [RLELossless, JPEGLosslessSV1, JPEGBaseline8Bit, JPEGLSLossless, JPEG2000Lossless]
 
@@ -35,19 +35,18 @@ def picture() -> npt.NDArray[np.uint8]:
     return (np.add.outer(np.arange(40), np.arange(48)) * 2 + noise).astype(np.uint8)
 
 
-def test_truncated_native_pixels(make_dicom: Make) -> None:
+def test_truncated_native_pixels() -> None:
     data = make_dicom(picture())
     assert "cut off" in refused(data[:-1])
     assert "cut off" in refused(data[:-1000])
     short = make_dicom(picture(), Rows=41)
     assert "cut off" in refused(short)
-    assert "more pixel data" in refused(
-        make_dicom(np.stack([picture()] * 2), drop=("NumberOfFrames",))
-    )
+    several = make_dicom(np.stack([picture()] * 2), drop=("NumberOfFrames",))
+    assert "more pixel data" in refused(several)
 
 
 @pytest.mark.parametrize("syntax", COMPRESSED)
-def test_truncated_compressed_pixels(make_dicom: Make, syntax: str) -> None:
+def test_truncated_compressed_pixels(syntax: str) -> None:
     data = make_dicom(picture(), syntax=syntax)
     assert "cut off" in refused(data[:-8])
     assert "cut off" in refused(data[: -len(data) // 4])
@@ -64,32 +63,25 @@ def test_truncated_compressed_pixels(make_dicom: Make, syntax: str) -> None:
 
 @pytest.mark.parametrize("syntax", COMPRESSED)
 @pytest.mark.parametrize(("rows", "columns"), [(40, 47), (9000, 9000), (1, 1)])
-def test_codestream_of_another_size_than_the_header(
-    make_dicom: Make, syntax: str, rows: int, columns: int
-) -> None:
+def test_codestream_of_another_size_than_the_header(syntax: str, rows: int, columns: int) -> None:
     message = refused(make_dicom(picture(), syntax=syntax, Rows=rows, Columns=columns))
     assert "another size than its header tells" in message
 
 
-def test_codestream_bomb_is_refused_before_it_is_decoded(
-    make_dicom: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("was decoded")
-
-    monkeypatch.setattr(imagecodecs, "jpeg8_decode", never)
+def test_codestream_bomb_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imagecodecs, "jpeg8_decode", Mock(side_effect=AssertionError("decoded")))
     data = make_dicom(picture(), syntax=JPEGBaseline8Bit)
     assert "another size" in refused(jpeg_of_size(data, b"\xff\xc0\x00\x0b", 65535, 65535))
 
 
-def test_sizes_are_bounded_before_decoding(make_dicom: Make) -> None:
+def test_sizes_are_bounded_before_decoding() -> None:
     assert "more than 100 million" in refused(make_dicom(picture(), Rows=60000, Columns=60000))
     assert "not empty" in refused(make_dicom(picture(), Rows=0))
     assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="2000000000"))
     assert "NumberOfFrames" in refused(make_dicom(picture(), NumberOfFrames="0"))
 
 
-def test_a_deflated_header_without_an_end_is_refused(make_dicom: Make) -> None:
+def test_a_deflated_header_without_an_end_is_refused() -> None:
     data = make_dicom(picture(), syntax=DeflatedExplicitVRLittleEndian)
     # the last element of the file's header is the implementation's version
     last = data.index(b"\x02\x00\x13\x00SH")
@@ -99,27 +91,22 @@ def test_a_deflated_header_without_an_end_is_refused(make_dicom: Make) -> None:
     assert "cut off" in refused(data[:-20])
 
 
-def test_unsuitable_files_say_what_they_are(make_dicom: Make) -> None:
+def test_unsuitable_files_say_what_they_are() -> None:
     bare = picture()
     report = make_dicom(bare, SOPClassUID="1.2.840.10008.5.1.4.1.1.88.11", drop=("PixelData",))
     assert "'Basic Text SR Storage', which has no image" in refused(report)
-    assert "holds no pixel data" in refused(make_dicom(bare, drop=("PixelData",)))
-    assert "holds no pixel data" in refused(
-        make_dicom(bare, drop=("PixelData",)).replace(b"5.1.4.1.1.1\0", b"1.2.CANARY\0\0")
-    )
+    without = make_dicom(bare, drop=("PixelData",))
+    for data in (without, without.replace(b"5.1.4.1.1.1\0", b"1.2.CANARY\0\0")):
+        assert "holds no pixel data" in refused(data)
     assert "Rows is missing" in refused(make_dicom(bare, drop=("Rows",)))
-    for keyword, value in (
-        ("PhotometricInterpretation", CANARY),
-        ("SamplesPerPixel", 3),
-        ("HighBit", 3),
-        ("BitsAllocated", 64),
-    ):
+    wrong = {"SamplesPerPixel": 3, "HighBit": 3, "BitsAllocated": 64}
+    for keyword, value in {"PhotometricInterpretation": CANARY, **wrong}.items():
         assert keyword in refused(make_dicom(bare, **{keyword: value}))
     assert "no PNG, JPEG or DICOM" in refused(b"GIF89a" + bytes(200))
     assert "is empty" in refused(b"")
 
 
-def test_transfer_syntaxes_outside_the_list(make_dicom: Make) -> None:
+def test_transfer_syntaxes_outside_the_list() -> None:
     data = make_dicom(picture(), syntax=JPEGLosslessSV1)
     mpeg = data.replace(b"1.2.840.10008.1.2.4.70", b"1.2.840.10008.1.2.4.92")
     assert "'JPEG 2000 Part 2 Multi-component Image Compression (Lossless Only)'" in refused(mpeg)
@@ -135,7 +122,7 @@ def test_transfer_syntaxes_outside_the_list(make_dicom: Make) -> None:
     assert "does not fit its transfer syntax" in refused(native)
 
 
-def test_a_path_that_cannot_be_opened(tmp_path: Path, make_dicom: Make) -> None:
+def test_a_path_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "two\nlines.dcm").write_bytes(b"nothing")
     os.mkfifo(tmp_path / "pipe.dcm")
     (tmp_path / "folder").mkdir()
@@ -160,12 +147,9 @@ class Panic(BaseException):
     [(Panic("CANARY"), r"is damaged \(Panic\)"), (MemoryError(), "needs more memory")],
 )
 def test_whatever_a_decoder_raises_becomes_one_line(
-    make_dicom: Make, monkeypatch: pytest.MonkeyPatch, raised: BaseException, message: str
+    monkeypatch: pytest.MonkeyPatch, raised: BaseException, message: str
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise raised
-
-    monkeypatch.setattr(imagecodecs, "jpeg8_decode", fail)
+    monkeypatch.setattr(imagecodecs, "jpeg8_decode", Mock(side_effect=raised))
     with pytest.raises(ImageError, match=rf"^x: {message}.*; ") as caught:
         read_image_bytes(make_dicom(picture(), syntax=JPEGBaseline8Bit), "x")
     assert "CANARY" not in str(caught.value)
@@ -175,7 +159,7 @@ def test_whatever_a_decoder_raises_becomes_one_line(
 
 
 def test_nothing_is_warned_or_logged(
-    make_dicom: Make, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     data = make_dicom(picture(), InstanceCreationDate="20200101")
     # a value that pydicom warns about, quoting it

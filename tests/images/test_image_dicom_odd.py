@@ -12,16 +12,10 @@ import numpy.typing as npt
 import pydicom
 import pytest
 from pydicom.dataset import Dataset
-from pydicom.uid import (
-    ExplicitVRLittleEndian,
-    ImplicitVRLittleEndian,
-    JPEGLosslessSV1,
-)
+from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, JPEGLosslessSV1
 
 from cxrtext.images.dicom.described import texts_of
-from tests.images.conftest import Make, assert_same, gray, lut, refused, wrapped
-
-WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}
+from tests.images.conftest import assert_same, gray, lut, make_dicom, refused, wrapped
 
 
 def values(kind: str = "u2") -> npt.NDArray[np.uint16]:
@@ -29,7 +23,7 @@ def values(kind: str = "u2") -> npt.NDArray[np.uint16]:
     return generator.integers(0, 4096, (24, 32)).astype(kind)
 
 
-def test_signed_values_of_a_deep_codestream_keep_their_sign(make_dicom: Make) -> None:
+def test_signed_values_of_a_deep_codestream_keep_their_sign() -> None:
     signed = values("i2") - 2048
     window = {"WindowCenter": 0, "WindowWidth": 4096, "PixelRepresentation": 1}
     cells = (signed & 0xFFF).astype(np.uint16)
@@ -48,9 +42,7 @@ def test_signed_values_of_a_deep_codestream_keep_their_sign(make_dicom: Make) ->
         (b"40, 90", b"400, 80 ", (40.0, 400.0)), (b"40,90,7 ", b"400,80,7", (40.0, 400.0)),
     ],
 )  # fmt: skip
-def test_commas_in_windows_are_read(
-    make_dicom: Make, center: bytes, width: bytes, same: tuple[float, float]
-) -> None:
+def test_commas_in_windows_are_read(center: bytes, width: bytes, same: tuple[float, float]) -> None:
     data = make_dicom(values(), stored=12, WindowCenter="1" * len(center), WindowWidth="2")
     data = data.replace(b"1" * len(center), center)
     old = b"\x28\x00\x51\x10DS\x02\x002 "
@@ -60,9 +52,7 @@ def test_commas_in_windows_are_read(
 
 
 @pytest.mark.parametrize("center", [b"4O,5", b",,,,", b"abc ", b"    "])
-def test_a_window_that_is_no_number_is_passed_over_for_the_next(
-    make_dicom: Make, center: bytes
-) -> None:
+def test_a_window_that_is_no_number_is_passed_over_for_the_next(center: bytes) -> None:
     data = make_dicom(values(), stored=12, WindowCenter=["1111", "999"], WindowWidth=["2", "500"])
     seen = gray(data.replace(b"1111", center))
     np.testing.assert_array_equal(seen, gray(data, window=(999, 500)))
@@ -80,7 +70,7 @@ def palette(units: list[int], bits: int) -> dict[str, object]:
     return tables
 
 
-def test_a_segment_that_copies_others_is_expanded(make_dicom: Make) -> None:
+def test_a_segment_that_copies_others_is_expanded() -> None:
     levels = np.arange(256, dtype=np.uint8).reshape(16, 16)
     units = [0, 1, 0, 1, 127, 254, 0, 1, 0, 2, 1, 3, 0, 0, 0, 0]
     data = make_dicom(levels, photometric="PALETTE COLOR", **palette(units, 8))
@@ -89,16 +79,14 @@ def test_a_segment_that_copies_others_is_expanded(make_dicom: Make) -> None:
 
 
 @pytest.mark.parametrize("units", [[1, 2, 3, 4], [0, 2, 1, 2], [2, 1, 0, 0], [7, 1, 1, 1]])
-def test_damaged_segments_are_refused(make_dicom: Make, units: list[int]) -> None:
+def test_damaged_segments_are_refused(units: list[int]) -> None:
     levels = np.zeros((2, 2), dtype=np.uint8)
     data = make_dicom(levels, photometric="PALETTE COLOR", **palette(units, 16))
     assert "look-up table is damaged" in refused(data)
 
 
 @pytest.mark.parametrize("syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
-def test_a_voi_table_behind_a_modality_table_counts_without_sign(
-    make_dicom: Make, syntax: str
-) -> None:
+def test_a_voi_table_behind_a_modality_table_counts_without_sign(syntax: str) -> None:
     pixels = np.array([[-2, -1], [0, 1]], dtype=np.int16)
     levels = [39_999, 40_000, 40_001, 40_002]
     data = make_dicom(
@@ -111,7 +99,7 @@ def test_a_voi_table_behind_a_modality_table_counts_without_sign(
     np.testing.assert_allclose(gray(data), wanted, atol=1e-6)
 
 
-def test_a_voi_table_counts_with_the_sign_of_rescaled_values(make_dicom: Make) -> None:
+def test_a_voi_table_counts_with_the_sign_of_rescaled_values() -> None:
     pixels = np.array([[0, 1024], [2048, 4095]], dtype=np.uint16)
     data = make_dicom(
         pixels, RescaleSlope=-1, RescaleIntercept=0, VOILUTSequence=lut(65_536 - 2_048, [0, 255])
@@ -124,7 +112,7 @@ def test_a_voi_table_counts_with_the_sign_of_rescaled_values(make_dicom: Make) -
     [("US", 65_536 - 2_000, -2_000), ("US", 32_768, -32_768), ("SS", -36, 65_500)],
 )
 def test_padding_with_the_wrong_sign_is_no_part_of_the_picture(
-    make_dicom: Make, kind: str, padding: int, stored: int
+    kind: str, padding: int, stored: int
 ) -> None:
     pixels = np.arange(600).reshape(20, 30).astype(np.int16 if stored < 0 else np.uint16)
     pixels[:4] = stored

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pydicom
@@ -22,7 +23,7 @@ from pydicom.uid import (
 )
 
 from cxrtext.images.dicom.file import read_wanted
-from tests.images.conftest import Make, assert_same, gray, refused
+from tests.images.conftest import assert_same, gray, make_dicom, refused
 
 MEASURED = """
 import json, sys
@@ -70,7 +71,7 @@ def measured(folder: Path, what: str) -> tuple[list[object], int]:
     return found, peak - before
 
 
-def radiograph(make_dicom: Make, number: int = 1, **options: object) -> bytes:
+def radiograph(number: int = 1, **options: object) -> bytes:
     return make_dicom(
         np.full((8, 8), number, np.uint16),
         SOPInstanceUID=f"1.2.3.{number}",
@@ -103,13 +104,13 @@ def with_zeros(before: bytes, size: int, after: bytes) -> bytes:
     return deflated(before, zlib.Z_FULL_FLUSH) + zeros + deflated(after)
 
 
-def bombs(make_dicom: Make) -> Iterator[tuple[str, bytes]]:
-    plain = radiograph(make_dicom, 2)
+def bombs() -> Iterator[tuple[str, bytes]]:
+    plain = radiograph(2)
     size = 400 * 2**20
     head = PRIVATE + b"UN\0\0" + struct.pack("<L", size)
     place = plain.index(b"\x10\x00\x20\x00LO")
     packed = with_zeros(plain[body_of(plain) : place] + head, size, plain[place:])
-    start = radiograph(make_dicom, 2, syntax=DeflatedExplicitVRLittleEndian)
+    start = radiograph(2, syntax=DeflatedExplicitVRLittleEndian)
     yield "deflated", start[: body_of(start)] + packed
     items = PRIVATE + b"SQ\0\0" + UNDEFINED + (ITEM + bytes(4)) * 400_000 + SEQUENCE_END
     yield "items", with_elements(plain, items)
@@ -122,13 +123,11 @@ def bombs(make_dicom: Make) -> Iterator[tuple[str, bytes]]:
     yield "elements", with_elements(plain, many)
 
 
-def test_bombs_in_a_folder_to_be_imported_take_little_memory(
-    tmp_path: Path, make_dicom: Make
-) -> None:
+def test_bombs_in_a_folder_to_be_imported_take_little_memory(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
-    (folder / "a.dcm").write_bytes(radiograph(make_dicom))
-    for name, bomb in bombs(make_dicom):
+    (folder / "a.dcm").write_bytes(radiograph())
+    for name, bomb in bombs():
         assert name != "deflated" or len(bomb) < 2**19
         (folder / f"{name}.dcm").write_bytes(bomb)
     found, grown = measured(folder, "import")
@@ -137,13 +136,11 @@ def test_bombs_in_a_folder_to_be_imported_take_little_memory(
     assert grown < 150  # MiB; the deflated one alone took 830
 
 
-def test_a_deflated_bomb_that_is_read_takes_what_its_picture_needs(
-    tmp_path: Path, make_dicom: Make
-) -> None:
+def test_a_deflated_bomb_that_is_read_takes_what_its_picture_needs(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
-    (folder / "bomb.dcm").write_bytes(next(bombs(make_dicom))[1])
-    whole = radiograph(make_dicom, syntax=DeflatedExplicitVRLittleEndian)
+    (folder / "bomb.dcm").write_bytes(next(bombs())[1])
+    whole = radiograph(syntax=DeflatedExplicitVRLittleEndian)
     start = body_of(whole)
     inflated = zlib.decompress(whole[start:], -15)
     longer = whole[:start] + with_zeros(inflated, 300 * 2**20, b"")
@@ -158,17 +155,12 @@ def test_a_deflated_bomb_that_is_read_takes_what_its_picture_needs(
 
 
 def test_a_conformant_deflated_header_is_inflated_no_further_than_it_is_long(
-    tmp_path: Path, make_dicom: Make, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transfer syntax has an even number of letters, and so no zero after it."""
-    path = tmp_path / "x.dcm"
-    path.write_bytes(
-        make_dicom(np.zeros((3000, 3000), np.uint16), syntax=DeflatedExplicitVRLittleEndian)
-    )
-
-    def never(*_: object, **__: object) -> bytes:
-        raise AssertionError("was inflated whole")
-
+    path, pixels = tmp_path / "x.dcm", np.zeros((3000, 3000), np.uint16)
+    path.write_bytes(make_dicom(pixels, syntax=DeflatedExplicitVRLittleEndian))
+    never = Mock(side_effect=AssertionError("was inflated whole"))
     monkeypatch.setattr(zlib, "decompress", never)
     header = read_wanted(path, ["Rows"])
     assert header.syntax == DeflatedExplicitVRLittleEndian
@@ -179,23 +171,17 @@ def test_a_conformant_deflated_header_is_inflated_no_further_than_it_is_long(
     "syntax", [ExplicitVRLittleEndian, ImplicitVRLittleEndian, ExplicitVRBigEndian]
 )
 @pytest.mark.parametrize("undefined", [False, True])
-def test_elements_around_sequences_are_found(
-    tmp_path: Path, make_dicom: Make, syntax: str, undefined: bool
-) -> None:
+def test_elements_around_sequences_are_found(tmp_path: Path, syntax: str, undefined: bool) -> None:
     inner, outer = Dataset(), Dataset()
     inner.CodeMeaning, inner.CodeValue = "lateral", "1"
     outer.add_new(0x00091001, "SQ", Sequence([inner, Dataset()]))
     code = Dataset()
     code.CodeMeaning = "postero-anterior"
     code.AnatomicRegionModifierSequence = Sequence([inner])
-    data = make_dicom(
-        np.full((4, 6), 9, np.uint8),
-        syntax=syntax,
-        RequestAttributesSequence=Sequence([outer, inner]),
-        ViewCodeSequence=Sequence([code, inner]),
-        WindowCenter=9,
-        WindowWidth=10,
-    )
+    asked, views = Sequence([outer, inner]), Sequence([code, inner])
+    sequences = {"RequestAttributesSequence": asked, "ViewCodeSequence": views}
+    window = {"WindowCenter": 9, "WindowWidth": 10}
+    data = make_dicom(np.full((4, 6), 9, np.uint8), syntax=syntax, **sequences, **window)
     if undefined:
         dataset = pydicom.dcmread(BytesIO(data))
         for element in dataset.iterall():
@@ -215,8 +201,8 @@ def test_elements_around_sequences_are_found(
     np.testing.assert_allclose(gray(data), 0.5 + 0.5 / 9, atol=1e-6)
 
 
-def test_implicit_elements_and_values_without_items_are_passed_over(make_dicom: Make) -> None:
-    plain = radiograph(make_dicom)
+def test_implicit_elements_and_values_without_items_are_passed_over() -> None:
+    plain = radiograph()
     implicit = PRIVATE + struct.pack("<L", 70) + b"Z" * 70
     no_items = PRIVATE + b"UN\0\0" + UNDEFINED + b"nothing that is an item" + SEQUENCE_END
     unknown = PRIVATE + b"UN\0\0" + UNDEFINED + ITEM + UNDEFINED
@@ -225,8 +211,8 @@ def test_implicit_elements_and_values_without_items_are_passed_over(make_dicom: 
         assert_same(with_elements(plain, elements), plain)
 
 
-def test_a_long_element_is_refused(make_dicom: Make) -> None:
-    plain = radiograph(make_dicom)
+def test_a_long_element_is_refused() -> None:
+    plain = radiograph()
     place = plain.index(b"\x28\x00\x10\x00US")
     samples = b"\x28\x00\x08\x00UT\0\0" + struct.pack("<L", 2**17) + b"1" * 2**17
     said = refused(plain[:place] + samples + plain[place:])

@@ -34,10 +34,10 @@ from pydicom.uid import (
 from cxrtext.errors import ImageError
 from cxrtext.images import ReaderPool, read_image_bytes
 from tests.images.conftest import (
-    Make,
     assert_same,
     encoded,
     jpeg_of_size,
+    make_dicom,
     png_chunk,
     png_head,
     said,
@@ -68,10 +68,6 @@ DEEP = picture(4096)
 COLOR = np.stack([GRAY, GRAY[::-1], GRAY[:, ::-1]], axis=-1)
 
 
-def packed(encode: Callable[..., bytes | bytearray], *pixels: Any, **options: Any) -> bytes:
-    return bytes(encode(*pixels, **options))
-
-
 JPEGS: dict[str, Callable[[], bytes]] = {
     "JPEG": lambda: encoded(GRAY, "JPEG"),
     "JPEG, own tables": lambda: encoded(GRAY, "JPEG", quality=40, optimize=True),
@@ -85,9 +81,10 @@ PNGS: dict[str, Callable[[], bytes]] = {
     "PNG, 16 bits": lambda: encoded(DEEP * 16, "PNG"),
     "PNG, color": lambda: encoded(COLOR, "PNG"),
     "PNG, palette": lambda: encoded(GRAY, "PNG", transparency=3),
-    "PNG, 16 bits of color": lambda: packed(imagecodecs.png_encode, np.stack([DEEP * 16] * 3, -1)),
+    "PNG, 16 bits of color": lambda: bytes(imagecodecs.png_encode(np.stack([DEEP * 16] * 3, -1))),
 }
-JPEG8, J2K = imagecodecs.jpeg8_encode, partial(imagecodecs.jpeg2k_encode, codecformat="j2k")
+JPEG8, JPEGLS = imagecodecs.jpeg8_encode, imagecodecs.jpegls_encode
+J2K = partial(imagecodecs.jpeg2k_encode, codecformat="j2k")
 FRAMES: dict[str, tuple[UID, int, Callable[[], bytes | bytearray]]] = {
     "DICOM, JPEG": (JPEGBaseline8Bit, 8, lambda: JPEG8(GRAY, level=90)),
     "DICOM, JPEG of 12 bits": (
@@ -96,7 +93,7 @@ FRAMES: dict[str, tuple[UID, int, Callable[[], bytes | bytearray]]] = {
     "DICOM, JPEG lossless": (
         JPEGLosslessSV1, 12, lambda: JPEG8(DEEP, lossless=True, bitspersample=12, predictor=1)
     ),
-    "DICOM, JPEG-LS": (JPEGLSLossless, 12, lambda: imagecodecs.jpegls_encode(DEEP)),
+    "DICOM, JPEG-LS": (JPEGLSLossless, 12, lambda: JPEGLS(DEEP)),
     "DICOM, JPEG 2000": (JPEG2000Lossless, 12, lambda: J2K(DEEP, level=0, bitspersample=12)),
     "DICOM, lossy JPEG 2000": (JPEG2000, 12, lambda: J2K(DEEP, level=60, bitspersample=12)),
 }  # fmt: skip
@@ -109,9 +106,7 @@ WINDOW = {"WindowCenter": 2048, "WindowWidth": 4096}
 KINDS = [*JPEGS, *PNGS, *FRAMES, *SYNTAXES]
 
 
-def around(
-    make_dicom: Make, frame: bytes, syntax: str, bits: int, height: int = HEIGHT, width: int = WIDTH
-) -> bytes:
+def around(frame: bytes, syntax: str, bits: int, height: int = HEIGHT, width: int = WIDTH) -> bytes:
     """A file around a frame that was compressed elsewhere."""
     pixels = np.zeros((2, 2), np.uint8 if bits <= 8 else np.uint16)
     data = make_dicom(pixels, stored=bits, Rows=height, Columns=width, **WINDOW)
@@ -121,12 +116,12 @@ def around(
 class Kind:
     """One kind of file: the compressed picture, and the file around it."""
 
-    def __init__(self, name: str, make_dicom: Make) -> None:
+    def __init__(self, name: str) -> None:
         self.around: Callable[[bytes], bytes] = bytes
         if name in FRAMES:
             syntax, bits, encode = FRAMES[name]
             self.picture = bytes(encode())
-            self.around = lambda frame: around(make_dicom, frame, syntax, bits)
+            self.around = lambda frame: around(frame, syntax, bits)
         elif name in SYNTAXES:
             self.picture = make_dicom(DEEP, stored=12, syntax=SYNTAXES[name], **WINDOW)
         else:
@@ -195,39 +190,39 @@ def check_flips(kind: Kind, count: int, seed: int, *, checksum: bool) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_cut_off_is_refused(name: str, make_dicom: Make) -> None:
-    check_cuts(Kind(name, make_dicom), QUICK, SEED)
+def test_what_is_cut_off_is_refused(name: str) -> None:
+    check_cuts(Kind(name), QUICK, SEED)
 
 
-def test_a_lossless_jpeg_whose_filled_end_wraps_around_is_refused(make_dicom: Make) -> None:
-    kind = Kind("DICOM, JPEG lossless", make_dicom)
+def test_a_lossless_jpeg_whose_filled_end_wraps_around_is_refused() -> None:
+    kind = Kind("DICOM, JPEG lossless")
     for short in range(20, 80):  # a difference that repeats goes below 0 and on from the highest
         assert kind.read(kind.picture[:-short] + b"\xff\xd9") is None, short
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_flipped_bit_is_refused_or_gives_a_picture(name: str, make_dicom: Make) -> None:
-    check_flips(Kind(name, make_dicom), QUICK, SEED, checksum=name in PNGS)
+def test_a_flipped_bit_is_refused_or_gives_a_picture(name: str) -> None:
+    check_flips(Kind(name), QUICK, SEED, checksum=name in PNGS)
 
 
-def test_a_png_whose_damaged_data_go_on_after_the_picture_is_refused(make_dicom: Make) -> None:
-    kind = Kind("PNG, 16 bits", make_dicom)
+def test_a_png_whose_damaged_data_go_on_after_the_picture_is_refused() -> None:
+    kind = Kind("PNG, 16 bits")
     data = bytearray(kind.picture)
     data[13688] ^= 2  # in the last block of the image data, which then ends later
     assert kind.read(bytes(data)) is None
 
 
-def test_a_png_of_deep_color_without_its_end_is_refused(make_dicom: Make) -> None:
-    kind = Kind("PNG, 16 bits of color", make_dicom)
+def test_a_png_of_deep_color_without_its_end_is_refused() -> None:
+    kind = Kind("PNG, 16 bits of color")
     assert kind.read(kind.picture[:-14]) is None  # else Pillow reads 8 of its 16 bits
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_many_mutants(name: str, make_dicom: Make) -> None:
+def test_many_mutants(name: str) -> None:
     seed = int(np.random.SeedSequence().generate_state(1)[0])
     print(f"seed {seed}")  # noqa: T201
-    kind = Kind(name, make_dicom)
+    kind = Kind(name)
     check_cuts(kind, LONG, seed)
     check_flips(kind, LONG, seed, checksum=name in PNGS)
 
@@ -281,16 +276,12 @@ def test_a_whole_jpeg_that_looks_cut_off_is_read() -> None:
 
 @pytest.mark.parametrize("bits", [8, 12])
 @pytest.mark.parametrize("predictor", [1, 4])
-def test_a_lossless_frame_with_a_flat_end_is_read(
-    make_dicom: Make, bits: int, predictor: int
-) -> None:
+def test_a_lossless_frame_with_a_flat_end_is_read(bits: int, predictor: int) -> None:
     values: npt.NDArray[Any] = (DEEP >> (12 - bits)).astype(np.uint8 if bits == 8 else np.uint16)
     values[70:] = 1 << (bits - 1)
-    frame = packed(
-        imagecodecs.jpeg8_encode, values, lossless=True, bitspersample=bits, predictor=predictor
-    )
+    frame = bytes(JPEG8(values, lossless=True, bitspersample=bits, predictor=predictor))
     syntax = JPEGLosslessSV1 if predictor == 1 else UID("1.2.840.10008.1.2.4.57")
-    whole = read_whole(around(make_dicom, frame, syntax, bits))
+    whole = read_whole(around(frame, syntax, bits))
     window = np.clip((values.astype(np.float64) - 2047.5) / 4095 + 0.5, 0, 1)
     np.testing.assert_allclose(whole[0], window, atol=1e-6)
 
@@ -326,44 +317,33 @@ def with_long_text(kind: bytes, before: bytes, color: int = 0) -> bytes:
 
 SMALL = GRAY[:8, :8]
 BLANK = np.zeros((5000, 5000), np.uint8)
-BOMBS: dict[str, Callable[[Make], bytes]] = {
-    "JPEG": lambda _: jpeg_of_size(encoded(SMALL, "JPEG"), b"\xff\xc0", 9999, 9999),
-    "progressive JPEG": lambda _: jpeg_of_size(
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "JPEG": lambda: jpeg_of_size(encoded(SMALL, "JPEG"), b"\xff\xc0", 9999, 9999),
+    "progressive JPEG": lambda: jpeg_of_size(
         encoded(SMALL, "JPEG", progressive=True), b"\xff\xc2", 9999, 9999
     ),
-    "scans": lambda _: many_scans(JPEGS["JPEG, progressive"](), 500),
-    "PNG": lambda _: png_of(bytes(10**7), 9999, 9999),
-    "palette PNG": lambda _: png_of(bytes(10**7), 9999, 9999, color=3),
-    "iCCP": lambda _: with_long_text(b"iCCP", b"x\0\0"),
-    "zTXt": lambda _: with_long_text(b"zTXt", b"x\0\0"),
-    "iTXt": lambda _: with_long_text(b"iTXt", b"x\0\1\0\0\0", color=2),
-    "JPEG 2000": lambda make_dicom: around(
-        make_dicom,
-        packed(imagecodecs.jpeg2k_encode, BLANK, level=0, codecformat="j2k"),
-        JPEG2000Lossless, 8, *BLANK.shape,
-    ),
-    "JPEG-LS": lambda make_dicom: around(
-        make_dicom, packed(imagecodecs.jpegls_encode, BLANK), JPEGLSLossless, 8, *BLANK.shape
-    ),
-    "JPEG lossless": lambda make_dicom: around(
-        make_dicom,
-        jpeg_of_size(
-            packed(imagecodecs.jpeg8_encode, SMALL, lossless=True), b"\xff\xc3", 9999, 9999
-        ),
+    "scans": lambda: many_scans(JPEGS["JPEG, progressive"](), 500),
+    "PNG": lambda: png_of(bytes(10**7), 9999, 9999),
+    "palette PNG": lambda: png_of(bytes(10**7), 9999, 9999, color=3),
+    "iCCP": lambda: with_long_text(b"iCCP", b"x\0\0"),
+    "zTXt": lambda: with_long_text(b"zTXt", b"x\0\0"),
+    "iTXt": lambda: with_long_text(b"iTXt", b"x\0\1\0\0\0", color=2),
+    "JPEG 2000": lambda: around(bytes(J2K(BLANK, level=0)), JPEG2000Lossless, 8, *BLANK.shape),
+    "JPEG-LS": lambda: around(bytes(JPEGLS(BLANK)), JPEGLSLossless, 8, *BLANK.shape),
+    "JPEG lossless": lambda: around(
+        jpeg_of_size(bytes(JPEG8(SMALL, lossless=True)), b"\xff\xc3", 9999, 9999),
         JPEGLosslessSV1, 8, 9999, 9999,
     ),
-    "RLE": lambda make_dicom: make_dicom(GRAY, syntax=RLELossless, Rows=9999, Columns=9999),
-    "HTJ2K": lambda make_dicom: around(
-        make_dicom, b"\xff\x4f\xff\x51" + bytes(300) + b"\xff\xd9", HTJ2KLossless, 8
-    ),
+    "RLE": lambda: make_dicom(GRAY, syntax=RLELossless, Rows=9999, Columns=9999),
+    "HTJ2K": lambda: around(b"\xff\x4f\xff\x51" + bytes(300) + b"\xff\xd9", HTJ2KLossless, 8),
 }  # fmt: skip
 HARMLESS = {"iCCP", "zTXt", "iTXt"}
 """Their picture is sound, and may be read."""
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_costs_little_memory_and_time(name: str, make_dicom: Make) -> None:
-    data = BOMBS[name](make_dicom)
+def test_a_bomb_costs_little_memory_and_time(name: str) -> None:
+    data = BOMBS[name]()
     assert len(data) < 2**20
     with ReaderPool(1, memory_bytes=2**29, seconds=5) as pool:
         pool.read_bytes(encoded(GRAY, "PNG"), "warm")

@@ -12,7 +12,7 @@ from PIL import Image
 from cxrtext.images import encode_png, render_overlay, to_uint8
 from cxrtext.images.dicom.orientation import placement_of
 from cxrtext.images.placement import Placement
-from tests.images.conftest import Make, gray
+from tests.images.conftest import gray, make_dicom
 
 UPRIGHT = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 WINDOW = {"WindowCenter": 128, "WindowWidth": 256}
@@ -36,9 +36,7 @@ COSINE = {
 
 
 @pytest.mark.parametrize("letters", STORED)
-def test_an_image_is_shown_upright_with_left_at_the_right(
-    make_dicom: Make, letters: tuple[str, str]
-) -> None:
+def test_an_image_is_shown_upright_with_left_at_the_right(letters: tuple[str, str]) -> None:
     stored = np.ascontiguousarray(STORED[letters])
     cosines = [float(value) for letter in letters for value in COSINE[letter]]
     alone = make_dicom(stored, ImageOrientationPatient=cosines, **WINDOW)
@@ -49,17 +47,14 @@ def test_an_image_is_shown_upright_with_left_at_the_right(
     "letters",
     [["A", "F"], ["P", "F"], ["L", "P"], ["L"], ["RF"], ["LEFT", "FOOT"], ["L", "R"], ["", ""]],
 )
-def test_other_planes_and_unknown_words_stay(make_dicom: Make, letters: list[str]) -> None:
+def test_other_planes_and_unknown_words_stay(letters: list[str]) -> None:
     data = make_dicom(UPRIGHT, PatientOrientation=letters, **WINDOW)
     np.testing.assert_array_equal(shown(data), UPRIGHT)
 
 
-def test_a_lateral_is_turned_but_never_mirrored(make_dicom: Make) -> None:
+def test_a_lateral_is_turned_but_never_mirrored_and_letters_win_over_cosines() -> None:
     data = make_dicom(UPRIGHT, PatientOrientation=["A", "H"], **WINDOW)
     np.testing.assert_array_equal(shown(data), UPRIGHT[::-1, ::-1])
-
-
-def test_letters_win_over_cosines(make_dicom: Make) -> None:
     said = {"PatientOrientation": ["LA", "FP"], "ImageOrientationPatient": [-1, 0, 0, 0, 0, -1]}
     np.testing.assert_array_equal(shown(make_dicom(UPRIGHT, **said, **WINDOW)), UPRIGHT)
 
@@ -71,9 +66,7 @@ def test_letters_win_over_cosines(make_dicom: Make) -> None:
         ("PixelSpacing", [0.2, 0], (3, 4)), ("PixelSpacing", [1e9, 1e-9], (3, 4)),
     ],
 )  # fmt: skip
-def test_pixels_become_square(
-    make_dicom: Make, attribute: str, value: list[float], size: tuple[int, int]
-) -> None:
+def test_pixels_become_square(attribute: str, value: list[float], size: tuple[int, int]) -> None:
     result = shown(make_dicom(UPRIGHT, **{attribute: value}, **WINDOW))
     assert result.shape == size
     assert abs(result.mean() - UPRIGHT.mean()) < 1
@@ -81,7 +74,7 @@ def test_pixels_become_square(
 
 @pytest.mark.parametrize("letters", STORED)
 def test_points_and_boxes_go_to_the_picture_and_back(
-    make_dicom: Make, tmp_path: Path, letters: tuple[str, str]
+    tmp_path: Path, letters: tuple[str, str]
 ) -> None:
     field = np.zeros((40, 60), dtype=np.uint8)
     field[8:12, 30:40] = 255
@@ -131,7 +124,7 @@ def test_nan_leaves_the_radiograph_untouched_and_heat_colors_it() -> None:
     np.testing.assert_array_equal(heat, before)
 
 
-def test_limits_fix_the_scale() -> None:
+def test_limits_fix_the_scale_and_sizes_must_agree() -> None:
     image = np.zeros((1, 4, 4), np.float32)
     heat = np.full((4, 4), 0.5, np.float32)
     assert np.asarray(render_overlay(image, heat)).max() == 0
@@ -140,6 +133,8 @@ def test_limits_fix_the_scale() -> None:
     assert 0 < half.max() < full.max()
     assert full[0, 0].tolist() == [151, 153, 98]  # 0.6 of pale yellow
     assert np.asarray(render_overlay(image, heat * np.nan)).max() == 0
+    with pytest.raises(ValueError, match="heat is"):
+        render_overlay(image, heat[:3])
 
 
 def test_boxes_and_peak_are_drawn_in_place() -> None:
@@ -157,21 +152,13 @@ def test_boxes_and_peak_are_drawn_in_place() -> None:
     assert outside.size == (200, 200)
 
 
-def test_sizes_must_agree() -> None:
-    with pytest.raises(ValueError, match="heat is"):
-        render_overlay(np.zeros((1, 4, 4), np.float32), np.zeros((4, 5), np.float32))
-
-
-def test_eight_bits() -> None:
+def test_eight_bits_come_back_from_a_png() -> None:
     image = np.array([[[-1, 0, 0.5, 1, 2]]], np.float32)
     assert to_uint8(image).tolist() == [[0, 0, 128, 255, 255]]
     with pytest.raises(ValueError, match="NaN"):
         to_uint8(np.array([[np.nan]], np.float32))
     with pytest.raises(ValueError, match="not"):
         to_uint8(np.zeros((3, 4, 4), np.float32))
-
-
-def test_png_round_trip() -> None:
     image = np.random.default_rng(0).random((1, 9, 7)).astype(np.float32)
     with Image.open(BytesIO(encode_png(image))) as decoded:
         np.testing.assert_array_equal(np.asarray(decoded), to_uint8(image))

@@ -6,9 +6,11 @@ from io import BytesIO
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from PIL import Image
 
 from cxrtext.images import Geometry, Preprocessing, read_image_bytes
+from cxrtext.images.augment import center_crop
 
 SIZES = [(512, 512), (600, 900), (1955, 1841), (37, 50), (3, 1), (1, 40), (700, 513)]
 PLAIN = Preprocessing(resize=512, crop=480, mean=0.0, std=1.0)
@@ -68,9 +70,6 @@ def test_bytes_and_the_floats_that_they_stand_for_give_the_same() -> None:
 
 @pytest.mark.parametrize("sizes", [(13, 8), (8, 5), (512, 480)])
 def test_every_way_to_the_center_crop_is_the_same(sizes: tuple[int, int]) -> None:
-    torch = pytest.importorskip("torch")
-    from cxrtext.images.augment import center_crop
-
     resize, crop = sizes
     wanted = Preprocessing(resize=resize, crop=crop, mean=0, std=1)
     square = wanted.square(noise(resize, resize))
@@ -92,11 +91,15 @@ def test_values_outside_the_range_are_clipped_and_nan_is_refused() -> None:
             same.normalize(square)  # type: ignore[arg-type]
 
 
-def test_extreme_aspect_ratios_need_little_memory() -> None:
+def test_extreme_aspect_ratios_need_little_memory_and_are_resampled_where_they_are_kept() -> None:
     image = np.linspace(0, 1, 200_000, dtype=np.float32).reshape(1, 1, -1)
     prepared = PLAIN.prepare(image)
     np.testing.assert_allclose(prepared, 0.5, atol=0.5 / 255 + 1e-6)
     assert PLAIN.prepare(image.transpose(0, 2, 1)).shape == (1, 480, 480)
+    # A strip is resampled only where it is kept.
+    kept = (Preprocessing(64, 64, 0, 1, "bicubic", fit) for fit in ("center", "crop"))
+    square, other = (wanted.square(noise(2, 4000)) for wanted in kept)
+    np.testing.assert_array_equal(square, other)
 
 
 def test_parameters_survive_json() -> None:
@@ -175,7 +178,6 @@ def test_a_bright_spot_lands_where_the_map_says() -> None:
 def test_a_map_is_torchs_interpolation_at_each_pixels_place_in_the_crop(
     height: int, width: int
 ) -> None:
-    torch = pytest.importorskip("torch")
     geometry = PLAIN.geometry(height, width)
     grid = np.random.default_rng(2).standard_normal((15, 12)).astype(np.float32)
     centers = np.stack(np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5), axis=-1)
@@ -238,23 +240,11 @@ def test_center_and_stretch_are_what_pillow_makes_of_the_whole_image(
     assert np.isnan(filled).any() == (wanted.fit != "stretch" or crop < 48)
 
 
-def test_an_endless_strip_is_resampled_only_where_it_is_kept() -> None:
-    strip = noise(2, 4000)
-    square = Preprocessing(64, 64, 0, 1, "bicubic", "center").square(strip)
-    kept = Preprocessing(64, 64, 0, 1, "bicubic", "crop").square(strip)
-    np.testing.assert_array_equal(square, kept)
-
-
 def test_kinds_and_their_keys() -> None:
     plain = Preprocessing(48, 40)
     assert plain.kind == ""
-    assert [wanted.kind for wanted in FITS] == [
-        "bicubic-center",
-        "bilinear-center-odd",
-        "lanczos-stretch",
-        "box-stretch",
-        "nearest-crop",
-    ]
+    kinds = "bicubic-center bilinear-center-odd lanczos-stretch box-stretch nearest-crop"
+    assert " ".join(wanted.kind for wanted in FITS) == kinds
     for wanted in FITS:
         assert Preprocessing.from_dict(json.loads(json.dumps(wanted.to_dict()))) == wanted
     with pytest.raises(ValueError, match="'cubic' is none of nearest, box, bilinear"):

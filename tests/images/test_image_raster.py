@@ -84,17 +84,14 @@ def test_color_becomes_luma() -> None:
     rgb = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]], np.uint8)
     wanted = [[0.299, 0.587, 0.114, 1]]
     image = Image.fromarray(rgb)
-    np.testing.assert_allclose(read(image), wanted, atol=1e-6)
-    np.testing.assert_allclose(
-        read(image.convert("P", palette=Image.Palette.ADAPTIVE)), wanted, atol=1e-6
-    )
+    for shown in (image, image.convert("P", palette=Image.Palette.ADAPTIVE)):
+        np.testing.assert_allclose(read(shown), wanted, atol=1e-6)
 
 
 def test_transparent_is_black() -> None:
     rgba = np.array([[[255, 255, 255, 255], [255, 255, 255, 0], [255, 255, 255, 51]]], np.uint8)
-    np.testing.assert_allclose(read(rgba), [[1, 0, 0.2]], atol=1e-6)
-    with_alpha = Image.fromarray(rgba).convert("LA")
-    np.testing.assert_allclose(read(with_alpha), [[1, 0, 0.2]], atol=1e-6)
+    for image in (Image.fromarray(rgba), Image.fromarray(rgba).convert("LA")):
+        np.testing.assert_allclose(read(image), [[1, 0, 0.2]], atol=1e-6)
     for mode in ("P", "L"):
         image = Image.fromarray(GRAY).convert(mode)
         np.testing.assert_allclose(read(image, transparency=255)[1], [0.6, 0.8, 0], atol=1e-6)
@@ -104,9 +101,8 @@ def test_transparent_is_black() -> None:
 @pytest.mark.parametrize("progressive", [False, True])
 def test_jpeg(mode: str, progressive: bool) -> None:
     gradient = np.add.outer(np.arange(32), np.arange(40)).astype(np.uint8) * 3
-    result = read(
-        Image.fromarray(gradient).convert(mode), "JPEG", quality=95, progressive=progressive
-    )
+    image = Image.fromarray(gradient).convert(mode)
+    result = read(image, "JPEG", quality=95, progressive=progressive)
     np.testing.assert_allclose(result, gradient / 255, atol=0.03)
 
 
@@ -138,14 +134,11 @@ def test_bombs_are_refused_by_their_header(side: int) -> None:
     assert "more than 100 million" in refused(jpeg)
 
 
-def test_frames_and_windows_are_for_dicom() -> None:
+def test_frames_and_windows_are_for_dicom_and_other_formats_are_not_opened() -> None:
     data = encoded(GRAY)
     assert gray(data, frame=0).shape == (2, 3)
     assert refused(data, frame=1) == "holds 1 frame; leave frame out or pass frame=0"
     assert "leave window out" in refused(data, window=0)
-
-
-def test_other_formats_are_not_opened() -> None:
     for kind in ("GIF", "BMP", "TIFF"):
         assert "no PNG, JPEG or DICOM" in refused(encoded(GRAY, kind))
 

@@ -3,9 +3,9 @@
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +20,7 @@ from cxrtext.images import Preprocessing, ReaderPool, read_image, reader_pool, s
 from cxrtext.images.read import decode_image
 from cxrtext.images.reader_pool import ReadImage, image_of
 from cxrtext.images.sandbox import SandboxPool
-from tests.images.conftest import Make
+from tests.images.conftest import make_dicom
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("without_kept_readers")
@@ -43,7 +43,7 @@ worker.stored_bytes = misbehave
 
 
 @pytest.fixture
-def folder(tmp_path: Path, make_dicom: Make) -> Path:
+def folder(tmp_path: Path) -> Path:
     values = np.add.outer(np.arange(40), np.arange(48)).astype(np.uint16) * 40
     for name, syntax in (("rle", RLELossless), ("ll", JPEGLosslessSV1), ("j2k", JPEG2000Lossless)):
         (tmp_path / f"{name}.dcm").write_bytes(make_dicom(values, stored=12, syntax=syntax))
@@ -85,7 +85,7 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
         assert [outcome(here.read, path) for path in paths] == wanted
 
 
-def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -> None:
+def test_frame_window_and_preparation_travel(tmp_path: Path) -> None:
     frames = np.stack([np.full((30, 20), 50 * i, np.uint8) for i in range(3)])
     windows = {"WindowCenter": [64, 128], "WindowWidth": [128, 256]}
     names = ["NARROW", "WIDE"]
@@ -112,7 +112,7 @@ def test_frame_window_and_preparation_travel(tmp_path: Path, make_dicom: Make) -
     np.testing.assert_array_equal(sizes.normalize(square.pixels), sizes.prepare(image))
 
 
-def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom: Make) -> None:
+def test_squares_are_those_of_the_floats_that_are_read(folder: Path) -> None:
     rng = np.random.default_rng(4)
     signed = rng.integers(-2048, 2048, (30, 41)).astype(np.int16)
     color = rng.integers(0, 256, (9, 8, 3)).astype(np.uint8)
@@ -141,7 +141,7 @@ def test_squares_are_those_of_the_floats_that_are_read(folder: Path, make_dicom:
 
 
 def test_an_upload_is_decoded_once_into_all_that_is_wanted(
-    folder: Path, make_dicom: Make, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signed = np.random.default_rng(4).integers(-2048, 2048, (30, 41)).astype(np.int16)
     (folder / "mono1").write_bytes(make_dicom(signed, stored=12, photometric="MONOCHROME1"))
@@ -237,21 +237,11 @@ def test_a_reader_that_cannot_start_is_no_fault_of_the_image(
 @pytest.mark.usefixtures("misbehaving")
 def test_closing_ends_what_is_running(folder: Path) -> None:
     pool = ReaderPool(1)
-    said: list[str] = []
-
-    def read() -> None:
-        try:
-            pool.read(folder / "hang")
-        except ImageError as error:
-            said.append(str(error))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    until(lambda: pool._running)
-    pool.close()
-    thread.join(600)
-    assert not thread.is_alive()
-    assert said
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(pool.read, folder / "hang")
+        until(lambda: pool._running)
+        pool.close()
+        assert isinstance(reading.exception(600), ImageError)
     assert not pool.lost
     with pytest.raises(ValueError, match="closed"):
         pool.read(folder / "gray.png")

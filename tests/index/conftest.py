@@ -1,10 +1,12 @@
 """Archives of made-up regions, as large as a test wants them, without an image."""
 
+import itertools
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -34,12 +36,6 @@ Upload = Callable[[Path, Path, int], bytes]
 Busy = Callable[[], AbstractContextManager[None]]
 
 
-@pytest.fixture
-def copy(index_folder: Path, tmp_path: Path) -> Path:
-    """An index to change."""
-    return Path(shutil.copytree(index_folder, tmp_path / "copy"))
-
-
 def regions_of(count: int, seed: int, D: int = 16) -> Tensor:
     """Regions [count, 16, D] that crowd around a few directions, as a trained model's do."""
     generator = torch.Generator().manual_seed(seed)
@@ -49,54 +45,51 @@ def regions_of(count: int, seed: int, D: int = 16) -> Tensor:
     return F.normalize(topics[owner] + 0.7 * noise, dim=-1)
 
 
+def write_archive(
+    model: ImageTextModel,
+    checkpoint: Path,
+    folder: Path,
+    count: int = 300,
+    *,
+    seed: int = 0,
+    storage: str = "float16",
+    start: int = 0,
+    prefix: str = "i",
+    batch: int = 64,
+) -> Path:
+    """Make an index of made-up images in a folder, or add to it; gives the folder."""
+    regions = regions_of(count, seed)
+    sentences = ["The lungs are clear.", "Left pleural effusion.", "Right pneumothorax."]
+    vectors = model.embed_sentences(sentences)
+    with writing(folder, create=True) as catalogue:
+        start_index(catalogue, model, checkpoint, list(vectors), CHEX5_PROMPTS, storage)
+        language = take_snapshot(folder, catalogue).language
+        for begin in range(0, count, batch):
+            part = regions[begin : begin + batch]
+            rows, _ = packed_rows(model, part, language, storage)
+            images = [made_up(start + begin + i, prefix) for i in range(len(part))]
+            add_images(folder, catalogue, images, rows)
+        if not catalogue.known_sentences():
+            said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
+            add_reports(folder, catalogue, NewReports(sentences, vectors.numpy(), said))
+        refresh_structure(folder, catalogue, model)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def make_archive(model: ImageTextModel, checkpoint: Path) -> MakeArchive:
     """Makes an index of made-up images in a folder; gives the folder."""
-
-    def make(
-        folder: Path,
-        count: int = 300,
-        *,
-        seed: int = 0,
-        storage: str = "float16",
-        start: int = 0,
-        prefix: str = "i",
-        batch: int = 64,
-    ) -> Path:
-        regions = regions_of(count, seed)
-        sentences = ["The lungs are clear.", "Left pleural effusion.", "Right pneumothorax."]
-        vectors = model.embed_sentences(sentences)
-        with writing(folder, create=True) as catalogue:
-            start_index(catalogue, model, checkpoint, list(vectors), CHEX5_PROMPTS, storage)
-            language = take_snapshot(folder, catalogue).language
-            for begin in range(0, count, batch):
-                part = regions[begin : begin + batch]
-                rows, _ = packed_rows(model, part, language, storage)
-                images = [made_up(start + begin + i, prefix) for i in range(len(part))]
-                add_images(folder, catalogue, images, rows)
-            known = catalogue.known_sentences()
-            if not known:
-                said = [(f"s{i % 50}", "findings", i // 50, sentences[i % 3]) for i in range(150)]
-                add_reports(folder, catalogue, NewReports(sentences, vectors.numpy(), said))
-            refresh_structure(folder, catalogue, model)
-        return folder
-
-    return make
+    return partial(write_archive, model, checkpoint)
 
 
 def made_up(i: int, prefix: str = "i") -> NewImage:
     """The i-th image: two a study, three studies a patient."""
     return NewImage(
-        image=f"{prefix}{i}.png",
-        root="/nowhere",
-        study_id=f"s{i // 2}",
-        patient_id=f"p{i // 6}",
-        split="train",
-        height=80,
-        width=80,
+        image=f"{prefix}{i}.png", root="/nowhere", study_id=f"s{i // 2}", patient_id=f"p{i // 6}",
+        split="train", height=80, width=80,
         metadata={"age": str(20 + i % 70), "sex": "FM"[i % 2], "note": "" if i % 3 else "x'y"},
         labels={"label.Pleural Effusion": (i % 100) / 100},
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -197,28 +190,22 @@ def while_written(small: Path, model: ImageTextModel, upload: Upload, tmp_path: 
     def written() -> Iterator[None]:
         uploads = tmp_path / "uploads"
         upload(small, uploads, 0)
-        stop, failed = threading.Event(), list[BaseException]()
+        stop = threading.Event()
 
         def write() -> None:
-            seed = 1
-            try:
-                while not stop.is_set():
-                    upload(small, uploads, seed)
-                    if seed % 3 == 0:
-                        delete(small, [f"us{seed - 1}"], wait_s=30)
-                    if seed % 5 == 0:
-                        rewrite(small, model, rebuild=False, wait_s=30)
-                    seed += 1
-            except BaseException as error:  # noqa: BLE001 - raised below
-                failed.append(error)
+            for seed in itertools.takewhile(lambda _: not stop.is_set(), itertools.count(1)):
+                upload(small, uploads, seed)
+                if seed % 3 == 0:
+                    delete(small, [f"us{seed - 1}"], wait_s=30)
+                if seed % 5 == 0:
+                    rewrite(small, model, rebuild=False, wait_s=30)
 
-        thread = threading.Thread(target=write)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-        assert not failed, failed
+        with ThreadPoolExecutor(1) as pool:
+            writer = pool.submit(write)
+            try:
+                yield
+            finally:
+                stop.set()
+            writer.result()
 
     return written

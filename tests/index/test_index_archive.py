@@ -1,6 +1,5 @@
 """Several indexes searched as one."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,11 @@ import torch
 from cxrtext.errors import CheckpointError
 from cxrtext.index import Query, open_index
 from cxrtext.models import ImageTextModel
+from tests.index.conftest import MakeArchive
 
 
 @pytest.fixture
-def folders(make_archive: Callable[..., Path], tmp_path: Path) -> list[Path]:
+def folders(make_archive: MakeArchive, tmp_path: Path) -> list[Path]:
     return [
         make_archive(tmp_path / str(i), 80 + i, seed=i, start=100 * i, prefix="i") for i in range(3)
     ]

@@ -1,12 +1,11 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
 
 from cxrtext.datasets.importing.importer import import_folder
 from cxrtext.datasets.importing.reading import ImportOptions
@@ -53,16 +52,12 @@ def test_text_search_ranks_by_the_model_s_own_score(
 
 
 def test_an_index_from_decoded_images_is_the_same(
-    index_folder: Path,
-    data_folder: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    index_folder: Path, data_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     manifest, cache = data_folder / "manifest.csv", DecodedCache(tmp_path / "cache")
     build_index(manifest, checkpoint, tmp_path / "first", cache=cache)
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)  # all is there
-    build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
+    with patch("cxrtext.images.cache.ReaderPool.map", None):  # all is there
+        build_index(manifest, checkpoint, tmp_path / "second", cache=cache)
     for name in VECTORS:
         expected = (index_folder / name).read_bytes()
         assert (tmp_path / "first" / name).read_bytes() == expected
@@ -72,48 +67,25 @@ def test_an_index_from_decoded_images_is_the_same(
         assert one.find(image)[1] == other.find(image)[1]
 
 
-def test_sentences_of_an_image_come_with_their_number_of_studies(index_folder: Path) -> None:
+def test_a_build_keeps_images_and_sentences_and_measures_its_recall(
+    index_folder: Path, checkpoint: Path
+) -> None:
     with open_index(index_folder) as index:
         hits = index.search_sentences(10, image=index.parts[0].regions(0))
-    assert {hit.sentence: hit.studies for hit in hits} == {
-        "The lungs are clear.": 16,
-        "Left pleural effusion.": 16,
-        "Right pneumothorax.": 16,
-    }
-
-
-def test_an_image_keeps_its_row_and_size(index_folder: Path) -> None:
-    with open_index(index_folder) as index:
+        said = ("The lungs are clear.", "Left pleural effusion.", "Right pneumothorax.")
+        assert {hit.sentence: hit.studies for hit in hits} == dict.fromkeys(said, 16)
         image = index.find("images/s05.png")[1]
         assert (image.study_id, image.split, image.metadata["age"]) == ("s05", "val", "45")
         assert (image.height, image.width) == (80, 80)
         assert index.parts[0].catalogue.image("images/none.png") is None
         assert index.parts[0].catalogue.report("s05") == [("findings", "Right pneumothorax.")]
         assert len(finish(index.page(40, 100))[0]) == 8
-
-
-def test_the_build_measures_its_recall(index_folder: Path, checkpoint: Path) -> None:
     summary = json.loads((index_folder / "index.json").read_text())
     assert summary["recall_at_10"] == 1.0
     assert 0 < summary["reranked"] <= 1
     assert summary["structures"]["profiles"]["kind"] == "flat"
     assert summary["images"] == 48
     assert summary["model"] == load_model(checkpoint).fingerprint
-
-
-def test_a_second_build_embeds_only_what_is_new(
-    copy: Path, data_copy: Path, checkpoint: Path
-) -> None:
-    more = data_copy
-    assert build_index(more / "manifest.csv", checkpoint, copy).added == 0
-    shutil.copy(more / "images/s00.png", more / "images/new.png")
-    (more / "manifest.csv").write_text("image,study_id\nimages/new.png,new\nimages/s01.png,s01\n")
-    (more / "reports.csv").write_text("study_id,report\nnew,A new sentence.\n")
-    summary = build_index(more / "manifest.csv", checkpoint, copy)
-    assert (summary.images, summary.added, summary.sentences) == (49, 1, 4)
-    with open_index(copy) as index:
-        hits = alike(index, 48, 2)
-        assert {hit.image.image for hit in hits} == {"images/new.png", "images/s00.png"}
 
 
 def test_a_stopped_build_goes_on_and_equals_one_in_one_go(
@@ -146,7 +118,7 @@ def test_a_stopped_build_goes_on_and_equals_one_in_one_go(
 
 
 def test_another_model_is_refused(
-    copy: Path, data_folder: Path, checkpoint: Path, tmp_path: Path
+    index_copy: Path, data_folder: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -156,9 +128,9 @@ def test_another_model_is_refused(
     save_file(tensors, changed / "model.safetensors")
     write_sums(changed)
     with pytest.raises(CheckpointError, match="made by another model"):
-        open_index(copy, changed)
+        open_index(index_copy, changed)
     with pytest.raises(CheckpointError, match="made by another model"):
-        build_index(data_folder / "manifest.csv", changed, copy)
+        build_index(data_folder / "manifest.csv", changed, index_copy)
 
 
 def change_meta(folder: Path, key: str, value: str) -> None:
@@ -183,57 +155,50 @@ def change_meta(folder: Path, key: str, value: str) -> None:
         pytest.param({"pool": "2"}, "keeps regions pooled", id="pooled-regions"),
     ],
 )  # fmt: skip
-def test_what_the_catalogue_notes_is_looked_at(
-    copy: Path, changes: dict[str, str], says: str
-) -> None:
+def test_what_is_noted_is_looked_at(index_copy: Path, changes: dict[str, str], says: str) -> None:
     for key, value in changes.items():
-        change_meta(copy, key, value)
+        change_meta(index_copy, key, value)
     with pytest.raises(CheckpointError, match=says):
-        open_index(copy)
+        open_index(index_copy)
 
 
 @pytest.mark.parametrize("name", [*VECTORS, "profiles.000001.000001.faiss"])
-def test_a_changed_byte_is_refused(copy: Path, checkpoint: Path, name: str) -> None:
-    flip(copy / name, (copy / name).stat().st_size // 2)
+def test_a_changed_byte_is_refused(index_copy: Path, checkpoint: Path, name: str) -> None:
+    flip(index_copy / name, (index_copy / name).stat().st_size // 2)
     with pytest.raises(CheckpointError, match=f"{name}: .*damaged"):
-        open_index(copy, checkpoint)
+        open_index(index_copy, checkpoint)
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_a_cut_or_lost_file_is_refused(copy: Path, checkpoint: Path, name: str) -> None:
-    (copy / name).write_bytes((copy / name).read_bytes()[:-2])
+def test_a_cut_or_lost_file_is_refused(index_copy: Path, checkpoint: Path, name: str) -> None:
+    (index_copy / name).write_bytes((index_copy / name).read_bytes()[:-2])
     with pytest.raises(CheckpointError, match=f"{name}: rows .* are missing"):
-        open_index(copy, checkpoint)
-    (copy / name).unlink()
+        open_index(index_copy, checkpoint)
+    (index_copy / name).unlink()
     with pytest.raises(CheckpointError, match=f"{name}: rows .* are missing"):
-        open_index(copy, checkpoint)
-
-
-def test_a_broken_catalogue_is_refused(copy: Path) -> None:
-    (copy / "catalogue.sqlite").write_bytes(b"no database" * 100)
-    with pytest.raises(CheckpointError, match="is damaged"):
-        open_index(copy)
+        open_index(index_copy, checkpoint)
 
 
 @pytest.mark.parametrize(
     ("whole", "damaged"),
     [
+        (b"SQLite format 3", b"no database"),
         (b"ON images (study_id)", b"ON imag\xf4s (study_id)"),
         (b"said (\n    study_id", b"said (\n`   study_id"),
     ],
 )
-def test_a_damaged_schema_is_refused_in_one_line(copy: Path, whole: bytes, damaged: bytes) -> None:
+def test_damaged_catalogues_are_one_line(index_copy: Path, whole: bytes, damaged: bytes) -> None:
     """SQLite quotes all of a schema that it does not know, be it text or not."""
-    path = copy / "catalogue.sqlite"
+    path = index_copy / "catalogue.sqlite"
     path.write_bytes(path.read_bytes().replace(whole, damaged))
     with pytest.raises(CheckpointError, match="is damaged") as raised:
-        open_index(copy)
+        open_index(index_copy)
     assert "\n" not in str(raised.value)
 
 
-def test_an_older_schema_is_refused_also_by_a_writer(copy: Path) -> None:
-    change_meta(copy, "schema_version", "3")
-    with pytest.raises(CheckpointError, match="schema 3, this one reads 5"), writing(copy):
+def test_an_older_schema_is_refused_also_by_a_writer(index_copy: Path) -> None:
+    change_meta(index_copy, "schema_version", "3")
+    with pytest.raises(CheckpointError, match="schema 3, this one reads 5"), writing(index_copy):
         pass
 
 
@@ -290,9 +255,7 @@ def test_8_bits_take_less_room(
         assert len(best & found) >= 8
 
 
-def test_reports_of_other_studies_are_refused(
-    checkpoint: Path, data_folder: Path, tmp_path: Path
-) -> None:
+def test_reports_of_others_are_refused(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     others = tmp_path / "others.csv"
     others.write_text("study_id,report\nother,Zebulon is well.\n")
     with pytest.raises(DataError, match=r"others.csv: none of its reports belongs to") as told:
@@ -301,25 +264,27 @@ def test_reports_of_other_studies_are_refused(
 
 
 def test_a_second_build_embeds_what_is_new_alone(
-    copy: Path, data_copy: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+    index_copy: Path, data_copy: Path, checkpoint: Path
 ) -> None:
     manifest, table = data_copy / "manifest.csv", data_copy / "reports.csv"
-    embedded: list[str] = []
-    embed = ImageTextModel.embed_sentences
-
-    def note(model: ImageTextModel, sentences: Sequence[str]) -> Tensor:
-        embedded.extend(sentences)
-        return embed(model, sentences)
-
-    monkeypatch.setattr(ImageTextModel, "embed_sentences", note)
-    with open_index(copy) as index:
+    with open_index(index_copy) as index:
         known = set(index.parts[0].catalogue.known_sentences())
-    build_index(manifest, checkpoint, copy)
-    assert not known & set(embedded)
-    table.write_text(table.read_text().replace("s05,", "s05,Never said before. ", 1))
-    build_index(manifest, checkpoint, copy)
+    embed = ImageTextModel.embed_sentences
+    with patch.object(ImageTextModel, "embed_sentences", autospec=True, side_effect=embed) as noted:
+        assert build_index(manifest, checkpoint, index_copy).added == 0
+        table.write_text(table.read_text().replace("s05,", "s05,Never said before. ", 1))
+        build_index(manifest, checkpoint, index_copy)
+    embedded = [sentence for call in noted.call_args_list for sentence in call.args[1]]
     assert embedded.count("Never said before.") == 1
     assert not known & set(embedded)
+    shutil.copy(data_copy / "images/s00.png", data_copy / "images/new.png")
+    manifest.write_text("image,study_id\nimages/new.png,new\nimages/s01.png,s01\n")
+    table.write_text("study_id,report\nnew,A new sentence.\n")
+    summary = build_index(manifest, checkpoint, index_copy)
+    assert (summary.images, summary.added, summary.sentences) == (49, 1, 5)
+    with open_index(index_copy) as index:
+        hits = alike(index, 48, 2)
+        assert {hit.image.image for hit in hits} == {"images/new.png", "images/s00.png"}
 
 
 def test_a_sentence_that_moves_to_another_study_stays(

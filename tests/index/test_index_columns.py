@@ -141,9 +141,7 @@ def test_filters_say_what_rows_say_while_everything_changes(
     assert check_index(part.folder, part.catalogue) == []
 
 
-def test_a_view_that_is_older_than_the_file_is_answered_from_rows(
-    index: Archive, model: ImageTextModel
-) -> None:
+def test_a_view_that_is_older_than_the_file_is_answered_from_rows(index: Archive) -> None:
     part = index.parts[0]
     old = part.snapshot
     put(part, [(n, {"age": 99}) for n in range(60)])

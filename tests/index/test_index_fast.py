@@ -1,8 +1,7 @@
 """The fast search: candidates by profiles, for every kind of query."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,15 +13,14 @@ from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features import candidates
 from cxrtext.index.search import ranking as fast_search
 from cxrtext.models import ImageTextModel
+from tests.index.conftest import MakeArchive
 
 K = 10
 
 
 @pytest.fixture(scope="module")
 def large(
-    make_archive: Callable[..., Path],
-    model: ImageTextModel,
-    tmp_path_factory: pytest.TempPathFactory,
+    make_archive: MakeArchive, model: ImageTextModel, tmp_path_factory: pytest.TempPathFactory
 ) -> Archive:
     folder = make_archive(tmp_path_factory.mktemp("large") / "index", 3000, batch=500)
     return open_index(folder, model)
@@ -61,28 +59,17 @@ def test_candidates_hold_the_best_of_every_kind_of_query(
     ("is_wanted", "name"), [(True, "nearest_places"), (False, "_named_by_scan")]
 )
 def test_one_sentence_unlike_the_inducing_points_is_enough_to_look_deeper(
-    large: Archive,
-    model: ImageTextModel,
-    is_wanted: bool,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
+    large: Archive, model: ImageTextModel, is_wanted: bool, name: str
 ) -> None:
-    depths = []
-    plain = getattr(fast_search, name)
-
-    def noted(*given: Any) -> Any:
-        depths.append(given[2].depth if is_wanted else given[-1])
-        return plain(*given)
-
-    monkeypatch.setattr(fast_search, name, noted)
     texts = sentences(model)
     strange = F.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(0)), dim=-1)
     first = []
     for one in (texts[1:2], strange):
-        depths.clear()
         query = Query(texts=one) if is_wanted else Query(texts=texts[:1], without=one)
-        large.search(query, K, mode="fast")
-        first.append(depths[0])
+        with patch.object(fast_search, name, wraps=getattr(fast_search, name)) as looked:
+            large.search(query, K, mode="fast")
+        given = looked.call_args_list[0].args
+        first.append(given[2].depth if is_wanted else given[-1])
     assert first[1] == fast_search.DEEPER * first[0]
 
 
@@ -111,9 +98,7 @@ def test_candidates_come_from_what_a_filter_leaves(large: Archive, model: ImageT
     assert len({h.image.image for h in exact} & {h.image.image for h in fast}) >= 9
 
 
-def test_sentences_of_the_studies_that_a_filter_leaves(
-    large: Archive, model: ImageTextModel
-) -> None:
+def test_sentences_of_studies_that_a_filter_leaves(large: Archive, model: ImageTextModel) -> None:
     text = sentences(model)[0]
     image = large.find("i0.png")[1]
     said = {sentence for _, sentence in large.report(image.study_id)}

@@ -93,9 +93,7 @@ def test_novelty_tells_a_sentence_of_another_language(known: Tensor) -> None:
 
 @pytest.mark.parametrize("aggregator", ["lse+nl", "lse", "nl", "max", "global"])
 @pytest.mark.parametrize("storage", ["float16", "int8"])
-def test_profiles_are_the_models_own_scores(
-    checkpoint: Path, aggregator: str, storage: str
-) -> None:
+def test_profiles_are_the_models_scores(checkpoint: Path, aggregator: str, storage: str) -> None:
     model: ImageTextModel = load_model(checkpoint)
     model.spec = replace(model.spec, aggregator=aggregator)
     D = model.spec.dimension

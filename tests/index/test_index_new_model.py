@@ -85,36 +85,36 @@ def check_whole(folder: Path) -> None:
 
 
 def test_it_is_as_if_the_new_model_had_built_it(
-    copy: Path, new_checkpoint: Path, fresh: dict[str, Any], model: ImageTextModel
+    index_copy: Path, new_checkpoint: Path, fresh: dict[str, Any], model: ImageTextModel
 ) -> None:
     told: list[str] = []
     counts: list[tuple[int, int]] = []
-    with open_index(copy, model) as old:
+    with open_index(index_copy, model) as old:
         query = Query(texts=model.embed_sentences([QUERY]))
         before = old.search(query, 48).hits
         summary = reembed(
-            copy, new_checkpoint, say=told.append, progress=lambda *done: counts.append(done)
+            index_copy, new_checkpoint, say=told.append, progress=lambda *done: counts.append(done)
         )
         assert (summary.images, summary.rejected) == (48, None)
         assert counts[-1] == (48, 48)
         assert told[0].startswith("the vectors of 48 images by the new model take")
         with pytest.raises(CheckpointError, match="was rebuilt by another model meanwhile"):
             old.search(query)
-    assert said_by(copy) == fresh
-    check_whole(copy)
+    assert said_by(index_copy) == fresh
+    check_whole(index_copy)
     assert len(before) == 48
-    assert len(list(copy.glob("*.vectors"))) == 5
-    assert len(list(copy.glob("*.faiss"))) == 1
+    assert len(list(index_copy.glob("*.vectors"))) == 5
+    assert len(list(index_copy.glob("*.faiss"))) == 1
 
 
 def test_an_archive_that_outlives_its_model_answers_as_before(
-    copy: Path, new_checkpoint: Path, model: ImageTextModel
+    index_copy: Path, new_checkpoint: Path, model: ImageTextModel
 ) -> None:
-    with open_index(copy, model) as old:
+    with open_index(index_copy, model) as old:
         old.parts[0].outlives = True
         query = Query(texts=model.embed_sentences([QUERY]))
         before = old.search(query, 48).hits
-        reembed(copy, new_checkpoint)
+        reembed(index_copy, new_checkpoint)
         after = old.search(query, 48).hits
         assert [(h.image, h.score) for h in after] == [(h.image, h.score) for h in before]
         assert old.parts[0].turned
@@ -125,21 +125,21 @@ def test_an_archive_that_outlives_its_model_answers_as_before(
 
 
 def test_what_would_change_it_meanwhile_is_held_off_and_searches_go_on(
-    copy: Path, new_checkpoint: Path, model: ImageTextModel
+    index_copy: Path, new_checkpoint: Path
 ) -> None:
-    before = said_by(copy)
+    before = said_by(index_copy)
 
     def change(*_: int) -> None:
         with pytest.raises(DataError, match="another process is writing this index"):
-            delete(copy, ["s01"])
-        assert said_by(copy) == before
+            delete(index_copy, ["s01"])
+        assert said_by(index_copy) == before
 
-    assert reembed(copy, new_checkpoint, progress=change).images == 48
+    assert reembed(index_copy, new_checkpoint, progress=change).images == 48
 
 
 @pytest.mark.parametrize("labels", ["other labels", ""])
 def test_what_changed_since_a_run_was_stopped_is_followed(
-    copy: Path,
+    index_copy: Path,
     data_folder: Path,
     new_checkpoint: Path,
     model: ImageTextModel,
@@ -158,15 +158,15 @@ def test_what_changed_since_a_run_was_stopped_is_followed(
     )
     (more / "reports.csv").write_text("study_id,findings\nnew,A new sentence of a new study.\n")
     with pytest.raises(KeyboardInterrupt):
-        reembed(copy, new_checkpoint, progress=stop)
-    delete(copy, ["s01", "s40"])
-    build_index(more / "manifest.csv", model.folder or Path(), copy)
+        reembed(index_copy, new_checkpoint, progress=stop)
+    delete(index_copy, ["s01", "s40"])
+    build_index(more / "manifest.csv", model.folder or Path(), index_copy)
     if labels:
-        with open_index(copy, model) as index:
+        with open_index(index_copy, model) as index:
             keep_labels(index, {"Edema": CHEX5_PROMPTS["Edema"]})
-    reembed(copy, new_checkpoint)
-    check_whole(copy)
-    found = said_by(copy)
+    reembed(index_copy, new_checkpoint)
+    check_whole(index_copy)
+    found = said_by(index_copy)
     scores, kept = found["scores"], found["labels"]
     assert len(scores) == 47
     assert {"images/s01.png", "images/s40.png"}.isdisjoint(scores)
@@ -176,38 +176,38 @@ def test_what_changed_since_a_run_was_stopped_is_followed(
 
 
 def test_an_image_that_is_deleted_after_it_could_not_be_read_is_no_loss(
-    copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
+    index_copy: Path, data_folder: Path, new_checkpoint: Path, tmp_path: Path
 ) -> None:
-    (at_another_place(copy, data_folder, tmp_path / "data") / "images/s40.png").unlink()
+    (at_another_place(index_copy, data_folder, tmp_path / "data") / "images/s40.png").unlink()
     with pytest.raises(DataError, match="1 images cannot be read"):
-        reembed(copy, new_checkpoint)
-    delete(copy, ["s40"])
-    assert reembed(copy, new_checkpoint).images == 47
-    check_whole(copy)
+        reembed(index_copy, new_checkpoint)
+    delete(index_copy, ["s40"])
+    assert reembed(index_copy, new_checkpoint).images == 47
+    check_whole(index_copy)
 
 
 def test_a_loss_is_refused_unless_it_is_borne(
-    copy: Path, data_folder: Path, new_checkpoint: Path, fresh: dict[str, Any], tmp_path: Path
+    index_copy: Path, data_folder: Path, new_checkpoint: Path, fresh: dict[str, Any], tmp_path: Path
 ) -> None:
-    lost = at_another_place(copy, data_folder, tmp_path / "data") / "images/s09.png"
+    lost = at_another_place(index_copy, data_folder, tmp_path / "data") / "images/s09.png"
     lost.rename(tmp_path / "s09.png")
-    before = said_by(copy)
+    before = said_by(index_copy)
     with pytest.raises(DataError, match=r"1 images cannot be read .*--max-rejected 1"):
-        reembed(copy, new_checkpoint)
-    assert said_by(copy) == before
-    assert "s09.png" in (tmp_path / "copy.rejected.csv").read_text()
+        reembed(index_copy, new_checkpoint)
+    assert said_by(index_copy) == before
+    assert "s09.png" in (tmp_path / "index.rejected.csv").read_text()
     counts: list[int] = []
     (tmp_path / "s09.png").rename(lost)
-    reembed(copy, new_checkpoint, progress=lambda done, _: counts.append(done))
+    reembed(index_copy, new_checkpoint, progress=lambda done, _: counts.append(done))
     assert counts[0] == 48  # only the one that was missing
-    check_whole(copy)
+    check_whole(index_copy)
     # Its vectors are the last, though its number is not: it is found by its number all the same.
-    now = said_by(copy)
+    now = said_by(index_copy)
     for name, data in now["regions"].items():  # it was embedded in other company: other last bits
         other = np.frombuffer(fresh["regions"][name], np.float32)
         np.testing.assert_allclose(np.frombuffer(data, np.float32), other, atol=2e-3)
     assert now | {"regions": fresh["regions"]} == fresh
-    with open_index(copy) as index:
+    with open_index(index_copy) as index:
         query = Query(texts=index.model.embed_sentences([QUERY]))
         hits = index.search(query, 48).hits
         (found,) = (hit.image for hit in hits if hit.image.image == "images/s09.png")
@@ -217,20 +217,20 @@ def test_a_loss_is_refused_unless_it_is_borne(
         ]
     lost.unlink()
     with pytest.raises(DataError, match="1 images cannot be read"):
-        reembed(copy, other_model(new_checkpoint, tmp_path / "third", seed=2))
-    summary = reembed(copy, tmp_path / "third", max_rejected=1)
+        reembed(index_copy, other_model(new_checkpoint, tmp_path / "third", seed=2))
+    summary = reembed(index_copy, tmp_path / "third", max_rejected=1)
     assert summary.images == 47
-    assert summary.rejected == tmp_path / "copy.rejected.csv"
-    check_whole(copy)
+    assert summary.rejected == tmp_path / "index.rejected.csv"
+    check_whole(index_copy)
 
 
 def test_too_little_room_is_said_first(
-    copy: Path, new_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+    index_copy: Path, new_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr("cxrtext.index.new_model.os.statvfs", lambda _: full)
     with pytest.raises(WorkError, match=r"GB are to be written and the disk has .* GB free"):
-        reembed(copy, new_checkpoint)
+        reembed(index_copy, new_checkpoint)
 
 
 def _killed(work: Callable[[], object], seconds: float) -> bool:
@@ -247,38 +247,40 @@ def _killed(work: Callable[[], object], seconds: float) -> bool:
 
 
 def test_a_killed_rebuild_goes_on_and_the_index_answers(
-    copy: Path, new_checkpoint: Path, fresh: dict[str, Any]
+    index_copy: Path, new_checkpoint: Path, fresh: dict[str, Any]
 ) -> None:
-    old, chance, kills = said_by(copy), random.Random(3), 0  # noqa: S311
-    while _killed(lambda: reembed(copy, new_checkpoint), 0.1 + chance.uniform(0, 0.12) * kills):
+    old, chance, kills = said_by(index_copy), random.Random(3), 0  # noqa: S311
+    while _killed(
+        lambda: reembed(index_copy, new_checkpoint), 0.1 + chance.uniform(0, 0.12) * kills
+    ):
         kills += 1
-        assert said_by(copy) in (old, fresh)
+        assert said_by(index_copy) in (old, fresh)
     assert kills >= 3
-    assert said_by(copy) == fresh
-    check_whole(copy)
+    assert said_by(index_copy) == fresh
+    check_whole(index_copy)
 
 
 def test_a_damaged_upload_is_a_loss_and_no_other_picture(
-    copy: Path, new_checkpoint: Path, upload: Upload, tmp_path: Path
+    index_copy: Path, new_checkpoint: Path, upload: Upload, tmp_path: Path
 ) -> None:
-    upload(copy, tmp_path / "uploads", 1)
+    upload(index_copy, tmp_path / "uploads", 1)
     (path,) = (tmp_path / "uploads").iterdir()
     path.write_bytes(path.read_bytes() + b"x")  # which a decoder does not mind
     with pytest.raises(DataError, match="1 images cannot be read"):
-        reembed(copy, new_checkpoint)
-    assert "put it back from a backup" in (tmp_path / "copy.rejected.csv").read_text()
+        reembed(index_copy, new_checkpoint)
+    assert "put it back from a backup" in (tmp_path / "index.rejected.csv").read_text()
 
 
 def test_uploads_become_a_data_folder(
-    copy: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
+    index_copy: Path, model: ImageTextModel, upload: Upload, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="holds no image that was added over HTTP"):
-        export_uploads(copy, tmp_path / "out")
-    sent = [upload(copy, tmp_path / "uploads", seed) for seed in range(3)]
+        export_uploads(index_copy, tmp_path / "out")
+    sent = [upload(index_copy, tmp_path / "uploads", seed) for seed in range(3)]
     said = json.dumps({"view": "PA", "source": "pacs", "received": "2024-01-01T00:00:00+00:00"})
-    with writing(copy) as catalogue, catalogue.transaction(write=True) as database:
+    with writing(index_copy) as catalogue, catalogue.transaction(write=True) as database:
         database.execute("UPDATE images SET metadata = ? WHERE image = 'u1.png'", (said,))
-    assert export_uploads(copy, tmp_path / "out") == 3
+    assert export_uploads(index_copy, tmp_path / "out") == 3
     records = read_manifest(tmp_path / "out" / "manifest.csv")
     assert [record.name for record in records] == [f"images/u{seed}.png" for seed in range(3)]
     assert [record.path.read_bytes() for record in records] == sent

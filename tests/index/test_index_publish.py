@@ -260,7 +260,7 @@ def test_a_clock_that_was_ahead_holds_nothing_back(
 
 
 def test_pieces_stay_when_another_publisher_begins_or_a_list_is_late(
-    small: Path, upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "target"
     first = published(small, target)
@@ -329,9 +329,7 @@ def test_what_is_old_is_removed(small: Path, upload: Upload, tmp_path: Path) -> 
     assert other.names("publishing/") == []
 
 
-def test_what_is_refused(
-    small: Path, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, replica = tmp_path / "target", tmp_path / "replica"
     with pytest.raises(DataError, match="nothing is published there"):
         pulled(target, replica)

@@ -1,10 +1,11 @@
 """Every search against a scan of all images by the model's own scores."""
 
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from cxrtext.index.search.ranking import highest
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import pack, unpack
 from cxrtext.models.similarity import LinearQuery, similarity
+from tests.index.conftest import MakeArchive
 
 CASES = settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -130,14 +132,10 @@ def test_a_filter_that_leaves_little_gives_all_of_it(
         assert {hit.image.image for hit in hits} == {f"i{i * 97}.png" for i in range(count)}
 
 
+@patch.multiple("cxrtext.index.features.candidates", FLAT_VECTORS=100, SAMPLE=60)
 def test_the_fast_search_finds_as_many_as_there_are(
-    make_archive: Callable[..., Path],
-    model: ImageTextModel,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("cxrtext.index.features.candidates.FLAT_VECTORS", 100)
-    monkeypatch.setattr("cxrtext.index.features.candidates.SAMPLE", 60)
     folder = make_archive(tmp_path / "cells", 500)
     query = query_like(model, 3, 0.1)
     with open_index(folder, model) as index:
@@ -167,21 +165,15 @@ def test_fewer_images_are_scored_than_there_are(opened: Archive, model: ImageTex
     ],
 )
 def test_bounds_are_the_same_however_they_are_computed(
-    opened: Archive,
-    model: ImageTextModel,
-    monkeypatch: pytest.MonkeyPatch,
-    threads: int,
-    limits: dict[str, int],
+    opened: Archive, model: ImageTextModel, threads: int, limits: dict[str, Any]
 ) -> None:
     def hits() -> list[list[ImageHit]]:
         query = query_like(model, 7, 0.3)
         return [opened.search(query, 400, mode="exact", where=w).hits for w in (None, "age > 40")]
 
     before = hits()
-    for name, limit in limits.items():
-        monkeypatch.setattr(ranking, name, limit)
-    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
-    assert hits() == before
+    with patch.multiple(ranking, **limits), patch("torch.get_num_threads", lambda: threads):
+        assert hits() == before
 
 
 def check_bounds(
@@ -235,12 +227,8 @@ def test_equal_scores_stand_in_the_order_of_their_places_whenever_they_were_scor
     assert [place for _, place in found] == places.tolist()
 
 
-def test_a_search_to_the_end_sorts_bounds_in_parts(
-    opened: Archive, model: ImageTextModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranking, "SORTED", 5)
-    monkeypatch.setattr(ranking, "FIRST_BLOCK", 3)
-    monkeypatch.setattr(ranking, "MAX_BLOCK", 50)
+@patch.multiple(ranking, SORTED=5, FIRST_BLOCK=3, MAX_BLOCK=50)
+def test_a_search_to_the_end_sorts_bounds_in_parts(opened: Archive, model: ImageTextModel) -> None:
     query = query_like(model, 6, 0.3)
     same(opened.search(query, 1000, mode="exact"), scan(opened, query), 1000)
 
@@ -257,7 +245,7 @@ def test_pages_follow_on_each_other(opened: Archive, model: ImageTextModel) -> N
 
 
 def test_one_hit_a_patient_a_study_a_picture(
-    make_archive: Callable[..., Path], model: ImageTextModel, tmp_path: Path
+    make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
 ) -> None:
     folder = make_archive(tmp_path / "twice", 60)
     make_archive(folder, 60, prefix="again")  # the same pictures once more
@@ -333,7 +321,7 @@ def test_eight_bits_cost_little() -> None:
 
 
 def test_an_index_in_8_bits_ranks_by_what_it_keeps(
-    make_archive: Callable[..., Path], model: ImageTextModel, tmp_path: Path
+    make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
 ) -> None:
     folder = make_archive(tmp_path / "int8", 200, storage="int8")
     query = query_like(model, 2, 0.2)
@@ -360,9 +348,7 @@ def test_a_page_of_hits_takes_few_statements(opened: Archive, model: ImageTextMo
         assert len([one for one in statements if "SELECT" in one]) <= 12
 
 
-def test_a_search_by_image_copies_no_means(
-    opened: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_by_image_copies_no_means(opened: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a million images of 128 numbers, a copy of the mean regions is half a gigabyte."""
     monkeypatch.setattr("cxrtext.index.search.index.BOUND_BYTES", 2**12, raising=False)
     part = opened.parts[0]

@@ -1,7 +1,6 @@
 """Sentences that fit an image: ranked by their lift over the archive's images."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from cxrtext.index.maintain import delete
 from cxrtext.index.search.sentences import BACKGROUND, choose_background
 from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel
-from tests.index.conftest import regions_of
+from tests.index.conftest import MakeArchive, regions_of
 
 
 def lifts_by_hand(
@@ -57,7 +56,7 @@ def test_lifts_are_what_they_are_said_to_be(small: Path, model: ImageTextModel) 
 
 
 def test_a_sentence_is_looked_for_by_likeness_and_few_images_tell_no_lift(
-    make_archive: Callable[..., Path], tmp_path: Path, model: ImageTextModel
+    make_archive: MakeArchive, tmp_path: Path, model: ImageTextModel
 ) -> None:
     few = make_archive(tmp_path / "few", 12)
     with open_index(few, model) as index:
@@ -69,7 +68,7 @@ def test_a_sentence_is_looked_for_by_likeness_and_few_images_tell_no_lift(
 
 
 def test_the_background_is_of_all_parts_and_hardly_moves(
-    make_archive: Callable[..., Path], tmp_path: Path, model: ImageTextModel
+    make_archive: MakeArchive, tmp_path: Path, model: ImageTextModel
 ) -> None:
     folders = [make_archive(tmp_path / str(i), 200, seed=i, start=200 * i) for i in range(2)]
     with open_index(folders, model) as index:

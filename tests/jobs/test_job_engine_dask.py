@@ -64,9 +64,7 @@ def when_a_shard_is_there(job: Path, do: Callable[[Any], None], what: Any) -> th
     return thread
 
 
-def test_rows_that_end_their_process_cost_no_other_shard_and_no_node(
-    tmp_path: Path, parts: Parts
-) -> None:
+def test_rows_that_end_a_process_cost_no_other_shard_or_node(tmp_path: Path, parts: Parts) -> None:
     rows = [str(i) for i in range(24)]
     rows[3], rows[14] = "segfault", "memory"
     said: list[str] = []
@@ -108,9 +106,7 @@ def test_a_machine_that_is_gone_costs_no_row(tmp_path: Path, parts: Parts) -> No
     assert said == []  # a machine that is gone is no fault of a row
 
 
-def test_a_scheduler_that_is_gone_is_one_line_and_the_job_goes_on(
-    tmp_path: Path, parts: Parts
-) -> None:
+def test_a_scheduler_that_is_gone_is_one_line_and_it_goes_on(tmp_path: Path, parts: Parts) -> None:
     rows = [str(i) for i in range(64)]
     killer = when_a_shard_is_there(tmp_path / "job", parts.kill, parts.scheduler)
     with pytest.raises(WorkError, match=r"the scheduler at \S+ is gone; what is done is kept"):
@@ -152,9 +148,7 @@ def test_an_address_that_is_none_is_one_line(tmp_path: Path, address: str) -> No
         run(tmp_path / "job", ["1"], address)
 
 
-def test_without_the_extra_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_which_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(ConfigError, match=r"Dask is not installed; run pip install 'cxrtext\[clu"):
         run(tmp_path / "job", ["1"], "tcp://127.0.0.1:9")

@@ -25,14 +25,10 @@ def scored(
 ) -> Path:
     """A score job in two parts; read-only by convention."""
     folder = tmp_path_factory.mktemp("scored") / "job"
+    reports, options = archive_folder / "reports.csv", ScoreOptions(shard=10)
     for number in (2, 1):
-        status = score_job(
-            archive_folder / "reports.csv",
-            str(folder),
-            language_model,
-            ScoreOptions(shard=10),
-            Running(part=EveryNth(number, 2)),
-        )
+        part = Running(part=EveryNth(number, 2))
+        status = score_job(reports, str(folder), language_model, options, part)
     assert status.is_done
     assert status.shards > 3
     assert status.unit == "sentences"
@@ -43,17 +39,10 @@ def test_the_table_of_a_job_is_that_of_score_text(
     scored: Path, archive_folder: Path, language_model: Path, tmp_path: Path
 ) -> None:
     reports = archive_folder / "reports.csv"
-    score_reports(
-        reports,
-        tmp_path / "one.csv",
-        ScoreSettings(cache=False, fit=True, tokens=tmp_path / "one-tokens.csv"),
-        model=language_model,
-    )
-    summary = finish_score(
-        str(scored),
-        tmp_path / "job.csv",
-        settings=ScoreSettings(fit=True, tokens=tmp_path / "job-tokens.csv"),
-    )
+    settings = ScoreSettings(cache=False, fit=True, tokens=tmp_path / "one-tokens.csv")
+    score_reports(reports, tmp_path / "one.csv", settings, model=language_model)
+    settings = ScoreSettings(fit=True, tokens=tmp_path / "job-tokens.csv")
+    summary = finish_score(str(scored), tmp_path / "job.csv", settings=settings)
     for name in ("", "-tokens"):
         one, job = ((tmp_path / f"{made}{name}.csv").read_bytes() for made in ("one", "job"))
         assert one == job

@@ -1,6 +1,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from transformers import BertConfig, BertForMaskedLM
 
-from cxrtext.language.scoring.network import SpecialIds
+from cxrtext.language import ScoreSettings, ScoreSummary, score_reports
+from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
 from cxrtext.models.masked_lm import MaskedLanguageModel, fingerprint_of
 from cxrtext.text import train_tokenizer
 
@@ -70,11 +72,6 @@ PlainCopy = tuple[list[int], int, int]
 """A masked sentence with special tokens, the column asked for, and the piece that stood there."""
 
 
-@pytest.fixture(scope="session")
-def special() -> SpecialIds:
-    return SPECIAL
-
-
 def copies_by_loops(sentence: Sequence[int], window: int) -> list[PlainCopy]:
     """The masked copies of one sentence, one word piece after the other."""
     copies = []
@@ -88,55 +85,53 @@ def copies_by_loops(sentence: Sequence[int], window: int) -> list[PlainCopy]:
     return copies
 
 
-@pytest.fixture(scope="session")
-def plain_copies() -> Callable[..., list[PlainCopy]]:
-    return copies_by_loops
-
-
-@pytest.fixture(scope="session")
-def plain_scores() -> Callable[..., NDArray[np.float64]]:
+@torch.no_grad()
+def plain_scores(
+    model: BertForMaskedLM, sentence: Sequence[int], window: int
+) -> NDArray[np.float64]:
     """Every masked copy through the whole of transformers' network, in float64."""
-
-    def scores(model: BertForMaskedLM, sentence: Sequence[int], window: int) -> NDArray[np.float64]:
-        exact = copy.deepcopy(model).double()
-        values = []
-        for ids, position, target in copies_by_loops(sentence, window):
-            with torch.no_grad():
-                logits = exact(input_ids=torch.tensor([ids])).logits[0, position]
-            values.append(float(torch.log_softmax(logits, -1)[target]))
-        return np.array(values)
-
-    return scores
+    exact = copy.deepcopy(model).double()
+    values = []
+    for ids, position, target in copies_by_loops(sentence, window):
+        logits = exact(input_ids=torch.tensor([ids])).logits[0, position]
+        values.append(float(torch.log_softmax(logits, -1)[target]))
+    return np.array(values)
 
 
-@pytest.fixture(scope="session")
-def random_model() -> Callable[..., BertForMaskedLM]:
+@torch.no_grad()
+def random_model(width: int = 32, spread: float = 0.15, **sizes: Any) -> BertForMaskedLM:
     """Every parameter random, so that a bias or a norm's weight that is left out shows."""
+    sizes = {"vocab_size": 60, "num_hidden_layers": 2, "num_attention_heads": 4, **sizes}
+    sizes |= {"hidden_size": width, "intermediate_size": 3 * width}
+    model: BertForMaskedLM = BertForMaskedLM(BertConfig(max_position_embeddings=14, **sizes)).eval()
+    generator = torch.Generator().manual_seed(0)
+    for name, values in model.named_parameters():
+        center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
+        values.normal_(center, spread, generator=generator)
+    return model
 
-    def build(
-        layers: int = 2,
-        heads: int = 4,
-        width: int = 32,
-        vocabulary: int = 60,
-        activation: str = "gelu",
-        spread: float = 0.15,
-    ) -> BertForMaskedLM:
-        config = BertConfig(
-            vocab_size=vocabulary,
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=3 * width,
-            max_position_embeddings=14,
-            hidden_act=activation,
-        )
-        model = BertForMaskedLM(config)
-        model.eval()
-        generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for name, values in model.named_parameters():
-                center = 1.0 if name.endswith("LayerNorm.weight") else 0.0
-                values.normal_(center, spread, generator=generator)
-        return model
 
-    return build
+WINDOW = 12
+"""As long as a model of 14 positions can read."""
+
+
+def network_scores(network: MaskedNetwork, ids: torch.Tensor) -> NDArray[np.float32]:
+    """Of sentences of one length, each word piece's score."""
+    copies = masked_copies(ids, range(ids.numel()), WINDOW, SPECIAL)
+    values: NDArray[np.float32] = network.log_probabilities(copies, SPECIAL.mask).numpy()
+    return values.reshape(ids.shape)
+
+
+Score = Callable[..., ScoreSummary]
+
+
+@pytest.fixture
+def score(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> Score:
+    """Scores the six reports into a file below the test's folder, if nothing else is asked for."""
+
+    def run(out: str | Path = "out.csv", reports: Path = reports, **options: Any) -> ScoreSummary:
+        asked: dict[str, Any] = {"model": tiny, "on_scored": None, "progress": None, **options}
+        own = {name: asked.pop(name) for name in ("model", "on_scored", "progress")}
+        return score_reports(reports, tmp_path / out, ScoreSettings(**asked), **own)
+
+    return run

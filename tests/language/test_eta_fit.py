@@ -304,7 +304,7 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
         write_figure(tmp_path / "eta.jpg", corpus())
 
 
-def test_summary_lines() -> None:
+def test_summary_lines_and_examples_of_one_line() -> None:
     report = corpus()
     lines = eta_summary(report, eta_statistics(report))
     text = "\n".join(lines)
@@ -320,6 +320,9 @@ def test_summary_lines() -> None:
     assert max(map(len, table)) < 115
     without = eta_summary(corpus(example=None), eta_statistics(report))
     assert "Sentence" not in "".join(without)
+    assert one_line("a\tb\n\x00c") == "a b c"
+    assert one_line("a" * 40) == "a" * 40
+    assert one_line("a" * 41) == "a" * 39 + "…"
 
 
 @pytest.mark.parametrize(
@@ -333,9 +336,3 @@ def test_summary_lines() -> None:
 )
 def test_small_numbers(value: float, number: str, share: str) -> None:
     assert (shown_number(value), shown_share(value)) == (number, share)
-
-
-def test_one_line() -> None:
-    assert one_line("a\tb\n\x00c") == "a b c"
-    assert one_line("a" * 40) == "a" * 40
-    assert one_line("a" * 41) == "a" * 39 + "…"

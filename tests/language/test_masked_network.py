@@ -1,17 +1,15 @@
 """Masked copies, products of matrices, and the network that reads them, packed and plain."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from torch.nn import functional as F
-from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import linear
 from cxrtext.language.scoring.linear import (
@@ -25,17 +23,19 @@ from cxrtext.language.scoring.linear import (
 from cxrtext.language.scoring.network import (
     ACTIVATIONS,
     MaskedCopies,
-    MaskedNetwork,
     PlainFeedForward,
-    SpecialIds,
     make_network,
     masked_copies,
 )
-
-Models = Callable[..., BertForMaskedLM]
-PlainScores = Callable[..., NDArray[np.float64]]
-
-WINDOW = 12
+from tests.language.conftest import (
+    SPECIAL,
+    WINDOW,
+    PlainCopy,
+    copies_by_loops,
+    network_scores,
+    plain_scores,
+    random_model,
+)
 
 
 def some_ids(count: int, length: int, vocabulary: int = 60) -> torch.Tensor:
@@ -43,31 +43,22 @@ def some_ids(count: int, length: int, vocabulary: int = 60) -> torch.Tensor:
     return torch.randint(5, vocabulary, (count, length), generator=generator)
 
 
-def scores(network: MaskedNetwork, ids: torch.Tensor, special: SpecialIds) -> NDArray[np.float32]:
-    copies = masked_copies(ids, range(ids.numel()), WINDOW, special)
-    values: NDArray[np.float32] = network.log_probabilities(copies, special.mask).numpy()
-    return values.reshape(ids.shape)
-
-
 @pytest.mark.parametrize(
     ("shape", "length"),
     [
-        *(({"layers": layers}, length) for layers in (1, 2, 3) for length in (1, 7, 19)),
-        *(({"activation": activation}, 9) for activation in ACTIVATIONS),
-        *(({"heads": n, "width": width}, 8) for n, width in ((1, 32), (3, 21), (5, 40), (7, 7))),
+        *(({"num_hidden_layers": layers}, length) for layers in (1, 2, 3) for length in (1, 7, 19)),
+        *(({"hidden_act": activation}, 9) for activation in ACTIVATIONS),
+        *(
+            ({"num_attention_heads": n, "width": width}, 8)
+            for n, width in ((1, 32), (3, 21), (5, 40), (7, 7))
+        ),
     ],
     ids=str,
 )
-def test_it_equals_the_plain_network(
-    shape: dict[str, Any],
-    length: int,
-    random_model: Models,
-    plain_scores: PlainScores,
-    special: SpecialIds,
-) -> None:
+def test_it_equals_the_plain_network(shape: dict[str, Any], length: int) -> None:
     model = random_model(**shape)
     ids = some_ids(3, length)
-    found = scores(make_network(model, torch.float32), ids, special)
+    found = network_scores(make_network(model, torch.float32), ids)
     for values, sentence in zip(found, ids.tolist(), strict=True):
         expected = plain_scores(model, sentence, WINDOW)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
@@ -93,10 +84,10 @@ class Counted:
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_no_more_rows_are_computed_than_the_answer_needs(
-    layers: int, random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
+    layers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = make_network(random_model(layers=layers), torch.float32)
-    expected = scores(network, some_ids(2, 5), special)
+    network = make_network(random_model(num_hidden_layers=layers), torch.float32)
+    expected = network_scores(network, some_ids(2, 5))
     S, T, R = 2, 7, 10
     seen: list[tuple[str, int]] = []
     counted = []
@@ -109,7 +100,7 @@ def test_no_more_rows_are_computed_than_the_answer_needs(
     monkeypatch.setattr(network, "layers", counted)
     for part in ("transform", "decode"):
         monkeypatch.setattr(network, part, Counted(getattr(network, part), part, seen))
-    np.testing.assert_array_equal(scores(network, some_ids(2, 5), special), expected)
+    np.testing.assert_array_equal(network_scores(network, some_ids(2, 5)), expected)
     middle = [("1 qkv", R * T), ("1 mix", R * T), ("1 feed", R * T)] if layers == 3 else []
     last = layers - 1
     first = R if last == 0 else R * T
@@ -128,34 +119,31 @@ def test_no_more_rows_are_computed_than_the_answer_needs(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_without_packed_weights_the_scores_are_the_same(
-    dtype: torch.dtype, random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, ids = random_model(), some_ids(4, 6)
-    packed = scores(make_network(model, dtype), ids, special)
+    packed = network_scores(make_network(model, dtype), ids)
     monkeypatch.setattr(linear, "can_pack", lambda _: False)
     network = make_network(model, dtype)
     feed = network.layers[0].feed
     assert isinstance(feed, PlainFeedForward)
     assert {type(feed.widen), type(network.decode)} == {PlainLinear}
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
-    np.testing.assert_allclose(scores(network, ids, special), packed, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(network_scores(network, ids), packed, rtol=0, atol=tolerance)
 
 
-def test_scoring_leaves_the_model_as_it_was(random_model: Models, special: SpecialIds) -> None:
+def test_scoring_leaves_the_model_as_it_was() -> None:
     model = random_model()
     before = {name: values.clone() for name, values in model.state_dict().items()}
-    scores(make_network(model, torch.float32), some_ids(2, 5), special)
+    network_scores(make_network(model, torch.float32), some_ids(2, 5))
     for name, values in model.state_dict().items():
         assert torch.equal(values, before[name]), name
     assert all(values.requires_grad for values in model.parameters())
 
 
-Plain = Callable[..., list[tuple[list[int], int, int]]]
-
-
-def written_out(copies: MaskedCopies, special: SpecialIds) -> list[tuple[list[int], int, int]]:
+def written_out(copies: MaskedCopies) -> list[PlainCopy]:
     """Each copy as the network reads it, with the column and the piece asked for."""
-    texts = copies.base[copies.owner].masked_fill(copies.masked, special.mask)
+    texts = copies.base[copies.owner].masked_fill(copies.masked, SPECIAL.mask)
     return list(zip(texts.tolist(), copies.position.tolist(), copies.target.tolist(), strict=True))
 
 
@@ -176,18 +164,16 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(case=cases())
-def test_it_equals_plain_loops(
-    case: dict[str, Any], special: SpecialIds, plain_copies: Plain
-) -> None:
+def test_it_equals_plain_loops(case: dict[str, Any]) -> None:
     ids, window, rows = case["ids"], case["window"], case["rows"]
-    found = masked_copies(torch.tensor(ids), rows, window, special)
-    expected = [copy for sentence in ids for copy in plain_copies(sentence, window)]
-    assert written_out(found, special) == expected[rows.start : rows.stop]
+    found = masked_copies(torch.tensor(ids), rows, window, SPECIAL)
+    expected = [copy for sentence in ids for copy in copies_by_loops(sentence, window)]
+    assert written_out(found) == expected[rows.start : rows.stop]
 
 
-def test_only_the_sentences_of_the_rows_are_taken(special: SpecialIds) -> None:
+def test_only_the_sentences_of_the_rows_are_taken() -> None:
     ids = torch.arange(5, 5 + 40).reshape(10, 4)
-    copies = masked_copies(ids, range(9, 15), 8, special)
+    copies = masked_copies(ids, range(9, 15), 8, SPECIAL)
     assert copies.base[:, 1:-1].tolist() == ids[2:4].tolist()
     assert copies.owner.tolist() == [0, 0, 0, 1, 1, 1]
 
@@ -265,10 +251,8 @@ def test_later_changes_of_a_packed_model_do_not_reach_it() -> None:
 def test_packing_is_refused_where_it_cannot_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
     _, weight, bias = random_product()
 
-    def gone(*arguments: object) -> None:
-        raise AttributeError("no such operator")
-
     with monkeypatch.context() as patch:
+        gone = Mock(side_effect=AttributeError("no such operator"))
         patch.setattr(PackedLinear, "__init__", gone)
         assert not can_pack(torch.float32)
         assert isinstance(make_linear(weight, bias, torch.float32), PlainLinear)

@@ -81,10 +81,7 @@ def test_every_sentence_has_something_to_guess() -> None:
 
 def test_a_sentence_that_was_cut_inside_a_word_starts_one() -> None:
     _, _, starts = collate([(60, 61, 10), (11, 62)], SPECIAL)
-    assert starts.tolist() == [
-        [False, True, False, True, False],
-        [False, True, False, False, False],
-    ]
+    assert starts.int().tolist() == [[0, 1, 0, 1, 0], [0, 1, 0, 0, 0]]
 
 
 def test_every_word_is_as_likely_as_another_of_its_length() -> None:

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,55 +14,41 @@ from transformers import BertForMaskedLM
 from cxrtext.errors import ConfigError
 from cxrtext.language import score_sentences_detailed
 from cxrtext.language.scoring import quantized
-from cxrtext.language.scoring.network import SpecialIds, masked_copies
 from cxrtext.language.scoring.quantized import can_quantize
 from cxrtext.language.scoring.score import Scorer, build_network
 from cxrtext.models.masked_lm import MaskedLanguageModel
+from tests.language.conftest import SPECIAL, network_scores, random_model
 from tests.warm import Warm
-
-Models = Callable[..., BertForMaskedLM]
 
 IDS = torch.randint(5, 60, (30, 6), generator=torch.Generator().manual_seed(0))
 
 
-def scores(
-    model: BertForMaskedLM, kind: Any, special: SpecialIds, ids: torch.Tensor = IDS
-) -> NDArray[np.float32]:
-    copies = masked_copies(ids, range(ids.numel()), 12, special)
-    network = build_network(model, special, kind)
-    values: NDArray[np.float32] = network.log_probabilities(copies, special.mask).numpy()
-    return values.reshape(ids.shape)
+def scores(model: BertForMaskedLM, kind: Any, ids: torch.Tensor = IDS) -> NDArray[np.float32]:
+    return network_scores(build_network(model, SPECIAL, kind), ids)
 
 
 @pytest.mark.parametrize("name", ["float64", "", "INT8"])
-def test_an_unknown_name_is_refused_with_the_known_ones(
-    name: Any, random_model: Models, special: SpecialIds
-) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones_and_float16_on_a_cpu(name: Any) -> None:
     known = "float32, bfloat16, float16, int8"
     with pytest.raises(ConfigError, match=f"^precision '{name}' is not one of {known}$"):
-        build_network(random_model(), special, name)
-
-
-def test_float16_is_refused_on_a_cpu(random_model: Models, special: SpecialIds) -> None:
+        build_network(random_model(), SPECIAL, name)
     with pytest.raises(ConfigError, match="float16 is for GPUs; on a CPU take bfloat16 or int8"):
-        build_network(random_model(), special, "float16")
+        build_network(random_model(), SPECIAL, "float16")
 
 
-def test_bfloat16_is_near_float32(random_model: Models, special: SpecialIds) -> None:
+def test_bfloat16_is_near_float32() -> None:
     model = random_model()
-    exact, fast = scores(model, "float32", special), scores(model, "bfloat16", special)
+    exact, fast = scores(model, "float32"), scores(model, "bfloat16")
     assert 0 < np.abs(fast - exact).mean() < 0.03
     assert np.abs(fast - exact).max() < 0.2
     assert fast.dtype == np.float32
 
 
-def test_in_bfloat16_the_company_matters_no_more_than_rounding_does(
-    random_model: Models, special: SpecialIds
-) -> None:
+def test_in_bfloat16_the_company_matters_no_more_than_rounding_does() -> None:
     # oneDNN chooses its kernel by the number of rows, and sums in another order.
     model = random_model()
-    exact, together = scores(model, "float32", special), scores(model, "bfloat16", special)
-    alone = np.concatenate([scores(model, "bfloat16", special, row[None]) for row in IDS])
+    exact, together = scores(model, "float32"), scores(model, "bfloat16")
+    alone = np.concatenate([scores(model, "bfloat16", row[None]) for row in IDS])
     assert np.abs(alone - together).max() <= np.abs(together - exact).max()
     assert np.abs(alone - together).mean() <= np.abs(together - exact).mean() / 2
 
@@ -95,14 +80,12 @@ def test_int8_is_refused_in_one_line_where_products_are_not_exact(
 
 
 @pytest.mark.skipif(not can_quantize(), reason="no exact integer products on this processor")
-def test_int8_works_without_bfloat16_too(
-    random_model: Models, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_int8_works_without_bfloat16_too(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model()
-    exact = scores(model, "float32", special)
+    exact = scores(model, "float32")
     monkeypatch.setattr(quantized, "can_pack", lambda _: False)
-    assert build_network(model, special, "int8").dtype == torch.float32
-    assert np.abs(scores(model, "int8", special) - exact).mean() < 0.1
+    assert build_network(model, SPECIAL, "int8").dtype == torch.float32
+    assert np.abs(scores(model, "int8") - exact).mean() < 0.1
 
 
 def test_a_scorer_is_known_by_model_and_precision(tiny: MaskedLanguageModel) -> None:

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from cxrtext.language.pretraining.summary import measure_coverage
 from cxrtext.language.pretraining.train import Step, learning_rate
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
+from cxrtext.pausing import Progress
 from cxrtext.text.tokenizer import make_tokenizer
 from tests.language.conftest import StopError, stop
 
@@ -33,12 +33,8 @@ COMMON = "The lungs are clear."
 RARE = "A pneumothorax is seen on the left."
 SECRET = "Zebulon Quill was seen here."
 SMALL: dict[str, Any] = {
-    "size": "demo",
-    "hidden": 32,
-    "layers": 1,
-    "vocabulary_size": 300,
-    "batch_tokens": 512,
-    "device": "cpu",
+    **{"size": "demo", "hidden": 32, "layers": 1, "vocabulary_size": 300},
+    **{"batch_tokens": 512, "device": "cpu"},
 }
 
 
@@ -125,23 +121,18 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_model(
     assert not (tmp_path / "b.partial").exists()
 
 
-@pytest.fixture
-def stopped(corpus: Path, tmp_path: Path) -> Path:
-    """The folder of a run of two epochs that was stopped after a step."""
+def test_a_damaged_state_is_refused_and_that_of_other_settings_thrown_away(
+    corpus: Path, tmp_path: Path
+) -> None:
     with pytest.raises(StopError):
         pretrain_text(corpus, tmp_path / "m", epochs=2, progress=stop, **SMALL)
-    return tmp_path / "m"
-
-
-def test_the_state_of_other_settings_is_thrown_away(corpus: Path, stopped: Path) -> None:
-    assert pretrain_text(corpus, stopped, epochs=1, **SMALL).resumed_from_step == 0
-
-
-def test_a_damaged_state_is_refused(corpus: Path, stopped: Path) -> None:
-    (state,) = stopped.with_name("m.partial").glob("state-*.pt")
+    (state,) = (tmp_path / "m.partial").glob("state-*.pt")
+    whole = state.read_bytes()
     state.write_bytes(b"PK\x03\x04")
     with pytest.raises(CheckpointError, match="damaged; remove"):
-        pretrain_text(corpus, stopped, epochs=2, **SMALL)
+        pretrain_text(corpus, tmp_path / "m", epochs=2, **SMALL)
+    state.write_bytes(whole)
+    assert pretrain_text(corpus, tmp_path / "m", epochs=1, **SMALL).resumed_from_step == 0
 
 
 def test_fine_tuning_keeps_the_vocabulary_and_learns(trained: Path, tmp_path: Path) -> None:
@@ -213,9 +204,7 @@ def test_an_epoch_has_every_sentence_once_within_the_budget() -> None:
         assert max(len(b) * (max(lengths[i] for i in b) + 2) for b in batches) <= 44
     assert len(epochs[0]) == len(epochs[1])
     assert epochs[0] != epochs[1]
-
-
-def test_long_sentences_are_cut_and_not_cut_off() -> None:
+    # Long sentences are cut, and not cut off.
     assert cut_to_window([(1, 2, 3, 4, 5), (6,)], 2) == [(1, 2), (3, 4), (5,), (6,)]
 
 
@@ -256,8 +245,16 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrain_run, "_measure", measure)
 
 
+def stop_after(epoch: int) -> Progress:
+    def progress(step: int, total: int) -> None:
+        if step == total // 7 * epoch:
+            raise StopError
+
+    return progress
+
+
 def train(
-    small_corpus: Path, out: Path, patience: int, progress: Callable[[int, int], None] | None = None
+    small_corpus: Path, out: Path, patience: int, progress: Progress | None = None
 ) -> PretrainSummary:
     smaller = {**SMALL, "hidden": 16, "vocabulary_size": 200, "batch_tokens": 256}
     return pretrain_text(
@@ -278,23 +275,15 @@ def test_training_stops_and_the_best_epoch_is_kept(small_corpus: Path, tmp_path:
     assert summary.steps == totals[0] // 7 * 5 == len(totals)
     assert summary.validation_loss == LOSSES[:5]
 
-    def note(step: int, total: int) -> None:
-        if step == total // 7 * 2:
-            raise StopError
-
     with pytest.raises(StopError):
-        train(small_corpus, tmp_path / "b", 3, note)
+        train(small_corpus, tmp_path / "b", 3, stop_after(2))
     (state,) = (tmp_path / "b.partial").glob("state-*.pt")
     second = torch.load(state, weights_only=True)["model"]
     kept = load_masked_language_model(tmp_path / "a")
     for name, value in kept.model.state_dict().items():
         assert torch.equal(value, second[name])
     assert fingerprint_of(kept.model, kept.tokenizer) == summary.fingerprint
-
-
-@pytest.mark.usefixtures("made_up")
-def test_without_patience_every_epoch_is_run(small_corpus: Path, tmp_path: Path) -> None:
-    summary = train(small_corpus, tmp_path / "a", 0)
+    summary = train(small_corpus, tmp_path / "c", 0)  # without patience every epoch is run
     assert (summary.epochs, summary.kept_epoch, summary.stopped_early) == (7, 7, False)
 
 
@@ -304,13 +293,8 @@ def test_a_stopped_run_remembers_the_best_epoch_and_the_patience(
     small_corpus: Path, tmp_path: Path, epoch: int
 ) -> None:
     whole = train(small_corpus, tmp_path / "a", 3)
-
-    def stop(step: int, total: int) -> None:
-        if step == total // 7 * epoch:
-            raise StopError
-
     with pytest.raises(StopError):
-        train(small_corpus, tmp_path / "b", 3, stop)
+        train(small_corpus, tmp_path / "b", 3, stop_after(epoch))
     rest = train(small_corpus, tmp_path / "b", 3)
     assert rest.resumed_from_step == whole.steps // 5 * epoch
     assert rest.fingerprint == whole.fingerprint

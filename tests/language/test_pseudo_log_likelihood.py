@@ -1,14 +1,13 @@
+import copy
 import ctypes
 import itertools
 import sys
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
 from cxrtext.language import score_sentences, score_sentences_detailed
@@ -16,11 +15,10 @@ from cxrtext.language.scoring import score as scorer
 from cxrtext.language.scoring.network import MaskedCopies, MaskedNetwork
 from cxrtext.language.scoring.score import MAX_GROUP, groups_of
 from cxrtext.models.masked_lm import MaskedLanguageModel
+from tests.language.conftest import plain_scores
 from tests.warm import Warm
 
 WORDS = ["no", "lungs", "are", "clear"]
-
-PlainScores = Callable[..., NDArray[np.float64]]
 
 TEXTS = [
     "The lungs are clear.",
@@ -32,9 +30,7 @@ TEXTS = [
 ]
 
 
-def by_definition(
-    tiny: MaskedLanguageModel, plain_scores: PlainScores, text: str
-) -> tuple[int, float]:
+def by_definition(tiny: MaskedLanguageModel, text: str) -> tuple[int, float]:
     """Number of word pieces, and Salazar et al. 2020, eq. 2, one pass a word piece."""
     pieces = tiny.tokenizer(text, add_special_tokens=False)["input_ids"]
     return len(pieces), plain_scores(tiny.model, pieces, tiny.window).sum()
@@ -42,19 +38,13 @@ def by_definition(
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 100_000])
 def test_it_equals_the_definition_whatever_the_company(
-    tiny: MaskedLanguageModel, plain_scores: PlainScores, batch_tokens: int
+    tiny: MaskedLanguageModel, batch_tokens: int
 ) -> None:
     texts = [*TEXTS, *reversed(TEXTS)]
-    expected = [by_definition(tiny, plain_scores, text)[1] for text in texts]
+    expected = [by_definition(tiny, text)[1] for text in texts]
     found = score_sentences(texts, tiny, batch_tokens=batch_tokens)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert np.ptp(expected) > 1
-
-
-def test_word_pieces_are_counted_and_order_is_kept(tiny: MaskedLanguageModel) -> None:
-    scores = score_sentences_detailed(["No pneumothorax.", "No.", "no PNEUMOTHORAX."], tiny)
-    assert scores.n_tokens.tolist() == [3, 2, 3]
-    assert scores.log_likelihood[0] == scores.log_likelihood[2] != scores.log_likelihood[1]
 
 
 @pytest.fixture
@@ -71,50 +61,37 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-def test_equal_sentences_are_scored_once(
+def test_equal_sentences_are_scored_once_and_no_pass_exceeds_the_budget(
     tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
 ) -> None:
     score_sentences(["No pneumothorax."] * 50 + ["The lungs are clear."] * 50, tiny)
     assert sum(rows for rows, _ in passes) == 3 + 5
-
-
-def test_no_pass_exceeds_the_budget(
-    tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
-) -> None:
+    passes.clear()
     long = " ".join(["no"] * 500 + ["lungs"] * 500)
     scores = score_sentences_detailed([*TEXTS, long], tiny, batch_tokens=200)
     assert scores.n_tokens[-1] == 1000
     assert sum(rows for rows, _ in passes) == scores.n_tokens.sum()
     assert 180 < max(tokens for _, tokens in passes) <= 200
-
-
-def test_below_one_copy_the_budget_gives_way(
-    tiny: MaskedLanguageModel, passes: list[tuple[int, int]]
-) -> None:
-    score_sentences(TEXTS, tiny, batch_tokens=1)
+    passes.clear()
+    score_sentences(TEXTS, tiny, batch_tokens=1)  # below one copy the budget gives way
     assert {rows for rows, _ in passes} == {1}
 
 
 @pytest.mark.parametrize("least", [0, 1, 24], ids=["the window", "one more", "twice as long"])
-def test_a_sentence_as_long_as_the_window_or_longer(
-    tiny: MaskedLanguageModel, plain_scores: PlainScores, least: int
-) -> None:
+def test_a_sentence_as_long_as_the_window_or_longer(tiny: MaskedLanguageModel, least: int) -> None:
     text = " ".join(itertools.islice(itertools.cycle(WORDS), tiny.window + least))
-    pieces, expected = by_definition(tiny, plain_scores, text)
+    pieces, expected = by_definition(tiny, text)
     assert pieces == tiny.window + least
     scores = score_sentences_detailed([text], tiny)
     assert scores.n_tokens.tolist() == [pieces]
     np.testing.assert_allclose(scores.log_likelihood, [expected], rtol=1e-5)
 
 
-def test_no_sentences_give_no_scores(tiny: MaskedLanguageModel) -> None:
-    assert score_sentences([], tiny).shape == (0,)
-
-
 @pytest.mark.parametrize("empty", ["", "   ", "\x00"])
 def test_an_empty_sentence_is_named_by_its_place(tiny: MaskedLanguageModel, empty: str) -> None:
     with pytest.raises(DataError, match="sentence 1 "):
         score_sentences(["No.", empty], tiny)
+    assert score_sentences([], tiny).shape == (0,)
 
 
 def test_progress_ends_with_all(tiny: MaskedLanguageModel) -> None:
@@ -125,16 +102,11 @@ def test_progress_ends_with_all(tiny: MaskedLanguageModel) -> None:
 
 
 def test_damaged_weights_do_not_pass_as_scores(tiny: MaskedLanguageModel) -> None:
-    bias = tiny.model.cls.predictions.bias
-    before = bias.detach().clone()
+    damaged = copy.deepcopy(tiny)
     with torch.no_grad():
-        bias[0] = float("inf")
-    try:
-        with pytest.raises(CheckpointError, match="'tiny' gives likelihoods that are no finite"):
-            score_sentences(TEXTS, tiny)
-    finally:
-        with torch.no_grad():
-            bias.copy_(before)
+        damaged.model.cls.predictions.bias[0] = float("inf")
+    with pytest.raises(CheckpointError, match="'tiny' gives likelihoods that are no finite"):
+        score_sentences(TEXTS, damaged)
 
 
 def test_word_pieces_and_their_values_make_the_sentence(tiny: MaskedLanguageModel) -> None:
@@ -147,11 +119,9 @@ def test_word_pieces_and_their_values_make_the_sentence(tiny: MaskedLanguageMode
         assert (values <= 0).all()
         assert scores.log_likelihood[number] == values.sum(dtype=np.float64)
         assert scores.log_likelihood_per_token[number] == pytest.approx(values.mean(), rel=1e-6)
-
-
-def test_a_group_has_at_most_so_many_sentences() -> None:
-    groups = groups_of(range(2 * MAX_GROUP + 3), lambda _: 1, window=10, batch_tokens=10**9)
-    assert [len(group) for group in groups] == [MAX_GROUP, MAX_GROUP, 3]
+    scores = score_sentences_detailed(["No pneumothorax.", "No.", "no PNEUMOTHORAX."], tiny)
+    assert scores.n_tokens.tolist() == [3, 2, 3]
+    assert scores.log_likelihood[0] == scores.log_likelihood[2] != scores.log_likelihood[1]
 
 
 @given(
@@ -176,17 +146,13 @@ def test_groups_hold_every_sentence_once_in_order_of_length(
         assert full or lengths[other[0]] > length
 
 
-def test_groups_are_made_as_they_are_asked_for() -> None:
-    taken = []
-
-    def sentences() -> Iterator[int]:
-        for length in (1, 1, 1, 2):
-            taken.append(length)
-            yield length
-
-    groups = groups_of(sentences(), lambda length: length, window=10, batch_tokens=6)
+def test_groups_are_bounded_and_made_as_they_are_asked_for() -> None:
+    groups = groups_of(range(2 * MAX_GROUP + 3), lambda _: 1, window=10, batch_tokens=10**9)
+    assert [len(group) for group in groups] == [MAX_GROUP, MAX_GROUP, 3]
+    sentences = iter([1, 1, 1, 2])
+    groups = groups_of(sentences, lambda length: length, window=10, batch_tokens=6)
     assert next(groups) == [1, 1]
-    assert taken == [1, 1, 1]
+    assert list(sentences) == [2]
 
 
 def test_memory_is_kept_where_the_system_allows_it(warm: Warm) -> None:

@@ -1,7 +1,7 @@
 """Products in 8-bit integers."""
 
-from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from transformers import BertForMaskedLM
 
 from cxrtext.language.scoring import quantized
-from cxrtext.language.scoring.network import MaskedNetwork, SpecialIds, masked_copies
 from cxrtext.language.scoring.quantized import (
     ZERO,
     IntegerLinear,
@@ -20,6 +19,7 @@ from cxrtext.language.scoring.quantized import (
     can_quantize,
 )
 from cxrtext.language.scoring.score import build_network
+from tests.language.conftest import SPECIAL, network_scores, random_model
 
 # That it says no for a good reason only: test_precision.py.
 pytestmark = pytest.mark.skipif(
@@ -150,22 +150,14 @@ def test_wrong_products_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_operators_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*arguments: object) -> None:
-        raise AttributeError("no such operator")
-
+    gone = Mock(side_effect=AttributeError("no such operator"))
     monkeypatch.setattr(quantized.IntegerLinear, "__init__", gone)
     assert not can_quantize()
 
 
 @pytest.fixture(scope="module")
-def larger(random_model: Callable[..., BertForMaskedLM]) -> BertForMaskedLM:
-    return random_model(layers=4, width=128, vocabulary=1000, spread=0.1)
-
-
-def scores(network: MaskedNetwork, ids: torch.Tensor, special: SpecialIds) -> NDArray[np.float64]:
-    copies = masked_copies(ids, range(ids.numel()), 12, special)
-    values = network.log_probabilities(copies, special.mask)
-    return values.double().numpy().reshape(ids.shape)
+def larger() -> BertForMaskedLM:
+    return random_model(num_hidden_layers=4, width=128, vocab_size=1000, spread=0.1)
 
 
 SENTENCES = torch.randint(5, 1000, (100, 8), generator=torch.Generator().manual_seed(5))
@@ -176,11 +168,9 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return values.argsort().argsort()
 
 
-def test_a_network_in_integers_is_near_float32(
-    larger: BertForMaskedLM, special: SpecialIds
-) -> None:
-    exact = scores(build_network(larger, special, "float32"), SENTENCES, special)
-    found = scores(build_network(larger, special, "int8"), SENTENCES, special)
+def test_a_network_in_integers_is_near_float32(larger: BertForMaskedLM) -> None:
+    exact = network_scores(build_network(larger, SPECIAL, "float32"), SENTENCES)
+    found = network_scores(build_network(larger, SPECIAL, "int8"), SENTENCES)
     assert exact.std() > 0.5
     assert np.corrcoef(ranks(found.sum(1)), ranks(exact.sum(1)))[0, 1] > 0.99
     assert 0 < np.abs(found - exact).mean() < 0.06
@@ -188,11 +178,11 @@ def test_a_network_in_integers_is_near_float32(
 
 
 def test_scores_in_integers_do_not_depend_on_the_company_or_on_chance(
-    larger: BertForMaskedLM, special: SpecialIds
+    larger: BertForMaskedLM,
 ) -> None:
-    together = scores(build_network(larger, special, "int8"), SENTENCES, special)
+    together = network_scores(build_network(larger, SPECIAL, "int8"), SENTENCES)
     state = torch.random.get_rng_state()
-    again = build_network(larger, special, "int8")  # scales from random pieces, of a fixed seed
+    again = build_network(larger, SPECIAL, "int8")  # scales from random pieces, of a fixed seed
     assert torch.equal(torch.random.get_rng_state(), state)
-    alone = np.concatenate([scores(again, row[None], special) for row in SENTENCES[:20]])
+    alone = np.concatenate([network_scores(again, row[None]) for row in SENTENCES[:20]])
     np.testing.assert_allclose(alone, together[:20], rtol=0, atol=1e-6)

@@ -8,12 +8,13 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cxrtext.errors import DataError, WorkError
-from cxrtext.language import ScoreSettings, score_reports
+from cxrtext.language import ScoreSettings
 from cxrtext.language.class_probability import Words
 from cxrtext.language.scoring import cache as cache_module
 from cxrtext.language.scoring import store as store_module
@@ -22,12 +23,18 @@ from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_store
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import Sentence
+from tests.language.conftest import Score
 
 KEYS = [digest_of([number, 7]) for number in range(1300)]
 
 
 def scores(numbers: range) -> dict[bytes, np.ndarray]:
     return {KEYS[n]: np.array([-n - 0.1, -1e-7 * n], dtype=np.float32) for n in numbers}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "scores.sqlite"
 
 
 def test_scores_are_there_bit_for_bit_when_the_file_is_opened_again(tmp_path: Path) -> None:
@@ -43,8 +50,7 @@ def test_scores_are_there_bit_for_bit_when_the_file_is_opened_again(tmp_path: Pa
         assert cache.find([]) == {}
 
 
-def test_another_identity_sees_nothing_and_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "scores.sqlite"
+def test_another_identity_sees_nothing_and_changes_nothing(path: Path) -> None:
     with ScoreCache(path, "a") as ours, ScoreCache(path, "b") as theirs:
         ours.add(scores(range(5)))
         assert theirs.find(KEYS[:5]) == {}
@@ -74,8 +80,7 @@ with ScoreCache(Path(sys.argv[1]), "model") as cache:
 
 
 @pytest.mark.slow
-def test_two_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "scores.sqlite"
+def test_two_processes_that_add_at_once_lose_nothing(path: Path) -> None:
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), first],
@@ -96,49 +101,38 @@ def test_two_processes_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
     for writer in writers:
         _, errors = writer.communicate(timeout=600)
         assert writer.returncode == 0, errors
-    base = sqlite3.connect(path)
-    assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    base.close()
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with ScoreCache(path, "model") as cache:
         found = cache.find([digest_of([number]) for number in range(4000)])
     assert len(found) == 4000
     assert all((found[digest_of([n])] == -n).all() for n in range(4000))
-    assert [p.name for p in tmp_path.iterdir()] == ["scores.sqlite"]
+    assert [p.name for p in path.parent.iterdir()] == ["scores.sqlite"]
 
 
-def test_a_lock_is_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "scores.sqlite"
+def test_a_lock_is_waited_for(path: Path) -> None:
     with ScoreCache(path, "model") as cache:
         other = sqlite3.connect(path, check_same_thread=False)
         other.execute("BEGIN EXCLUSIVE")
-        given_up = threading.Event()
-
-        def give_up() -> None:
-            given_up.set()
-            other.commit()
-
-        release = threading.Timer(0.6, give_up)
+        release = threading.Timer(0.6, other.commit)
         release.start()
         cache.add(scores(range(3)))
-        assert given_up.is_set()
+        assert not other.in_transaction
         release.join()
         other.close()
         assert len(cache.find(KEYS[:3])) == 3
 
 
 def test_a_lock_that_is_never_given_up_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_module, "BUSY_SECONDS", 0.1)
-    path = tmp_path / "scores.sqlite"
-    with ScoreCache(path, "model") as cache:
-        other = sqlite3.connect(path)
+    with ScoreCache(path, "model") as cache, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(DataError, match=r"scores\.sqlite: .*locked"):
             cache.add(scores(range(3)))
         with pytest.raises(DataError, match="locked"):
             ScoreCache(path, "model")
-        other.close()
 
 
 def damage(path: Path) -> None:
@@ -150,8 +144,7 @@ def damage(path: Path) -> None:
     path.write_bytes(content[:4096] + b"\x5a" * (len(content) - 4096))
 
 
-def test_a_schema_that_is_no_text_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "scores.sqlite"
+def test_a_schema_that_is_no_text_is_one_line(path: Path) -> None:
     with ScoreCache(path, "model") as cache:
         cache.add(scores(range(3)))
     path.write_bytes(path.read_bytes().replace(b"PRIMARY KEY", b"PRIMARY K\xc5Y"))
@@ -160,7 +153,7 @@ def test_a_schema_that_is_no_text_is_one_line(tmp_path: Path) -> None:
             read()
 
 
-def foreign(path: Path, version: int) -> None:
+def foreign(path: Path, version: int = 1) -> None:
     """A database of another program."""
     with closing(sqlite3.connect(path)) as base:
         base.executescript(
@@ -170,17 +163,15 @@ def foreign(path: Path, version: int) -> None:
 
 @pytest.mark.parametrize("version", [0, cache_module.FORMAT, 99])
 def test_the_database_of_another_program_is_refused_and_left_alone(
-    tmp_path: Path, version: int
+    path: Path, version: int
 ) -> None:
-    path = tmp_path / "places.sqlite"
     foreign(path, version)
     before = path.read_bytes()
     refused(path, "no cache of scores of this version")
     assert path.read_bytes() == before
 
 
-def test_a_cache_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "scores.sqlite"
+def test_a_cache_of_a_later_version_is_refused(path: Path) -> None:
     with ScoreCache(path, "model") as cache:
         cache._base.execute(f"PRAGMA user_version = {cache_module.FORMAT + 1}")
     refused(path, "no cache of scores of this version")
@@ -196,15 +187,15 @@ def refused(path: Path, says: str = "") -> None:
     assert "\n" not in str(error.value)
 
 
-def test_what_is_no_cache_is_one_clear_line(tmp_path: Path) -> None:
+def test_what_is_no_cache_is_one_clear_line(path: Path, tmp_path: Path) -> None:
     text = tmp_path / "reports.csv"
     text.write_text("study_id,report\n" + "s1,Clear.\n" * 200)
     refused(text, "damaged, or no cache; remove it or name")
     assert text.read_text().startswith("study_id")
     refused(tmp_path)
     refused(text / "scores.sqlite", "cannot be made there")
-    damage(tmp_path / "scores.sqlite")
-    refused(tmp_path / "scores.sqlite", "damaged, or no cache; remove it or name")
+    damage(path)
+    refused(path, "damaged, or no cache; remove it or name")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -216,17 +207,13 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", ["damaged", "foreign", "folder"])
 def test_a_run_with_a_wrong_cache_says_so_and_leaves_nothing(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, kind: str
+    score: Score, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "cache"
-    if kind == "damaged":
-        damage(path)
-    elif kind == "foreign":
-        foreign(path, 1)
-    else:
-        path.mkdir()
+    make: dict[str, Any] = {"damaged": damage, "foreign": foreign, "folder": Path.mkdir}
+    make[kind](path)
     with pytest.raises(DataError, match="cache"):
-        score_reports(reports, tmp_path / "out.csv", ScoreSettings(cache=path), model=tiny)
+        score(cache=path)
     left = {p.name for p in tmp_path.iterdir()}
     # A cache whose first page is whole is found out while the run works; then its work stays.
     assert left - {"out.csv.partial"} == {"cache", "reports.csv"}
@@ -234,15 +221,15 @@ def test_a_run_with_a_wrong_cache_says_so_and_leaves_nothing(
 
 
 def test_no_report_text_and_no_word_pieces_are_in_the_file(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+    tiny: MaskedLanguageModel, score: Score, tmp_path: Path
 ) -> None:
-    score_reports(reports, tmp_path / "out.csv", model=tiny)
-    content = (tmp_path / "scores.sqlite").read_bytes().lower()
+    score()
+    content = (tmp_path / "scores.sqlite").read_bytes()
     for word in (b"lungs", b"pneumothorax", b"heart", b"effusion", b"s1"):
-        assert word not in content
+        assert word not in content.lower()
     for pieces in encode_pieces(tiny.tokenizer, ["The lungs are clear.", "No pneumothorax."]):
-        assert np.asarray(pieces, dtype="<i4").tobytes() not in content
-        assert digest_of(pieces) in (tmp_path / "scores.sqlite").read_bytes()
+        assert np.asarray(pieces, dtype="<i4").tobytes() not in content.lower()
+        assert digest_of(pieces) in content
 
 
 IDENTITY = {"source": "abc", "sections": None}

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import Sentence, read_sentences, write_table
 from cxrtext.records.tables import read_table
+from tests.language.conftest import Score
 
 COLUMNS = ["study_id", "findings", "impression"]
 ROWS: list[dict[str, object]] = [
@@ -47,7 +49,7 @@ def write_mimic(folder: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl", "folder"])
 def test_reports_of_every_kind_give_the_same_table(
-    tiny: MaskedLanguageModel, tmp_path: Path, kind: str
+    tiny: MaskedLanguageModel, score: Score, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / f"reports.{kind}"
     if kind == "folder":
@@ -56,7 +58,7 @@ def test_reports_of_every_kind_give_the_same_table(
         path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     else:
         write_table(path, COLUMNS, ROWS)
-    summary = score_reports(path, tmp_path / "out.csv", model=tiny)
+    summary = score("out.csv", path)
     rows = read_sentences(tmp_path / "out.csv")
     assert places(rows) == EXPECTED
     expected = score_sentences([text for *_, text in EXPECTED], tiny)
@@ -64,13 +66,12 @@ def test_reports_of_every_kind_give_the_same_table(
     assert (summary.reports, summary.with_text, summary.without_text) == (3, 2, 1)
 
 
-def test_sentences_are_taken_as_they_are(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
-    path = tmp_path / "in.csv"
-    path.write_text(
+def test_sentences_are_taken_as_they_are(score: Score, reports: Path, tmp_path: Path) -> None:
+    reports.write_text(
         "sentence,study_id,other\nNo pneumothorax. The lungs are clear.,a,1\n,a,2\n"
         "no pneumothorax.,a,3\nHeart size,b,4\n"
     )
-    summary = score_reports(path, tmp_path / "out.csv", model=tiny)
+    summary = score()
     assert places(read_sentences(tmp_path / "out.csv")) == [
         ("a", "sentence", 0, "No pneumothorax. The lungs are clear."),
         ("a", "sentence", 1, "no pneumothorax."),
@@ -95,22 +96,25 @@ def test_standard_input_to_a_stream(
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_a_stream_gets_what_a_file_gets(
+def test_a_stream_gets_what_a_file_gets_and_paths_may_be_given_as_text(
     tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
 ) -> None:
-    out, cache = io.StringIO(newline=""), tmp_path / "cache.db"
-    score_reports(reports, out, ScoreSettings(cache=cache), model=tiny)
-    again = score_reports(reports, tmp_path / "out.csv", ScoreSettings(cache=cache), model=tiny)
+    stream, path = io.StringIO(newline=""), tmp_path / "out.csv"
+    settings = ScoreSettings(cache=tmp_path / "c.sqlite")
+    score_reports(reports, stream, settings, model=tiny)
+    again = score_reports(str(reports), str(path), settings, model=tiny)
     assert again.from_cache == 4
-    assert (tmp_path / "out.csv").read_bytes().decode() == out.getvalue()
+    assert path.read_bytes().decode() == stream.getvalue()
+    assert again.sentences == len(read_sentences(path))
+    assert (tmp_path / "c.sqlite").exists()
+    with pytest.raises(DataError, match=r"-: a table of sentences or tokens ends in"):
+        score_reports(str(reports), "-", model=tmp_path / "no")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_the_word_pieces_sum_to_the_sentence(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, ending: str
-) -> None:
+def test_the_word_pieces_sum_to_the_sentence(score: Score, tmp_path: Path, ending: str) -> None:
     out, tokens = tmp_path / "out.csv", tmp_path / f"tokens.{ending}"
-    score_reports(reports, out, ScoreSettings(tokens=tokens), model=tiny)
+    score(tokens=tokens)
     rows = read_table(tokens, required=()).rows
     sums: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
@@ -130,7 +134,7 @@ def test_the_word_pieces_sum_to_the_sentence(
         ]  # fmt: skip
 
 
-def write_corpus(path: Path, reports: int) -> Path:
+def write_corpus(path: Path, reports: int) -> None:
     """Reports of five sentences, of which 40 in all are different, the first far more often."""
     chance = np.random.default_rng(0)
     subjects = ["lungs", "heart", "effusion", "size", "clear"]
@@ -142,20 +146,14 @@ def write_corpus(path: Path, reports: int) -> Path:
         for number in range(reports):
             some = chance.choice(texts, 5, p=weights / weights.sum())
             handle.write(f"s{number},{' '.join(s.capitalize() for s in some)}\n")
-    return path
 
 
-def test_a_fit_is_that_of_the_written_table(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
-    path, out = write_corpus(tmp_path / "reports.csv", 60), tmp_path / "out.csv"
+def test_a_fit_is_that_of_the_written_table(score: Score, reports: Path, tmp_path: Path) -> None:
+    write_corpus(reports, 60)
     judged: list[EtaReport] = []
-    score_reports(
-        path, out, ScoreSettings(fit=True, a=0.5, k=9.0), model=tiny, on_scored=judged.append
-    )
-    counts: dict[tuple[str, float], int] = {}
-    rows = read_sentences(out)
-    for row in rows:
-        key = (row.sentence.lower(), row.log_likelihood)
-        counts[key] = counts.get(key, 0) + 1
+    score(fit=True, a=0.5, k=9.0, on_scored=judged.append)
+    rows = read_sentences(tmp_path / "out.csv")
+    counts = Counter((row.sentence.lower(), row.log_likelihood) for row in rows)
     values = np.array([value for _, value in counts])
     fit = fit_class_probability(values, np.array(list(counts.values())))
     meta = json.loads((tmp_path / "out.csv.meta.json").read_text())
@@ -167,30 +165,27 @@ def test_a_fit_is_that_of_the_written_table(tiny: MaskedLanguageModel, tmp_path:
     np.testing.assert_allclose([row.eta or 0.0 for row in rows], eta, rtol=1e-6)
 
 
-def test_a_corpus_too_small_to_fit_keeps_its_scores(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out.csv"
+def test_a_corpus_too_small_to_fit_keeps_its_scores(score: Score, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be fitted: .*give a and k instead"):
-        score_reports(reports, out, ScoreSettings(fit=True, cache=False), model=tiny)
-    assert not out.exists()
-    assert score_reports(reports, out, ScoreSettings(cache=False), model=tiny).resumed == 4
+        score(fit=True, cache=False)
+    assert not (tmp_path / "out.csv").exists()
+    assert score(cache=False).resumed == 4
 
 
 @pytest.mark.parametrize("which", ["out", "tokens", "link"])
 def test_the_input_is_never_written_over(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, which: str
+    score: Score, reports: Path, tmp_path: Path, which: str
 ) -> None:
     before = reports.read_bytes()
     (tmp_path / "link.csv").symlink_to(reports)
     out = {"out": reports, "tokens": tmp_path / "out.csv", "link": tmp_path / "link.csv"}[which]
     tokens = reports if which == "tokens" else None
     with pytest.raises(DataError, match="is the input; name another file"):
-        score_reports(reports, out, ScoreSettings(tokens=tokens), model=tiny)
+        score(out, tokens=tokens)
     assert reports.read_bytes() == before
 
 
-def test_outputs_that_cannot_be_are_refused_before_the_work(reports: Path, tmp_path: Path) -> None:
+def test_outputs_that_cannot_be_are_refused_before_the_work(score: Score, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     out = tmp_path / "out.csv"
     (tmp_path / "sub").mkdir()
@@ -202,13 +197,13 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(reports: Path, tmp_p
         (tmp_path / "out.txt", None, r"out\.txt: .*ends in \.csv or \.parquet"),
     ):
         with pytest.raises(DataError, match=message):
-            score_reports(reports, target, ScoreSettings(tokens=tokens), model=tmp_path / "no")
+            score(target, tokens=tokens, model=tmp_path / "no")
 
 
-def test_a_missing_input_is_told_whatever_lies_at_the_output(tmp_path: Path) -> None:
+def test_a_missing_input_is_told_whatever_lies_at_the_output(score: Score, tmp_path: Path) -> None:
     (tmp_path / "out.csv").touch()
     with pytest.raises(DataError, match=r"none\.csv: no such file or folder"):
-        score_reports(tmp_path / "none.csv", tmp_path / "out.csv", model=tmp_path / "no")
+        score("out.csv", tmp_path / "none.csv", model=tmp_path / "no")
 
 
 LITTLE = 300_000
@@ -218,28 +213,15 @@ digests by which repeated study_ids are told take about 100 of them."""
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(
-    tiny: MaskedLanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    score: Score, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cxrtext.language.scoring.store.PAGE", 100)
     peaks = []
     for number in (300, 300, 3000):  # the first fills caches of the interpreter
-        path = write_corpus(tmp_path / "reports.csv", number)
+        write_corpus(reports, number)
         tracemalloc.start()
-        score_reports(path, tmp_path / "out.csv", ScoreSettings(cache=False), model=tiny)
+        score(cache=False)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert len(read_sentences(tmp_path / "out.csv")) == 15_000
     assert peaks[2] - peaks[1] < LITTLE, peaks
-
-
-def test_paths_may_be_given_as_text(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
-) -> None:
-    out = str(tmp_path / "out.csv")
-    summary = score_reports(
-        str(reports), out, ScoreSettings(cache=tmp_path / "c.sqlite"), model=tiny
-    )
-    assert summary.sentences == len(read_sentences(Path(out)))
-    assert (tmp_path / "c.sqlite").exists()
-    with pytest.raises(DataError, match=r"-: a table of sentences or tokens ends in"):
-        score_reports(str(reports), "-", model=tmp_path / "no")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.language import ScoreSettings, score_reports, score_sentences
+from cxrtext.language import score_sentences
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
-from tests.language.conftest import StopError, stop
+from tests.language.conftest import Score
 
 TEXTS = [
     ("s1", "findings", 0, "The lungs are clear."),
@@ -29,17 +29,16 @@ TEXTS = [
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_every_sentence_is_written_with_its_values(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, ending: str
+    tiny: MaskedLanguageModel, score: Score, tmp_path: Path, ending: str
 ) -> None:
     out = tmp_path / f"out/sentences.{ending}"
-    summary = score_reports(reports, out, ScoreSettings(a=0.3, k=0.5), model=tiny)
+    summary = score(out, a=0.3, k=0.5)
     rows = read_sentences(out)
     assert [(r.study_id, r.section, r.position, r.sentence) for r in rows] == TEXTS
     expected = score_sentences([text for *_, text in TEXTS], tiny)
     np.testing.assert_allclose([r.log_likelihood for r in rows], expected, rtol=1e-6)
-    np.testing.assert_allclose(
-        [r.eta or 0.0 for r in rows], 0.3 * np.exp(0.5 * expected), rtol=1e-5
-    )
+    eta = 0.3 * np.exp(0.5 * expected)
+    np.testing.assert_allclose([r.eta or 0.0 for r in rows], eta, rtol=1e-5)
     meta = json.loads((tmp_path / f"out/sentences.{ending}.meta.json").read_text())
     assert meta["model"] == "tiny"
     assert meta["fingerprint"] == tiny.fingerprint
@@ -50,70 +49,44 @@ def test_every_sentence_is_written_with_its_values(
     assert meta["rejected"] == summary.rejected == 0
     assert meta["fitted"] is False
     assert (meta["from_cache"], meta["resumed"]) == (0, 0)
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "scores.sqlite",
-        f"sentences.{ending}",
-        f"sentences.{ending}.meta.json",
-    ]
+    names = sorted(p.name for p in (tmp_path / "out").iterdir())
+    assert names == ["scores.sqlite", f"sentences.{ending}", f"sentences.{ending}.meta.json"]
 
 
-def test_scores_of_another_model_are_not_used(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+def test_a_pasted_table_is_set_aside_and_listed(
+    score: Score, reports: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out.csv"
-    with pytest.raises(StopError):
-        score_reports(reports, out, model=tiny, progress=stop)
-    other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
-    summary = score_reports(reports, out, model=other)
-    assert (summary.resumed, summary.from_cache) == (0, 0)
-
-
-def test_a_pasted_table_is_set_aside_and_listed(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
-    path = tmp_path / "reports.csv"
-    path.write_text("study_id,report\ns1,No pneumothorax.\ns2," + "a1 " * 300 + "\n")
-    summary = score_reports(path, tmp_path / "out.csv", model=tiny)
+    reports.write_text("study_id,report\ns1,No pneumothorax.\ns2," + "a1 " * 300 + "\n")
+    summary = score()
     assert (summary.rejected, summary.sentences) == (1, 1)
     assert not (tmp_path / "out.csv.partial").exists()
     listed = (tmp_path / "out.csv.rejected.csv").read_text()
     assert "study s2, report 0" in listed
     assert "a1" not in listed
     with pytest.raises(DataError, match="--max-rejected 0"):
-        score_reports(path, tmp_path / "out.csv", ScoreSettings(max_rejected=0), model=tiny)
+        score(max_rejected=0)
 
 
-def test_eta_stays_above_zero_for_the_least_likely(
-    tiny: MaskedLanguageModel, tmp_path: Path
+def test_sections_can_be_chosen_and_eta_stays_above_zero_for_the_least_likely(
+    score: Score, reports: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "reports.csv"
-    path.write_text("study_id,report\ns1," + "zygomatic arch " * 30 + "\n")
-    score_reports(path, tmp_path / "out.csv", ScoreSettings(k=50.0), model=tiny)
+    score(sections=["indication"])
+    assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
+    reports.write_text("study_id,report\ns1," + "zygomatic arch " * 30 + "\n")
+    score(k=50.0)
     row = read_sentences(tmp_path / "out.csv")[0]
     assert 0 < np.float32(row.eta) < 1e-30
 
 
-def test_sections_can_be_chosen(tiny: MaskedLanguageModel, reports: Path, tmp_path: Path) -> None:
-    score_reports(reports, tmp_path / "out.csv", ScoreSettings(sections=["indication"]), model=tiny)
-    assert [r.sentence for r in read_sentences(tmp_path / "out.csv")] == ["Cough.", "Fever."]
-
-
 @pytest.mark.parametrize(
     "options",
-    [
-        {"a": 1.0},
-        {"a": 0.0},
-        {"k": -1.0},
-        {"k": math.inf},
-        {"k": math.nan},
-        {"sections": ["finding"]},
-    ],
+    [{"a": 1.0}, {"a": 0.0}, {"k": -1.0}, {"k": math.inf}, {"k": math.nan}, {"sections": ["find"]}],
 )
 def test_wrong_options_are_refused_before_the_work(
-    reports: Path, tmp_path: Path, options: dict[str, Any]
+    score: Score, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ConfigError):
-        score_reports(
-            reports, tmp_path / "out.csv", ScoreSettings(**options), model=tmp_path / "no"
-        )
+        score(model=tmp_path / "no", **options)
 
 
 def test_scoring_needs_no_sentence_splitter() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +13,11 @@ from numpy.typing import NDArray
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import only_one
-from cxrtext.language import ScoreSettings, score_reports
 from cxrtext.language.scoring.cache import ScoreCache, digest_of
 from cxrtext.language.scoring.score import Scorer, encode_pieces
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.records import read_sentences
-from tests.language.conftest import StopError, stop
+from tests.language.conftest import Score, StopError, stop
 
 WORDS = ["lungs", "are", "clear", "left", "pleural", "effusion", "right", "pneumothorax", "no"]
 
@@ -31,7 +31,7 @@ def corpus(tmp_path: Path) -> Path:
         sentences = [" ".join(chance.choice(WORDS, int(chance.integers(2, 10)))) for _ in range(2)]
         rows.append(f"s{number},No pneumothorax. {sentences[0]}. {sentences[1]}.")
     rows[17] += ",one cell too many"
-    path = tmp_path / "reports.csv"
+    path = tmp_path / "corpus.csv"
     path.write_text("study_id,report\n" + "\n".join(rows) + "\n")
     return path
 
@@ -160,64 +160,65 @@ def test_a_run_killed_again_and_again_comes_to_the_same_bytes(
     assert ours == theirs
 
 
-def test_more_may_be_set_aside_on_the_next_run(
-    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
-) -> None:
-    whole, out = tmp_path / "whole" / "out.csv", tmp_path / "out.csv"
-    score_reports(corpus, whole, model=tiny)
+def test_more_may_be_set_aside_on_the_next_run(score: Score, corpus: Path, tmp_path: Path) -> None:
+    score("whole/out.csv", corpus)
     says = "1 bad items, more than --max-rejected 0; the last: row 18"
     with pytest.raises(DataError, match=says):
-        score_reports(corpus, out, ScoreSettings(max_rejected=0), model=tiny)
-    assert score_reports(corpus, out, ScoreSettings(max_rejected=1), model=tiny).rejected == 1
-    assert out.read_bytes() == whole.read_bytes()
+        score("out.csv", corpus, max_rejected=0)
+    assert score("out.csv", corpus, max_rejected=1).rejected == 1
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole/out.csv").read_bytes()
 
 
-def test_the_work_of_another_text_is_thrown_away(
-    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+def test_the_work_of_another_text_or_model_is_thrown_away(
+    tiny: MaskedLanguageModel, score: Score, reports: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out.csv"
+    other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
+    for cache in (False, True):
+        with pytest.raises(StopError):
+            score(cache=cache, progress=stop)
+        summary = score(cache=cache, model=other)
+        assert (summary.resumed, summary.from_cache) == (0, 0)
     with pytest.raises(StopError):
-        score_reports(corpus, out, ScoreSettings(cache=False), model=tiny, progress=stop)
-    corpus.write_text("study_id,report\ns1,The lungs are clear.\n")
-    summary = score_reports(corpus, out, ScoreSettings(cache=False), model=tiny)
+        score(cache=False, progress=stop)
+    reports.write_text("study_id,report\ns1,The lungs are clear.\n")
+    summary = score(cache=False)
     assert (summary.resumed, summary.sentences) == (0, 1)
-    assert not out.with_name("out.csv.partial").exists()
+    assert not (tmp_path / "out.csv.partial").exists()
 
 
 def test_a_run_stopped_between_the_table_and_the_end_writes_it_again(
-    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+    score: Score, corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
     with pytest.raises(StopError):
-        score_reports(corpus, out, model=tiny, on_scored=stop)
+        score(out, corpus, on_scored=stop)
     written = out.read_bytes()
     out.unlink()
-    summary = score_reports(corpus, out, model=tiny)
+    summary = score(out, corpus)
     assert summary.resumed == summary.distinct_sentences
     assert out.read_bytes() == written
 
 
 def test_the_output_and_the_tokens_are_made_by_one_run_at_a_time(
-    tiny: MaskedLanguageModel, corpus: Path, tmp_path: Path
+    score: Score, tmp_path: Path
 ) -> None:
-    out, tokens = tmp_path / "out.csv", tmp_path / "tokens.csv"
-    for held in (out, tokens):
+    tokens = tmp_path / "tokens.csv"
+    for held in (tmp_path / "out.csv", tokens):
         with (
             only_one(held),
             pytest.raises(WorkError, match=rf"{held.name}: another process is making this file"),
         ):
-            score_reports(corpus, out, ScoreSettings(tokens=tokens), model=tiny)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["reports.csv"]
+            score(tokens=tokens)
+    assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
 
 
 def test_nothing_is_left_where_there_was_nothing_to_score(
-    tiny: MaskedLanguageModel, tmp_path: Path
+    score: Score, reports: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "reports.csv"
-    path.write_text("study_id,report\ns1,\n")
+    reports.write_text("study_id,report\ns1,\n")
     for _ in range(2):
         with pytest.raises(DataError, match="none of the 1 reports has text"):
-            score_reports(path, tmp_path / "out.csv", ScoreSettings(cache=False), model=tiny)
+            score(cache=False)
     assert [p.name for p in tmp_path.iterdir()] == ["reports.csv"]
 
 
@@ -236,45 +237,43 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_stopped_run_goes_on_without_scoring_anything_twice(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
+    score: Score, tmp_path: Path, scored: list[int]
 ) -> None:
     def stop_at_two(done: int, total: int) -> None:
         assert total == 4
         if done >= 2:
             raise StopError
 
-    whole, out = tmp_path / "whole.csv", tmp_path / "stopped.csv"
-    settings = ScoreSettings(cache=False, batch_tokens=8)
-    score_reports(reports, whole, settings, model=tiny)
+    out, options = tmp_path / "stopped.csv", {"cache": False, "batch_tokens": 8}
+    score("whole.csv", **options)
     assert sum(scored) == 4
     scored.clear()
     with pytest.raises(StopError):
-        score_reports(reports, out, settings, model=tiny, progress=stop_at_two)
+        score(out, progress=stop_at_two, **options)
     assert not out.exists()
     assert sum(scored) == 2
     assert (tmp_path / "stopped.csv.partial").stat().st_mode & 0o777 == 0o600
-    summary = score_reports(reports, out, settings, model=tiny)
+    summary = score(out, **options)
     assert sum(scored) == 4
     assert (summary.resumed, summary.from_cache) == (2, 0)
-    assert out.read_bytes() == whole.read_bytes()
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     left = sorted(p.name for p in tmp_path.glob("stopped*"))
     assert left == ["stopped.csv", "stopped.csv.meta.json"]
 
 
 def test_a_grown_corpus_costs_its_new_sentences_only(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
+    score: Score, reports: Path, tmp_path: Path, scored: list[int]
 ) -> None:
-    out = tmp_path / "out.csv"
-    score_reports(reports, out, model=tiny)
+    score()
     assert sum(scored) == 4
     scored.clear()
-    before = {r.sentence: r.log_likelihood for r in read_sentences(out)}
+    before = {r.sentence: r.log_likelihood for r in read_sentences(tmp_path / "out.csv")}
     with reports.open("a") as handle:
         handle.write("s7,Heart size is normal. Pneumothorax is seen.,The lungs are clear.,\n")
-    summary = score_reports(reports, out, model=tiny)
+    summary = score()
     assert sum(scored) == 1
     assert (summary.from_cache, summary.resumed, summary.distinct_sentences) == (4, 0, 5)
-    rows = read_sentences(out)
+    rows = read_sentences(tmp_path / "out.csv")
     assert len(rows) == 11
     new = [r for r in rows if r.sentence not in before]
     assert [r.sentence for r in new] == ["Pneumothorax is seen."]
@@ -282,53 +281,45 @@ def test_a_grown_corpus_costs_its_new_sentences_only(
 
 
 def test_what_is_known_asks_the_network_nothing_and_gives_the_same_bytes(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
+    score: Score, tmp_path: Path, scored: list[int]
 ) -> None:
     out, tokens = tmp_path / "out.csv", tmp_path / "tokens.csv"
-    score_reports(reports, out, ScoreSettings(tokens=tokens), model=tiny)
+    score(tokens=tokens)
     written = out.read_bytes(), tokens.read_bytes()
     scored.clear()
-    summary = score_reports(reports, out, ScoreSettings(tokens=tokens, batch_tokens=7), model=tiny)
+    summary = score(tokens=tokens, batch_tokens=7)
     assert scored == []
     assert summary.from_cache == summary.distinct_sentences == 4
     assert (out.read_bytes(), tokens.read_bytes()) == written
 
 
 def test_other_models_and_precisions_have_scores_of_their_own(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
+    tiny: MaskedLanguageModel, score: Score, scored: list[int]
 ) -> None:
     other = MaskedLanguageModel(tiny.model, tiny.tokenizer, "other", "0" * 64)
-    out = tmp_path / "out.csv"
-
-    def run(model: MaskedLanguageModel, **options: str) -> tuple[int, int]:
+    found: list[tuple[int, int]] = []
+    runs: list[dict[str, Any]] = [{}, {"model": other}, *[{"precision": "bfloat16"}] * 2, {}]
+    for options in runs:
         scored.clear()
-        summary = score_reports(reports, out, ScoreSettings(**options), model=model)  # type: ignore[arg-type]
-        return sum(scored), summary.from_cache
-
-    assert run(tiny) == (4, 0)
-    assert run(other) == (4, 0)
-    assert run(tiny, precision="bfloat16") == (4, 0)
-    assert run(tiny, precision="bfloat16") == (0, 4)
-    assert run(tiny) == (0, 4)
+        known = score(**options).from_cache
+        found.append((sum(scored), known))
+    assert found == [(4, 0), (4, 0), (4, 0), (0, 4), (0, 4)]
 
 
-def test_without_a_cache_no_file_is_made(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
-) -> None:
-    folder = tmp_path / "out"
+def test_without_a_cache_no_file_is_made(score: Score, tmp_path: Path, scored: list[int]) -> None:
     for _ in range(2):
-        score_reports(reports, folder / "out.csv", ScoreSettings(cache=False), model=tiny)
+        score("out/out.csv", cache=False)
     assert sum(scored) == 8
-    assert sorted(p.name for p in folder.iterdir()) == ["out.csv", "out.csv.meta.json"]
+    names = sorted(p.name for p in (tmp_path / "out").iterdir())
+    assert names == ["out.csv", "out.csv.meta.json"]
 
 
 def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
+    score: Score, tmp_path: Path, scored: list[int]
 ) -> None:
     cache = tmp_path / "shared" / "cache.db"
-    settings = ScoreSettings(cache=cache)
-    score_reports(reports, tmp_path / "a" / "out.csv", settings, model=tiny)
-    second = score_reports(reports, tmp_path / "b" / "out.parquet", settings, model=tiny)
+    score("a/out.csv", cache=cache)
+    second = score("b/out.parquet", cache=cache)
     assert sum(scored) == second.from_cache == 4
     assert [p.name for p in cache.parent.iterdir()] == ["cache.db"]
     for folder in ("a", "b"):
@@ -336,23 +327,23 @@ def test_a_cache_can_lie_elsewhere_and_serve_several_outputs(
 
 
 def test_a_stopped_run_leaves_its_scores_to_others(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path, scored: list[int]
+    score: Score, tmp_path: Path, scored: list[int]
 ) -> None:
-    settings = ScoreSettings(cache=tmp_path / "cache.db", batch_tokens=8)
+    options = {"cache": tmp_path / "cache.db", "batch_tokens": 8}
     with pytest.raises(StopError):
-        score_reports(reports, tmp_path / "a.csv", settings, model=tiny, progress=stop)
+        score("a.csv", progress=stop, **options)
     done = sum(scored)
     assert 0 < done < 4
-    assert score_reports(reports, tmp_path / "b.csv", settings, model=tiny).from_cache == done
+    assert score("b.csv", **options).from_cache == done
 
 
 def test_a_score_in_the_cache_is_what_is_written(
-    tiny: MaskedLanguageModel, reports: Path, tmp_path: Path
+    tiny: MaskedLanguageModel, score: Score, tmp_path: Path
 ) -> None:
     (pieces,) = encode_pieces(tiny.tokenizer, ["No pneumothorax."])
     with ScoreCache(tmp_path / "scores.sqlite", Scorer(tiny).identity) as cache:
         values = np.linspace(-2, -1, len(pieces), dtype=np.float32)
         cache.add({digest_of(pieces): values})
-    score_reports(reports, tmp_path / "out.csv", model=tiny)
+    score()
     rows = [r for r in read_sentences(tmp_path / "out.csv") if r.sentence == "No pneumothorax."]
     assert [r.log_likelihood for r in rows] == [float(values.sum(dtype=np.float64))] * 3

@@ -2,18 +2,22 @@
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cxrtext.errors import DataError
-from cxrtext.language import ScoreSettings, score_reports, score_sentences_detailed
+from cxrtext.language import score_sentences_detailed
 from cxrtext.language.class_probability import WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_lm import MaskedLanguageModel
 from cxrtext.objectives.debiasing import MIN_ETA
 from cxrtext.records import read_sentences
+from tests.conftest import read_csv
+from tests.language.conftest import Score
 
 FOREIGN_TEXT = "Легкие чистые."
 
@@ -68,20 +72,26 @@ def test_sentences_in_memory(tiny: MaskedLanguageModel) -> None:
     assert scores.warning() is not None
 
 
-def written(folder: Path, texts: list[str], tiny: MaskedLanguageModel, name: str = "csv") -> Path:
-    path, out = folder / "reports.csv", folder / f"out.{name}"
-    with path.open("w", newline="", encoding="utf-8") as handle:
-        csv.writer(handle).writerows([["study_id", "findings"], *enumerate(texts)])
-    score_reports(path, out, model=tiny, device="cpu")
-    return out
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def written(score: Score, reports: Path, tmp_path: Path) -> Write:
+    """Scores reports of these texts."""
+
+    def write(texts: list[str], name: str = "out.csv", **options: Any) -> Path:
+        with reports.open("w", newline="", encoding="utf-8") as handle:
+            csv.writer(handle).writerows([["study_id", "findings"], *enumerate(texts)])
+        score(name, **options)
+        return tmp_path / name
+
+    return write
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])
-def test_the_table_says_what_is_unknown(
-    tiny: MaskedLanguageModel, tmp_path: Path, name: str
-) -> None:
+def test_the_table_says_what_is_unknown(written: Write, name: str) -> None:
     texts = ["The lungs are clear. " + FOREIGN_TEXT, "No легкие pneumothorax.", "x" * 5000]
-    out = written(tmp_path, texts, tiny, name)
+    out = written(texts, f"out.{name}")
     rows = read_sentences(out)
     assert [row.unknown for row in rows] == [0, 2, 1, 1]
     assert [row.eta is None for row in rows] == [False, True, False, True]
@@ -91,36 +101,28 @@ def test_the_table_says_what_is_unknown(
     assert (meta["words"], meta["unknown_words"], meta["without_eta"]) == (10, 4, 2)
     assert meta["warning"].startswith("40.0% of the words")
     if name == "csv":
-        with out.open(newline="", encoding="utf-8") as handle:
-            table = list(csv.DictReader(handle))
+        table = read_csv(out)
         assert list(table[0])[-1] == "unknown"
         assert [row["eta"] == "" for row in table] == [False, True, False, True]
 
 
-def test_an_empty_eta_without_an_unknown_word_is_no_number(
-    tiny: MaskedLanguageModel, tmp_path: Path
-) -> None:
-    out = written(tmp_path, ["The lungs are clear.", FOREIGN_TEXT], tiny)
+def test_an_empty_eta_without_an_unknown_word_is_no_number(written: Write) -> None:
+    out = written(["The lungs are clear.", FOREIGN_TEXT])
     out.write_text(out.read_text(encoding="utf-8").replace(",2\n", ",0\n"), encoding="utf-8")
     out.with_name("out.csv.meta.json").unlink()  # of the table as it was
     with pytest.raises(DataError, match="row 2: eta '' is not a number"):
         read_sentences(out)
 
 
-def test_a_corpus_of_unknown_sentences_is_refused(
-    tiny: MaskedLanguageModel, tmp_path: Path
-) -> None:
+def test_a_corpus_of_unknown_sentences_is_refused(written: Write, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"reports.csv: the language model knows too few of its"):
-        written(tmp_path, [FOREIGN_TEXT, "Без выпота."], tiny)
+        written([FOREIGN_TEXT, "Без выпота."])
     assert not list(tmp_path.glob("out.csv*.partial"))
 
 
-def test_unknown_sentences_have_no_part_in_a_fit(tiny: MaskedLanguageModel, tmp_path: Path) -> None:
-    reports, out = tmp_path / "reports.csv", tmp_path / "out.csv"
+def test_unknown_sentences_have_no_part_in_a_fit(written: Write) -> None:
     said = [f"No {one} {other}." for one in "abcdefgh" for other in ("effusion", "clear", "left")]
     texts = [*said, *said[:9], *said[:3], *["Норма."] * 200]
-    with reports.open("w", newline="", encoding="utf-8") as handle:
-        csv.writer(handle).writerows([["study_id", "findings"], *enumerate(texts)])
 
     def look(report: EtaReport) -> None:
         assert report.example is not None
@@ -128,4 +130,4 @@ def test_unknown_sentences_have_no_part_in_a_fit(tiny: MaskedLanguageModel, tmp_
         assert int(report.count.sum()) == len(texts) - 200
         assert report.fit is not None
 
-    score_reports(reports, out, ScoreSettings(fit=True), model=tiny, device="cpu", on_scored=look)
+    written(texts, fit=True, on_scored=look)

@@ -12,18 +12,9 @@ from transformers import BertForMaskedLM
 
 from tests.models.text_families import WRITERS, report_sentences, write_bert
 
-WriteModel = Callable[..., Path]
 Change = Callable[[Path], object]
 """Changes a model's folder."""
 LANGUAGE_MODEL = "language model"
-
-CXR_BERT = {
-    "model_type": "cxr-bert",
-    "projection_size": 8,
-    "auto_map": {"AutoModel": "modeling_cxrbert.CXRBertModel"},
-    "architectures": ["CXRBertModel"],
-}
-"""What CXR-BERT's configuration has beside a BERT's."""
 
 
 def configured(**values: Any) -> Change:
@@ -70,21 +61,17 @@ def copied(text_folders: dict[str, Path], tmp_path: Path) -> Callable[[str], Pat
     return lambda kind: Path(shutil.copytree(text_folders[kind], tmp_path / "m"))
 
 
-@pytest.fixture
-def write_cxr_bert() -> WriteModel:
-    """Writes a tiny model of CXR-BERT's layout, as the hub has it: the weights as a pickle."""
-
-    def write(folder: Path, seed: int = 0) -> Path:
-        write_bert(folder, ["The lungs are clear."] * 3, head=True, seed=seed)
-        state = BertForMaskedLM.from_pretrained(folder).state_dict()
-        state["bert.embeddings.position_ids"] = torch.arange(64)[None]
-        layers = nn.Linear(32, 8), nn.LayerNorm(8), nn.Linear(8, 8)
-        names = "dense_to_hidden", "LayerNorm", "dense_to_output"
-        head = nn.ModuleDict(dict(zip(names, layers, strict=True)))
-        state |= head.state_dict(prefix="cls_projection_head.")
-        (folder / "model.safetensors").unlink()
-        torch.save(state, folder / "pytorch_model.bin")
-        configured(**CXR_BERT)(folder)
-        return folder
-
-    return write
+def write_cxr_bert(folder: Path, seed: int = 0) -> Path:
+    """A tiny model of CXR-BERT's layout, as the hub has it: the weights as a pickle."""
+    write_bert(folder, ["The lungs are clear."] * 3, head=True, seed=seed)
+    state = BertForMaskedLM.from_pretrained(folder).state_dict()
+    state["bert.embeddings.position_ids"] = torch.arange(64)[None]
+    layers = nn.Linear(32, 8), nn.LayerNorm(8), nn.Linear(8, 8)
+    names = "dense_to_hidden", "LayerNorm", "dense_to_output"
+    head = nn.ModuleDict(dict(zip(names, layers, strict=True)))
+    state |= head.state_dict(prefix="cls_projection_head.")
+    (folder / "model.safetensors").unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+    own = {"architectures": ["CXRBertModel"], "auto_map": {"AutoModel": "cxrbert.CXRBertModel"}}
+    configured(model_type="cxr-bert", projection_size=8, **own)(folder)
+    return folder

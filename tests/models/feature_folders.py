@@ -13,14 +13,7 @@ from safetensors.torch import save_file as save_tensors
 
 from cxrtext.files import sha256
 from cxrtext.models.features.feature_map import FeatureMap
-from cxrtext.models.features.folder import (
-    LOOK,
-    LOOKS,
-    REGIONS,
-    SIZES,
-    FeatureShard,
-    write_features,
-)
+from cxrtext.models.features.folder import LOOK, LOOKS, REGIONS, SIZES, FeatureShard, write_features
 
 PLANTED = {"model_type": "vit", "name": "planted", "digest": "0" * 64, "licence": ""}
 """What there is of a note of a backbone."""

@@ -83,9 +83,7 @@ def test_without_held_out_images_training_images_stand_in() -> None:
     assert np.mean([one.flagged for one in crossed.of(_values(500, 1))]) < 0.06
     assert know_images(_values(10, 0)) is None
     assert know_images(_values(0, 0), _values(40, 1)) is not None
-
-
-def test_images_that_are_all_the_same_have_a_limit() -> None:
+    # Images that are all the same have a limit, too.
     known = there(know_images(np.ones((40, 5))))
     (same, other) = known.of(np.array([np.ones(5), np.full(5, 2.0)]))
     assert (same.share, same.flagged) == (0.0, False)

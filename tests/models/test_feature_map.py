@@ -142,7 +142,9 @@ def test_a_cache_changes_no_bit_and_a_full_one_needs_no_decoder(
         monkeypatch.setattr(ReaderPool, "map", None)
 
 
-def test_embedding_equals_preparing_one_image(model: ImageTextModel, paths: list[Path]) -> None:
+def test_embedding_equals_preparing_one_image_and_one_that_cannot_be_read_is_named(
+    model: ImageTextModel, paths: list[Path]
+) -> None:
     with torch.inference_mode():
         image = model.spec.preprocessing.prepare(read_image(paths[0]))
         expected = model.embed_images(
@@ -150,19 +152,9 @@ def test_embedding_equals_preparing_one_image(model: ImageTextModel, paths: list
         )
     (part,) = embed_files(model, paths[:1], processes=0)
     assert torch.equal(part.regions, expected.flatten(1, 2).float())
-
-
-def test_no_image_can_be_read(model: ImageTextModel, paths: list[Path]) -> None:
     (found,) = embed_files(model, [paths[3]], processes=0)
     assert found.rows == []
     assert "is no PNG" in found.failed[0][1]
-
-
-def test_none_of_zero_and_never_more_than_two() -> None:
-    assert build_alignment(0, 32) is None
-    for layers in (-1, 3):
-        with pytest.raises(ValueError, match="0 to 2"):
-            build_alignment(layers, 32)
 
 
 @pytest.mark.parametrize("width", [8, 96, 130, 256])
@@ -197,8 +189,12 @@ def test_gradients_reach_every_weight_of_a_new_layer_in_two_steps() -> None:
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_a_model_without_layers_has_the_weights_that_it_always_had() -> None:
+def test_a_model_without_layers_has_the_weights_of_old_and_none_has_more_than_two() -> None:
     plain, aligned = (ImageEncoder("resnet-narrow", 16, alignment=n) for n in (0, 1))
     more = set(aligned.state_dict()) - set(plain.state_dict())
     assert more
     assert all(name.startswith("alignment.layers.0.") for name in more)
+    assert build_alignment(0, 32) is None
+    for layers in (-1, 3):
+        with pytest.raises(ValueError, match="0 to 2"):
+            build_alignment(layers, 32)

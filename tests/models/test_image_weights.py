@@ -1,7 +1,7 @@
-"""Weights in others' layouts, against their networks written here."""
+"""Weights in others' layouts, against what torchvision computes, written here."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,77 +23,68 @@ State = dict[str, Tensor]
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet50": (3, 4, 6, 3)}
 
 
-class Block(nn.Module):
-    """torchvision's BasicBlock, or its Bottleneck, which has the stride in its 3×3 convolution."""
-
-    def __init__(self, into: int, widths: Sequence[int], stride: int) -> None:
-        super().__init__()
-        sizes = (3, 3) if len(widths) == 2 else (1, 3, 1)
-        strides = (stride, 1) if len(widths) == 2 else (1, stride, 1)
-        for k, at in enumerate(zip((into, *widths[:-1]), widths, sizes, strides, strict=True), 1):
-            self.add_module(f"conv{k}", nn.Conv2d(*at, padding=at[2] // 2, bias=False))
-            self.add_module(f"bn{k}", nn.BatchNorm2d(at[1]))
-        self.downsample = nn.Sequential()
-        if stride > 1 or into != widths[-1]:
-            shortcut = nn.Conv2d(into, widths[-1], 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(widths[-1]))
-        self.last = len(widths)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = x
-        for k in range(1, self.last + 1):
-            y = getattr(self, f"bn{k}")(getattr(self, f"conv{k}")(y))
-            y = F.relu(y if k < self.last else y + self.downsample(x))
-        return y
-
-
-class TorchvisionResNet(nn.Module):
-    """What torchvision computes up to its last feature map, under its names."""
-
-    def __init__(self, name: str, channels: int = 3) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        into = 64
-        for stage, blocks in enumerate(BLOCKS[name]):
-            width, layer = 64 * 2**stage, nn.Sequential()
-            widths = (width, width, 4 * width) if name == "resnet50" else (width, width)
-            for block in range(blocks):
-                layer.append(Block(into, widths, 2 if stage > 0 and block == 0 else 1))
-                into = widths[-1]
-            self.add_module(f"layer{stage + 1}", layer)
-        self.fc = nn.Linear(into, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, stride=2, padding=1)
-        for stage in range(1, 5):
-            x = getattr(self, f"layer{stage}")(x)
-        return x
-
-
 @cache
 def torchvision_state(name: str, channels: int = 3) -> State:
     """Random tensors of a ResNet under torchvision's names."""
-    torch.manual_seed(0)
-    state = dict(TorchvisionResNet(name, channels).state_dict())
-    for key, tensor in state.items():
-        if tensor.dim() > 1:
-            tensor.normal_(std=tensor[0].numel() ** -0.5)
-        elif key.endswith(("weight", "var")):
-            tensor.uniform_(0.5, 1.5)
-        elif tensor.is_floating_point():
-            tensor.normal_(std=0.1)
-    return state
+    state: State = {}
+    generator = torch.Generator().manual_seed(0)
+
+    def add(conv: str, norm: str, out: int, into: int, side: int) -> None:
+        weight = torch.randn(out, into, side, side, generator=generator)
+        state[f"{conv}.weight"] = weight / weight[0].numel() ** 0.5
+        for part in ("weight", "running_var"):
+            state[f"{norm}.{part}"] = torch.rand(out, generator=generator) + 0.5
+        for part in ("bias", "running_mean"):
+            state[f"{norm}.{part}"] = torch.randn(out, generator=generator) / 10
+        state[f"{norm}.num_batches_tracked"] = torch.tensor(0)
+
+    add("conv1", "bn1", 64, channels, 7)
+    into = 64
+    for stage, blocks in enumerate(BLOCKS[name], 1):
+        width = 32 * 2**stage
+        deep = [(width, 1), (width, 3), (4 * width, 1)]
+        widths = deep if name == "resnet50" else [(width, 3)] * 2
+        for at in (f"layer{stage}.{block}" for block in range(blocks)):
+            given = into
+            for k, (out, side) in enumerate(widths, 1):
+                add(f"{at}.conv{k}", f"{at}.bn{k}", out, into, side)
+                into = out
+            if given != into:
+                add(f"{at}.downsample.0", f"{at}.downsample.1", into, given, 1)
+    return {**state, "fc.weight": torch.zeros(10, into), "fc.bias": torch.zeros(10)}
+
+
+def torchvision_features(state: State, x: Tensor) -> Tensor:
+    """What torchvision computes up to its last feature map."""
+
+    def normed(conv: str, norm: str, x: Tensor, stride: int = 1) -> Tensor:
+        weight = state[f"{conv}.weight"]
+        x = F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+        parts = ("running_mean", "running_var", "weight", "bias")
+        mean, variance, scale, bias = (state[f"{norm}.{part}"] for part in parts)
+        return F.batch_norm(x, mean, variance, scale, bias)
+
+    x = F.max_pool2d(F.relu(normed("conv1", "bn1", x, 2)), 3, stride=2, padding=1)
+    for at in dict.fromkeys(name[:8] for name in state if name.startswith("layer")):
+        stride = 2 if at.endswith(".0") and at != "layer1.0" else 1
+        y, last = x, 3 if f"{at}.conv3.weight" in state else 2
+        for k in range(1, last + 1):
+            # BasicBlock has the stride in its first convolution, Bottleneck in its second.
+            y = normed(f"{at}.conv{k}", f"{at}.bn{k}", y, stride if k == last - 1 else 1)
+            y = F.relu(y) if k < last else y
+        if f"{at}.downsample.0.weight" in state:
+            x = normed(f"{at}.downsample.0", f"{at}.downsample.1", x, stride)
+        x = F.relu(y + x)
+    return x
 
 
 @torch.inference_mode()
-def check_features(encoder: ImageEncoder, state: State, name: str, size: int) -> None:
+def check_features(encoder: ImageEncoder, state: State, size: int) -> None:
     """An encoder computes of one channel what torchvision does of three equal ones."""
-    network = TorchvisionResNet(name).eval()
-    network.load_state_dict(state)
     gray = torch.randn(1, 1, size, size, generator=torch.Generator().manual_seed(9))
     found = encoder.eval().backbone(gray).last_hidden_state
-    torch.testing.assert_close(found, network(gray.expand(-1, 3, -1, -1)), rtol=1e-4, atol=1e-4)
+    wanted = torchvision_features(state, gray.expand(-1, 3, -1, -1))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def others(encoder: ImageEncoder) -> State:
@@ -118,7 +109,7 @@ def test_torchvision_weights_compute_what_torchvision_does(name: str, tmp_path: 
     encoder = ImageEncoder(name, 16)
     before = others(encoder)
     summary = load_image_weights(encoder, write(tmp_path, state))
-    check_features(encoder, state, name, 97)
+    check_features(encoder, state, 97)
     assert same(others(encoder), before)
     assert summary.startswith(f"{len(state) - 2} tensors of a ResNet of ")
     assert "summed over three channels" in summary
@@ -140,7 +131,7 @@ def test_biovil_s_trunk_is_taken_and_its_projector_is_not(tmp_path: Path) -> Non
     state = {f"encoder.encoder.{name}": x for name, x in trunk.items()}
     state |= projector.state_dict(prefix="projector.model.")
     summary = load_image_weights(encoder, write(tmp_path, state))
-    check_features(encoder, trunk, "resnet50", 65)
+    check_features(encoder, trunk, 65)
     assert same(others(encoder), before)
     assert "projection" not in summary
     assert "ignored: encoder.encoder.fc.bias, encoder.encoder.fc.weight, projector.* (" in summary
@@ -149,9 +140,8 @@ def test_biovil_s_trunk_is_taken_and_its_projector_is_not(tmp_path: Path) -> Non
 def test_a_projection_of_another_size_is_left(tmp_path: Path) -> None:
     encoder = ImageEncoder("resnet18", 8)
     before = others(encoder)
-    summary = load_image_weights(
-        encoder, write(tmp_path, dict(ImageEncoder("resnet18", 16).state_dict()))
-    )
+    wider = dict(ImageEncoder("resnet18", 16).state_dict())
+    summary = load_image_weights(encoder, write(tmp_path, wider))
     assert "projection left as it was: " in summary
     assert same(others(encoder), before)
 

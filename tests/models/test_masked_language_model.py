@@ -18,7 +18,7 @@ from cxrtext.models.masked_lm import (
     load_masked_language_model,
     save_masked_language_model,
 )
-from tests.models.conftest import LANGUAGE_MODEL, WriteModel, configured, pickled, tensors
+from tests.models.conftest import LANGUAGE_MODEL, configured, pickled, tensors, write_cxr_bert
 
 DECODER, WORDS = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
 
@@ -57,14 +57,11 @@ def test_a_saved_model_loads_the_same_here_and_in_transformers(
     assert (loaded.name, loaded.window) == ("again", 62)
     assert not loaded.model.training
     assert loaded.model.get_output_embeddings().weight is loaded.model.get_input_embeddings().weight
-    assert not any(
-        tensor.is_meta for tensor in [*loaded.model.parameters(), *loaded.model.buffers()]
-    )
+    own = [*loaded.model.parameters(), *loaded.model.buffers()]
+    assert not any(tensor.is_meta for tensor in own)
 
 
-def test_cxr_berts_layout_with_its_extra_keys_loads(
-    write_cxr_bert: WriteModel, tmp_path: Path
-) -> None:
+def test_cxr_berts_layout_with_its_extra_keys_loads(tmp_path: Path) -> None:
     folder = write_cxr_bert(tmp_path / "cxr")
     state = torch.load(folder / "pytorch_model.bin")
     assert {DECODER, "cls.predictions.decoder.bias"} <= set(state)
@@ -105,9 +102,14 @@ def test_an_untied_decoder_is_its_own(folder: Path) -> None:
     torch.testing.assert_close(state[DECODER], state[WORDS] + 1)
 
 
-def test_a_number_in_quotes_is_still_the_number(folder: Path) -> None:
+def test_a_number_in_quotes_and_a_pickle_beside_safetensors_load_without_a_word(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     configured(hidden_size="32")(folder)
+    (folder / "pytorch_model.bin").write_bytes(b"not read")
+    capfd.readouterr()
     assert load_masked_language_model(folder).window == 62
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_few_rows_without_a_word_piece_are_usual(folder: Path) -> None:
@@ -152,23 +154,12 @@ def test_a_damaged_configuration_is_refused(folder: Path, content: bytes) -> Non
         load_masked_language_model(folder)
 
 
-def test_safetensors_come_before_a_pickle(folder: Path) -> None:
-    (folder / "pytorch_model.bin").write_bytes(b"not read")
-    assert load_masked_language_model(folder).window == 62
-
-
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
 def test_an_incomplete_folder_names_what_is_missing(folder: Path, name: str) -> None:
     for lost in (name, "tokenizer.json"):
         (folder / lost).unlink()
     with pytest.raises(CheckpointError, match=name.split(".")[0]):
         load_masked_language_model(folder)
-
-
-def test_loading_prints_nothing(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    capfd.readouterr()
-    load_masked_language_model(folder)
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("zipped", [True, False])

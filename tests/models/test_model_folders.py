@@ -1,9 +1,9 @@
 """The hub is always a fake here: a folder, or something that refuses to answer."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import huggingface_hub
 import pytest
@@ -13,8 +13,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from cxrtext.errors import CheckpointError, HubError
 from cxrtext.models.folders import DEFAULT_MODEL, PINNED, find_model_folder
 from cxrtext.models.masked_lm import load_masked_language_model
+from tests.models.conftest import write_cxr_bert
 
-WriteModel = Callable[..., Path]
 FIRST, SECOND = "1" * 40, "2" * 40
 SPECIALIZED = "microsoft/BiomedVLP-CXR-BERT-specialized"
 
@@ -22,9 +22,8 @@ SPECIALIZED = "microsoft/BiomedVLP-CXR-BERT-specialized"
 class FakeHub:
     """A hub of one model with branches and tags; it counts how often it is asked."""
 
-    def __init__(self, cache: Path, write: WriteModel) -> None:
+    def __init__(self, cache: Path) -> None:
         self.cache = cache
-        self.write = write
         self.refs = {"main": FIRST, "v1.1": SECOND}
         self.fetched: dict[str, str] = {}  # commits of branches and tags in the local cache
         self.asked: list[str] = []
@@ -47,7 +46,7 @@ class FakeHub:
                 raise LocalEntryNotFoundError("not here")
             self.fetched[revision] = folder.name
             self.patterns = how["allow_patterns"]
-            self.write(folder, seed=int(folder.name[0]))
+            write_cxr_bert(folder, seed=int(folder.name[0]))
         return str(folder)
 
 
@@ -61,24 +60,19 @@ def online(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_cxr_bert: WriteModel) -> FakeHub:
-    fake = FakeHub(tmp_path / "hub", write_cxr_bert)
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHub:
+    fake = FakeHub(tmp_path / "hub")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fake.snapshot_download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", staticmethod(fake.model_info))
     return fake
 
 
 @pytest.fixture
-def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """The library's own cache, and a hub that does not answer."""
-    asked: list[str] = []
-
-    def refuse(*args: object, **kwargs: object) -> None:
-        asked.append("asked")
-        raise ConnectionError("Name or service not known")
-
+    refuse = Mock(side_effect=ConnectionError("Name or service not known"))
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
-    return asked
+    return refuse
 
 
 @pytest.mark.parametrize(
@@ -86,7 +80,7 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 )
 def test_a_hub_that_cannot_be_reached_or_is_not_asked_is_two_lines(
     switch: str | None,
-    unreachable: list[str],
+    unreachable: Mock,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -101,13 +95,13 @@ def test_a_hub_that_cannot_be_reached_or_is_not_asked_is_two_lines(
     for said in (why, "pass the path", "cxrtext pretrain-text REPORTS --out DIR"):
         assert said in message
     assert len(message.splitlines()) == 2
-    assert unreachable == ([] if switch else ["asked"])
+    assert unreachable.call_count == (0 if switch else 1)
     assert capsys.readouterr() == ("", "")
     assert caught.value.exit_code == 1
 
 
 @pytest.fixture
-def repository(tmp_path: Path, write_cxr_bert: WriteModel) -> Path:
+def repository(tmp_path: Path) -> Path:
     """What the hub's local cache holds of the default model."""
     folder = tmp_path / "hub" / "models--microsoft--BiomedVLP-CXR-BERT-general"
     (folder / "refs").mkdir(parents=True)
@@ -116,32 +110,34 @@ def repository(tmp_path: Path, write_cxr_bert: WriteModel) -> Path:
     return folder
 
 
-def test_a_cached_snapshot_is_used_without_the_hub(
-    unreachable: list[str], repository: Path
-) -> None:
+def test_a_cached_snapshot_is_used_without_the_hub(unreachable: Mock, repository: Path) -> None:
     loaded = load_masked_language_model(DEFAULT_MODEL, offline=True)
     assert (loaded.name, loaded.revision) == (DEFAULT_MODEL, FIRST)
     # By its commit it is found even when the branch has moved on.
     (repository / "refs" / "main").write_text(SECOND)
     assert find_model_folder(f"{DEFAULT_MODEL}@{FIRST}", offline=True).name == FIRST
-    assert unreachable == []
+    unreachable.assert_not_called()
 
 
 def test_an_incomplete_snapshot_is_not_taken_for_the_model(
-    unreachable: list[str], repository: Path
+    unreachable: Mock, repository: Path
 ) -> None:
     (repository / "snapshots" / FIRST / "pytorch_model.bin").unlink()
     with pytest.raises(HubError, match=f"'{DEFAULT_MODEL}' at revision main is not here"):
         find_model_folder(DEFAULT_MODEL)
 
 
-def test_only_the_needed_files_are_fetched(hub: FakeHub) -> None:
+def test_only_needed_files_are_fetched_and_known_models_have_revisions(hub: FakeHub) -> None:
     loaded = load_masked_language_model("someone/model")
     assert (loaded.name, loaded.revision) == ("someone/model", FIRST)
     assert " ".join(hub.patterns) == (
         "config.json tokenizer.json vocab.txt vocab.json merges.txt tokenizer_config.json "
         "added_tokens.json 1_Pooling/config.json pytorch_model.bin"
     )
+    hub.asked.clear()
+    assert PINNED[SPECIALIZED] == "v1.1"
+    assert load_masked_language_model(SPECIALIZED).revision == SECOND
+    assert hub.asked == [f"{SPECIALIZED}@v1.1"]
 
 
 def test_a_branch_stays_at_the_commit_in_the_cache_until_another_is_asked_for(hub: FakeHub) -> None:
@@ -155,12 +151,6 @@ def test_a_branch_stays_at_the_commit_in_the_cache_until_another_is_asked_for(hu
     assert newer.fingerprint != first.fingerprint
 
 
-def test_known_models_have_their_revisions(hub: FakeHub) -> None:
-    assert PINNED[SPECIALIZED] == "v1.1"
-    assert load_masked_language_model(SPECIALIZED).revision == SECOND
-    assert hub.asked == [f"{SPECIALIZED}@v1.1"]
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -168,16 +158,14 @@ def test_known_models_have_their_revisions(hub: FakeHub) -> None:
         *("no-such-folder", Path("no/such"), "/no/such", "a/b/c", "../x"),
     ],
 )
-def test_what_is_neither_folder_nor_hub_id_is_refused(
-    name: str | Path, unreachable: list[str]
-) -> None:
+def test_what_is_neither_folder_nor_hub_id_is_refused(name: str | Path, unreachable: Mock) -> None:
     with pytest.raises(CheckpointError, match="no such model folder"):
         load_masked_language_model(name)
-    assert unreachable == []
+    unreachable.assert_not_called()
 
 
 def test_a_folder_with_such_a_name_comes_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_cxr_bert: WriteModel
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_cxr_bert(tmp_path / "someone" / "model@v2")
     monkeypatch.chdir(tmp_path)

@@ -60,7 +60,7 @@ def test_what_is_the_same_at_two_places_has_two_embeddings(name: str) -> None:
     assert wider.shape == (6, 8, 8)
 
 
-def test_the_two_layers_see_what_lies_where() -> None:
+def test_the_two_layers_see_what_lies_where_and_a_name_that_is_none_is_refused() -> None:
     position = stirred(encoder("mlp"))
     left, right = torch.zeros(2, 1, 1, 2, 128)
     left[0, 0, 0] = right[0, 0, 1] = 1.0
@@ -68,6 +68,8 @@ def test_the_two_layers_see_what_lies_where() -> None:
     first, second = (position(seen) - empty for seen in (left, right))
     # An additive map would add the same for the same sight on both sides.
     assert not torch.allclose(first[0, 0, 0], second[0, 0, 1], atol=1e-3)
+    with pytest.raises(ValueError, match="no position 'left'; there are none, additive, mlp"):
+        encoder("left")
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -76,11 +78,6 @@ def test_gradients_reach_the_map(name: str) -> None:
     made.project(torch.randn(1, 2, 2, 128))[..., 0].sum().backward()
     assert made.position is not None
     assert any(p.grad is not None and bool(p.grad.any()) for p in made.position.parameters())
-
-
-def test_a_name_that_is_none() -> None:
-    with pytest.raises(ValueError, match="no position 'left'; there are none, additive, mlp"):
-        encoder("left")
 
 
 def with_position(checkpoint: Path, folder: Path, name: str) -> ImageTextModel:

@@ -76,8 +76,11 @@ def loop(
     return result
 
 
+Tiles = Callable[[int | None], None]
+
+
 @pytest.fixture
-def tiles(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+def tiles(monkeypatch: pytest.MonkeyPatch) -> Tiles:
     """Sets the limits so low that everything is computed in tiles of so many bytes; not of None."""
 
     def set_limits(tile: int | None) -> None:
@@ -109,11 +112,7 @@ def query_of(
     tile=[None, 1, 6 * 8 * 2, 6 * 8 * 7],
 )
 def test_every_form_equals_the_loop(
-    name: str,
-    query_name: str,
-    sizes: tuple[int, int],
-    tile: int | None,
-    tiles: Callable[[int | None], None],
+    name: str, query_name: str, sizes: tuple[int, int], tile: int | None, tiles: Tiles
 ) -> None:
     tiles(tile)
     S, N = sizes
@@ -145,7 +144,7 @@ def gradients(
     dtype=[torch.float32, torch.float64],
 )
 def test_gradients_in_tiles_are_those_of_the_plain_form(
-    name: str, query_name: str, S: int, dtype: torch.dtype, tiles: Callable[[int | None], None]
+    name: str, query_name: str, S: int, dtype: torch.dtype, tiles: Tiles
 ) -> None:
     query = query_of(query_name, 16, dtype=dtype)
     regions, texts = unit(9, 20, 16, dtype=dtype), unit(S, 16, seed=1, dtype=dtype)
@@ -158,9 +157,7 @@ def test_gradients_in_tiles_are_those_of_the_plain_form(
 
 
 @grid(1, name=SIMILARITIES, S=[2, 5], tile=[None, 1])
-def test_gradcheck(
-    name: str, S: int, tile: int | None, tiles: Callable[[int | None], None]
-) -> None:
+def test_gradcheck(name: str, S: int, tile: int | None, tiles: Tiles) -> None:
     tiles(tile)
     weight = torch.eye(3, dtype=torch.float64) * 2
     inputs = [x.requires_grad_() for x in (unit(3, 4, 3), unit(S, 3, seed=1), weight)]
@@ -173,9 +170,7 @@ def test_gradcheck(
 
 @pytest.mark.parametrize("S", [1, 8])
 @pytest.mark.parametrize("tile", [None, 1])
-def test_the_first_of_equal_regions_is_critical(
-    S: int, tile: int | None, tiles: Callable[[int | None], None]
-) -> None:
+def test_the_first_of_equal_regions_is_critical(S: int, tile: int | None, tiles: Tiles) -> None:
     tiles(tile)
     text = torch.tensor([[1.0, 0.0, 0.0, 0.0]]).expand(S, 4)
     low, a = [0.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.5, 0.5]
@@ -191,9 +186,7 @@ def test_the_first_of_equal_regions_is_critical(
 
 
 @pytest.mark.parametrize("tile", [None, 1])
-def test_autocast_and_half_precision_score_in_float32(
-    tile: int | None, tiles: Callable[[int | None], None]
-) -> None:
+def test_autocast_and_half_precision_score_in_float32(tile: int | None, tiles: Tiles) -> None:
     tiles(tile)
     regions, texts = unit(4, 9, 8, dtype=torch.float32), unit(5, 8, seed=1, dtype=torch.float32)
     exact = lse_nl(regions, texts, 10.0)
@@ -228,18 +221,14 @@ def test_opposite_regions_give_zero_and_a_finite_gradient() -> None:
     assert bool(grad.isfinite().all())
 
 
-def test_a_frozen_encoder_still_trains_the_query_in_tiles(
-    tiles: Callable[[int | None], None],
-) -> None:
+def test_a_frozen_encoder_still_trains_the_query_in_tiles(tiles: Tiles) -> None:
     tiles(1)
     query = MlpQuery(5).double()
     lse_nl(unit(3, 4, 5), unit(2, 5, seed=1), 5.0, query).sum().backward()
     assert all(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in query.parameters())
 
 
-def test_what_autograd_keeps_does_not_grow_with_pairs_in_tiles(
-    tiles: Callable[[int | None], None],
-) -> None:
+def test_what_autograd_keeps_does_not_grow_with_pairs_in_tiles(tiles: Tiles) -> None:
     def kept(images: int) -> int:
         sizes: dict[int, int] = {}
 
@@ -269,9 +258,7 @@ def test_entropy_is_one_for_even_weights_and_zero_for_one_region() -> None:
     # Two of four regions share all the weight: log 2 / log 4.
     pairs = apart.repeat_interleave(2, dim=1)
     assert float(attention_entropy(pairs, lambda r: 60 * r)) == pytest.approx(0.5)
-
-
-def test_bags_of_plain_regions_are_nearly_even_and_sharp_queries_are_not() -> None:
+    # Bags of plain regions are nearly even, and those of sharp queries are not.
     regions = unit(4, 225, 128)
     assert float(attention_entropy(regions).min()) > 0.9999
     assert float(attention_entropy(regions, query_of("linear", 128, 10.0)).detach().max()) < 0.3

@@ -19,10 +19,10 @@ from cxrtext.training.data.batches import group_by_length
 from tests.models.conftest import (
     LANGUAGE_MODEL,
     Change,
-    WriteModel,
     configured,
     pickled,
     tensors,
+    write_cxr_bert,
 )
 from tests.models.text_families import (
     report_sentences,
@@ -35,11 +35,6 @@ from tests.models.text_families import (
 FAMILIES = ("bert", "roberta", "mpnet")
 
 
-@pytest.fixture(scope="module")
-def sentences() -> list[str]:
-    return report_sentences(30)
-
-
 def encoder(found: PretrainedText, pooling: str) -> TextEncoder:
     made = TextEncoder(found.config, 16, pooling=pooling)
     made.backbone.load_state_dict(found.state)
@@ -47,14 +42,12 @@ def encoder(found: PretrainedText, pooling: str) -> TextEncoder:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_states_are_transformers_own(
-    family: str, text_folders: dict[str, Path], sentences: list[str]
-) -> None:
+def test_states_are_transformers_own(family: str, text_folders: dict[str, Path]) -> None:
     """Of padded batches and without padding; by the mask of [n, T] and that of a training step."""
     theirs = AutoModel.from_pretrained(text_folders[family]).eval()
     found = load_text_encoder(text_folders[family])
     told = AutoTokenizer.from_pretrained(text_folders[family])(
-        sentences[:80], padding=True, return_tensors="pt", return_token_type_ids=False
+        report_sentences(30)[:80], padding=True, return_tensors="pt", return_token_type_ids=False
     )
     mask = told["attention_mask"]
     assert 0 < int(mask.sum()) < mask.numel()
@@ -92,20 +85,16 @@ def test_the_longest_sentence_has_a_position(family: str, text_folders: dict[str
 
 
 @pytest.mark.parametrize("write", [write_bert, write_roberta])
-def test_a_head_is_left_aside(
-    write: Callable[..., Path], sentences: list[str], tmp_path: Path
-) -> None:
-    plain = load_text_encoder(write(tmp_path / "plain", sentences))
-    with_head = load_text_encoder(write(tmp_path / "head", sentences, head=True))
+def test_a_head_is_left_aside(write: Callable[..., Path], tmp_path: Path) -> None:
+    plain = load_text_encoder(write(tmp_path / "plain", report_sentences(30)))
+    with_head = load_text_encoder(write(tmp_path / "head", report_sentences(30), head=True))
     assert plain.config == with_head.config
     assert plain.state.keys() == with_head.state.keys()
     again = load_text_encoder(pickled(tmp_path / "head"))
     assert all(torch.equal(again.state[name], value) for name, value in with_head.state.items())
 
 
-def test_cxr_berts_layout_is_an_encoder_as_it_is_a_language_model(
-    write_cxr_bert: WriteModel, tmp_path: Path
-) -> None:
+def test_cxr_berts_layout_is_an_encoder_as_it_is_a_language_model(tmp_path: Path) -> None:
     folder = write_cxr_bert(tmp_path / "cxr-bert")
     whole: MaskedLanguageModel = load_masked_language_model(folder)
     found = load_text_encoder(folder)
@@ -216,10 +205,11 @@ def test_padding_and_distances_must_be_what_the_network_counts_by(
 
 
 def test_the_pooling_of_sentence_transformers_is_read(
-    text_folders: dict[str, Path], sentences: list[str], tmp_path: Path
+    text_folders: dict[str, Path], tmp_path: Path
 ) -> None:
     assert load_text_encoder(text_folders["mpnet"]).pooling == "mean"
-    assert load_text_encoder(write_mpnet(tmp_path / "m", sentences, "cls")).pooling == "cls"
+    write_mpnet(tmp_path / "m", report_sentences(30), "cls")
+    assert load_text_encoder(tmp_path / "m").pooling == "cls"
     write_pooling(tmp_path / "m", "max")
     with pytest.raises(CheckpointError, match=r"1_Pooling/config.json: pools by max, and here"):
         load_text_encoder(tmp_path / "m")

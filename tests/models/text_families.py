@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ SIZES: dict[str, Any] = {
 ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
+@cache
 def report_sentences(studies: int = 120) -> list[str]:
     """Distinct sentences of drawn reports."""
     found: dict[str, None] = {}

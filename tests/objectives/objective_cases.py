@@ -121,8 +121,7 @@ def cases(n: int, gamma_sq: float, seed: int = 0) -> dict[str, Case]:
             lambda s: loops.supervised(s, together),
         ),
         "fair-info-nce": Case(
-            lambda s: objectives.fair(s, clusters),
-            lambda s: loops.remove_negatives(s, ~together),
+            lambda s: objectives.fair(s, clusters), lambda s: loops.remove_negatives(s, ~together)
         ),
         "hardneg-cclk": Case(
             lambda s: objectives.cclk_hard_negative(s, embeddings, 0.1),

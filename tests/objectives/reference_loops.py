@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 Rows = Sequence[Sequence[float]]
+Columns = Sequence[int] | None
 
 
 def _rows(scores: Tensor) -> Rows:
@@ -18,12 +19,10 @@ def _rows(scores: Tensor) -> Rows:
     return rows
 
 
-def _each(
-    scores: Tensor, positive: Sequence[int] | None
-) -> Iterator[tuple[int, Sequence[float], int]]:
+def _each(scores: Tensor, positive: Columns) -> Iterator[tuple[int, Sequence[float], int]]:
     """The place of each row, the row, and the column of its positive."""
-    columns = range(len(scores)) if positive is None else positive
-    yield from zip(range(len(scores)), _rows(scores), columns, strict=True)
+    places = range(len(scores))
+    return zip(places, _rows(scores), places if positive is None else positive, strict=True)
 
 
 def _negatives(row: Sequence[float], positive: int) -> list[int]:
@@ -36,12 +35,15 @@ def _alike(row: Sequence[float], weights: Sequence[float]) -> tuple[list[int], i
     return candidates, len(candidates), sum(weights[j] for j in candidates) / len(candidates)
 
 
-def info_nce(scores: Tensor, positive: Sequence[int] | None = None) -> list[float]:
-    losses = []
-    for _, row, p in _each(scores, positive):
-        neg = sum(math.exp(row[j]) for j in _negatives(row, p))
-        losses.append(math.log1p(neg / math.exp(row[p])))
-    return losses
+def _sum(values: Sequence[float]) -> float:
+    return sum(map(math.exp, values))
+
+
+def info_nce(scores: Tensor, positive: Columns = None) -> list[float]:
+    return [
+        math.log1p(_sum([row[j] for j in _negatives(row, p)]) / math.exp(row[p]))
+        for _, row, p in _each(scores, positive)
+    ]
 
 
 def debiased(
@@ -49,63 +51,52 @@ def debiased(
     eta: Sequence[float],
     gamma_sq: float,
     extra: Tensor | None = None,
-    positive: Sequence[int] | None = None,
+    positive: Columns = None,
 ) -> list[float]:
     """SSD eq. 6-8."""
     losses = []
     for i, row, p in _each(scores, positive):
-        pos = math.exp(row[p])
-        negatives = [math.exp(row[j]) for j in _negatives(row, p)]
-        n = len(negatives)
-        in_class = pos
-        if extra is not None:
-            in_class = sum(math.exp(v) for v in extra[i].tolist()) / extra.shape[1]
-        g = (sum(negatives) / n - eta[i] * in_class) / (1 - eta[i])
-        losses.append(math.log1p(n * max(g, math.exp(-gamma_sq)) / pos))
+        negatives = [row[j] for j in _negatives(row, p)]
+        n, own = len(negatives), [row[p]] if extra is None else extra[i].tolist()
+        g = (_sum(negatives) / n - eta[i] * _sum(own) / len(own)) / (1 - eta[i])
+        losses.append(math.log1p(n * max(g, math.exp(-gamma_sq)) / math.exp(row[p])))
     return losses
 
 
-def remove_negatives(
-    scores: Tensor, same: Tensor, positive: Sequence[int] | None = None
-) -> list[float]:
-    losses = []
+def remove_negatives(scores: Tensor, same: Tensor, positive: Columns = None) -> list[float]:
     marked = same.tolist()
-    for i, row, p in _each(scores, positive):
-        neg = sum(math.exp(row[j]) for j in _negatives(row, p) if not marked[i][j])
-        losses.append(math.log1p(neg / math.exp(row[p])))
-    return losses
+    return [
+        math.log1p(
+            _sum([row[j] for j in _negatives(row, p) if not marked[i][j]]) / math.exp(row[p])
+        )
+        for i, row, p in _each(scores, positive)
+    ]
 
 
 def reweight_negatives(
-    scores: Tensor, similarity: Tensor, beta: float, positive: Sequence[int] | None = None
+    scores: Tensor, similarity: Tensor, beta: float, positive: Columns = None
 ) -> list[float]:
     losses = []
     cosines = _rows(similarity)
     for i, row, p in _each(scores, positive):
-        negatives = _negatives(row, p)
-        weights = [math.exp(-beta * cosines[i][j]) for j in negatives]
-        mean = sum(weights) / len(weights)
-        neg = sum(w / mean * math.exp(row[j]) for w, j in zip(weights, negatives, strict=True))
+        weights = {j: math.exp(-beta * cosines[i][j]) for j in _negatives(row, p)}
+        mean = sum(weights.values()) / len(weights)
+        neg = sum(w / mean * math.exp(row[j]) for j, w in weights.items())
         losses.append(math.log1p(neg / math.exp(row[p])))
     return losses
 
 
 def hard_negative(
-    scores: Tensor,
-    tau_plus: float,
-    beta: float,
-    gamma_sq: float,
-    positive: Sequence[int] | None = None,
+    scores: Tensor, tau_plus: float, beta: float, gamma_sq: float, positive: Columns = None
 ) -> list[float]:
     losses = []
     for _, row, p in _each(scores, positive):
         pos = math.exp(row[p])
         negatives = [row[j] for j in _negatives(row, p)]
-        n = len(negatives)
-        mean = sum(math.exp(beta * s) for s in negatives) / n
+        mean = _sum([beta * s for s in negatives]) / len(negatives)
         neg = sum(math.exp(beta * s) / mean * math.exp(s) for s in negatives)
-        g = (neg / n - tau_plus * pos) / (1 - tau_plus)
-        losses.append(math.log1p(n * max(g, math.exp(-gamma_sq)) / pos))
+        g = (neg / len(negatives) - tau_plus * pos) / (1 - tau_plus)
+        losses.append(math.log1p(len(negatives) * max(g, math.exp(-gamma_sq)) / pos))
     return losses
 
 
@@ -125,17 +116,15 @@ def positive_debiased(
         groups = [list(v_row)] if aggregate == "group" else [[v] for v in v_row]
         total = 0.0
         for group in groups:
-            size = n + len(group) + 1
-            minus = sum(math.exp(u) for u in u_row) / n
-            plain = [math.exp(u) for u in u_row] + [math.exp(v) for v in group]
-            p = (sum(plain) + math.exp(self_score)) / size
+            minus = _sum(u_row) / n
+            p = _sum([*u_row, *group, self_score]) / (n + len(group) + 1)
             numerator = max(p - tau_minus * minus, tau_plus * math.exp(-gamma_sq))
             total += math.log1p(n * tau_plus * minus / numerator)
         losses.append(total / len(groups))
     return losses
 
 
-def supervised(scores: Tensor, same: Tensor, positive: Sequence[int] | None = None) -> list[float]:
+def supervised(scores: Tensor, same: Tensor, positive: Columns = None) -> list[float]:
     """SupCon: the mean over P of −log of the share of e^{s_ip}."""
     losses = []
     marked = same.tolist()
@@ -144,8 +133,8 @@ def supervised(scores: Tensor, same: Tensor, positive: Sequence[int] | None = No
         members = [j for j in candidates if marked[i][j] or j == own]
         total = 0.0
         for p in members:
-            others = sum(math.exp(row[j]) for j in candidates if j != p)
-            total += math.log1p(others / math.exp(row[p]))
+            others = [row[j] for j in candidates if j != p]
+            total += math.log1p(_sum(others) / math.exp(row[p]))
         losses.append(total / len(members))
     return losses
 
@@ -163,20 +152,18 @@ def alignment_uniformity(
     return [align + weight * uniform]
 
 
-def y_aware(scores: Tensor, kernel: Tensor, positive: Sequence[int] | None = None) -> list[float]:
+def y_aware(scores: Tensor, kernel: Tensor, positive: Columns = None) -> list[float]:
     """CAU eq. 1; N is the number of candidates."""
     losses = []
     gram = _rows(kernel)
     for _, row, p in _each(scores, positive):
         candidates, n, z = _alike(row, gram[p])
-        mean = sum(math.exp(row[j]) for j in candidates) / n
+        mean = _sum([row[j] for j in candidates]) / n
         losses.append(-sum(gram[p][k] / z * (row[k] - math.log(mean)) for k in candidates) / n)
     return losses
 
 
-def conditional_alignment(
-    scores: Tensor, kernel: Tensor, positive: Sequence[int] | None = None
-) -> list[float]:
+def conditional_alignment(scores: Tensor, kernel: Tensor, positive: Columns = None) -> list[float]:
     losses = []
     gram = _rows(kernel)
     for _, row, p in _each(scores, positive):
@@ -186,7 +173,7 @@ def conditional_alignment(
 
 
 def conditional_uniformity(
-    scores: Tensor, kernel: Tensor, supremum: float, positive: Sequence[int] | None = None
+    scores: Tensor, kernel: Tensor, supremum: float, positive: Columns = None
 ) -> list[float]:
     """CAU below eq. 4; (1/N²) is one mean over anchors of one over candidates."""
     total = 0.0
@@ -210,24 +197,22 @@ def _weights(kernel: Tensor, ridge: float) -> np.ndarray:
 
 
 def cclk_weakly_supervised(
-    scores: Tensor, kernel: Tensor, ridge: float, positive: Sequence[int] | None = None
+    scores: Tensor, kernel: Tensor, ridge: float, positive: Columns = None
 ) -> list[float]:
     """CCLK eq. 7."""
-    losses = []
     weights = _weights(kernel, ridge)
-    for _, row, p in _each(scores, positive):
-        neg = sum(math.exp(row[j]) for j in _negatives(row, p))
-        losses.append(math.log1p(neg / _conditional(row, weights, p)))
-    return losses
+    return [
+        math.log1p(_sum([row[j] for j in _negatives(row, p)]) / _conditional(row, weights, p))
+        for _, row, p in _each(scores, positive)
+    ]
 
 
 def cclk_fair(
-    scores: Tensor, kernel: Tensor, ridge: float, positive: Sequence[int] | None = None
+    scores: Tensor, kernel: Tensor, ridge: float, positive: Columns = None
 ) -> list[float]:
     """CCLK eq. 8 and 9."""
-    losses = []
     weights = _weights(kernel, ridge)
-    for _, row, p in _each(scores, positive):
-        n = len(_negatives(row, p))
-        losses.append(math.log1p(n * _conditional(row, weights, p) / math.exp(row[p])))
-    return losses
+    return [
+        math.log1p(len(_negatives(row, p)) * _conditional(row, weights, p) / math.exp(row[p]))
+        for _, row, p in _each(scores, positive)
+    ]

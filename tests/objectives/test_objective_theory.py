@@ -30,10 +30,7 @@ def expectations(scores: Tensor, classes: Tensor, weight: Tensor) -> tuple[Tenso
     """E of e^s over the true negatives and over the anchor's class, exactly, [n]."""
     own = (classes[:, None] == classes) * weight
     other = (classes[:, None] != classes) * weight
-    return (
-        (scores.exp() * other).sum(1) / other.sum(1),
-        (scores.exp() * own).sum(1) / own.sum(1),
-    )
+    return (scores.exp() * other).sum(1) / other.sum(1), (scores.exp() * own).sum(1) / own.sum(1)
 
 
 def draw_debiased(

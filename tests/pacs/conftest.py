@@ -12,18 +12,15 @@ from cxrtext.pacs.peers import read_peer
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.service import Service, load_service
 from tests.pacs.certificates import Certificates, make_certificates
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, missing, write_peers
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started, write_peers
 from tests.pacs.result_sources import write_effusion
 from tests.pacs.studies import PLANTED
 
 
 @pytest.fixture(scope="session")
 def started_orthanc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orthanc]:
-    if said := missing():
-        pytest.skip(said)
-    orthanc = Orthanc(tmp_path_factory.mktemp("orthanc")).start()
-    yield orthanc
-    orthanc.kill()
+    with started(tmp_path_factory.mktemp("orthanc")) as orthanc:
+        yield orthanc
 
 
 @pytest.fixture
@@ -47,7 +44,6 @@ def results(tmp_path: Path) -> ResultsFolder:
 
 @pytest.fixture
 def effusion(tmp_path: Path) -> Path:
-    """A radiograph with a bright patch at the patient's lower left, as DICOM."""
     return write_effusion(tmp_path / "source.dcm")
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from socketserver import BaseRequestHandler
 from typing import Any
@@ -14,15 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pydicom.datadict
 from pydicom import dcmread
-from pydicom.dataset import Dataset
-from pydicom.filebase import DicomBytesIO
 
 Answer = tuple[int, dict[str, str], bytes]
-
-
-def _json_of(data: bytes) -> dict[str, Any]:
-    found: Dataset = dcmread(DicomBytesIO(data), stop_before_pixels=True)
-    return found.to_json_dict(suppress_invalid_tags=True)
 
 
 class OddPeer:
@@ -43,11 +37,11 @@ class OddPeer:
         ignores: Sequence[str] = (),
         before: Callable[[str, int], Answer | None] = lambda _path, _number: None,
     ) -> None:
-        self.objects = {
-            _value(row, "SOPInstanceUID"): (row, data)
-            for data in objects
-            for row in [_json_of(data)]
-        }
+        self.objects: dict[str, tuple[dict[str, Any], bytes]] = {}
+        for data in objects:
+            found = dcmread(BytesIO(data), stop_before_pixels=True)
+            row = found.to_json_dict(suppress_invalid_tags=True)
+            self.objects[found.SOPInstanceUID] = row, data
         self.cap, self.ignores, self.before = cap, ignores, before
         self.asked: list[str] = []
 
@@ -63,18 +57,16 @@ class OddPeer:
             return said
         parts = path.strip("/").split("/")[1:]
         if parts == ["studies"]:
-            return self._rows(self._studies(query), query)
+            rows = {_value(row, "StudyInstanceUID"): row for row, _ in self.objects.values()}
+            wanted = [row for row in rows.values() if self._matches(row, query)]
+            return self._rows(wanted, query)
         if parts[-1] == "instances":
-            rows = (row for row, _ in self.objects.values())
-            wanted = [row for row in rows if _value(row, "StudyInstanceUID") == parts[1]]
+            every = (row for row, _ in self.objects.values())
+            wanted = [row for row in every if _value(row, "StudyInstanceUID") == parts[1]]
             return self._rows(wanted, query)
         if len(parts) == 6 and parts[5] in self.objects:
             return multipart(self.objects[parts[5]][1])
         return 404, {}, b""
-
-    def _studies(self, query: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-        rows = {_value(row, "StudyInstanceUID"): row for row, _ in self.objects.values()}
-        return [row for row in rows.values() if self._matches(row, query)]
 
     def _matches(self, row: dict[str, Any], query: Mapping[str, list[str]]) -> bool:
         for name in ("StudyDate", "StudyTime", "AccessionNumber"):
@@ -88,6 +80,17 @@ class OddPeer:
         offset = 0 if "offset" in self.ignores else int(query.get("offset", ["0"])[0])
         page = rows[offset:][: self.cap]
         return 200, {"Content-Type": "application/dicom+json"}, json.dumps(page).encode()
+
+
+class Short(OddPeer):
+    """Leaves the last row out of the next listings of the images of a study, or of any study."""
+
+    short, of = 0, ""
+
+    def _rows(self, rows: list[dict[str, Any]], query: Mapping[str, list[str]]) -> Answer:
+        is_short = self.short > 0 and self.asked[-1].endswith(f"{self.of}/instances")
+        self.short -= is_short
+        return super()._rows(rows[:-1] if is_short else rows, query)
 
 
 def multipart(data: bytes) -> Answer:

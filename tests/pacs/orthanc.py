@@ -1,22 +1,21 @@
-"""A real Orthanc on loopback for tests, with a configuration and a storage of its own.
-
-It is a test peer only.  Where Debian's ``orthanc`` and ``orthanc-dicomweb`` are not installed, the
-fixture that starts it skips its tests.
-"""
+"""A real Orthanc on loopback for tests, with a configuration and a storage of its own."""
 
 import json
-import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import httpx2
+import pytest
+import yaml
 
 from cxrtext.pacs.peers import Peer
+from tests.pacs.certificates import Certificates
 
 Known = Callable[[Mapping[str, Any]], Peer]
 
@@ -30,13 +29,6 @@ PASSWORD_ENV = "CXRTEXT_TEST_PACS_PASSWORD"
 _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL") if which("setpriv") else ()
 
 
-def missing() -> str:
-    """What lacks to start one; "" where nothing does."""
-    if which(PROGRAM) is None or not PLUGIN.exists():
-        return "needs Orthanc: apt-get install orthanc orthanc-dicomweb (a test peer only)"
-    return ""
-
-
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
@@ -45,54 +37,65 @@ def free_port() -> int:
 class Orthanc:
     """An Orthanc in a folder; it keeps its ports and its images over stops and kills."""
 
+    aet = "ORTHANC"
+
     def __init__(
         self,
         folder: Path,
         *,
-        aet: str = "ORTHANC",
         modalities: Mapping[str, int] | None = None,
-        overwrite: bool = False,
-        settings: Mapping[str, Any] | None = None,
+        certificates: Certificates | None = None,
+        **settings: Any,
     ) -> None:
-        """``modalities``: titles that may ask over DIMSE, and the port where each listens."""
+        """Make its folder.
+
+        Args:
+            modalities: Titles that may ask over DIMSE, and the port where each listens.
+            certificates: With them it speaks TLS alone, to whoever has one by its authority; of
+                those whom it asks, CXRTEXT speaks TLS.
+            settings: Of its configuration.
+        """
         self.folder = folder
-        self.aet = aet
         self.http_port, self.dimse_port = free_port(), free_port()
         self.rest = f"http://127.0.0.1:{self.http_port}"
         self.url = f"{self.rest}/dicom-web"
-        self.user, self.password = USER, PASSWORD
         self._process: subprocess.Popen[bytes] | None = None
-        known = {"CXRTEXT": free_port(), **(modalities or {})}
-        self.modalities = known
+        self.modalities = {"CXRTEXT": free_port(), **(modalities or {})}
         folder.mkdir(parents=True, exist_ok=True)
         self._config = folder / "orthanc.json"
-        self._config.write_text(
-            json.dumps(
-                {
-                    "Name": "test",
-                    "StorageDirectory": str(folder / "storage"),
-                    "IndexDirectory": str(folder / "storage"),
-                    "HttpPort": self.http_port,
-                    "DicomPort": self.dimse_port,
-                    "DicomAet": aet,
-                    "DicomCheckCalledAet": True,
-                    "DicomAlwaysAllowStore": True,
-                    "DicomModalities": {
-                        name: [name, "127.0.0.1", port] for name, port in known.items()
-                    },
-                    "AuthenticationEnabled": True,
-                    "RegisteredUsers": {USER: PASSWORD},
-                    "RemoteAccessAllowed": False,
-                    "OverwriteInstances": overwrite,
-                    "StableAge": 1,
-                    "HttpThreadsCount": 8,
-                    "Plugins": [str(PLUGIN)],
-                    "DicomWeb": {"Enable": True, "Root": "/dicom-web/"},
-                    "DicomAssociationCloseDelay": 0,
-                    **(settings or {}),
-                }
-            )
-        )
+        known = {
+            name: {
+                "AET": name, "Host": "127.0.0.1", "Port": port,
+                "UseDicomTls": certificates is not None and name == "CXRTEXT",
+            }
+            for name, port in self.modalities.items()
+        }  # fmt: skip
+        tls = {} if certificates is None else {
+            "DicomTlsEnabled": True,
+            "DicomTlsCertificate": str(certificates.pacs.path),
+            "DicomTlsPrivateKey": str(certificates.pacs.key),
+            "DicomTlsTrustedCertificates": str(certificates.ca),
+        }  # fmt: skip
+        said = {
+            "Name": "test",
+            "StorageDirectory": str(folder / "storage"),
+            "IndexDirectory": str(folder / "storage"),
+            "HttpPort": self.http_port,
+            "DicomPort": self.dimse_port,
+            "DicomAet": self.aet,
+            "DicomCheckCalledAet": True,
+            "DicomAlwaysAllowStore": True,
+            "DicomModalities": known,
+            "AuthenticationEnabled": True,
+            "RegisteredUsers": {USER: PASSWORD},
+            "RemoteAccessAllowed": False,
+            "StableAge": 1,
+            "HttpThreadsCount": 8,
+            "Plugins": [str(PLUGIN)],
+            "DicomWeb": {"Enable": True, "Root": "/dicom-web/"},
+            "DicomAssociationCloseDelay": 0,
+        }
+        self._config.write_text(json.dumps({**said, **tls, **settings}))
         self._http = httpx2.Client(
             base_url=self.rest,
             auth=(USER, PASSWORD),
@@ -103,14 +106,13 @@ class Orthanc:
 
     def start(self) -> "Orthanc":
         """Start it, and wait until it answers (3 to 4 seconds)."""
-        log = (self.folder / "orthanc.log").open("ab")
-        self._process = subprocess.Popen(
-            [*_ENDS_WITH_US, PROGRAM, str(self._config)],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        log.close()
+        with (self.folder / "orthanc.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_ENDS_WITH_US, PROGRAM, str(self._config)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         for _ in range(6000):
             if self._process.poll() is not None:
                 raise RuntimeError((self.folder / "orthanc.log").read_text()[-2000:])
@@ -123,20 +125,12 @@ class Orthanc:
 
     def kill(self) -> None:
         """End it at once, as a power cut does."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """Let it end."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: int) -> None:
         if self._process is not None:
-            self._process.send_signal(how)
+            self._process.kill()
             self._process.wait(600)
             self._process = None
 
     def ask(self, method: str, path: str, **content: Any) -> httpx2.Response:
-        """Ask its own REST API."""
         return self._http.request(method, path, **content).raise_for_status()
 
     def store(self, objects: Iterable[bytes]) -> list[str]:
@@ -144,7 +138,6 @@ class Orthanc:
         return [self.ask("POST", "/instances", content=one).json()["ID"] for one in objects]
 
     def delete(self, uid: str) -> None:
-        """Remove a study or an object."""
         (found,) = self.ask("POST", "/tools/lookup", content=uid).json()
         self.ask("DELETE", found["Path"])
 
@@ -175,6 +168,18 @@ class Orthanc:
         return {key: value for key, value in entry.items() if value is not None}
 
 
+@contextmanager
+def started(folder: Path, **more: Any) -> Iterator[Orthanc]:
+    """An Orthanc, killed with the block; what wants one is skipped where there is none."""
+    if which(PROGRAM) is None or not PLUGIN.exists():
+        pytest.skip("needs Orthanc: apt-get install orthanc orthanc-dicomweb (a test peer only)")
+    orthanc = Orthanc(folder, **more).start()
+    try:
+        yield orthanc
+    finally:
+        orthanc.kill()
+
+
 def web_peer(name: str, url: str, **limits: Any) -> Peer:
     limits = {"requests_per_second": 1000, **limits}
     return Peer.model_validate({"name": name, "dicomweb": {"url": url}, "limits": limits})
@@ -187,8 +192,6 @@ def dimse_entry(name: str = "archive", **more: Any) -> dict[str, Any]:
 
 def write_peers(path: Path, *entries: Mapping[str, Any]) -> Path:
     """Write a peers.yaml that its owner alone may read."""
-    import yaml
-
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump({"peers": [dict(entry) for entry in entries]}))
     return path

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydicom.uid import JPEG2000Lossless, RLELossless
 
 from tests.conftest import draw
-from tests.images.conftest import make
+from tests.images.conftest import make_dicom
 from tests.pacs.studies import CR, DX
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -40,12 +40,7 @@ def picture(rows: int, columns: int) -> NDArray[np.float64]:
 
 
 def write_source(
-    path: Path,
-    kind: str,
-    *,
-    number: int = 1,
-    pixels: NDArray[Any] | None = None,
-    **attributes: Any,
+    path: Path, kind: str, *, number: int = 1, pixels: NDArray[Any] | None = None, **attributes: Any
 ) -> Path:
     """Write a radiograph; ``pixels`` in [0, 1] are as shown upright, else `picture`."""
     root = f"1.2.826.0.1.99.{list(KINDS).index(kind) + 1}.{number}"
@@ -73,7 +68,7 @@ def write_source(
         "RescaleIntercept": "0", "RescaleSlope": "1", "RescaleType": "US",
     }  # fmt: skip
     stored = np.round(shown * (depth - 1)).astype("<u2")
-    path.write_bytes(make(stored, **{**values, **facts, **attributes}))
+    path.write_bytes(make_dicom(stored, **{**values, **facts, **attributes}))
     return path
 
 

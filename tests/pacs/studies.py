@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence as Items
-from pydicom.uid import ExplicitVRLittleEndian
 
-from tests.images.conftest import make
+from tests.images.conftest import make_dicom
 
 PLANTED = "QUETZALCOATL"
 """It stands in names, numbers, texts and private elements; it may be in no log and no error."""
@@ -40,22 +39,13 @@ def uid(*numbers: int) -> str:
 
 
 def instance(
-    study: int,
-    number: int = 1,
-    kind: str = "PA",
-    *,
-    day: date = BEGIN,
-    size: int = 64,
-    syntax: str = ExplicitVRLittleEndian,
-    stored: int = 12,
-    photometric: str = "MONOCHROME2",
-    **more: Any,
+    study: int, number: int = 1, kind: str = "PA", *, day: date = BEGIN, size: int = 64, **more: Any
 ) -> bytes:
-    """One object of a study, whose pixels no other has; ``more`` are elements, set last."""
-    draw = np.random.default_rng([study, number])
-    low, high = 0, 2**stored
-    pixels = draw.integers(low, high, (size, size)).astype("<u2" if stored > 8 else "u1")
+    """One object of a study, whose pixels no other has; ``more`` are what `make_dicom` takes."""
+    draw, high = np.random.default_rng([study, number]), 2 ** more.get("stored", 12)
+    pixels = draw.integers(0, high, (size, size)).astype("<u2")
     values = {
+        "stored": 12,
         **_planted(study),
         "SOPClassUID": DX,
         "SOPInstanceUID": uid(study, number, 1),
@@ -72,7 +62,7 @@ def instance(
         **KINDS[kind],
         **more,
     }
-    return make(pixels, syntax=syntax, stored=stored, photometric=photometric, **values)
+    return make_dicom(pixels, **values)
 
 
 def _planted(study: int) -> dict[str, Any]:
@@ -105,7 +95,6 @@ def _planted(study: int) -> dict[str, Any]:
 
 
 def assert_nowhere(texts: Iterable[str], *folders: Path) -> None:
-    """No byte of some texts is in any file of some folders."""
     for path in [path for folder in folders for path in folder.rglob("*") if path.is_file()]:
         data = path.read_bytes()
         for text in texts:

@@ -17,10 +17,7 @@ from pynetdicom.transport import AssociationSocket
 from cxrtext.pacs.check import Step, check_peer
 from cxrtext.pacs.dimse.association import ECHO, Associations
 from cxrtext.pacs.faults import DeniedError
-from tests.pacs.certificates import Certificates
-from tests.pacs.odd_peer import OddPeer, served
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc
-from tests.pacs.studies import study
 
 Check = Callable[..., list[Step]]
 
@@ -29,8 +26,8 @@ Check = Callable[..., list[Step]]
 def check(orthanc: Orthanc, known: Known) -> Check:
     """Checks the Orthanc with some keys of its entry changed; None leaves a protocol out."""
 
-    def look(of: Orthanc = orthanc, **changed: Any) -> list[Step]:
-        entry = of.peer()
+    def look(**changed: Any) -> list[Step]:
+        entry = orthanc.peer()
         for key, value in changed.items():
             entry[key] = {**entry[key], **value} if isinstance(value, dict) else value
         given = {key: value for key, value in entry.items() if value is not None}
@@ -138,18 +135,6 @@ def test_a_peer_that_hangs(check: Check) -> None:
     assert [(s.protocol, s.layer) for s in steps if not s.ok] == [
         ("DICOMweb", "login"), ("DIMSE", "AET"),
     ]  # fmt: skip
-
-
-def test_certificates(check: Check, certificates: Certificates) -> None:
-    pacs, ca = certificates.pacs, str(certificates.ca)
-    with served(OddPeer(study(1)), certificate=(pacs.path, pacs.key)) as url:
-        layer, said = failed(check(dicomweb={"url": url}, dimse=None))
-        assert layer == "TLS"
-        assert said.startswith("its certificate is not trusted (unable to get local issuer cert")
-        assert "; name the hospital's authority as dicomweb.ca in peers.yaml" in said
-        trusted = check(dicomweb={"url": url, "ca": ca}, dimse=None)
-        assert [step.said for step in trusted if step.layer == "TLS"] == ["TLSv1.3"]
-        assert all(step.ok for step in trusted)
 
 
 def test_a_rejection_that_comes_at_once_is_told_as_one(orthanc: Orthanc, known: Known) -> None:

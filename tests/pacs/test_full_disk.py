@@ -46,10 +46,8 @@ def enlarge(disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
 
 
-def fill(disk: Path, spare: int = 0) -> None:
-    """Take the room that there is, but for some bytes."""
-    with (disk / "filler").open("wb") as file:
-        file.write(bytes(max(0, shutil.disk_usage(disk).free - spare)))
+def fill(disk: Path) -> None:
+    (disk / "filler").write_bytes(bytes(shutil.disk_usage(disk).free))
 
 
 def one_line(error: BaseException) -> str:
@@ -59,8 +57,7 @@ def one_line(error: BaseException) -> str:
     return text
 
 
-def test_a_listener_answers_a700_until_there_is_room(disk: Path) -> None:
-    said: list[str] = []
+def test_a_listener_answers_a700_until_there_is_room(disk: Path, said: list[str]) -> None:
     objects = [instance(number, size=SIZE) for number in range(1, 13)]
     with (
         Inbox(disk / "inbox", reserve=0) as inbox,
@@ -78,7 +75,6 @@ def test_a_listener_answers_a700_until_there_is_room(disk: Path) -> None:
     with Inbox(disk / "inbox", reserve=0) as inbox:
         entries = inbox.waiting(99)
         assert len(entries) == len(list((disk / "inbox" / "objects").iterdir())) == 12
-    assert PLANTED not in "\n".join(said)
 
 
 @pytest.mark.parametrize("full", ["archive", "inbox", "index"])

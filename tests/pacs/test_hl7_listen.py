@@ -3,6 +3,7 @@
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -112,10 +113,7 @@ def test_bad_messages_are_answered_and_kept_aside_and_the_connection_lives(
 def test_a_full_disk_is_answered_ae_and_nothing_is_claimed(
     exchange: Exchange, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> int:
-        raise DiskError("the disk is full")
-
-    monkeypatch.setattr(inbox, "put", full)
+    monkeypatch.setattr(inbox, "put", Mock(side_effect=DiskError("the disk is full")))
     ((line, _),) = exchange(frame(oru(1)))
     assert line == "MSA|AE|C1"
 

@@ -22,7 +22,7 @@ from cxrtext.images.source import quiet
 from cxrtext.pacs.dimse.server import Caps, Listener
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
-from tests.pacs.orthanc import Orthanc, free_port, missing
+from tests.pacs.orthanc import started
 from tests.pacs.studies import DX, PLANTED, archive, instance
 from tests.waiting import until
 
@@ -155,16 +155,10 @@ def test_nobody_allowed_a_wrong_title_and_a_taken_port_are_said(
 def test_a_real_orthanc_pushes_everything_that_it_has(
     tmp_path: Path, inbox: Inbox, said: list[str]
 ) -> None:
-    if why := missing():
-        pytest.skip(why)
-    port = free_port()
-    peer = Orthanc(tmp_path / "orthanc", modalities={"CXRTEXT": port}).start()
-    try:
-        ids = peer.store(archive(8))
+    with started(tmp_path / "orthanc") as peer:
+        ids, port = peer.store(archive(8)), peer.modalities["CXRTEXT"]
         with Listener(inbox, {"ORTHANC": "archive"}, port=port, say=said.append):
             done = peer.ask("POST", "/modalities/CXRTEXT/store", json=ids).json()
-    finally:
-        peer.kill()
     assert (done["InstancesCount"], done["FailedInstancesCount"]) == (14, 0)
     kept = {str(dcmread(entry.path).SOPInstanceUID) for entry in inbox.waiting(99)}
     assert len(kept) == 14

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pydicom import dcmread
@@ -21,11 +22,12 @@ from tests.pacs.result_sources import write_source
 from tests.pacs.studies import PLANTED, archive, study
 
 __all__ = ["refused"]  # a fixture
+Peers = Callable[..., Path]
 DAYS = ["--from", "2024-03-01", "--to", "2024-03-05"]
 
 
 @pytest.fixture
-def run(orthanc: Orthanc, peers: Callable[..., Path]) -> Callable[..., Result]:
+def run(orthanc: Orthanc, peers: Peers) -> Callable[..., Result]:
     wrong = {**orthanc.peer()["dimse"], "aet": "WRONG"}
     path = peers(orthanc.peer(), orthanc.peer("wrong", dicomweb=None, dimse=wrong))
 
@@ -80,7 +82,7 @@ def test_wrong_options(
     words: str,
     says: str,
     refused: Refused,
-    peers: Callable[..., Path],
+    peers: Peers,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,7 +111,7 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
     image: Path,
     tmp_path: Path,
     orthanc: Orthanc,
-    peers: Callable[..., Path],
+    peers: Peers,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     out, file = tmp_path / "out", peers(orthanc.peer(write=True))
@@ -140,7 +142,7 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
 
 
 def test_where_results_cannot_be_sent_none_are_made(
-    refused: Refused, checkpoint: Path, image: Path, tmp_path: Path, peers: Callable[..., Path]
+    refused: Refused, checkpoint: Path, image: Path, tmp_path: Path, peers: Peers
 ) -> None:
     out, file = tmp_path / "out", peers(dimse_entry())
     given = ["results", image, "--sentence", "x", "--out", out, "--model", checkpoint, "--send"]
@@ -153,17 +155,9 @@ def test_where_results_cannot_be_sent_none_are_made(
 
 
 def test_an_index_that_another_model_builds_anew_is_waited_for(
-    checkpoint: Path,
-    index_folder: Path,
-    tmp_path: Path,
-    peers: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+    index_folder: Path, tmp_path: Path, peers: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter([CheckpointError("model: is not there yet"), KeyboardInterrupt()])
-
-    def turned(_: object) -> None:
-        raise next(looks)
-
+    turned = Mock(side_effect=[CheckpointError("model: is not there yet"), KeyboardInterrupt()])
     monkeypatch.setattr("cxrtext.service.service.turned", turned)
     rule = {"sentences": ["Pneumothorax"]}
     file = peers(dimse_entry(write=True, results=rule))
@@ -172,14 +166,14 @@ def test_an_index_that_another_model_builds_anew_is_waited_for(
         "--every", "0.1", code=130,
     )  # fmt: skip
     assert "model: is not there yet; trying again in" in done.stderr
-    assert next(looks, None) is None, "it looked again"
+    assert turned.call_count == 2, "it looked again"
 
 
 def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
     refused: Refused,
     checkpoint: Path,
     tmp_path: Path,
-    peers: Callable[..., Path],
+    peers: Peers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: dict[str, list[str]] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -52,9 +53,9 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     settings = WorkerSettings(index_copy, tmp_path / "archive", readers=1)
     with Worker(inbox, settings, say=print) as worker:
         worker.drain()
-        made = make_results(
-            worker.service, _file(worker.service, 1), "Left pleural effusion.", results
-        )
+        image = worker.service.index.catalogue.image(uid(1, 1, 1))
+        assert image is not None
+        made = make_results(worker.service, Path(image.path), "Left pleural effusion.", results)
     results.note_sent([one.instance for one in made.results], "archive")
     inbox.put("PACS", instance(9))  # waits
     service = Service(model, open_index(index_copy, model))
@@ -87,12 +88,6 @@ def test_a_folder_that_cannot_be_read_alarms(
         answer = client.get("/metrics")
     assert answer.status_code == 200
     assert f'cxrtext_readable{{folder="{folder}"}} 0.0' in answer.text
-
-
-def _file(service: Service, number: int) -> Path:
-    image = service.index.catalogue.image(uid(number, 1, 1))
-    assert image is not None
-    return Path(image.path)
 
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -176,11 +171,9 @@ def test_a_value_that_is_damaged_takes_nobody_s_answer(
 def test_where_scoring_fails_studies_come_as_they_were_received(
     model: ImageTextModel, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("of a secret kind")
-
     log = tmp_path / "audit.log"
     with served(model, index, Settings(worklist=True, audit_log=log)) as (client, service):
+        broken = Mock(side_effect=RuntimeError("of a secret kind"))
         monkeypatch.setattr(service, "ground", broken)
         response = client.get("/v1/worklist", params={"prompt": "Pneumothorax", "limit": 3})
     assert json.loads(log.read_text())["study_id"] == ["s00", "s01", "s02"]  # whom it showed

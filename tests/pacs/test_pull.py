@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from datetime import date
 from functools import cache
@@ -24,7 +24,7 @@ from cxrtext.pacs.retrieval.objects import FEWER
 from cxrtext.pacs.retrieval.pull import PullOptions, PullSummary, pull_archive
 from cxrtext.pacs.retrieval.pull_state import State
 from cxrtext.pacs.retrieval.search import search
-from tests.pacs.odd_peer import Answer, OddPeer, multipart, served
+from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
 from tests.pacs.orthanc import PASSWORD_ENV, Known, Orthanc, web_peer
 from tests.pacs.studies import BEGIN, PLANTED, ROOT, archive, instance, study, uid, wanted
 
@@ -75,16 +75,26 @@ def by(way: str, orthanc: Orthanc, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", ["web", "get", "move"])
-def test_what_may_enter_is_pulled_and_the_last_line_adds_up(
-    way: str, orthanc: Orthanc, known: Known, tmp_path: Path
+def test_what_may_enter_is_pulled_the_last_line_adds_up_and_no_name_is_logged_or_in_the_state(
+    way: str,
+    orthanc: Orthanc,
+    known: Known,
+    tmp_path: Path,
+    said: list[str],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     orthanc.store(archive(8))
     peer = known(by(way, orthanc, orthanc.peer()))
     expected = wanted(8)
     dry = pull_archive(peer, tmp_path / "out", PullOptions(DAYS.first, DAYS.last, dry_run=True))
     assert (dry.found, dry.fetched, dry.bytes) == (14, len(expected), 0)
     assert not (tmp_path / "out").exists()
-    summary = pull_archive(peer, tmp_path / "out", DAYS)
+    summary = pull_archive(peer, tmp_path / "out", DAYS, say=said.append)
+    with closing(sqlite3.connect(tmp_path / "out" / "pull.sqlite")) as state:
+        said += [str(summary), repr(summary), *state.iterdump(), caplog.text, *capfd.readouterr()]
+    assert PASSWORD_ENV not in caplog.text
     assert str(summary) == "found 14 = 7 fetched + 7 left out + 0 failed"
     assert adds_up(summary)
     assert summary.left == dry.left
@@ -154,9 +164,7 @@ def in_the_course_of_a_day(n: int) -> bytes:
         (120, {"ignores": ("offset", "StudyTime")}), (95, {}),
     ],
 )  # fmt: skip
-def test_a_peer_that_cuts_its_answers_off(
-    studies: int, peer: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_peer_that_cuts_its_answers_off(studies: int, peer: dict[str, Any]) -> None:
     objects = [in_the_course_of_a_day(n) for n in range(studies)]
     with served(OddPeer(objects, **peer)) as url, closing(DicomWeb(odd(url))) as source:
         found = search(source, Question("20240301", modality="DX"))
@@ -178,13 +186,8 @@ def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again_and_told(
 ) -> None:
     """A peer that is busy storing gives a part at first, or for ever."""
 
-    class Short(OddPeer):
-        def _rows(self, rows: list[dict[str, Any]], query: Mapping[str, list[str]]) -> Answer:
-            listing = [path for path in self.asked if path.endswith(f"{uid(1)}/instances")]
-            is_short = self.asked[-1] in listing and len(listing) <= answers_whole
-            return super()._rows(rows[:-1] if is_short else rows, query)
-
     peer = Short([*study(1, ("PA", "AP")), *study(2)])
+    peer.of, peer.short = uid(1), answers_whole
     peer.count(2)
     for _ in range(2):
         summary = pull(peer, tmp_path)
@@ -265,9 +268,13 @@ def test_what_a_peer_does_wrong_fails_in_one_line_and_leaves_the_rest(
     assert str(pull(OddPeer(objects), tmp_path)) == FEW
 
 
-def test_a_busy_peer_is_asked_again(tmp_path: Path) -> None:
+def test_a_busy_peer_is_asked_again_and_what_it_repeats_is_taken_once(tmp_path: Path) -> None:
+    class Twice(OddPeer):
+        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
+            return super()._rows([*rows, *rows], query)
+
     busy, many = ((status, {"Retry-After": "0"}, b"") for status in (503, 429))
-    peer = OddPeer([*study(1), *study(2)], before=answers("/", busy, busy, many))
+    peer = Twice([*study(1), *study(2)], before=answers("/", busy, busy, many))
     assert str(pull(peer, tmp_path)) == FEW
 
 
@@ -329,14 +336,6 @@ def test_wrong_titles_and_ports_of_dimse(
     assert says in str(caught.value)
 
 
-def test_a_peer_that_repeats_itself(tmp_path: Path) -> None:
-    class Twice(OddPeer):
-        def _rows(self, rows: list[dict[str, Any]], query: Any) -> Answer:
-            return super()._rows([*rows, *rows], query)
-
-    assert str(pull(Twice([*study(1), *study(2)]), tmp_path)) == FEW
-
-
 @pytest.mark.parametrize("bad", ["../../x", "1.2.3/../../x", "", "1" * 65, "1.2.é"])
 def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_path: Path) -> None:
     rows = f'[{{"0020000D": {{"Value": ["{uid(1)}"]}}, "0020000E": {{"Value": ["1.2"]}}, '
@@ -374,29 +373,6 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     (tmp_path / "out/pull.sqlite").write_bytes(b"not a database, far from it" * 100)
     with pytest.raises(DataError, match=r"pull\.sqlite: is damaged"):
         pull(OddPeer(study(1)), tmp_path)
-
-
-def test_no_name_is_in_a_log_an_error_or_the_state(
-    orthanc: Orthanc,
-    known: Known,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    orthanc.store(archive(8))
-    lines: list[str] = []
-    with caplog.at_level(logging.DEBUG):
-        for place, entry in enumerate((orthanc.peer(), orthanc.peer(dicomweb=None))):
-            peer = known(entry)
-            summary = pull_archive(peer, tmp_path / str(place), DAYS, say=lines.append)
-            lines += [str(summary), repr(summary)]
-            state = sqlite3.connect(tmp_path / str(place) / "pull.sqlite")
-            lines += list(state.iterdump())
-            state.close()
-    out = capfd.readouterr()
-    for said in (caplog.text, out.out, out.err, *lines):
-        assert PLANTED not in said
-    assert PASSWORD_ENV not in caplog.text
 
 
 def test_patience_ends() -> None:

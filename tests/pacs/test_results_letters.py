@@ -1,7 +1,6 @@
 """Results of sentences and names in other letters, of poor headers, and of pixels not square."""
 
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,16 @@ import pydicom
 import pytest
 from pydicom.dataset import Dataset
 
-from cxrtext.pacs.identity import KINDS
+from cxrtext.images.dicom.described import described
+from cxrtext.images.dicom.file import read_wanted
+from cxrtext.pacs.identity import KINDS, NEEDED, is_own_result
 from cxrtext.pacs.results.capture import _font, _lines
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.rejection import reject
 from cxrtext.service import Service
 from tests.conftest import draw
+from tests.pacs import result_sources
 from tests.pacs.result_sources import write_effusion, write_source
 from tests.pacs.test_results import _scoord, conformance, read, said_in
 
@@ -42,26 +44,43 @@ def poor(path: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("sentence", SENTENCES, ids=("Greek", "Chinese", "French"))
-@pytest.mark.parametrize("kind", ["cr", "dx-mono1"])
-def test_letters_of_sentences_names_and_issuers_are_kept(
-    service: Service, results: ResultsFolder, tmp_path: Path, kind: str, sentence: str
+def issuers(of: Dataset) -> list[str]:
+    """Of its accession number."""
+    found = of.get("IssuerOfAccessionNumberSequence") or []
+    return [one.LocalNamespaceEntityID for one in found]
+
+
+@pytest.mark.parametrize(
+    ("write", "kind", "sentence"),
+    [
+        *((write_effusion, kind, "Left pleural effusion.") for kind in result_sources.KINDS),
+        *((poor, kind, sentence) for kind in ("cr", "dx-mono1") for sentence in SENTENCES),
+    ],
+)
+def test_results_conform_and_keep_the_letters_of_sentences_names_and_issuers(
+    service: Service, results: ResultsFolder, tmp_path: Path, write: Any, kind: str, sentence: str
 ) -> None:
-    path = poor(tmp_path / "source.dcm", kind)
+    path = write(tmp_path / "source.dcm", kind)
     made = make_results(service, path, sentence, results, kinds=KINDS).results
+    if write is write_effusion:
+        assert [one.kind for one in made] == list(KINDS)
     source, objects = pydicom.dcmread(path), [*made, *reject(results, made)]
     for one, built in zip(objects, read(results, objects), strict=True):
+        # What a poor source lacks, a result of it lacks.
+        lacking = "DICOMDIR" if write == poor else "nothing"
+        found = conformance(results.path / one.file)
+        assert [line for line in found if lacking not in line] == [], one.kind
         assert built.SpecificCharacterSet == "ISO_IR 192"
-        assert str(built.PatientName) == str(source.PatientName)
-        for keyword in ("StudyDescription", "ReferringPhysicianName"):
-            assert str(built[keyword].value) == str(source[keyword].value)
-        (issuer,) = built.IssuerOfAccessionNumberSequence
-        (own,) = source.IssuerOfAccessionNumberSequence
-        assert issuer.LocalNamespaceEntityID == own.LocalNamespaceEntityID
-        if which("dciodvfy"):
-            found = conformance(results.path / one.file)
-            # What the source lacks, a result of it lacks.
-            assert [line for line in found if "DICOMDIR" not in line] == [], one.kind
+        assert built.StudyInstanceUID == source.StudyInstanceUID
+        assert built.SeriesInstanceUID != source.SeriesInstanceUID
+        for keyword in (
+            *("PatientName", "PatientID", "IssuerOfPatientID", "AccessionNumber"),
+            *("StudyDescription", "ReferringPhysicianName"),
+        ):
+            assert str(built[keyword].value) == str(source[keyword].value), (one.kind, keyword)
+        assert issuers(built) == issuers(source)
+        assert is_own_result(described(read_wanted(results.path / one.file, NEEDED), NEEDED))
+    assert not is_own_result(described(read_wanted(path, NEEDED), NEEDED))
     (report,) = read(results, [one for one in made if one.kind == "sr"])
     assert sentence[:1024] in said_in(report, "TextValue")
 

@@ -26,6 +26,8 @@ from tests.conftest import as_received, draw
 from tests.pacs.orthanc import Known, Orthanc, dimse_entry, free_port
 from tests.pacs.result_sources import write_source
 
+Answering = Callable[..., Answered]
+
 
 def built(number: int = 1, text: str = "one") -> Dataset:
     one = Dataset()
@@ -102,7 +104,7 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def answering(received: Path, results: ResultsFolder) -> Iterator[Callable[..., Answered]]:
+def answering(received: Path, results: ResultsFolder) -> Iterator[Answering]:
     """Makes and sends what the rules of peers ask for, by default those of "archive"."""
 
     def run(*some: Peer, say: Callable[[str], None] = lambda _: None) -> Answered:
@@ -113,11 +115,7 @@ def answering(received: Path, results: ResultsFolder) -> Iterator[Callable[..., 
 
 
 def test_each_image_of_a_peer_with_a_rule_is_answered_once(
-    answering: Callable[..., Answered],
-    results: ResultsFolder,
-    tmp_path: Path,
-    orthanc: Orthanc,
-    known: Known,
+    answering: Answering, results: ResultsFolder, tmp_path: Path, orthanc: Orthanc, known: Known
 ) -> None:
     rule = {"sentences": ["Left pleural effusion."], "kinds": ["sc", "sr"], "above": 0.0}
     entry = orthanc.peer(write=True, results=rule)
@@ -189,7 +187,7 @@ def test_an_image_that_enters_the_index_late_is_answered(
 
 
 def test_more_images_than_a_page_are_answered_each_once(
-    answering: Callable[..., Answered], sending: Sending, monkeypatch: pytest.MonkeyPatch
+    answering: Answering, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules, "PAGE", 2)
     monkeypatch.setattr(rules, "OVERLAP", 1)
@@ -197,7 +195,7 @@ def test_more_images_than_a_page_are_answered_each_once(
 
 
 def test_one_peer_and_one_image_at_fault_do_not_keep_others_waiting(
-    answering: Callable[..., Answered], sending: Sending
+    answering: Answering, sending: Sending
 ) -> None:
     peers, said = [named("other"), named()], list[str]()
     sending.gone = {"other"}
@@ -234,7 +232,7 @@ def test_images_that_are_not_mounted_are_waited_for(
 
 
 def test_what_was_taken_back_is_not_sent(
-    answering: Callable[..., Answered], results: ResultsFolder, sending: Sending
+    answering: Answering, results: ResultsFolder, sending: Sending
 ) -> None:
     sending.gone = {"archive"}
     with pytest.raises(PeerError):
@@ -246,10 +244,7 @@ def test_what_was_taken_back_is_not_sent(
 
 
 def test_a_kept_file_that_is_gone_does_not_keep_others_waiting(
-    answering: Callable[..., Answered],
-    tmp_path: Path,
-    sending: Sending,
-    monkeypatch: pytest.MonkeyPatch,
+    answering: Answering, tmp_path: Path, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IndexedImage, "require_whole", lambda image: sha256(Path(image.path)))
     (tmp_path / "1.dcm").unlink()

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from socketserver import BaseRequestHandler
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from cxrtext.pacs import throttle
 from cxrtext.pacs.check import check_peer
 from cxrtext.pacs.dimse.association import ECHO, Associations
 from cxrtext.pacs.faults import GoneError, PeerError, TlsError
-from cxrtext.pacs.peers import Peer, read_peer
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
@@ -34,13 +33,13 @@ from cxrtext.pacs.tls import client_context, server_context
 from cxrtext.service import Service
 from tests.pacs.certificates import Certificate, Certificates
 from tests.pacs.odd_peer import OddPeer, http_server, served
-from tests.pacs.orthanc import Known, Orthanc, free_port, missing
+from tests.pacs.orthanc import Known, Orthanc, started
 from tests.pacs.studies import BEGIN, PLANTED, archive, study, wanted
-from tests.pacs.test_check import failed as last_of
+from tests.pacs.test_check import failed
 from tests.waiting import until
 
 DAYS = PullOptions(BEGIN, date(2024, 3, 5), patience_s=0.5)
-Entry = Callable[..., dict[str, Any]]
+AsPeer = Callable[..., Peer]
 
 
 @pytest.fixture(scope="module")
@@ -48,37 +47,23 @@ def secure(
     tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[Orthanc]:
     """An Orthanc that speaks TLS alone, to whoever has a certificate by its authority."""
-    if said := missing():
-        pytest.skip(said)
-    port = free_port()
-    known = {"AET": "CXRTEXT", "Host": "127.0.0.1", "Port": port, "UseDicomTls": True}
-    orthanc = Orthanc(
-        tmp_path_factory.mktemp("secure"),
-        settings={
-            "DicomTlsEnabled": True,
-            "DicomTlsCertificate": str(certificates.pacs.path),
-            "DicomTlsPrivateKey": str(certificates.pacs.key),
-            "DicomTlsTrustedCertificates": str(certificates.ca),
-            "DicomModalities": {"CXRTEXT": known},
-        },
-    )
-    orthanc.modalities["CXRTEXT"] = port
-    orthanc.start()
-    yield orthanc
-    orthanc.kill()
+    with started(tmp_path_factory.mktemp("secure"), certificates=certificates) as orthanc:
+        yield orthanc
 
 
 @pytest.fixture
-def entry(secure: Orthanc, certificates: Certificates) -> Entry:
-    """The entry of a peers.yaml for it, with some keys of `dimse` and of `tls` changed."""
+def peer(secure: Orthanc, certificates: Certificates, known: Known) -> AsPeer:
+    """It as a peer, with its `tls` (None leaves it out) and its way to retrieve changed."""
     secure.clear()
+    own = {"ca": str(certificates.ca), **_shown(certificates.ours)}
 
-    def make(tls: dict[str, Any] | None = None, **dimse: Any) -> dict[str, Any]:
-        given = secure.peer(dicomweb=None, write=True)
-        own = _shown(certificates.ours)
-        given["dimse"] |= {"tls": {"ca": str(certificates.ca), **own} if tls is None else tls}
-        given["dimse"] |= dimse
-        return given
+    def make(tls: dict[str, str] | None = own, retrieve: str = "get") -> Peer:
+        entry = secure.peer(dicomweb=None, write=True)
+        entry["dimse"] |= {} if tls is None else {"tls": tls}
+        if retrieve == "move":
+            port = secure.modalities["CXRTEXT"]
+            entry["dimse"] |= {"retrieve": "move", "our_port": port, "our_host": "127.0.0.1"}
+        return known(entry)
 
     return make
 
@@ -87,22 +72,17 @@ def _shown(certificate: Certificate) -> dict[str, str]:
     return {"certificate": str(certificate.path), "key": str(certificate.key)}
 
 
-def failed(peer: Peer) -> tuple[str, str]:
-    """The one layer that `peers check` finds wrong, and what it says."""
-    return last_of(check_peer(peer))
-
-
 def fails_with(says: str, peer: Peer) -> None:
     """Its layer of TLS is found wrong, with what is to be said of it."""
-    layer, said = failed(peer)
+    layer, said = failed(check_peer(peer))
     assert (layer, says in said) == ("TLS", True), said
 
 
 # --- with a real Orthanc ---
 
 
-def test_every_layer_of_a_good_peer(entry: Entry, known: Known) -> None:
-    steps = check_peer(known(entry()))
+def test_every_layer_of_a_good_peer(peer: AsPeer) -> None:
+    steps = check_peer(peer())
     assert [(step.layer, step.ok) for step in steps] == [
         ("name", True), ("TCP", True), ("TLS", True), ("AET", True),
         ("right to search (C-FIND)", True), ("right to fetch and syntaxes (C-GET)", True),
@@ -112,31 +92,27 @@ def test_every_layer_of_a_good_peer(entry: Entry, known: Known) -> None:
 
 @pytest.mark.parametrize("way", ["get", "move"])
 def test_an_archive_is_pulled_over_tls(
-    way: str, entry: Entry, secure: Orthanc, known: Known, tmp_path: Path
+    way: str, peer: AsPeer, secure: Orthanc, tmp_path: Path
 ) -> None:
     secure.store(archive(8))
-    own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
-    peer = known(entry(retrieve=way, **own_port))
-    summary = pull_archive(peer, tmp_path / "out", DAYS)
+    summary = pull_archive(peer(retrieve=way), tmp_path / "out", DAYS)
     assert str(summary) == "found 14 = 7 fetched + 7 left out + 0 failed"
     assert len(list((tmp_path / "out/images").rglob("*.dcm"))) == len(wanted(8))
 
 
 def test_a_peer_is_followed_and_given_results_over_tls(
-    entry: Entry,
+    peer: AsPeer,
     secure: Orthanc,
-    known: Known,
     tmp_path: Path,
     service: Service,
     results: ResultsFolder,
     effusion: Path,
 ) -> None:
     secure.store(study(1, day=date.today()))
-    peer = known(entry())
     once = FollowOptions(first=date.today(), once=True, compare=True, patience_s=0.3)
-    assert follow_peer(peer, tmp_path / "inbox", once, lambda _: None).counts["new"] == 1
+    assert follow_peer(peer(), tmp_path / "inbox", once, lambda _: None).counts["new"] == 1
     made = make_results(service, effusion, "Left pleural effusion.", results).results
-    assert send_results(results, made, peer).sent == len(made)
+    assert send_results(results, made, peer()).sent == len(made)
     assert {one.instance for one in made} < set(secure.instances())
 
 
@@ -154,33 +130,27 @@ def test_a_peer_is_followed_and_given_results_over_tls(
 def test_wrong_certificates_are_named_and_stop_a_pull(
     tls: tuple[str, str] | None,
     says: str,
-    entry: Entry,
+    peer: AsPeer,
     certificates: Certificates,
-    known: Known,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    given = entry()
-    if tls is None:
-        del given["dimse"]["tls"]
-    else:
+    given = None
+    if tls is not None:
         ca, shown = tls
-        own = _shown(getattr(certificates, shown)) if shown else {}
-        given["dimse"]["tls"] = own | ({"ca": str(getattr(certificates, ca))} if ca else {})
-    peer = known(given)
-    fails_with(says, peer)
+        given = _shown(getattr(certificates, shown)) if shown else {}
+        given |= {"ca": str(getattr(certificates, ca))} if ca else {}
+    fails_with(says, peer(given))
     with caplog.at_level(logging.DEBUG), pytest.raises(PeerError) as caught:
-        pull_archive(peer, tmp_path / "out", DAYS)
+        pull_archive(peer(given), tmp_path / "out", DAYS)
     assert says in str(caught.value)
     assert PLANTED not in caplog.text
 
 
 def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     certificates: Certificates,
-    orthanc: Orthanc,
-    known: Known,
     tmp_path: Path,
-    entry: Entry,
+    peer: AsPeer,
     secure: Orthanc,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -188,14 +158,11 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(throttle, "TRIES", 1)
     secure.store(study(1))
-    own_port = {"our_port": secure.modalities["CXRTEXT"], "our_host": "127.0.0.1"}
-    given = entry({"ca": str(certificates.other_ca), **_shown(certificates.ours)})
-    given["dimse"] |= {"retrieve": "move", **own_port}
-    peer = known(given)
+    asking = peer({"ca": str(certificates.other_ca), **_shown(certificates.ours)}, "move")
     # The port asks for certificates of another authority; the association itself is good.
     good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
     monkeypatch.setattr("cxrtext.pacs.dimse.association.client_context", lambda *_: good)
-    summary = pull_archive(peer, tmp_path / "out", DAYS)
+    summary = pull_archive(asking, tmp_path / "out", DAYS)
     (reason,) = summary.failed
     assert "our_port: a connection from 127.0.0.1 was refused: its certificate is not" in reason
 
@@ -234,20 +201,6 @@ def asked(port: int, certificates: Certificates, **tls: str) -> Peer:
     return Peer.model_validate({"name": "archive", "dimse": {**where, "tls": files}})
 
 
-@pytest.mark.parametrize(
-    ("which", "says"),
-    [
-        ("expired", "its certificate has expired; have it renewed"),
-        ("elsewhere", "its certificate is not valid for '127.0.0.1'; write the name that it has"),
-        ("stranger", "its certificate is not trusted (unable to get local issuer certificate)"),
-    ],
-)
-def test_certificates_of_peers(which: str, says: str, certificates: Certificates) -> None:
-    shown = getattr(certificates, which)
-    with listening(server_context(shown.path, shown.key, None)) as port:
-        fails_with(says, asked(port, certificates))
-
-
 def _old(context: ssl.SSLContext) -> None:
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1"):
@@ -267,19 +220,24 @@ def _asks_as_1_2(context: ssl.SSLContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("peer", "says"),
     [
+        ("expired", "its certificate has expired; have it renewed"),
+        ("elsewhere", "its certificate is not valid for '127.0.0.1'; write the name that it has"),
+        ("stranger", "its certificate is not trusted (unable to get local issuer certificate)"),
         (_old, "speaks no TLS as new as 1.2; have it switched on there"),
         (_other_ciphers, "has no cipher in common with us, or wants a certificate of ours"),
         (_asks_as_1_2, "wants a certificate of ours; give certificate and key in peers.yaml"),
     ],
 )
-def test_what_a_peer_speaks(
-    change: Callable[[ssl.SSLContext], None], says: str, certificates: Certificates
+def test_what_a_peer_shows_and_speaks(
+    peer: str | Callable[[ssl.SSLContext], None], says: str, certificates: Certificates
 ) -> None:
-    context = server_context(certificates.pacs.path, certificates.pacs.key, certificates.ca)
+    shown = getattr(certificates, peer) if isinstance(peer, str) else certificates.pacs
+    context = server_context(shown.path, shown.key, certificates.ca)
     context.verify_mode = ssl.CERT_NONE
-    change(context)
+    if callable(peer):
+        peer(context)
     with listening(context) as port:
         fails_with(says, asked(port, certificates))
 
@@ -288,13 +246,13 @@ def test_a_port_without_tls(certificates: Certificates, orthanc: Orthanc) -> Non
     leave_out = "correct dimse.port, or leave dimse.tls out"
     abort = b"\x07\0\0\0\0\x04\0\0\2\0"
     with listening(None, abort) as port:
-        assert failed(asked(port, certificates)) == (
+        assert failed(check_peer(asked(port, certificates))) == (
             "TLS", f"does not speak TLS on this port; {leave_out}"
         )  # fmt: skip
     with listening(None, silent=True) as port:
-        layer, said = failed(asked(port, certificates))
+        layer, said = failed(check_peer(asked(port, certificates)))
         assert (layer, said.partition(";")[0]) == ("TLS", "took the connection and is silent")
-    layer, said = failed(asked(orthanc.dimse_port, certificates))
+    layer, said = failed(check_peer(asked(orthanc.dimse_port, certificates)))
     assert layer == "TLS"
     assert said.endswith(leave_out)
 
@@ -361,29 +319,36 @@ def test_a_peers_own_certificate_may_be_named_instead_of_an_authority(
 ) -> None:
     context = server_context(certificates.pacs.path, certificates.pacs.key, None)
     with listening(context) as port:
-        layer, _ = failed(asked(port, certificates, ca=str(certificates.pacs.path)))
+        peer = asked(port, certificates, ca=str(certificates.pacs.path))
+        layer, _ = failed(check_peer(peer))
     assert layer == "AET"
 
 
-def test_dicomweb_behind_certificates_of_clients(
-    certificates: Certificates, peers: Callable[..., Path], tmp_path: Path
+def test_dicomweb_with_certificates_of_servers_and_of_clients(
+    certificates: Certificates, known: Known, tmp_path: Path
 ) -> None:
     pacs, ours, stranger = certificates.pacs, certificates.ours, certificates.stranger
+    own = pacs.path, pacs.key
 
-    def entry(shown: Certificate | None) -> Path:
-        web = {"url": url, "ca": str(certificates.ca)}
-        files = _shown(shown) if shown else {}
-        return peers({"name": "archive", "dicomweb": {**web, **files}})
+    def entry(shown: Certificate | None, ca: Path | None = certificates.ca) -> Peer:
+        files = {"ca": str(ca)} if ca else {}
+        files |= _shown(shown) if shown else {}
+        return known({"name": "archive", "dicomweb": {"url": url, **files}})
 
-    with served(
-        OddPeer(study(1)), certificate=(pacs.path, pacs.key), clients=certificates.ca
-    ) as url:
-        good = read_peer(entry(ours), "archive")
+    with served(OddPeer(study(1)), certificate=own) as url:
+        layer, said = failed(check_peer(entry(None, ca=None)))
+        assert layer == "TLS"
+        assert said.startswith("its certificate is not trusted (unable to get local issuer cert")
+        assert "; name the hospital's authority as dicomweb.ca in peers.yaml" in said
+        steps = check_peer(entry(None))
+        assert all(step.ok for step in steps)
+        assert [step.said for step in steps if step.layer == "TLS"] == ["TLSv1.3"]
+    with served(OddPeer(study(1)), certificate=own, clients=certificates.ca) as url:
+        good = entry(ours)
         assert [step for step in check_peer(good) if not step.ok] == []
         summary = pull_archive(good, tmp_path / "out", PullOptions(BEGIN, BEGIN))
         assert (summary.fetched, summary.whole) == (1, True)
         for shown, says in ((None, "wants a certificate of ours"), (stranger, "does not take")):
-            peer = read_peer(entry(shown), "archive")
-            fails_with(says, peer)
+            fails_with(says, entry(shown))
             with pytest.raises(TlsError, match=says):
-                pull_archive(peer, tmp_path / "none", PullOptions(BEGIN, BEGIN))
+                pull_archive(entry(shown), tmp_path / "none", PullOptions(BEGIN, BEGIN))

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from shutil import which
 
@@ -27,7 +27,7 @@ from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.tls import client_context, server_context
 from cxrtext_cli.main import app
 from tests.pacs.certificates import Certificate, Certificates
-from tests.pacs.orthanc import Orthanc, free_port, missing
+from tests.pacs.orthanc import free_port, started
 from tests.pacs.studies import archive, instance
 from tests.pacs.test_hl7_listen import frame, oru
 from tests.waiting import until
@@ -43,6 +43,9 @@ REFUSED = {
     "plain": NO_TLS,
 }
 """What is said of a connection that may not come in, by what is wrong with it."""
+Opened = Callable[..., Listener]
+Store = Callable[..., int]
+Sent = Callable[..., bytes]
 needs_dcmtk = pytest.mark.skipif(which("storescu") is None, reason="needs dcmtk")
 
 
@@ -51,16 +54,23 @@ def our_side(certificates: Certificates, *, ask: bool = True) -> ssl.SSLContext:
     return server_context(ours.path, ours.key, certificates.ca if ask else None)
 
 
-def secured(certificates: Certificates, port: int) -> ssl.SSLSocket:
-    """A connection of the hospital's own PACS."""
-    pacs = certificates.pacs
+def side_of(certificates: Certificates, who: str) -> tuple[Path, Certificate | None]:
+    """The authority that a peer trusts, and its certificate, by who it is (see `REFUSED`)."""
+    if who == "distrusts":
+        return certificates.other_ca, certificates.pacs
+    return certificates.ca, getattr(certificates, who) if who else None
+
+
+def secured(certificates: Certificates, port: int, who: str = "pacs") -> ssl.SSLSocket:
+    """A connection of the hospital's own PACS, or of another peer."""
+    ca, one = side_of(certificates, who)
+    context = client_context(ca, *((one.path, one.key) if one else ()))
     line = socket.create_connection(("127.0.0.1", port), timeout=600)
-    context = client_context(certificates.ca, pacs.path, pacs.key)
     return context.wrap_socket(line, server_hostname="127.0.0.1")
 
 
 @pytest.fixture
-def opened(inbox: Inbox, said: list[str]) -> Callable[..., Listener]:
+def opened(inbox: Inbox, said: list[str]) -> Opened:
     """Makes a listener for two associations of one peer."""
 
     def make(tls: ssl.SSLContext | None = None, *, idle_s: float = 3) -> Listener:
@@ -71,31 +81,16 @@ def opened(inbox: Inbox, said: list[str]) -> Callable[..., Listener]:
 
 
 @pytest.fixture
-def listener(opened: Callable[..., Listener], certificates: Certificates) -> Iterator[Listener]:
+def listener(opened: Opened, certificates: Certificates) -> Iterator[Listener]:
     """It asks for certificates."""
     with opened(our_side(certificates)) as listener:
         yield listener
 
 
 @pytest.fixture
-def plain(opened: Callable[..., Listener]) -> Iterator[Listener]:
+def plain(opened: Opened) -> Iterator[Listener]:
     with opened() as listener:
         yield listener
-
-
-def store(port: int, file: Path, *tls: str, program: str = "storescu") -> int:
-    """The exit status of DCMTK's storescu or echoscu."""
-    words = [program, *tls, "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
-    words += [str(file)] if program == "storescu" else []
-    return subprocess.run(words, capture_output=True, timeout=600).returncode
-
-
-def shown(certificate: Certificate, ca: Path) -> tuple[str, ...]:
-    return "+tls", str(certificate.key), str(certificate.path), "+cf", str(ca)
-
-
-def whys(said: list[str]) -> list[str]:
-    return sorted(line.partition("refused: ")[2] for line in said)
 
 
 @pytest.fixture
@@ -105,16 +100,35 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def store(certificates: Certificates, file: Path) -> Store:
+    """The exit status of DCMTK's storescu or echoscu, of the hospital's own PACS or of others."""
+
+    def run(port: int, who: str = "pacs", program: str = "storescu") -> int:
+        words = [program, "-aet", "SENDER", "-aec", "CXRTEXT", "127.0.0.1", str(port)]
+        words += [str(file)] if program == "storescu" else []
+        if who != "plain":
+            ca, one = side_of(certificates, who)
+            shown = ["+tls", str(one.key), str(one.path)] if one else ["+tla"]
+            words[1:1] = [*shown, "+cf", str(ca)]
+        return subprocess.run(words, capture_output=True, timeout=600).returncode
+
+    return run
+
+
+def whys(said: list[str]) -> list[str]:
+    return sorted(line.partition("refused: ")[2] for line in said)
+
+
 # --- DICOM ---
 
 
 @needs_dcmtk
 def test_dcmtk_with_a_certificate_is_taken(
-    listener: Listener, inbox: Inbox, certificates: Certificates, file: Path, said: list[str]
+    store: Store, listener: Listener, inbox: Inbox, file: Path, said: list[str]
 ) -> None:
-    good = shown(certificates.pacs, certificates.ca)
-    assert store(listener.port, file, *good, program="echoscu") == 0
-    assert store(listener.port, file, *good) == 0
+    assert store(listener.port, program="echoscu") == 0
+    assert store(listener.port) == 0
     (entry,) = inbox.waiting(9)
     assert dcmread(entry.path) == dcmread(file)
     assert said == []
@@ -122,17 +136,12 @@ def test_dcmtk_with_a_certificate_is_taken(
 
 @needs_dcmtk
 def test_without_authorities_no_certificate_is_asked_for(
-    opened: Callable[..., Listener],
-    inbox: Inbox,
-    certificates: Certificates,
-    file: Path,
-    said: list[str],
+    store: Store, opened: Opened, inbox: Inbox, certificates: Certificates, said: list[str]
 ) -> None:
     with opened(our_side(certificates, ask=False)) as listener:
-        ca = ("+cf", str(certificates.ca))
-        assert store(listener.port, file, "+tla", *ca) == 0
-        assert store(listener.port, file, *shown(certificates.stranger, certificates.ca)) == 0
-        assert store(listener.port, file) != 0
+        assert store(listener.port, "") == 0
+        assert store(listener.port, "stranger") == 0
+        assert store(listener.port, "plain") != 0
     assert len(inbox.waiting(9)) == 2
     assert whys(said) == [NO_TLS]
 
@@ -140,36 +149,21 @@ def test_without_authorities_no_certificate_is_asked_for(
 @needs_dcmtk
 @pytest.mark.parametrize(("who", "says"), REFUSED.items())
 def test_a_peer_that_may_not_come_in_is_one_line_and_the_next_is_taken(
-    who: str,
-    says: str,
-    listener: Listener,
-    inbox: Inbox,
-    certificates: Certificates,
-    file: Path,
-    said: list[str],
+    who: str, says: str, store: Store, listener: Listener, inbox: Inbox, said: list[str]
 ) -> None:
-    options: tuple[str, ...] = ()
-    if who == "":
-        options = ("+tla", "+cf", str(certificates.ca))
-    elif who == "distrusts":
-        options = shown(certificates.pacs, certificates.other_ca)
-    elif who != "plain":
-        options = shown(getattr(certificates, who), certificates.ca)
-    assert store(listener.port, file, *options) != 0
+    assert store(listener.port, who) != 0
     until(lambda: said)
     assert len(said) == 1
     assert said[0].startswith(f"connection from 127.0.0.1 refused: {says}")
-    assert store(listener.port, file, *shown(certificates.pacs, certificates.ca)) == 0
+    assert store(listener.port) == 0
     assert len(said) == 1
     assert len(inbox.waiting(9)) == 1
 
 
 @needs_dcmtk
-def test_tls_to_a_plain_port_is_said(
-    plain: Listener, certificates: Certificates, file: Path, said: list[str]
-) -> None:
-    assert store(plain.port, file, *shown(certificates.pacs, certificates.ca)) != 0
-    assert store(plain.port, file) == 0
+def test_tls_to_a_plain_port_is_said(store: Store, plain: Listener, said: list[str]) -> None:
+    assert store(plain.port) != 0
+    assert store(plain.port, "plain") == 0
     (line,) = said
     assert "it speaks TLS, and this port does not; switch it off there, or on here with" in line
 
@@ -183,24 +177,24 @@ def silent_ones(stack: ExitStack, port: int) -> None:
 
 @needs_dcmtk
 def test_who_is_silent_holds_up_nobody(
-    opened: Callable[..., Listener],
+    store: Store,
+    opened: Opened,
     certificates: Certificates,
-    file: Path,
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(port, "OPENING_S", 3600.0)
     with opened(our_side(certificates), idle_s=3600) as patient, ExitStack() as stack:
         silent_ones(stack, patient.port)
-        assert store(patient.port, file, *shown(certificates.pacs, certificates.ca)) == 0
+        assert store(patient.port) == 0
         assert said == [], "all of them are still there"
 
 
 @needs_dcmtk
 def test_who_is_silent_is_cut_off(
+    store: Store,
     listener: Listener,
     certificates: Certificates,
-    file: Path,
     said: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,7 +206,7 @@ def test_who_is_silent_is_cut_off(
         assert late.recv(1) == b""  # no request came
     silent = "it said nothing for 1 s", "it was silent during the handshake of TLS"
     assert whys(said) == [silent[0]] * 3 + [silent[1]] * 3
-    assert store(listener.port, file, *shown(certificates.pacs, certificates.ca)) == 0
+    assert store(listener.port) == 0
 
 
 @pytest.mark.parametrize("which_one", ["listener", "plain"])
@@ -251,22 +245,9 @@ def test_a_request_that_comes_byte_by_byte_has_an_end(
 def test_a_real_orthanc_pushes_over_tls(
     tmp_path: Path, inbox: Inbox, said: list[str], certificates: Certificates
 ) -> None:
-    if why := missing():
-        pytest.skip(why)
-    port = free_port()
-    known = {"AET": "CXRTEXT", "Host": "127.0.0.1", "Port": port}
-    peer = Orthanc(
-        tmp_path / "orthanc",
-        settings={
-            "DicomTlsEnabled": True,
-            "DicomTlsCertificate": str(certificates.pacs.path),
-            "DicomTlsPrivateKey": str(certificates.pacs.key),
-            "DicomTlsTrustedCertificates": str(certificates.ca),
-            "DicomModalities": {"CXRTEXT": {**known, "UseDicomTls": True}, "OLD": known},
-        },
-    ).start()
-    tls = our_side(certificates)
-    try:
+    port, tls = free_port(), our_side(certificates)
+    modalities = {"CXRTEXT": port, "OLD": port}
+    with started(tmp_path, modalities=modalities, certificates=certificates) as peer:
         ids = peer.store(archive(8))
         with Listener(inbox, {"ORTHANC": "archive"}, port=port, tls=tls, say=said.append):
             done = peer.ask("POST", "/modalities/CXRTEXT/store", json=ids).json()
@@ -274,8 +255,6 @@ def test_a_real_orthanc_pushes_over_tls(
             assert said == []
             with pytest.raises(Exception, match="500 Internal Server Error"):
                 peer.ask("POST", "/modalities/OLD/store", json=ids[:1])
-    finally:
-        peer.kill()
     assert len(inbox.waiting(99)) == 14
     assert whys(said) == [NO_TLS]
 
@@ -292,47 +271,41 @@ def messages(
         yield listener
 
 
-def sent(port: int, context: ssl.SSLContext | None, data: bytes) -> bytes:
-    """The first answer to some bytes, b"" where there is none."""
-    with ExitStack() as stack:
-        line = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=600))
-        try:
-            if context is not None:
-                wrapped = context.wrap_socket(line, server_hostname="127.0.0.1")
-                line = stack.enter_context(wrapped)
+@pytest.fixture
+def sent(certificates: Certificates) -> Sent:
+    """The first answer to what the hospital's PACS or another sends, b"" where there is none."""
+
+    def send(port: int, data: bytes, who: str = "pacs") -> bytes:
+        with suppress(OSError), ExitStack() as stack:
+            line: socket.socket = (
+                socket.create_connection(("127.0.0.1", port), timeout=600)
+                if who in ("plain", "scan")
+                else secured(certificates, port, who)
+            )
+            stack.enter_context(line)
             line.sendall(data)
             return line.recv(65536)
-        except OSError:
-            return b""
+        return b""
+
+    return send
 
 
 def test_reports_over_tls_are_kept(
-    messages: MessageListener, inbox: Inbox, certificates: Certificates, said: list[str]
+    sent: Sent, messages: MessageListener, inbox: Inbox, said: list[str]
 ) -> None:
-    context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
     large = oru(2, "Heart is large. " * 20_000)
     for number, message in ((1, oru(1)), (2, large)):
-        assert f"MSA|AA|C{number}".encode() in sent(messages.port, context, frame(message))
+        assert f"MSA|AA|C{number}".encode() in sent(messages.port, frame(message))
     assert [entry.path.read_bytes() for entry in inbox.waiting(9)] == [oru(1), large]
     assert said == []
 
 
 @pytest.mark.parametrize(("who", "says"), [*REFUSED.items(), ("scan", NO_PROTOCOL)])
 def test_a_sender_that_may_not_come_in_is_one_line(
-    who: str,
-    says: str,
-    messages: MessageListener,
-    inbox: Inbox,
-    certificates: Certificates,
-    said: list[str],
+    who: str, says: str, sent: Sent, messages: MessageListener, inbox: Inbox, said: list[str]
 ) -> None:
-    context = None
-    if who not in ("plain", "scan"):
-        ca = certificates.other_ca if who == "distrusts" else certificates.ca
-        one = certificates.pacs if who == "distrusts" else getattr(certificates, who or "pacs")
-        context = client_context(ca, *((one.path, one.key) if who else ()))
     data = REQUEST_OF_HTTP if who == "scan" else frame(oru(1))
-    assert sent(messages.port, context, data) == b""
+    assert sent(messages.port, data, who) == b""
     until(lambda: said)
     assert len(said) == 1
     assert said[0].startswith(f"connection from 127.0.0.1 refused: {says}")
@@ -340,13 +313,9 @@ def test_a_sender_that_may_not_come_in_is_one_line(
 
 
 def test_who_says_nothing_over_tls_is_no_connection(
-    messages: MessageListener,
-    certificates: Certificates,
-    said: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    sent: Sent, messages: MessageListener, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mllp, "MAX_CONNECTIONS", 2)
-    context = client_context(certificates.ca, certificates.pacs.path, certificates.pacs.key)
 
     def silent_ones(stack: ExitStack, seconds: float) -> None:
         monkeypatch.setattr(tls.admit, "__defaults__", (seconds,))
@@ -355,7 +324,7 @@ def test_who_says_nothing_over_tls_is_no_connection(
 
     with ExitStack() as stack:
         silent_ones(stack, 3600.0)
-        assert b"MSA|AA|C1" in sent(messages.port, context, frame(oru(1)))
+        assert b"MSA|AA|C1" in sent(messages.port, frame(oru(1)))
     assert said == []
     with ExitStack() as stack:
         silent_ones(stack, 1.0)
@@ -364,25 +333,25 @@ def test_who_says_nothing_over_tls_is_no_connection(
 
 
 def test_addresses_are_looked_at_before_any_handshake(
-    inbox: Inbox, certificates: Certificates, said: list[str]
+    sent: Sent, inbox: Inbox, certificates: Certificates, said: list[str]
 ) -> None:
     tls = our_side(certificates, ask=False)
     with MessageListener(inbox, {"192.0.2.1": "x"}, port=0, tls=tls, say=said.append) as listener:
-        assert sent(listener.port, client_context(certificates.ca), frame(oru(1))) == b""
+        assert sent(listener.port, frame(oru(1)), "") == b""
     (line,) = said
     assert "nobody may send from there" in line
 
 
 def test_tls_and_scans_at_a_plain_port_of_messages(
-    inbox: Inbox, certificates: Certificates, said: list[str]
+    sent: Sent, inbox: Inbox, said: list[str]
 ) -> None:
     with MessageListener(inbox, {"127.0.0.1": "RIS"}, port=0, say=said.append) as listener:
-        assert sent(listener.port, client_context(certificates.ca), frame(oru(1))) == b""
+        assert sent(listener.port, frame(oru(1)), "") == b""
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
             line.sendall(REQUEST_OF_HTTP)
         with socket.create_connection(("127.0.0.1", listener.port)):
             pass
-        assert b"MSA|AA|C2" in sent(listener.port, None, frame(oru(2)))
+        assert b"MSA|AA|C2" in sent(listener.port, frame(oru(2)), "plain")
         until(lambda: len(said) == 2)
     assert "RIS: a connection was cut off: it speaks TLS, and this port does not" in said[0]
     assert said[1] == "RIS: a connection sent nothing that is framed as a message (MLLP)"

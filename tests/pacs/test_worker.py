@@ -27,7 +27,7 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 from cxrtext.service.forget.forget import forget
 from tests.conftest import flip
-from tests.images.conftest import make
+from tests.images.conftest import make_dicom
 from tests.pacs.orthanc import dimse_entry
 from tests.pacs.studies import PLANTED, archive, assert_nowhere, instance, study, uid
 
@@ -180,12 +180,12 @@ def test_pixels_that_the_index_has_from_an_import_do_not_enter_again(
         "ViewPosition": "PA", "SOPClassUID": "1.2.840.10008.5.1.4.1.1.1", "PatientID": "p00",
         "WindowCenter": 128, "WindowWidth": 256,
     }  # fmt: skip
-    assert take(make(pixels, stored=8, **values)) == [("held", EQUAL)]
+    assert take(make_dicom(pixels, stored=8, **values)) == [("held", EQUAL)]
     assert indexed(index) == {}
 
 
 def test_own_results_damaged_objects_and_what_ended_the_process_do_not_enter(
-    take: Take, inbox: Inbox, index: Path
+    take: Take, inbox: Inbox
 ) -> None:
     own = instance(
         1, kind="capture", Manufacturer=MANUFACTURER, SeriesDescription=series_description("sc")
@@ -250,9 +250,7 @@ def test_an_addendum_stands_behind_what_the_index_had_of_the_study(take: Take, i
     assert report_of(index, "s00") == ["The lungs are clear."]
 
 
-def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(
-    take: Take, index: Path, inbox: Inbox
-) -> None:
+def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(take: Take, index: Path) -> None:
     take(*study(1), *study(2), source="one")
     gone = deletion(study=uid(1))
     assert take(gone, what="deletion", source="two") == [("noted", "nothing of it is here")]

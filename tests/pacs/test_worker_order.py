@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -169,13 +170,9 @@ def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
 def test_what_the_index_said_of_a_study_is_kept_though_the_worker_ends_at_that_moment(
     take: Take, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(*_: object) -> None:
-        raise WorkError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ReportJoiner, "_keep_what_was_there", ended)
-        with pytest.raises(WorkError, match="killed"):
-            take(addendum(), what="message")
+    with monkeypatch.context() as patch, pytest.raises(WorkError, match="killed"):
+        patch.setattr(ReportJoiner, "_keep_what_was_there", Mock(side_effect=WorkError("killed")))
+        take(addendum(), what="message")
     take()
     assert report_of(index, "s00") == ["The lungs are clear."]
 

@@ -100,11 +100,8 @@ def test_difficulty_makes_findings_fainter(name: str) -> None:
     state = SHOWN[name][0]
 
     def strength(difficulty: float) -> float:
-        amounts = []
-        for number in range(8):
-            effects = attenuation(patient(state, number, difficulty), 96).effects
-            amounts.append(float(sum(np.abs(effect.delta).sum() for effect in effects)))
-        return float(np.mean(amounts))
+        drawn = [attenuation(patient(state, number, difficulty), 96) for number in range(8)]
+        return float(sum(np.abs(effect.delta).sum() for one in drawn for effect in one.effects)) / 8
 
     easy, usual, hard = strength(0.0), strength(1.0), strength(2.0)
     assert easy > usual > hard
@@ -112,11 +109,10 @@ def test_difficulty_makes_findings_fainter(name: str) -> None:
 
 
 def test_findings_do_not_depend_on_each_other() -> None:
-    alone = attenuation(patient(State(nodule=(3, "left upper lobe"))), 128).effects
-    both = attenuation(
-        patient(State(nodule=(3, "left upper lobe"), fibrosis=2, drain="right", wires=True)), 128
-    ).effects
-    [first] = alone
+    nodule = State(nodule=(3, "left upper lobe"))
+    more = replace(nodule, fibrosis=2, drain="right", wires=True)
+    [first] = attenuation(patient(nodule), 128).effects
+    both = attenuation(patient(more), 128).effects
     [second] = [effect for effect in both if effect.finding == "Lung Lesion"]
     assert np.array_equal(first.delta, second.delta)
 

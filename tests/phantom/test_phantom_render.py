@@ -132,11 +132,8 @@ def test_cardiomegaly_box_surrounds_the_heart() -> None:
 )
 def test_higher_grades_change_more(states: list[State]) -> None:
     def change(state: State) -> float:
-        total = 0.0
-        for number in range(3):
-            effects = attenuation(patient(state, number), 128).effects
-            total += sum(float(np.abs(effect.delta).sum()) for effect in effects)
-        return total
+        drawn = [attenuation(patient(state, number), 128) for number in range(3)]
+        return sum(float(np.abs(effect.delta).sum()) for one in drawn for effect in one.effects)
 
     amounts = [change(state) for state in states]
     assert amounts[1] > 1.25 * amounts[0]

@@ -128,9 +128,8 @@ def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("image,x,y,w,h\na.jpg,1,2,3,4\n")
     with pytest.raises(DataError, match="columns are image, label_text"):
         boxes_in(tmp_path / "b.csv")
-    (tmp_path / "b.csv.gz").write_bytes(
-        gzip.compress(b"image,label_text,x,y,w,h\na.jpg,Haze.,1,2,3,4\n")
-    )
+    packed = gzip.compress(b"image,label_text,x,y,w,h\na.jpg,Haze.,1,2,3,4\n")
+    (tmp_path / "b.csv.gz").write_bytes(packed)
     assert boxes_in(tmp_path / "b.csv.gz")[0].label_text == "Haze."
     (tmp_path / "b.csv").write_text("image,label_text,x,y,w,h\na.jpg,Haze.,1,2,3,x\n")
     (bad,) = iter_boxes(tmp_path / "b.csv")
@@ -223,22 +222,19 @@ def test_a_wrong_mask_is_rejected(tmp_path: Path, segmentation: Any, says: str) 
     assert says in bad.why
 
 
-def test_a_mask_that_is_too_large_is_never_unfolded() -> None:
+def test_runs_are_read_plain_or_compressed_and_never_unfolded_where_they_are_too_many() -> None:
     with pytest.raises(ValueError, match="too large to be right"):
         read_segmentation({"size": [10**6, 10**6], "counts": [1, 10**12 - 1]}, 0, 0)
     with pytest.raises(ValueError, match="polygons want the width and height"):
         read_segmentation([[1, 0, 3, 0, 3, 2, 1, 2]], 0, 0)
     assert read_segmentation({"size": [3, 4], "counts": list(RUNS)}, 0, 0) == (RUNS, 3, 4)
     assert read_segmentation([], 0, 0) is None
-
-
-def test_compressed_counts() -> None:
     # As rleToString of pycocotools' maskApi.c writes 1000, 300, 5, 70000, 3.
     found = read_segmentation({"size": [71308, 1], "counts": "Xo0\\95TRT2N"}, 0, 0)
     assert found == ((1000, 300, 5, 70000, 3), 71308, 1)
 
 
-def test_a_phrase_without_a_box(tmp_path: Path) -> None:
+def test_a_phrase_without_a_box_and_the_smallest_box_of_a_mask_without_one(tmp_path: Path) -> None:
     path = masked(tmp_path / "b.json", bbox=None)
     absent = Absent("a.png", 4, 3, "Edema", "Haze.")
     assert list(iter_boxes(path)) == [absent]
@@ -246,9 +242,6 @@ def test_a_phrase_without_a_box(tmp_path: Path) -> None:
         "image,label_text,finding,x,y,w,h,width,height\na.png,Haze.,Edema,,,,,4,3\n"
     )
     assert list(iter_boxes(tmp_path / "b.csv")) == [absent]
-
-
-def test_a_mask_without_a_box_has_the_smallest(tmp_path: Path) -> None:
     path = masked(tmp_path / "b.json", bbox=None, segmentation={"size": [3, 4], "counts": RUNS})
     assert boxes_in(path)[0].bbox == (1, 0, 2, 2)
 

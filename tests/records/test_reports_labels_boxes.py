@@ -140,20 +140,18 @@ def test_the_likelihood_of_each_piece_stands_at_the_end(tmp_path: Path, ending: 
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_older_tables_are_still_read(tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
+def test_older_tables_are_still_read_and_a_stream_gets_the_bytes_of_a_file(tmp_path: Path) -> None:
+    path, stream = tmp_path / "s.csv", io.StringIO(newline="")
     path.write_text(f"{','.join(COLUMNS)}\ns1,findings,0,Clear.,2,-1.5,0.1\n")
     assert read_sentences(path) == [Sentence("s1", "findings", 0, "Clear.", 2, -1.5, 0.1)]
-
-
-def test_a_stream_gets_the_same_bytes_as_a_file(tmp_path: Path) -> None:
-    stream = io.StringIO(newline="")
     save_sentences(stream, SENTENCES)
-    save_sentences(tmp_path / "s.csv", SENTENCES)
-    assert stream.getvalue().encode() == (tmp_path / "s.csv").read_bytes()
+    save_sentences(path, SENTENCES)
+    assert stream.getvalue().encode() == path.read_bytes()
 
 
-def test_parquet_has_row_groups_and_one_schema(tmp_path: Path) -> None:
+def test_parquet_has_row_groups_and_one_schema_and_other_endings_are_no_tables(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "s.parquet"
     count = 2 * ROW_GROUP + 5
     save_sentences(path, (Sentence(str(i), "findings", i, "a", 1, -1.0, 0.1) for i in range(count)))
@@ -163,6 +161,8 @@ def test_parquet_has_row_groups_and_one_schema(tmp_path: Path) -> None:
         assert str(file.schema_arrow.field("n_tokens").type) == "int64"
     save_sentences(path, [])
     assert pq.read_schema(path).names[-1] == "unknown"
+    with pytest.raises(DataError, match=r"s.txt: a table ends in .csv or .parquet"):
+        SentenceWriter(tmp_path / "s.txt")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -176,8 +176,3 @@ def test_a_failed_writer_leaves_the_old_file(tmp_path: Path, ending: str) -> Non
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(ValueError, match="not open"):
         writer.add(SENTENCES[0])
-
-
-def test_a_wrong_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"s.txt: a table ends in .csv or .parquet"):
-        SentenceWriter(tmp_path / "s.txt")

@@ -40,23 +40,16 @@ def test_reports_are_those_of_read_reports(tmp_path: Path) -> None:
     assert list(source) == read_reports(path) == list(source)
 
 
-def test_a_file_that_goes_away(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text("sentence\na\n")
-    source = open_source(path)
-    path.unlink()
-    with pytest.raises(DataError, match=r"r.csv: cannot be read \(No such file"):
-        list(source)
-    with pytest.raises(DataError, match=r"r.csv: cannot be read \(No such file"):
-        _ = source.digest
-
-
-def test_the_digest_is_of_the_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("sentence\nClear.\n")
-    (tmp_path / "b.csv").write_text("sentence\nClear.\n")
-    (tmp_path / "c.csv").write_text("sentence\nclear.\n")
-    a, b, c = (open_source(tmp_path / f"{name}.csv").digest for name in "abc")
-    assert a == b != c
+def test_the_digest_is_of_the_bytes_and_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
+    for name, text in (("a", "Clear."), ("b", "Clear."), ("c", "clear.")):
+        (tmp_path / f"{name}.csv").write_text(f"sentence\n{text}\n")
+    a, b, c = (open_source(tmp_path / f"{name}.csv") for name in "abc")
+    assert a.digest == b.digest != c.digest
+    source = open_source(tmp_path / "a.csv")
+    (tmp_path / "a.csv").unlink()
+    for use in (list, lambda source: source.digest):
+        with pytest.raises(DataError, match=r"a.csv: cannot be read \(No such file"):
+            use(source)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-mark", "utf-16-be-mark"])
@@ -77,14 +70,11 @@ def test_a_compressed_table_is_read_as_the_table(tmp_path: Path) -> None:
     assert len(plain) == 2
 
 
-def test_rows_that_are_not_utf8_are_rejected(tmp_path: Path) -> None:
+def test_rows_that_are_not_utf8_are_rejected_and_control_characters_survive(tmp_path: Path) -> None:
     content = b"study_id,report,x\n1,Clear.,\xff\n2,\xc9panchement.,\n3,Clear \xc3\xa0 droite.,\n"
     found = items(tmp_path / "r.csv", content)
     assert studies(found) == [("1", "Clear."), ("3", "Clear à droite.")]
     assert bad(found) == [LeftOut("row 2", "report: not UTF-8 text; save it as UTF-8")]
-
-
-def test_control_characters_survive(tmp_path: Path) -> None:
     found = items(tmp_path / "r.csv", b"study_id,report\n1,Cl\x00ear\x07.\n2,\n")
     assert studies(found) == [("1", "Cl\0ear\a."), ("2", "")]
 
@@ -107,10 +97,7 @@ def test_one_study_has_one_report(tmp_path: Path) -> None:
     assert second.where == "row 4"
     assert "study_id of row 1, which is used" in second.why
     assert CANARY not in second.why
-
-
-def test_sections_are_told_apart(tmp_path: Path) -> None:
-    content = "study_id,findings,impression\n1,a,\n1,,a\n"
+    content = "study_id,findings,impression\n1,a,\n1,,a\n"  # sections are told apart
     assert [type(item) for item in items(tmp_path / "r.csv", content)] == [Study, LeftOut]
 
 
@@ -184,7 +171,7 @@ def test_much_that_is_passed_over_is_said_again_and_again(tmp_path: Path) -> Non
     assert len(bad(items(tmp_path / "r.csv", content))) >= 3
 
 
-def test_sentences_of_a_table(tmp_path: Path) -> None:
+def test_sentences_of_a_table_count_within_their_study_and_section(tmp_path: Path) -> None:
     content = (
         "study_id,section,sentence,position\n1,findings,a,\n1,findings,b,\n1,,c,\n,,d,7\n"
         "2,findings,,\n2,findings,nan,\n2,findings,e,2.0\n2,findings,f,third\n"
@@ -198,10 +185,11 @@ def test_sentences_of_a_table(tmp_path: Path) -> None:
         Sentence("2", "findings", 2, "e"),
     ]  # fmt: skip
     assert found[-1] == LeftOut("row 8", "position is not a whole number; fix or empty it")
-    assert items(path, "sentence\na\na\n") == [
-        Sentence("1", "sentence", 0, "a"),
-        Sentence("2", "sentence", 0, "a"),
-    ]
+    found = items(path, "study_id,sentence\nA,a\nB,a\nA,a\nA,a\nB,a\n,a\n")
+    places = [("A", 0), ("B", 0), ("A", 1), ("A", 2), ("B", 1), ("6", 0)]
+    assert found == [Sentence(study, "sentence", place, "a") for study, place in places]
+    found = items(path, "sentence\na\na\n")
+    assert found == [Sentence(study, "sentence", 0, "a") for study in "12"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -290,10 +278,3 @@ def test_twenty_thousand_rows_need_little_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert count == 20_000
     assert peak < 6e6 < path.stat().st_size
-
-
-def test_sentences_count_within_their_study_and_section(tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
-    path.write_text("study_id,sentence\nA,One.\nB,Two.\nA,Three.\nA,Four.\nB,Five.\n,Six.\n")
-    found = [(s.study_id, s.position) for s in open_source(path) if isinstance(s, Sentence)]
-    assert found == [("A", 0), ("B", 0), ("A", 1), ("A", 2), ("B", 1), ("6", 0)]

@@ -106,10 +106,7 @@ def test_parquet_in_one_row_group_needs_little_memory(
     monkeypatch.setattr(parquet_tables, "MEMORY_BYTES", 32 << 20)
     path = write(
         tmp_path / "r.parquet",
-        {
-            "study_id": list(range(24_000)),
-            "report": [f"{i} {'x' * 2_000}" for i in range(24_000)],
-        },
+        {"study_id": list(range(24_000)), "report": [f"{i} {'x' * 2_000}" for i in range(24_000)]},
         use_dictionary=False,
         compression="none",
     )

@@ -20,5 +20,4 @@ def seed() -> int:
 
 @pytest.fixture
 def chance(seed: int) -> random.Random:
-    """What a test draws from."""
     return random.Random(seed)

@@ -1,172 +1,83 @@
 """Kills a command that writes at random moments, runs it again, and compares with an unbroken run.
 
-``python kill_commands.py NAME --work DIR --data DIR --checkpoint DIR --language-model DIR
---sentences FILE --kills 25 --seed 0`` prints a line: kills, runs that came to their end, whether
-what they wrote is equal to an unbroken run's, and what was left lying about.  The command runs in a
-forked child, which has everything imported already: a kill hits its work and not its start.
+``python kill_commands.py JSON``, of the arguments of `kill_often`, prints a line: kills, runs that
+came to their end, whether what they wrote is equal to an unbroken run's, and what was left lying
+about.  The command runs in a forked child, which has everything imported already: a kill hits its
+work and not its start.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-Digests = dict[str, object]
+COMMANDS = {
+    "phantom": (
+        "phantom {out}/p --studies 24 --size 64 --seed 1",
+        "p/*.csv p/*.json p/images/* p/SHA256SUMS",
+    ),
+    "import": ("import {data} --out {out}/d", "d/*.csv d/*.json d/images/* d/SHA256SUMS"),
+    "pretrain-text": (
+        "pretrain-text {data}/reports.csv --out {out}/m --size demo --epochs 4",
+        "m/model.safetensors m/config.json m/vocab.txt",
+    ),
+    "score-text": (
+        "score-text {data}/reports.csv --model {language_model} --out {out}/s/sentences.csv "
+        "--tokens {out}/s/tokens.csv",
+        "s/*.csv s/*.json",
+    ),
+    "train": ("train", "run/checkpoint*/model.safetensors run/checkpoint*/tokenizer.json"),
+    "index": (
+        "index build {data}/manifest.csv --model {checkpoint} --out {out}/index",
+        "index/*.vectors",
+    ),
+    "evaluate": (
+        "evaluate {checkpoint} --data {data} --out {out}/report --resamples 20",
+        "report/results.csv",
+    ),
+    "calibrate": (
+        "calibrate {out}/checkpoint --data {data} --keep-reference",
+        "checkpoint/calibration.json checkpoint/verdicts.json checkpoint/reference.safetensors "
+        "checkpoint/model.safetensors",
+    ),
+    "classify": (
+        "classify {data}/manifest.csv --model {checkpoint} --out {out}/c/labels.csv",
+        "c/*",
+    ),
+    "ground": (
+        "ground {data}/images/s00.png 'Left pleural effusion.' --model {checkpoint} "
+        "--out {out}/g/map.png",
+        "g/*",
+    ),
+    "check-data": ("check-data {data} --out {out}/page.html --cache {out}/facts.sqlite", "*.html"),
+}
+"""Commands that write, and what they write, to be compared."""
+TIMES = rb'"(seconds|resumed|resumed_from_step|from_cache|sha256|checkpoint)": [^,}\n]*,?'
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command that writes.
-
-    Args:
-        arguments: Of the command line, for a folder of its own; the second call is after a kill.
-        written: What it wrote there, to be compared: by name, content.
-        prepare: Fills the folder before the first run.
-    """
-
-    arguments: Callable[[Path, bool], list[str]]
-    written: Callable[[Path], Digests]
-    prepare: Callable[[Path], object] = lambda _: None
-
-
-def files(*patterns: str, hide: str = "") -> Callable[[Path], Digests]:
-    """Contents of files, less what a pattern matches in them, such as times."""
-
-    def read(folder: Path) -> Digests:
-        found: Digests = {}
-        for pattern in patterns:
-            for path in sorted(folder.glob(pattern)):
-                if path.is_file():
-                    content = path.read_bytes()
-                    found[str(path.relative_to(folder))] = (
-                        re.sub(hide.encode(), b"", content) if hide else content
-                    )
-        return found
-
-    return read
-
-
-def index_of(folder: Path) -> Digests:
-    """Rows of a catalogue's tables, and the vectors."""
-    found = files("index/*.vectors")(folder)
-    database = sqlite3.connect(folder / "index/catalogue.sqlite")
-    for table in ("images", "attributes", "said", "sentences", "columns", "segments"):
-        rows = sorted(database.execute(f"SELECT * FROM {table}").fetchall())
-        found[table] = [row[-1:] if table == "segments" else row for row in rows]
-    database.close()
-    found.pop("segments")
+def written(name: str, folder: Path) -> dict[str, object]:
+    """What a command wrote into a folder: by name, content."""
+    found: dict[str, object] = {}
+    for path in (path for pattern in COMMANDS[name][1].split() for path in folder.glob(pattern)):
+        if path.is_file():
+            content = path.read_bytes()
+            if name in ("score-text", "calibrate"):
+                content = re.sub(TIMES, b"", content)
+            found[str(path.relative_to(folder))] = content
+    if name == "index":
+        with contextlib.closing(sqlite3.connect(folder / "index/catalogue.sqlite")) as database:
+            for table in ("images", "attributes", "said", "sentences", "columns"):
+                found[table] = sorted(database.execute(f"SELECT * FROM {table}").fetchall())
     return found
-
-
-def commands(args: argparse.Namespace) -> dict[str, Command]:
-    data, checkpoint = args.data, args.checkpoint
-    manifest = data / "manifest.csv"
-
-    def train(folder: Path, again: bool) -> list[str]:
-        keys = {
-            "data.manifest": manifest,
-            "data.sentences": args.sentences,
-            "data.resize": 72,
-            "data.crop": 64,
-            "model.image": "resnet-narrow",
-            "model.text": args.language_model,
-            "model.dimension": 16,
-            "training.steps": 30,
-            "training.batch": 8,
-            "training.warmup": 4,
-            "training.log_every": 5,
-            "training.validate_every": 10,
-            "training.save_every": 2,
-            "training.device": "cpu",
-            "out": folder / "run",
-        }
-        sets = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
-        resume = again and (folder / "run/state").is_dir()
-        return ["train", *sets, *(["--resume", str(folder / "run")] if resume else [])]
-
-    def with_checkpoint(folder: Path) -> None:
-        shutil.copytree(checkpoint, folder / "checkpoint")
-
-    def one(*arguments: object) -> Callable[[Path, bool], list[str]]:
-        return lambda folder, _: [str(a).replace("OUT", str(folder)) for a in arguments]
-
-    changing = "seconds|resumed|resumed_from_step|from_cache|sha256|checkpoint"
-    times = rf'"({changing})": [^,}}\n]*,?'
-    image = sorted((data / "images").iterdir())[0]
-    return {
-        "phantom": Command(
-            one("phantom", "OUT/p", "--studies", 24, "--size", 64, "--seed", 1),
-            files("p/*.csv", "p/*.json", "p/images/*", "p/SHA256SUMS"),
-        ),
-        "import": Command(
-            one("import", data, "--out", "OUT/d"),
-            files("d/*.csv", "d/*.json", "d/images/*", "d/SHA256SUMS"),
-        ),
-        "pretrain-text": Command(
-            one(
-                *("pretrain-text", data / "reports.csv", "--out", "OUT/m", "--size", "demo"),
-                *("--epochs", 4),
-            ),
-            files("m/model.safetensors", "m/config.json", "m/vocab.txt"),
-        ),
-        "score-text": Command(
-            one(
-                *("score-text", data / "reports.csv", "--model", args.language_model),
-                *("--out", "OUT/s/sentences.csv", "--tokens", "OUT/s/tokens.csv"),
-            ),
-            files("s/*.csv", "s/*.json", hide=times),
-        ),
-        "train": Command(
-            train, files("run/checkpoint*/model.safetensors", "run/checkpoint*/tokenizer.json")
-        ),
-        "index": Command(
-            one("index", "build", manifest, "--model", checkpoint, "--out", "OUT/index"), index_of
-        ),
-        "evaluate": Command(
-            one(
-                *("evaluate", checkpoint, "--data", data, "--out", "OUT/report"),
-                *("--resamples", 20),
-            ),
-            files("report/results.csv"),
-        ),
-        "calibrate": Command(
-            one("calibrate", "OUT/checkpoint", "--data", data, "--keep-reference"),
-            files(
-                "checkpoint/calibration.json",
-                "checkpoint/verdicts.json",
-                "checkpoint/reference.safetensors",
-                "checkpoint/model.safetensors",
-                hide=times,
-            ),
-            with_checkpoint,
-        ),
-        "classify": Command(
-            one("classify", manifest, "--model", checkpoint, "--out", "OUT/c/labels.csv"),
-            files("c/*"),
-        ),
-        "ground": Command(
-            one(
-                *("ground", image, "Left pleural effusion.", "--model", checkpoint),
-                *("--out", "OUT/g/map.png"),
-            ),
-            files("g/*"),
-        ),
-        "check-data": Command(
-            one("check-data", data, "--out", "OUT/k/page.html", "--cache", "OUT/k/facts.sqlite"),
-            files("k/page.html"),
-            lambda folder: (folder / "k").mkdir(),
-        ),
-    }
 
 
 def imported() -> None:
@@ -203,52 +114,60 @@ def start(arguments: list[str]) -> int:
         os._exit(code)
 
 
-def listing(folder: Path) -> list[str]:
+def listing(folder: Path) -> set[str]:
     """Every file, a state's digest and a cache's random name left out of it."""
     names = (str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
     plain = (re.sub(r"-[0-9a-f]{16}\.pt$|-[0-9a-f]{8}\.u8$", "-", name) for name in names)
-    return sorted({re.sub(r"events\.out.*", "events", name) for name in plain})
-
-
-def run(command: Command, folder: Path, again: bool) -> None:
-    """Run a command to its end."""
-    code = os.waitstatus_to_exitcode(os.waitpid(start(command.arguments(folder, again)), 0)[1])
-    if code:
-        raise RuntimeError(f"{folder}: the command ended with {code}")
-
-
-def fresh(command: Command, folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    command.prepare(folder)
-    return folder
+    return {re.sub(r"events\.out.*", "events", name) for name in plain}
 
 
 def kill_often(
-    command: Command, work: Path, kills: int, chance: random.Random
+    name: str, work: str, places: dict[str, str], training: Sequence[str], kills: int, seed: int
 ) -> dict[str, object]:
-    whole = fresh(command, work / "whole")
+    """Kill a command so often; ``training`` are the options of "train"."""
+    chance = random.Random(seed)
+    whole, folder = Path(work, "whole"), Path(work, "killed")
+
+    def fresh(folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        if name == "calibrate":
+            shutil.copytree(places["checkpoint"], folder / "checkpoint")
+
+    def started(folder: Path) -> int:
+        words = shlex.split(COMMANDS[name][0])
+        if name == "train":
+            words += [part for option in training for part in ("--set", option)]
+            words += ["--resume", "{out}/run"] if (folder / "run/state").is_dir() else []
+        return start([word.format(out=folder, **places) for word in words])
+
+    def run(folder: Path) -> None:
+        code = os.waitstatus_to_exitcode(os.waitpid(started(folder), 0)[1])
+        if code:
+            raise RuntimeError(f"{folder}: the command ended with {code}")
+
+    fresh(whole)
     begun = time.monotonic()
-    run(command, whole, again=False)
+    run(whole)
     seconds = time.monotonic() - begun
-    expected, names = command.written(whole), listing(whole)
-    folder, again, killed, ended, during = fresh(command, work / "killed"), False, 0, 0, 0
-    different: list[str] = []
+    expected, names = written(name, whole), listing(whole)
+    fresh(folder)
+    killed, ended, during = 0, 0, 0
+    different: set[str] = set()
     litter: set[str] = set()
 
     def compare() -> None:
-        found = command.written(folder)
-        different.extend(n for n in {*found, *expected} if found.get(n) != expected.get(n))
-        litter.update(set(listing(folder)) - set(names))
+        found = written(name, folder)
+        different.update(n for n in {*found, *expected} if found.get(n) != expected.get(n))
+        litter.update(listing(folder) - names)
 
     while killed < kills:
-        child = start(command.arguments(folder, again))
+        child = started(folder)
         time.sleep(chance.uniform(0.02, 1.05 * seconds))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)  # its workers
-        again = True
         if os.WIFSIGNALED(status):
             killed += 1
             during += any(".tmp" in name for name in listing(folder))
@@ -257,31 +176,18 @@ def kill_often(
             raise RuntimeError(f"{folder}: after {killed} kills the command failed")
         ended += 1
         compare()
-        fresh(command, folder)
-        again = False
-    run(command, folder, again)
+        fresh(folder)
+    run(folder)
     compare()
     return {
         "kills": killed,
         "left half written": during,
         "runs that ended": ended + 1,
-        "different": sorted(set(different)),
+        "different": sorted(different),
         "litter": sorted(litter),
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("name")
-    for name in ("work", "data", "checkpoint", "language-model", "sentences"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--kills", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    imported()
-    command = commands(args)[args.name]
-    print(json.dumps(kill_often(command, args.work, args.kills, random.Random(args.seed))))
-
-
 if __name__ == "__main__":
-    main()
+    imported()
+    print(json.dumps(kill_often(**json.loads(sys.argv[1]))))

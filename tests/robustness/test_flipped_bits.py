@@ -22,12 +22,60 @@ import pytest
 import torch
 
 from cxrtext.config import load_config
-from cxrtext.errors import CxrTextError
+from cxrtext.datasets.checking import CheckOptions, check_data
+from cxrtext.datasets.importing import import_folder
+from cxrtext.errors import CxrTextError, DataError, ImageError
+from cxrtext.evaluation import evaluate
+from cxrtext.evaluation.classification.calibration import (
+    FindingCalibration,
+    KeptCalibration,
+    load_calibration,
+    save_calibration,
+)
+from cxrtext.evaluation.intervals.bootstrap import Resampled
+from cxrtext.evaluation.measure import PARTS
+from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
+from cxrtext.evaluation.verdicts.kept import VERDICTS, verdicts_beside
+from cxrtext.experiments.measures import read_measures, write_measures
+from cxrtext.experiments.stages import claim, read_json, stage
 from cxrtext.files import read_sealed
+from cxrtext.files.signed_log import append_signed, key_of
+from cxrtext.files.storage import open_storage
+from cxrtext.images import Preprocessing
+from cxrtext.images.cache import DecodedCache
 from cxrtext.index import Query, open_index
+from cxrtext.index.backup import back_up, restore
+from cxrtext.index.publishing.publish import publish
+from cxrtext.index.publishing.pull import pull
+from cxrtext.index.store.catalogue import IndexedImage
+from cxrtext.index.store.replica import index_at
 from cxrtext.integrity import check_files
+from cxrtext.jobs.plan import Contents, begin, read_plan
+from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
+from cxrtext.language import ScoreSettings, pretrain_text, score_reports
+from cxrtext.language.scoring.cache import digest_of
+from cxrtext.language.scoring.store import PartialScores
 from cxrtext.models import load_model
-from cxrtext.records import read_labels, read_manifest, read_sentences
+from cxrtext.models.familiar import load_familiar
+from cxrtext.models.features import open_features
+from cxrtext.models.image_encoder import ImageEncoder
+from cxrtext.models.image_weights import load_image_weights
+from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
+from cxrtext.models.reference import load_reference
+from cxrtext.models.weight_files import save_sealed
+from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.results.folder import ResultsFolder
+from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
+from cxrtext.pacs.retrieval.pull_state import Row, State
+from cxrtext.phantom import write_phantoms
+from cxrtext.records import open_source, read_labels, read_manifest, read_sentences
+from cxrtext.records.boxes import iter_boxes
+from cxrtext.training.data.locked_features import Keeping, lock_sentences
+from cxrtext.training.loop.resume import load_newest_state
+from cxrtext_api.gate.keys import add_key, read_key_file, revoke_key
+from tests.conftest import write_data
+from tests.models.feature_folders import drawn_regions, write_feature_folder
+from tests.pacs.test_results_rules import built
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +131,6 @@ def try_flips(chance: random.Random) -> Flip:
 
 
 def copy_of(folder: Path, tmp_path: Path) -> Path:
-    """A folder to be damaged."""
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
@@ -137,8 +184,6 @@ def test_checkpoint(copy: Path, try_flips: Flip) -> None:
 
 
 def test_reference(copy: Path, try_flips: Flip) -> None:
-    from cxrtext.models.reference import load_reference
-
     model = load_model(copy)
 
     def read() -> str:
@@ -150,8 +195,6 @@ def test_reference(copy: Path, try_flips: Flip) -> None:
 
 
 def test_familiar(copy: Path, try_flips: Flip) -> None:
-    from cxrtext.models.familiar import load_familiar
-
     fingerprint = load_model(copy).fingerprint
 
     def read() -> str:
@@ -167,13 +210,6 @@ def test_familiar(copy: Path, try_flips: Flip) -> None:
 
 
 def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.evaluation.classification.calibration import (
-        FindingCalibration,
-        KeptCalibration,
-        load_calibration,
-        save_calibration,
-    )
-
     fingerprint = load_model(checkpoint).fingerprint
     finding = FindingCalibration(
         scale=3.5, shift=-0.25, prompts="ab" * 32, positives=12, negatives=40,
@@ -187,17 +223,12 @@ def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_verdicts(judged_checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.evaluation.verdicts.kept import VERDICTS, verdicts_beside
-
     copy = copy_of(judged_checkpoint, tmp_path)
     model = load_model(copy)
     try_flips("verdicts", [copy / VERDICTS], lambda: verdicts_beside(model))
 
 
 def test_language_model(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.language import pretrain_text
-    from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
-
     out = tmp_path / "model"
     pretrain_text(
         data_folder / "reports.csv", out, epochs=1, hidden=32, layers=1, heads=2, device="cpu"
@@ -215,8 +246,6 @@ def test_language_model(data_folder: Path, tmp_path: Path, try_flips: Flip) -> N
 def test_scored_sentences(
     ending: str, data_folder: Path, language_model: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
-    from cxrtext.language import score_reports
-
     out = tmp_path / f"sentences.{ending}"
     score_reports(data_folder / "reports.csv", out, model=language_model, device="cpu")
     files = [out, out.with_name(out.name + ".meta.json")]
@@ -232,8 +261,6 @@ def test_score_cache(
     data_folder: Path, language_model: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
     """With a damaged cache the same scores come out: damaged ones are made again."""
-    from cxrtext.language import ScoreSettings, score_reports
-
     cache, out = tmp_path / "scores.sqlite", tmp_path / "sentences.csv"
 
     def read() -> str:
@@ -247,9 +274,6 @@ def test_score_cache(
 
 
 def test_work_of_a_stopped_scoring(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.language.scoring.cache import digest_of
-    from cxrtext.language.scoring.store import PartialScores
-
     path, identity = tmp_path / "out.csv.partial", {"source": "x"}
     keys = [digest_of([number, 7, 8]) for number in range(30)]
     with PartialScores(path, identity) as partial:
@@ -268,10 +292,6 @@ def test_work_of_a_stopped_scoring(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_decoded_cache(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.errors import ImageError
-    from cxrtext.images import Preprocessing
-    from cxrtext.images.cache import DecodedCache
-
     (tmp_path / "bad.png").write_bytes(b"no image")
     paths = [*sorted((data_folder / "images").iterdir())[:12], tmp_path / "bad.png"]
     folder, wanted = tmp_path / "cache", Preprocessing(72, 64)
@@ -289,8 +309,6 @@ def test_decoded_cache(data_folder: Path, tmp_path: Path, try_flips: Flip) -> No
 
 
 def test_training_state(run_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.training.loop.resume import load_newest_state
-
     copy = copy_of(run_folder / "state", tmp_path)
 
     def read() -> str:
@@ -312,22 +330,18 @@ def test_configuration_of_a_run(run_folder: Path, tmp_path: Path, try_flips: Fli
 
 def test_state_of_a_stopped_pretraining(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
     """A stopped run goes on to the same weights, or is refused, or begins anew: the same too."""
-    from cxrtext.language import pretrain_text
 
     def train(out: Path, progress: Callable[[int, int], None] | None = None) -> str:
         small: dict[str, Any] = {"epochs": 1, "hidden": 16, "layers": 1, "heads": 1}
         reports = data_folder / "reports.csv"
         return pretrain_text(reports, out, device="cpu", progress=progress, **small).fingerprint
 
-    class StopError(Exception):
-        pass
-
     def stop(step: int, total: int) -> None:
         if step > total // 2:
-            raise StopError
+            raise KeyboardInterrupt
 
     out, partial = tmp_path / "model", tmp_path / "model.partial"
-    with pytest.raises(StopError):
+    with pytest.raises(KeyboardInterrupt):
         train(out, stop)
     kept = copy_of(partial, tmp_path)
 
@@ -363,9 +377,6 @@ def test_index(index_folder: Path, checkpoint: Path, tmp_path: Path, try_flips: 
 
 
 def of_data(folder: Path) -> str:
-    from cxrtext.records import open_source
-    from cxrtext.records.boxes import iter_boxes
-
     tables: dict[str, Callable[[Path], Any]] = {
         "manifest.csv": read_manifest,
         "labels.csv": read_labels,
@@ -376,19 +387,21 @@ def of_data(folder: Path) -> str:
     return digest(*(read(path) for path, read in paths if path.is_file()))
 
 
-def test_phantom_tables(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.phantom import write_phantoms
-
-    write_phantoms(tmp_path / "p", studies=30, size=64, seed=3, workers=1)
-    folder = tmp_path / "p"
+@pytest.mark.parametrize("made", ["phantom", "import"])
+def test_tables(made: str, data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
+    folder = tmp_path / made
+    if made == "phantom":
+        write_phantoms(folder, studies=30, size=64, seed=3, workers=1)
+        assert (folder / "boxes.json").is_file()
+    else:
+        import_folder(data_folder, folder)
+    assert (folder / "SHA256SUMS").is_file()
     names = ("manifest.csv", "reports.csv", "labels.csv", "boxes.json", "SHA256SUMS")
-    try_flips("phantom tables", [folder / name for name in names], lambda: of_data(folder))
+    try_flips(f"{made} tables", [folder / name for name in names], lambda: of_data(folder))
 
 
 def test_notes_of_drawn_phantoms(tmp_path: Path, try_flips: Flip) -> None:
     """A resumed run draws again what it cannot trust, and ends in the same files."""
-    from cxrtext.phantom import write_phantoms
-
     folder = tmp_path / "p"
 
     def draw() -> None:
@@ -405,19 +418,7 @@ def test_notes_of_drawn_phantoms(tmp_path: Path, try_flips: Flip) -> None:
     try_flips("phantom notes, images", files, kept_as(folder, read), flips=60)
 
 
-def test_import_tables(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.datasets.importing import import_folder
-
-    import_folder(data_folder, tmp_path / "out")
-    folder = tmp_path / "out"
-    assert (folder / "SHA256SUMS").is_file()
-    names = ("manifest.csv", "reports.csv", "labels.csv", "SHA256SUMS")
-    try_flips("import tables", [folder / name for name in names], lambda: of_data(folder))
-
-
 def test_cache_of_check_data(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.datasets.checking import CheckOptions, check_data
-
     cache = tmp_path / "facts.sqlite"
     options = CheckOptions(cache=cache, pictures=False)
 
@@ -429,10 +430,6 @@ def test_cache_of_check_data(data_folder: Path, tmp_path: Path, try_flips: Flip)
 
 
 def test_notes_of_experiments(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.evaluation.intervals.bootstrap import Resampled
-    from cxrtext.experiments.measures import read_measures, write_measures
-    from cxrtext.experiments.stages import claim, read_json, stage
-
     values = np.random.default_rng(0).normal(size=50)
     path = tmp_path / "measures.npz"
     write_measures(path, {"AUC": Resampled(0.8, values, (1, 2)), "ACC": Resampled(0.7, values, ())})
@@ -451,10 +448,6 @@ def test_notes_of_experiments(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_image_weights(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.models.image_encoder import ImageEncoder
-    from cxrtext.models.image_weights import load_image_weights
-    from cxrtext.models.weight_files import save_sealed
-
     encoder = ImageEncoder("resnet-narrow")
     path = tmp_path / "encoder.safetensors"
     save_sealed(path, encoder.state_dict(prefix="encoder."), {"of": "a test"})
@@ -474,9 +467,6 @@ def rows_of(database: Any) -> list[Any]:
 
 
 def test_state_of_pull_and_follow(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
-    from cxrtext.pacs.retrieval.pull_state import Row, State
-
     uids = [f"1.2.840.{number}" for number in range(200)]
     with State(tmp_path / "pull.sqlite") as state:
         state.belongs_to("archive")
@@ -503,9 +493,6 @@ def test_state_of_pull_and_follow(tmp_path: Path, try_flips: Flip) -> None:
 
 def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
     """Its queue, and what waits in it."""
-    from cxrtext.errors import DataError
-    from cxrtext.pacs.inbox.queue import Inbox
-
     folder = tmp_path / "inbox"
     with Inbox(folder, reserve=0) as inbox:
         for number in range(50):
@@ -531,9 +518,6 @@ def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_results(tmp_path: Path, try_flips: Flip, chance: random.Random) -> None:
-    from cxrtext.pacs.results.folder import ResultsFolder
-    from tests.pacs.test_results_rules import built
-
     folder = tmp_path / "results"
     kept = ResultsFolder(folder)
     for number in range(60):
@@ -563,10 +547,6 @@ def test_results(tmp_path: Path, try_flips: Flip, chance: random.Random) -> None
 
 def test_kept_images(tmp_path: Path, try_flips: Flip) -> None:
     """Of an archive, and of an import that goes on."""
-    from cxrtext.datasets.importing import import_folder
-    from cxrtext.index.store.catalogue import IndexedImage
-    from tests.conftest import write_data
-
     data = write_data(tmp_path / "data", 6)
     content = (data / "images" / "s00.png").read_bytes()
     path = tmp_path / f"{hashlib.sha256(content).hexdigest()}.dcm"
@@ -594,8 +574,6 @@ def test_kept_images(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_keys(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext_api.gate.keys import add_key, read_key_file, revoke_key
-
     path = tmp_path / "keys"
     for name in ("ward", "clinic", "gone", "front"):
         add_key(path, name, ("read", "write"), date(2031, 12, 31))
@@ -604,10 +582,6 @@ def test_keys(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_predictions(data_folder: Path, checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.evaluation import evaluate
-    from cxrtext.evaluation.measure import PARTS
-    from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
-
     path = tmp_path / "predictions.parquet"
     made = evaluate(checkpoint, data_folder).predictions
     assert made is not None
@@ -624,13 +598,6 @@ def test_predictions(data_folder: Path, checkpoint: Path, tmp_path: Path, try_fl
 def test_backup_publication_and_replica(
     index_folder: Path, tmp_path: Path, try_flips: Flip
 ) -> None:
-    from cxrtext.files.storage import open_storage
-    from cxrtext.index.backup import back_up, restore
-    from cxrtext.index.publishing.publish import publish
-    from cxrtext.index.publishing.pull import pull
-    from cxrtext.index.store.replica import index_at
-    from cxrtext_api.gate.keys import add_key
-
     add_key(tmp_path / "keys", "ward")
     backup, target, out = tmp_path / "backup", tmp_path / "target", tmp_path / "out"
     back_up(index_folder, backup, keys=tmp_path / "keys")
@@ -669,9 +636,6 @@ def test_backup_publication_and_replica(
 
 
 def test_log_of_forgetting(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.errors import DataError
-    from cxrtext.files.signed_log import append_signed, key_of
-
     path = tmp_path / "forgotten.jsonl"
     key = key_of(tmp_path / "forgotten.key")
     for number in range(20):
@@ -687,8 +651,6 @@ def test_log_of_forgetting(tmp_path: Path, try_flips: Flip) -> None:
 
 
 def test_features_of_locked_encoders(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.training.data.locked_features import Keeping, lock_sentences
-
     model, folder = load_model(checkpoint), tmp_path / "cache"
     tokens = [[2, 5 + number, 6, 3] for number in range(12)]
 
@@ -701,12 +663,6 @@ def test_features_of_locked_encoders(checkpoint: Path, tmp_path: Path, try_flips
 
 
 def test_jobs_and_features(tmp_path: Path, try_flips: Flip) -> None:
-    from cxrtext.files.storage import open_storage
-    from cxrtext.jobs.plan import Contents, begin, read_plan
-    from cxrtext.jobs.shards import Shard, commit_shard, committed, read_shard
-    from cxrtext.models.features import open_features
-    from tests.models.feature_folders import drawn_regions, write_feature_folder
-
     storage = open_storage(tmp_path / "job")
     plan = begin(storage, "embed", {"table": "ab" * 32}, Contents(20, 1, {"a": 2}))
     arrays = {"regions": np.arange(400, dtype=np.float32).reshape(20, 20)}

@@ -1,12 +1,10 @@
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("two_nodes.py")
+from tests.robustness.two_nodes import Nodes, elastic, losses, static
 
 
 @pytest.mark.slow
@@ -15,23 +13,17 @@ def test_nodes_are_killed_and_come_back(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("{}")
-    options = [*options_into(tmp_path / "run"), "training.steps=60", "training.log_every=1"]
-    options += [
-        "training.save_every=5",
-        "training.lr=1e-5",
-        "training.lock=[text]",
-        "training.precision=float32",
-    ]
-    chosen = [option for option in options if not option.startswith("out=")]
-    sets = [part for option in chosen for part in ("--set", option)]
-    runs = ["--only", "static", "elastic", "--kills", "1"]
-    done = subprocess.run(
-        [sys.executable, SCRIPT, config, tmp_path, *runs, *sets],
-        capture_output=True,
-        text=True,
-        timeout=900,
+    options = [option for option in options_into(tmp_path) if not option.startswith("out=")]
+    options += ["training.steps=60", "training.log_every=1", "training.save_every=5"]
+    options += ["training.lr=1e-5", "training.lock=[text]", "training.precision=float32"]
+    alone, two, changing = (
+        Nodes(config, tmp_path / name, options) for name in ("alone", "two", "changing")
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    apart = re.findall(r"60 steps; losses differ by (\S+) in the mean", done.stdout)
-    assert len(apart) == 2
-    assert all(float(value) < 0.01 for value in apart), done.stdout
+    alone.end(alone.start())
+    static(two)
+    elastic(changing, total=60, kills=1)
+    expected = losses(alone.out)
+    assert len(expected) == 60
+    for found in (losses(two.out), losses(changing.out)):
+        assert found.keys() == expected.keys()
+        assert mean(abs(found[step] - loss) / loss for step, loss in expected.items()) < 0.01

@@ -46,9 +46,10 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import read_manifest, read_sentences
 from cxrtext.service.forget import caches, tables
 from cxrtext.service.forget.caches import CACHE, NO_CACHE
-from cxrtext.service.forget.forget import Place, _names_one, forget
+from cxrtext.service.forget.forget import _names_one, forget
 from cxrtext.service.forget.subject import Subject
 from cxrtext.training.data.locked_features import ENTRY, Keeping, lock_images, lock_sentences
+from tests.api.conftest import as_dicom
 from tests.index.conftest import add_upload, in_fork, png, regions_of, wrong
 
 PATIENT, STUDY, SCANNED = "PLANTEDPATIENT77", "PLANTEDSTUDY88", "PLANTEDUPLOAD55"
@@ -134,13 +135,9 @@ def planted(
     pixels = chance.integers(0, 255, (80, 80)).astype(np.uint8)
     sent = chance.integers(0, 255, (80, 80)).astype(np.uint8)
     _plant_data(data, pixels)
-    score_reports(
-        data / "reports.csv",
-        data / "sentences.csv",
-        ScoreSettings(cache=root / "scores.sqlite"),
-        model=language_model,
-        device="cpu",
-    )
+    reports, sentences = data / "reports.csv", data / "sentences.csv"
+    settings = ScoreSettings(cache=root / "scores.sqlite")
+    score_reports(reports, sentences, settings, model=language_model, device="cpu")
     write_sums(data, [p.relative_to(data).as_posix() for p in data.rglob("*.[cp][sn][vg]")])
     shutil.copytree(language_model, root / "language-model")
     cache, model = DecodedCache(root / "cache"), load_model(checkpoint)
@@ -150,7 +147,7 @@ def planted(
     squares = cache.fill([record.path for record in records], model.spec.preprocessing)
     keeping = Keeping(folder=root / "cache")
     features = lock_images(model, squares.pixels, squares.slots, keeping)
-    texts = sorted({sentence.sentence for sentence in read_sentences(data / "sentences.csv")})
+    texts = sorted({sentence.sentence for sentence in read_sentences(sentences)})
     pieces = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
     states = lock_sentences(model, pieces["input_ids"], keeping)
     check_data(data, CheckOptions(cache=root / "checked.sqlite"))
@@ -201,23 +198,11 @@ def archive(planted: Archive, tmp_path: Path) -> Archive:
     return Archive(root, planted.checkpoint, planted.needles)
 
 
-def by_kind(places: list[Place]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for place in places:
-        found[place.what] += place.entries
-    return found
-
-
 EVERYWHERE = {
-    "index": 2,
-    "decoded images": 1,
-    "sentence scores": 1,
-    "facts of check-data": 1,
-    "features of a locked encoder": 2,
-    "image": 2,
-    "report": 1,
-    "manifest": 1,
-}
+    "index": 2, "decoded images": 1, "sentence scores": 1, "facts of check-data": 1,
+    "features of a locked encoder": 2, "image": 2, "report": 1, "manifest": 1,
+    "table": 7,  # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
+}  # fmt: skip
 
 
 def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> None:
@@ -226,10 +211,10 @@ def test_nothing_planted_is_found_after_it_was_forgotten(archive: Archive) -> No
     root = archive.root
     tried = forget([root], patient=PATIENT, dry_run=True)
     assert archive.where() == before
-    kinds = by_kind(tried.places)
+    kinds: Counter[str] = Counter()
+    for place in tried.places:
+        kinds[place.what] += place.entries
     assert {name: kinds[name] for name in EVERYWHERE} == EVERYWHERE
-    # reports, labels, boxes, rejected, more.jsonl, predictions, sentences
-    assert kinds["table"] == 7
     assert not any(place.done for place in tried.places)
     done = forget([root], patient=PATIENT)
     assert (done.studies, done.images) == (2, 2)
@@ -348,9 +333,7 @@ def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
     assert {_kind(tmp_path / name) for name in found if isinstance(name, str)} == {""}
 
 
-def test_a_file_that_is_in_use_is_not_to_be_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "BUSY_SECONDS", 0.1)
     subject = Subject(patients={PATIENT})
     for name, table, forgets, said in (
@@ -370,21 +353,13 @@ def test_a_file_that_is_in_use_is_not_to_be_removed(
 
 
 def arrival(path: Path, patient: str, study: str) -> None:
-    from pydicom.dataset import Dataset, FileMetaDataset
-    from pydicom.uid import UID, ExplicitVRLittleEndian
-
-    path.parent.mkdir(exist_ok=True)
-    said = Dataset()
-    said.PatientID, said.StudyInstanceUID, said.IssuerOfPatientID = patient, study, "HOME"
-    said.file_meta = FileMetaDataset()
-    said.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    said.file_meta.MediaStorageSOPClassUID = UID("1.2.840.10008.5.1.4.1.1.1")
-    said.file_meta.MediaStorageSOPInstanceUID = UID("1.2.3")
-    said.save_as(path, enforce_file_format=True)
+    ids = {"PatientID": patient, "StudyInstanceUID": study, "IssuerOfPatientID": "HOME"}
+    path.write_bytes(as_dicom(np.zeros((8, 8), np.uint8), **ids))
 
 
 def test_new_arrivals_are_known_by_their_headers(tmp_path: Path) -> None:
     inbox = tmp_path / "inbox"
+    inbox.mkdir()
     arrival(inbox / "a.dcm", "77", "1.2")
     arrival(inbox / "b", "77", "1.3")
     arrival(inbox / "c.dcm", "78", "1.4")
@@ -460,8 +435,7 @@ def _damaged(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "write"),
-    [("a.csv.gz", _cut_off), ("a.csv", _long_cell), ("a.parquet", _damaged)],
+    ("name", "write"), [("a.csv.gz", _cut_off), ("a.csv", _long_cell), ("a.parquet", _damaged)]
 )
 def test_a_table_that_cannot_be_read_to_its_end_is_left_as_it_is(
     tmp_path: Path, name: str, write: Callable[[Path], None]
@@ -543,9 +517,7 @@ def test_a_file_that_names_somebody_is_found_wherever_the_name_stands(
         assert _names_one(path, [b"P0012"]) == names, text
 
 
-def test_results_are_found_by_the_hospitals_uid_where_the_archive_has_another(
-    tmp_path: Path,
-) -> None:
+def test_results_are_found_by_a_hospitals_uid_where_the_archive_has_another(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("CREATE TABLE results (instance, file, source, study_id, patient_id, study)")

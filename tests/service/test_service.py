@@ -5,16 +5,17 @@ import signal
 import subprocess
 import sys
 import timeit
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
@@ -39,9 +40,7 @@ def service(checkpoint: Path, index_folder: Path) -> Iterator[Service]:
     loaded.close()
 
 
-def test_a_file_and_its_indexed_image_give_the_same_answers(
-    service: Service, data_folder: Path
-) -> None:
+def test_a_file_and_its_indexed_image_give_the_same(service: Service, data_folder: Path) -> None:
     fresh = service.embed_file(data_folder / "images/s01.png")
     indexed = service.embedded("images/s01.png")
     assert (indexed.height, indexed.width) == (fresh.height, fresh.width) == (80, 80)
@@ -52,12 +51,13 @@ def test_a_file_and_its_indexed_image_give_the_same_answers(
         assert one.probability == pytest.approx(1 / (1 + np.exp(-one.score)))
 
 
+Started = list[subprocess.Popen[bytes]]
+
+
 @pytest.fixture
-def started(
-    without_kept_readers: None, monkeypatch: pytest.MonkeyPatch
-) -> list[subprocess.Popen[bytes]]:
+def started(without_kept_readers: None, monkeypatch: pytest.MonkeyPatch) -> Started:
     """The processes that a test starts."""
-    processes: list[subprocess.Popen[bytes]] = []
+    processes = Started()
     plain = subprocess.Popen.__init__
 
     def noted(process: subprocess.Popen[bytes], *arguments: Any, **options: Any) -> None:
@@ -69,7 +69,7 @@ def started(
 
 
 def test_files_are_read_in_processes_that_start_late_and_end_with_the_service(
-    checkpoint: Path, data_folder: Path, started: list[subprocess.Popen[bytes]]
+    checkpoint: Path, data_folder: Path, started: Started
 ) -> None:
     path = data_folder / "images/s01.png"
     closed, forgotten = load_service(checkpoint), load_service(checkpoint)
@@ -87,10 +87,7 @@ def test_files_are_read_in_processes_that_start_late_and_end_with_the_service(
 
 
 def test_a_file_that_hangs_its_reader_costs_one_error(
-    checkpoint: Path,
-    data_folder: Path,
-    started: list[subprocess.Popen[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
+    checkpoint: Path, data_folder: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = data_folder / "images/s01.png"
     impatient = functools.partial(ReaderPool, wall_seconds=2.0)
@@ -118,18 +115,15 @@ def test_the_pixels_of_an_indexed_image(checkpoint: Path, data_copy: Path, tmp_p
     service.close()
 
 
-def test_probabilities_tell_the_findings_apart(service: Service) -> None:
+def test_probabilities_tell_the_findings_apart_by_default_those_of_chex5(service: Service) -> None:
     one, other = (
         {f.finding: f.score for f in service.classify(service.embedded(image), KINDS)}
         for image in ("images/s01.png", "images/s02.png")
     )
     assert one["Effusion"] > other["Effusion"]
     assert other["Pneumothorax"] > one["Pneumothorax"]
-
-
-def test_the_default_prompts_are_chex5(service: Service) -> None:
-    findings = [f.finding for f in service.classify(service.embedded("images/s00.png"))]
-    assert findings == ["Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax"]
+    chex5 = [f.finding for f in service.classify(service.embedded("images/s00.png"))]
+    assert chex5 == ["Cardiomegaly", "Edema", "Pleural Effusion", "Pneumonia", "Pneumothorax"]
 
 
 def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Path) -> None:
@@ -183,20 +177,13 @@ def test_wrong_queries(service: Service) -> None:
         service.make_query("Edema.", without=["Edema."] * 65)
     with pytest.raises(DataError, match="no column 'weight'"):
         service.search(service.make_query("Edema."), where="weight > 3")
-
-
-@pytest.mark.parametrize("k", [0, 10**9])
-def test_wrong_counts(service: Service, k: int) -> None:
-    with pytest.raises(InputError, match="between 1 and 1000"):
-        service.search_text("Effusion.", k)
-
-
-def test_wrong_prompts(service: Service) -> None:
-    with pytest.raises(InputError, match="0 prompts"):
-        service.classify(service.embedded("images/s00.png"), {})
-    many = {str(i): Prompts(("a",), ("b",)) for i in range(33)}
-    with pytest.raises(InputError, match="66 prompts"):
-        service.classify(service.embedded("images/s00.png"), many)
+    for k in (0, 10**9):
+        with pytest.raises(InputError, match="between 1 and 1000"):
+            service.search_text("Effusion.", k)
+    for count, says in ((0, "0 prompts"), (33, "66 prompts")):
+        many = {str(i): Prompts(("a",), ("b",)) for i in range(count)}
+        with pytest.raises(InputError, match=says):
+            service.classify(service.embedded("images/s00.png"), many)
 
 
 def test_what_is_not_there(service: Service, checkpoint: Path) -> None:
@@ -225,23 +212,15 @@ def test_several_threads_get_the_answers_of_one(service: Service) -> None:
 def test_sentences_are_embedded_once_and_the_oldest_are_forgotten(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[list[str]] = []
     embed = service.model.embed_sentences
-
-    def noted(sentences: Sequence[str], batch: int = 256) -> Tensor:
-        embedded.append(list(sentences))
-        return embed(sentences, batch)
-
-    monkeypatch.setattr(service.model, "embed_sentences", noted)
+    monkeypatch.setattr(service.model, "embed_sentences", noted := Mock(wraps=embed))
     memory = TextMemory(service.model, size=2)
     first = memory.embed(["A.", "B.", "A."])
-    assert embedded == [["A.", "B."]]
     assert torch.equal(first[0], first[2])
     assert torch.allclose(first[1], embed(["B."])[0], atol=1e-6)
-    embedded.clear()
     memory.embed(["A."])  # B. is now the oldest
     memory.embed(["C."])
-    assert embedded == [["C."]]
+    assert [list(call.args[0]) for call in noted.call_args_list] == [["A.", "B."], ["C."]]
     assert len(memory) == 2
     assert memory.missing(["A.", "B.", "C."]) == ["B."]
 
@@ -262,9 +241,8 @@ def test_knowing_checks_the_sentences(service: Service) -> None:
 
 def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Path) -> None:
     service.warm_up()
-    without = load_service(checkpoint)
-    without.warm_up()
-    without.close()
+    with closing(load_service(checkpoint)) as without:
+        without.warm_up()
 
 
 def test_columns_say_what_filters_can_ask(service: Service) -> None:

@@ -7,11 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.evaluation.classification.calibration import (
-    FindingCalibration,
-    KeptCalibration,
-    prompts_digest,
-)
 from cxrtext.index import open_index
 from cxrtext.index.store.catalogue import UNLIKE
 from cxrtext.models import ImageTextModel
@@ -19,6 +14,7 @@ from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 from cxrtext.service.heat import COLD, HOT, LEAST_SPAN
 from cxrtext.service.tables import csv_table
+from tests.service.conftest import calibration_of
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +25,11 @@ def service(model: ImageTextModel, index_folder: Path) -> Service:
 BLANK = np.full((1, 80, 80), 0.5, dtype=np.float32)
 
 
-def _calibration(service: Service) -> KeptCalibration:
-    findings = {
-        name: FindingCalibration(
-            scale=3.0, shift=0.5, prompts=prompts_digest(prompts), positives=9, negatives=9
-        )
-        for name, prompts in service.prompts.items()
-    }
-    return KeptCalibration(
-        fingerprint=service.model.fingerprint, data="d", measured=("test", 9), findings=findings
-    )
-
-
 def test_an_unlike_image_is_not_calibrated(
     service: Service, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "calibration", _calibration(service))
+    kept = calibration_of(service.model.fingerprint, service.prompts, scale=3.0, shift=0.5)
+    monkeypatch.setattr(service, "calibration", kept)
     own = service.embed_file(data_folder / "images/s00.png")
     assert not own.is_unlike
     assert all(one.calibrated for one in service.classify(own))
@@ -75,9 +60,7 @@ def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -
     assert csv_table([hit]).splitlines()[0].endswith(UNLIKE)
 
 
-def test_without_the_file_nothing_is_known(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_file_nothing_is_known(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "familiar", Familiar())
     assert service.embed(BLANK).unlike is None
     assert service.embedded("images/s00.png").unlike is None

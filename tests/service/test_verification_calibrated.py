@@ -10,11 +10,8 @@ from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evalu
 from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
-    FindingCalibration,
-    KeptCalibration,
     calibration_beside,
     load_calibration,
-    prompts_digest,
     save_calibration,
 )
 from cxrtext.evaluation.rows import ZERO_SHOT
@@ -22,39 +19,29 @@ from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import load_model
 from cxrtext.service import FindingScore
 from cxrtext.service.answers import calibrated
+from tests.service.conftest import calibration_of as made_up
 
 EFFUSION = Prompts(("Left pleural effusion.",), ("The lungs are clear.",))
 PROMPTS = {
     "Pleural Effusion": EFFUSION,
     "Pneumothorax": Prompts(("Right pneumothorax.",), ("The lungs are clear.",)),
 }
-KEPT = KeptCalibration(
-    fingerprint="f" * 64,
-    data="data",
-    measured=("test", 12),
-    findings={
-        "Effusion": FindingCalibration(
-            scale=2.0, shift=-1.0, prompts=prompts_digest(EFFUSION), positives=10, negatives=20,
-            error_before=0.3, error_after=0.1, auc=(0.9, 0.8, 0.95),
-        )
-    },
+KEPT = made_up(
+    "f" * 64, {"Effusion": EFFUSION}, scale=2.0, shift=-1.0,
+    error_before=0.3, error_after=0.1, auc=(0.9, 0.8, 0.95),
 )  # fmt: skip
 
 
-def test_probabilities_of_calibrated_prompts_by_hand() -> None:
+def test_probabilities_of_calibrated_prompts_and_of_no_others_by_hand() -> None:
     asked = [FindingScore("Effusion", 0.73, 1.0), FindingScore("Edema", 0.5, 0.0)]
     prompts = {"Effusion": EFFUSION, "Edema": EFFUSION}
     effusion, edema = calibrated(asked, KEPT, prompts)
     assert effusion.probability == pytest.approx(0.7310585786)  # logistic of 2 · 1 − 1
     assert (effusion.calibrated, effusion.score) == (True, 1.0)
     assert edema == asked[1]
-
-
-def test_other_prompts_are_not_calibrated() -> None:
-    asked = [FindingScore("Effusion", 0.73, 1.0)]
     other = Prompts(EFFUSION.positive, ("No effusion.",))
-    assert calibrated(asked, KEPT, {"Effusion": other}) == asked
-    assert calibrated(asked, None, {"Effusion": EFFUSION}) == asked
+    assert calibrated(asked[:1], KEPT, {"Effusion": other}) == asked[:1]
+    assert calibrated(asked[:1], None, {"Effusion": EFFUSION}) == asked[:1]
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -106,6 +93,8 @@ def test_an_evaluation_gives_a_calibration(
     assert fit is not None
     assert (one.scale, one.shift) == (fit.platt.scale, fit.platt.shift)
     assert one.error_after == evaluation.rows.value(ZERO_SHOT, "Pneumothorax", "ECE Platt")
+    assert not (checkpoint / CALIBRATION).exists()
+    assert calibration_beside(load_model(checkpoint)) is None
     shutil.copytree(checkpoint, tmp_path / "checkpoint")
     save_calibration(tmp_path / "checkpoint", kept)
     model = load_model(tmp_path / "checkpoint")
@@ -136,8 +125,3 @@ def test_a_finding_that_is_ranked_wrongly_is_left_out(
     kept, (line,) = calibration_of(evaluation)
     assert list(kept.findings) == ["Pleural Effusion"]
     assert "Pneumothorax: its scores rank validation images wrongly" in line
-
-
-def test_no_file_is_no_calibration(checkpoint: Path) -> None:
-    assert not (checkpoint / CALIBRATION).exists()
-    assert calibration_beside(load_model(checkpoint)) is None

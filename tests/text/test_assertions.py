@@ -1,6 +1,5 @@
 """What sentences say of findings, what a report makes true, and words of findings of a corpus."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,18 +63,11 @@ def test_what_a_report_says_and_contradicts() -> None:
     assert dict(says.present) == {"effusion": frozenset({"left"})}
     assert says.absent == {"cardiomegaly"}
     assert says.named == {"effusion", "cardiomegaly", "edema"}
-    for sentence, contradicted in (
-        ("Right effusion.", True),
-        ("Effusion.", False),
-        ("No effusion.", True),
-        ("No left effusion.", True),
-        ("No right effusion.", False),
-        ("No large effusion.", False),
-        ("Cardiomegaly.", True),
-        ("Edema.", False),
-        ("No edema.", False),
-    ):
-        assert says.contradicts(VOCABULARY.assertions(sentence)) == contradicted, sentence
+    for sentence in ("Right effusion.", "No effusion.", "No left effusion.", "Cardiomegaly."):
+        assert says.contradicts(VOCABULARY.assertions(sentence)), sentence
+    agreeing = ("Effusion.", "No right effusion.", "No large effusion.", "Edema.", "No edema.")
+    for sentence in agreeing:
+        assert not says.contradicts(VOCABULARY.assertions(sentence)), sentence
 
 
 def test_a_corpus_tells_what_rules_a_finding_out_and_which_words_are_one() -> None:
@@ -112,15 +104,6 @@ def test_few_reports_prove_nothing() -> None:
     assert learn_vocabulary([]).forms == {}
 
 
-def makes_true(report: Sequence[str], sentence: str) -> bool:
-    texts = [
-        Sentence("s1", "findings", place, one) for place, one in enumerate([*report, sentence])
-    ]
-    statements = {one.sentence: statement_of(one.sentence) for one in texts}
-    told = by_report(statements, texts, [np.arange(len(report))])
-    return bool(told([len(report)], np.array([0])).item())
-
-
 REPORT = (
     "Small left pleural effusion and mild atelectasis.", "The heart is enlarged.",
     "No pneumothorax.", "Pneumonia cannot be excluded.",
@@ -150,7 +133,11 @@ REPORT = (
     ],
 )
 def test_what_a_report_makes_true(sentence: str, true: bool) -> None:
-    assert makes_true(REPORT, sentence) == true
+    said = [*REPORT, sentence]
+    texts = [Sentence("s1", "findings", place, one) for place, one in enumerate(said)]
+    statements = {one: statement_of(one) for one in said}
+    told = by_report(statements, texts, [np.arange(len(REPORT))])
+    assert bool(told([len(REPORT)], np.array([0])).item()) == true
 
 
 def test_findings_of_phantoms_are_found_and_affirmed_where_they_are_there() -> None:

@@ -22,7 +22,7 @@ MIMIC_STYLE = """                                 FINAL REPORT
 """
 
 
-def test_a_mimic_report_is_divided_at_its_headings() -> None:
+def test_a_mimic_report_is_divided_at_its_headings_whatever_ends_its_lines() -> None:
     assert split_sections(MIMIC_STYLE) == [
         ("examination", "CHEST (PA AND LAT)"),
         ("indication", "___ year old woman with cough  // pneumonia?"),
@@ -31,9 +31,6 @@ def test_a_mimic_report_is_divided_at_its_headings() -> None:
         ("findings", "The lungs are clear.  There is no pleural effusion or\n pneumothorax."),
         ("impression", "No acute cardiopulmonary process."),
     ]
-
-
-def test_windows_line_ends_make_no_difference() -> None:
     assert split_sections(MIMIC_STYLE.replace("\n", "\r\n")) == split_sections(MIMIC_STYLE)
 
 
@@ -82,18 +79,45 @@ def test_headings_inside_a_line(report: str, sections: dict[str, str]) -> None:
     assert split_sections(report) == list(sections.items())
 
 
-def test_findings_under_no_heading_after_the_comparison_belong_to_the_report() -> None:
-    report = "COMPARISON:  ___.\n\n Frontal views were obtained.\n\n The lungs are clear."
-    assert split_sections(report) == [
-        ("comparison", "___."),
-        ("report", "Frontal views were obtained.\n\n The lungs are clear."),
-    ]
+CASES = {
+    "findings under no heading after the comparison belong to the report": (
+        "COMPARISON:  ___.\n\n Frontal views were obtained.\n\n The lungs are clear.",
+        {"comparison": "___.", "report": "Frontal views were obtained.\n\n The lungs are clear."},
+    ),
+    "blank lines do not end the findings": (
+        "FINDINGS:\n\nClear.\n\nNo effusion.", {"findings": "Clear.\n\nNo effusion."}
+    ),
+    "the final report ends the wet read": (
+        " WET READ: ___ ___ 10:38 AM\n  No acute process.\n ______________________________\n"
+        "                                 FINAL REPORT\n"
+        " CHEST RADIOGRAPH PERFORMED ON ___\n\n The lungs are clear.\n",
+        {
+            "wet read": "___ ___ 10:38 AM\n  No acute process.",
+            "examination": "CHEST RADIOGRAPH PERFORMED ON ___", "report": "The lungs are clear.",
+        },
+    ),
+    "an addendum before the final report": (
+        "FINAL ADDENDUM\n The tube was moved.\n___________\nFINAL REPORT\nFINDINGS: Clear.",
+        {"addendum": "The tube was moved.", "findings": "Clear."},
+    ),
+    "organs inside the impression open no section": (
+        "IMPRESSION:\nCHEST: No edema.\nABDOMEN: Normal.",
+        {"impression": "CHEST: No edema.\nABDOMEN: Normal."},
+    ),
+    "text after a printed line is no longer administrative": (
+        "COMPARISON: None.\n_______\nThe lungs are clear.\nElectronically signed by ___",
+        {"comparison": "None.", "report": "The lungs are clear."},
+    ),
+    "control characters reach no section": (
+        "FINDINGS:\x00Clear\x1flungs.\r\rNo\x85edema.", {"findings": "Clear lungs.\n\nNo edema."}
+    ),
+}  # fmt: skip
 
 
-def test_blank_lines_do_not_end_the_findings() -> None:
-    assert split_sections("FINDINGS:\n\nClear.\n\nNo effusion.") == [
-        ("findings", "Clear.\n\nNo effusion.")
-    ]
+@pytest.mark.parametrize("case", CASES)
+def test_where_sections_begin_and_end(case: str) -> None:
+    report, sections = CASES[case]
+    assert split_sections(report) == list(sections.items())
 
 
 @pytest.mark.parametrize("report", ["", "   \n\n ", "FINAL REPORT", "FINDINGS:\nIMPRESSION:"])
@@ -105,40 +129,6 @@ def test_no_text_is_lost() -> None:
     report = "Before. FINDINGS: one two. COMPARISON: three.\n\nfour IMPRESSION: five"
     kept = " ".join(body for _, body in split_sections(report))
     assert kept.split() == ["Before.", "one", "two.", "three.", "four", "five"]
-
-
-def test_the_final_report_ends_the_wet_read() -> None:
-    report = (
-        " WET READ: ___ ___ 10:38 AM\n  No acute process.\n ______________________________\n"
-        "                                 FINAL REPORT\n"
-        " CHEST RADIOGRAPH PERFORMED ON ___\n\n The lungs are clear.\n"
-    )
-    assert split_sections(report) == [
-        ("wet read", "___ ___ 10:38 AM\n  No acute process."),
-        ("examination", "CHEST RADIOGRAPH PERFORMED ON ___"),
-        ("report", "The lungs are clear."),
-    ]
-
-
-def test_an_addendum_before_the_final_report() -> None:
-    report = "FINAL ADDENDUM\n The tube was moved.\n___________\nFINAL REPORT\nFINDINGS: Clear."
-    assert split_sections(report) == [("addendum", "The tube was moved."), ("findings", "Clear.")]
-
-
-def test_organs_inside_the_impression_open_no_section() -> None:
-    report = "IMPRESSION:\nCHEST: No edema.\nABDOMEN: Normal."
-    assert split_sections(report) == [("impression", "CHEST: No edema.\nABDOMEN: Normal.")]
-
-
-def test_text_after_a_printed_line_is_no_longer_administrative() -> None:
-    report = "COMPARISON: None.\n_______\nThe lungs are clear.\nElectronically signed by ___"
-    assert split_sections(report) == [("comparison", "None."), ("report", "The lungs are clear.")]
-
-
-def test_control_characters_reach_no_section() -> None:
-    assert split_sections("FINDINGS:\x00Clear\x1flungs.\r\rNo\x85edema.") == [
-        ("findings", "Clear lungs.\n\nNo edema.")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,18 @@ def visible(text: str) -> str:
 @given(TEXTS)
 @ANY_NUMBER
 def test_sentences_and_what_is_dropped_are_the_text(text: str) -> None:
+    """Only marks and text without a letter are dropped; no line break reaches a sentence."""
     pieces = list(divide(text))
     assert "".join(visible(piece.text) for piece in pieces) == visible(normalize(text))
-    assert split_sentences(text) == [piece.text for piece in pieces if piece.kept]
+    sentences = split_sentences(text)
+    assert sentences == [piece.text for piece in pieces if piece.kept]
+    for piece in pieces:
+        if not piece.kept:
+            letters = "".join(c for c in piece.text if c.isalpha() and c != "X")
+            assert letters == "" or "[**" in piece.text
+    for sentence in sentences:
+        assert sentence == " ".join(sentence.split()) != ""
+        assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in sentence)
 
 
 @given(TEXTS)
@@ -62,40 +71,17 @@ def test_only_references_control_characters_and_field_marks_are_altered(text: st
 
 @given(TEXTS)
 @ANY_NUMBER
-def test_only_marks_and_text_without_a_letter_are_dropped(text: str) -> None:
-    for piece in divide(text):
-        if not piece.kept:
-            letters = "".join(c for c in piece.text if c.isalpha() and c != "X")
-            assert letters == "" or "[**" in piece.text
-
-
-@given(TEXTS)
-@ANY_NUMBER
-def test_no_control_character_and_no_line_break_reaches_a_sentence(text: str) -> None:
-    for sentence in split_sentences(text):
-        assert sentence == " ".join(sentence.split()) != ""
-        assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in sentence)
-
-
-@given(TEXTS)
-@ANY_NUMBER
 def test_sections_and_headings_are_the_report(text: str) -> None:
+    """Only headings and printed lines are dropped."""
     parts = list(divide_report(text))
     assert "".join(visible(part.text) for part in parts) == visible(text)
-    kept = [
-        (part.section, part.text.strip()) for part in parts if part.section and part.text.strip()
-    ]
+    kept = [(one.section, one.text.strip()) for one in parts if one.section and one.text.strip()]
     assert split_sections(text) == kept
     assert {section for section, _ in kept} <= set(SECTIONS)
-
-
-@given(TEXTS)
-@ANY_NUMBER
-def test_only_headings_and_printed_lines_are_dropped_from_a_report(text: str) -> None:
     headings = find_headings(without_controls(text))
     places = {(heading.start, heading.end) for heading in headings}
     done = 0
-    for part in divide_report(text):
+    for part in parts:
         if part.section is None:
             assert (done, done + len(part.text)) in places
         done += len(part.text)
@@ -112,11 +98,8 @@ def test_a_paragraph_is_cut_and_not_rewritten(paragraph: str) -> None:
 def test_a_word_is_never_cut() -> None:
     word = "x" * (5 * CHUNK_LIMIT)
     assert segment(word) == [word]
-    assert segment(f"The lungs are clear. {word} No effusion.") == [
-        "The lungs are clear.",
-        word,
-        "No effusion.",
-    ]
+    found = segment(f"The lungs are clear. {word} No effusion.")
+    assert found == ["The lungs are clear.", word, "No effusion."]
     dotted = "a.B" * CHUNK_LIMIT
     assert segment(f"{dotted} {dotted}.") == [dotted, f"{dotted}."]
 
@@ -132,11 +115,8 @@ def test_where_pysbd_garbles_a_text_it_is_cut_at_its_plain_ends(
     garbled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(boundaries, "_sentences", lambda _: garbled)
-    assert segment("The lungs are clear. No effusion. Stable tube.") == [
-        "The lungs are clear.",
-        "No effusion.",
-        "Stable tube.",
-    ]
+    found = segment("The lungs are clear. No effusion. Stable tube.")
+    assert found == ["The lungs are clear.", "No effusion.", "Stable tube."]
 
 
 LENGTH = 20_000

@@ -24,9 +24,12 @@ from cxrtext.text.boundaries import CHUNK_LIMIT
         ("XXXX. ___. 12. ...", []),
         ("[&lt;Clear. No effusion.&gt;] Stable.", ["Clear.", "No effusion.", "Stable."]),
         ("The heart is &gt; 50 %.", ["The heart is > 50 %."]),
+        ("[<Clear lungs.>] A nodule [<5 mm].", ["Clear lungs.", "A nodule [<5 mm]."]),
+        ("[<2 views>] Clear lungs.>]", ["2 views Clear lungs."]),
+        ("No\x00edema.\x85The\u2028heart\x1fis\fbig.", ["No edema.", "The heart is big."]),
     ],
 )
-def test_sentences_of_radiology(text: str, sentences: list[str]) -> None:
+def test_sentences_of_radiology_without_marks_and_controls(text: str, sentences: list[str]) -> None:
     assert split_sentences(text) == sentences
 
 
@@ -120,21 +123,6 @@ def test_a_wrapped_name_does_not_end_a_line() -> None:
     assert len(split_sentences(text)) == 1
 
 
-def test_field_marks_are_dropped_and_less_than_is_not() -> None:
-    assert split_sentences("[<Clear lungs.>] A nodule [<5 mm].") == [
-        "Clear lungs.",
-        "A nodule [<5 mm].",
-    ]
-    assert split_sentences("[<2 views>] Clear lungs.>]") == ["2 views Clear lungs."]
-
-
-def test_control_characters_are_spaces() -> None:
-    assert split_sentences("No\x00effusion.\x85The\u2028heart\x1fis\fbig.") == [
-        "No effusion.",
-        "The heart is big.",
-    ]
-
-
 def test_a_long_paragraph_is_cut_at_the_ends_of_sentences() -> None:
     sentence = "The cardiomediastinal silhouette is within normal limits."
     count = 3 * CHUNK_LIMIT // len(sentence)
@@ -147,14 +135,8 @@ def test_no_word_is_lost_where_there_is_no_place_to_cut() -> None:
 
 
 def test_columns_of_sections_are_used_and_administrative_ones_left_out() -> None:
-    study = Study(
-        "s1",
-        sections={
-            "indication": "Cough.",
-            "findings": "Clear lungs. No effusion.",
-            "impression": "Normal chest.",
-        },
-    )
+    said = {"findings": "Clear lungs. No effusion.", "impression": "Normal chest."}
+    study = Study("s1", sections={"indication": "Cough.", **said})
     found = [(s.study_id, s.section, s.position, s.sentence) for s in study_sentences(study)]
     assert found == [
         ("s1", "findings", 0, "Clear lungs."),
@@ -174,12 +156,14 @@ def test_headings_inside_a_column_open_their_own_section() -> None:
     ]
 
 
-def test_the_whole_report_is_used_where_no_column_has_text() -> None:
+def test_the_whole_report_is_used_where_no_column_has_text_if_there_is_one() -> None:
     report = "INDICATION: Cough.\nFINDINGS: Clear lungs."
     both = Study("s1", report=report, sections={"findings": "Clear lungs.", "impression": ""})
     assert [s.sentence for s in study_sentences(both)] == ["Clear lungs."]
     alone = Study("s1", report=report, sections={"findings": "", "impression": ""})
     assert [s.sentence for s in study_sentences(alone)] == ["Clear lungs."]
+    assert study_sentences(Study("s1", sections={"findings": "", "impression": " "})) == []
+    assert study_sentences(Study("s1")) == []
 
 
 def test_sections_can_be_chosen() -> None:
@@ -187,11 +171,6 @@ def test_sections_can_be_chosen() -> None:
     assert [s.sentence for s in study_sentences(study, ["Indication"])] == ["Cough."]
     with pytest.raises(ConfigError, match="'finding' is not one of: report, findings"):
         study_sentences(study, ["finding"])
-
-
-def test_a_study_without_text_has_no_sentences() -> None:
-    assert study_sentences(Study("s1", sections={"findings": "", "impression": " "})) == []
-    assert study_sentences(Study("s1")) == []
 
 
 def test_importing_the_package_imports_neither_torch_nor_pysbd() -> None:

@@ -82,12 +82,9 @@ def _agree(sentences: Iterable[str]) -> int:
         vocabulary = Vocabulary({word: word for word in words.affirmed})
         for one in vocabulary.assertions(sentence):
             if one.present:
-                there = {
-                    side
-                    for side, of in (("left", words.left), ("right", words.right))
-                    if one.finding in of
-                }
-                assert one.side == (there.pop() if len(there) == 1 else ""), sentence
+                left, right = one.finding in words.left, one.finding in words.right
+                side = "" if left == right else "left" if left else "right"
+                assert one.side == side, sentence
                 if len(named) < 2:  # of a clause that stands apart nothing is said
                     assert one.side in ("", side_of(sentence)), sentence
         for other in mirrored(sentence):

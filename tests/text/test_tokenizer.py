@@ -30,8 +30,12 @@ def test_a_trained_vocabulary_has_whole_words_and_falls_back_on_letters(
     assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3, 4]) == list(SPECIAL_TOKENS)
 
 
-def test_training_twice_gives_the_same(tokenizer: BertTokenizer) -> None:
+def test_training_again_gives_the_same_and_few_pieces_are_refused(
+    tokenizer: BertTokenizer,
+) -> None:
     assert train_tokenizer(SENTENCES, 300).get_vocab() == tokenizer.get_vocab()
+    with pytest.raises(ValueError, match="at least"):
+        train_tokenizer(SENTENCES, 50)
 
 
 @pytest.mark.parametrize("keep", ["vocab.txt", "tokenizer.json"])
@@ -128,11 +132,6 @@ def test_pieces_that_continue_a_word_are_told_from_those_that_start_one() -> Non
     assert continues_word(tokenizer) == [False] * 6 + [True, False, False]
 
 
-def test_too_small_a_vocabulary_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least"):
-        train_tokenizer(SENTENCES, 50)
-
-
 OWN: dict[str, Any] = {"bert": BertTokenizer, "roberta": RobertaTokenizer, "mpnet": MPNetTokenizer}
 ODD = [
     "",
@@ -148,27 +147,21 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def sentences() -> list[str]:
-    return report_sentences()
-
-
-@pytest.fixture(scope="module")
-def folders(
-    tokenizer: BertTokenizer, sentences: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def folders(tokenizer: BertTokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("families")
     save_tokenizer(tokenizer, root / "bert")
     return {
         "bert": root / "bert",
-        "roberta": write_roberta(root / "roberta", sentences),
-        "mpnet": write_mpnet(root / "mpnet", sentences),
+        "roberta": write_roberta(root / "roberta", report_sentences()),
+        "mpnet": write_mpnet(root / "mpnet", report_sentences()),
     }
 
 
 @pytest.mark.parametrize("family", ["roberta", "mpnet"])
 def test_ids_are_those_of_transformers_from_either_files(
-    family: str, folders: dict[str, Path], sentences: list[str], tmp_path: Path
+    family: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
+    sentences = report_sentences()
     plain = load_tokenizer_of(folders[family], family)
     plain.save_pretrained(tmp_path / "fast")
     assert not (tmp_path / "fast/vocab.txt").exists()

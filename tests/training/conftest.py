@@ -1,21 +1,40 @@
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cxrtext.config import OBJECTIVES
 from cxrtext.records.tables import read_table, write_table
+from cxrtext.training.data.loader import Examples
 
 
 def metrics(folder: Path, *kinds: str) -> list[dict[str, Any]]:
     """The lines of a run's metrics, of some kinds or of all."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if not kinds or line["kind"] in kinds]
+
+
+def examples_of(
+    tokens: list[list[int]], sentences: Sequence[Sequence[int]], **more: Any
+) -> Examples:
+    """Black images that have these of the tokenized sentences each, unless more is said of them."""
+    return Examples(
+        **{
+            "pixels": np.zeros((len(sentences), 4, 4), dtype=np.uint8),
+            "rows": np.arange(len(sentences)),
+            "sentences": [np.asarray(own) for own in sentences],
+            "tokens": tokens,
+            "eta": np.full(len(tokens), 0.1, dtype=np.float32),
+            "pad_id": 0,
+            **more,
+        }
+    )
 
 
 def still(model: nn.Module) -> None:

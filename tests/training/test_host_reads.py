@@ -47,13 +47,11 @@ class Reads(Counting):
 
 
 def objective_of(name: str, symmetric: bool) -> Objective:
-    keys: dict[str, Any] = {"symmetric": symmetric, "condition": ("age",), "keep": 3}
-    keys |= {"threshold": 0.5}
+    keys = {"symmetric": symmetric, "condition": ("age",), "keep": 3, "threshold": 0.5}
     taken = {key: value for key, value in keys.items() if key in OBJECTIVES[name].model_fields}
     conditional = issubclass(OBJECTIVES[name], Conditional)
-    return build_objective(
-        read_objective({"name": name, **taken}), ("number",) if conditional else ()
-    )
+    section = read_objective({"name": name, **taken})
+    return build_objective(section, ("number",) if conditional else ())
 
 
 def examples(objective: Objective) -> Examples:
@@ -74,9 +72,7 @@ def examples(objective: Objective) -> Examples:
 
 @contextmanager
 def reads_before_backward(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    found: Counter[str] = Counter()
-    plain = Tensor.backward
-    mode = Reads()
+    found, plain, mode = Counter[str](), Tensor.backward, Reads()
 
     def recorded(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if not found["steps"]:
@@ -169,11 +165,8 @@ def test_one_gpu_is_not_for_all_processes_of_a_machine(
 
 
 def test_a_gpu_s_batch_norms_are_torch_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    class OnGpu(nn.Sequential):
-        def parameters(self, recurse: bool = True) -> Any:
-            return iter([SimpleNamespace(is_cuda=True)])
-
-    tower = OnGpu(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
+    tower = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
+    monkeypatch.setattr(tower, "parameters", lambda: iter([SimpleNamespace(is_cuda=True)]))
     weight = tower[1].weight
     synchronize(tower)
     assert type(tower[1]) is nn.SyncBatchNorm

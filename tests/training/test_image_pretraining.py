@@ -23,11 +23,7 @@ from cxrtext.training.image_pretraining.learning import (
     pooled_by_half,
 )
 from cxrtext.training.image_pretraining.networks import build_network, channels_of, grid_of
-from cxrtext.training.image_pretraining.pretrain import (
-    _fingerprint,
-    describe,
-    write_found_words,
-)
+from cxrtext.training.image_pretraining.pretrain import _fingerprint, describe, write_found_words
 from cxrtext.training.image_pretraining.targets import Targets
 from cxrtext.training.loop.steps import Listener
 from tests.training.conftest import metrics
@@ -47,13 +43,9 @@ def test_words_are_learned_and_the_encoder_starts_a_training(
     data_folder: Path, cache: Path, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    summary = pretrain_image(
-        data_folder / "manifest.csv",
-        tmp_path,
-        settings=replace(SMALL, epochs=16),
-        cache=cache,
-        listener=Listener(say=said.append),
-    )
+    given: dict[str, Any] = {"cache": cache, "listener": Listener(say=said.append)}
+    settings = replace(SMALL, epochs=16)
+    summary = pretrain_image(data_folder / "manifest.csv", tmp_path, settings=settings, **given)
     assert [one.finding.name for one in summary.findings] == ["effusion", "pneumothorax"]
     assert "2 words of findings" in said[0]
     assert not any("lungs are clear" in line for line in said)
@@ -133,19 +125,14 @@ def test_without_reports_and_labels_views_are_learned(
     text = (data_folder / "manifest.csv").read_text()
     manifest.write_text(text.replace("images/", f"{data_folder}/images/"))
     said: list[str] = []
-    summary = pretrain_image(
-        manifest,
-        tmp_path / "out",
-        settings=SMALL,
-        cache=cache,
-        allow_outside=True,
-        listener=Listener(say=said.append),
-    )
+    given: dict[str, Any] = {"cache": cache, "listener": Listener(say=said.append)}
+    out = tmp_path / "out"
+    summary = pretrain_image(manifest, out, settings=SMALL, allow_outside=True, **given)
     assert summary.method == "views"
     assert said[0].startswith("no report and no table of labels")
     assert describe(Targets("views"), tmp_path, views=True).startswith("learning from views")
     assert summary.validation.keys() == {"loss", "accuracy"}
-    load_image_weights(ImageEncoder("resnet-narrow"), tmp_path / "out/encoder.safetensors")
+    load_image_weights(ImageEncoder("resnet-narrow"), out / "encoder.safetensors")
 
 
 def test_sides_are_told_from_the_halves_of_the_image() -> None:
@@ -163,7 +150,7 @@ def test_sides_are_told_from_the_halves_of_the_image() -> None:
 def test_a_network_begins_from_weights_of_elsewhere(tmp_path: Path) -> None:
     torch.manual_seed(3)
     trained = build_network("resnet50-half", 64)
-    trained.save_pretrained(tmp_path)
+    trained.save_pretrained(tmp_path)  # type: ignore[operator]
     begun = build_network("resnet50-half", 64, tmp_path)
     images = torch.randn(2, 1, 64, 64)
     with torch.inference_mode():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -48,13 +48,12 @@ def test_features_are_those_of_the_center_crop(
     spec = model.spec.preprocessing
     squares = torch.from_numpy(np.asarray(examples.pixels[examples.rows])[:, None])
     crops = center_crop(squares, spec.crop).float() / 255.0
+    found = features.of(np.arange(len(examples)))
     with torch.inference_mode():
         wanted = model.image_encoder.features(standardized(crops, spec)).numpy()
-        regions = model.image_encoder.project(
-            torch.from_numpy(features.of(np.arange(len(examples)))).float()
-        )
+        regions = model.image_encoder.project(torch.from_numpy(found).float())
         whole = model.embed_images(standardized(center_crop(squares, 64).float() / 255.0, spec))
-    assert features.of(np.arange(len(examples))) == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+    assert found == pytest.approx(wanted, rel=1e-3, abs=1e-4)
     assert torch.allclose(regions, whole, atol=2e-3)
 
 
@@ -118,19 +117,12 @@ def test_damaged_and_half_written_features_are_computed_again(
 def test_the_digests_are_read_twice_however_many_batches_there_are(
     examples: Examples, model: ImageTextModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads: list[Path] = []
-    fromfile = np.fromfile
-
-    def counted(path: Path, *arguments: Any) -> Any:
-        reads.append(path)
-        return fromfile(path, *arguments)
-
-    monkeypatch.setattr(np, "fromfile", counted)
     monkeypatch.setattr("cxrtext.training.data.locked_features.BATCH", 2)
     lock_images(model, examples.pixels, examples.rows[:1], Keeping(folder=tmp_path))
-    reads.clear()
+    reads = Mock(wraps=np.fromfile)
+    monkeypatch.setattr(np, "fromfile", reads)
     lock_images(model, examples.pixels, examples.rows[:12], Keeping(folder=tmp_path))
-    assert len(reads) == 2
+    assert reads.call_count == 2
 
 
 def test_features_for_which_there_is_no_room_are_refused(
@@ -175,10 +167,8 @@ def test_the_rate_begins_anew_after_unlocking() -> None:
     )
     alone = TrainingArguments(steps=10, batch=8, lr=1.0, warmup=4)
     after = TrainingArguments(steps=20, batch=8, lr=0.5, warmup=4)
-    assert [arguments.rate(step) for step in range(30)] == [
-        *(alone.rate(step) for step in range(10)),
-        *(after.rate(step) for step in range(20)),
-    ]
+    expected = [*map(alone.rate, range(10)), *map(after.rate, range(20))]
+    assert [*map(arguments.rate, range(30))] == expected
 
 
 def test_a_run_starts_from_a_checkpoint(

@@ -76,15 +76,11 @@ def test_other_pixels_have_another_digest(data_copy: Path, tmp_path: Path) -> No
 def test_transformers_reads_the_same_network(name: str, crop: int, tmp_path: Path) -> None:
     network = build_network(name, crop).eval()
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    folder = tmp_path / name
-    write_backbone(
-        folder, network, Preprocessing(resize=crop + 8, crop=crop), ["Learned: nothing."]
-    )
-    config = AutoConfig.from_pretrained(folder)
-    assert config.num_channels == 1
-    read, faults = AutoModel.from_pretrained(
-        folder, output_loading_info=True, **({"add_pooling_layer": False} if name in VITS else {})
-    )
+    preprocessing = Preprocessing(resize=crop + 8, crop=crop)
+    write_backbone(tmp_path, network, preprocessing, ["Learned: nothing."])
+    assert AutoConfig.from_pretrained(tmp_path).num_channels == 1
+    more = {"add_pooling_layer": False} if name in VITS else {}
+    read, faults = AutoModel.from_pretrained(tmp_path, output_loading_info=True, **more)
     assert not any(faults.values())
     images = torch.rand(2, 1, crop, crop)
     with torch.no_grad():

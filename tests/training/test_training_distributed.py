@@ -3,7 +3,6 @@ import os
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cxrtext.errors import WorkError
 from cxrtext.training.loop.distributed import SyncedBatchNorm, synchronize
 from cxrtext.training.loop.steps import StopRequest
 from tests.training.conftest import Gradients, check_equal, metrics, objective_options
+from tests.waiting import until
 from tests.warm import Program, Warm
 
 SCRIPT = Path(__file__).with_name("gradients_of_a_step.py")
@@ -177,20 +177,14 @@ def test_two_processes_train_validate_and_write_once(
     assert len(metrics(run, "val")) == 2
 
 
-def without_dropout(language_model: Path, folder: Path) -> Path:
-    """A copy of a language model without dropout, which each process draws by itself."""
-    shutil.copytree(language_model, folder)
-    config = json.loads((folder / "config.json").read_text())
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (folder / "config.json").write_text(json.dumps({**config, **still}))
-    return folder
-
-
 @pytest.mark.slow  # the gradients of both are compared above
 def test_two_processes_go_from_locked_to_live_as_one_does(
     training: Training, options: list[str], language_model: Path, tmp_path: Path
 ) -> None:
-    model = without_dropout(language_model, tmp_path / "still")
+    model = Path(shutil.copytree(language_model, tmp_path / "still"))
+    config = json.loads((model / "config.json").read_text())
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (model / "config.json").write_text(json.dumps({**config, **still}))  # else each draws its own
     chosen = [*options, "training.steps=6", "training.lock=[image]", "training.unlock=3"]
     chosen += ["training.lr=1e-4", "training.precision=float32", "training.log_every=1"]
     chosen += [f"model.text={model}"]
@@ -220,10 +214,7 @@ def test_a_process_that_is_killed_ends_the_others_with_one_line(
     chosen = [*options, "training.steps=5000", "training.log_every=1"]
     first, second = training(chosen, 2)
     log = tmp_path / "run/metrics.jsonl"
-    end = time.monotonic() + 600
-    while not (log.is_file() and log.stat().st_size):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: log.is_file() and log.stat().st_size)
     second.kill()
     error = first.communicate(timeout=600)[1]
     second.communicate()
@@ -252,12 +243,11 @@ def test_synced_norm_of_one_process_is_batch_norm(monkeypatch: pytest.MonkeyPatc
     assert plain.state_dict().keys() == synced.state_dict().keys()
     x = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
     y = x.detach().clone().requires_grad_()
-    for network, images in ((plain, x), (synced, y)):
-        network.train()
-        (network(images) ** 3).sum().backward()
-    assert x.grad is not None
-    assert y.grad is not None
-    assert torch.allclose(x.grad, y.grad, atol=1e-5)
+    one, other = (
+        torch.autograd.grad((network(images) ** 3).sum(), images)[0]
+        for network, images in ((plain, x), (synced, y))
+    )
+    assert torch.allclose(one, other, atol=1e-5)
     for name, value in plain.state_dict().items():
         assert torch.allclose(value, synced.state_dict()[name], atol=1e-6), name
     plain.eval()

@@ -1,5 +1,5 @@
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -8,41 +8,31 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.config import Config, DclEtaTrue, Supervised, load_config
+from cxrtext.config import Config, load_config
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.images import Preprocessing
 from cxrtext.images.cache import DecodedCache
 from cxrtext.models import ImageTextModel
-from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
+from cxrtext.records import Rejects, Sentence, read_manifest, read_sentences
 from cxrtext.records.tables import read_table, write_table
 from cxrtext.training.data.loader import Examples, collect, decoded_images
 from cxrtext.training.initialization import build_model
 from cxrtext.training.losses.loss_data import Extras, gather_extras, objective_files, text_vectors
 from cxrtext.training.losses.metadata import kernels_of, read_columns
 from cxrtext.training.losses.objective import build_objective
+from tests.training.conftest import examples_of
 
 Change = Callable[[list[dict[str, Any]]], None]
 
 
 @pytest.fixture(scope="module")
-def model(data_folder: Path, sentences_table: Path, language_model: Path) -> ImageTextModel:
-    return build_model(configuration(data_folder, sentences_table, language_model))
+def model(options_into: Callable[[Path], list[str]]) -> ImageTextModel:
+    return build_model(load_config(None, options_into(Path())))
 
 
-def configuration(folder: Path, sentences: Path, text: Path, *objective: str) -> Config:
-    return load_config(
-        None,
-        [
-            f"data.manifest={folder / 'manifest.csv'}",
-            f"data.sentences={sentences}",
-            "data.resize=72",
-            "data.crop=64",
-            "model.image=resnet-narrow",
-            f"model.text={text}",
-            "model.dimension=16",
-            *(f"objective.{option}" for option in objective),
-        ],
-    )
+def configuration(folder: Path, sentences: Path, *objective: str) -> Config:
+    tables = [f"data.manifest={folder / 'manifest.csv'}", f"data.sentences={sentences}"]
+    return load_config(None, [*tables, *(f"objective.{option}" for option in objective)])
 
 
 @pytest.fixture
@@ -62,36 +52,20 @@ def gather(
         if change:
             change(rows)
         write_table(folder / "manifest.csv", list(rows[0]), rows)
-        config = configuration(folder, sentences_table, Path("text"), *options)
+        config = configuration(folder, sentences_table, *options)
         records = read_manifest(folder / "manifest.csv")
         return gather_extras(config, records, read_sentences(sentences_table), model), config
 
     return run
 
 
-def examples(records: Sequence[ImageRecord], sentences: Sequence[Sentence]) -> Examples:
-    """What ``collect`` would make of some images, but for their pixels."""
-    own = [
-        np.asarray([i for i, s in enumerate(sentences) if s.study_id == record.study_id])
-        for record in records
-    ]
-    return Examples(
-        pixels=np.zeros((len(records), 4, 4), dtype=np.uint8),
-        rows=np.arange(len(records)),
-        sentences=own,
-        tokens=[[2, 3]] * len(sentences),
-        eta=np.full(len(sentences), 0.5, dtype=np.float32),
-        pad_id=0,
-        records=records,
-        texts=sentences,
-    )
-
-
 def attached(extras: Extras, config: Config) -> Examples:
     records = [r for r in read_manifest(config.data.manifest) if r.split == "train"]
     studies = {record.study_id for record in records}
     sentences = [s for s in read_sentences(config.data.sentences) if s.study_id in studies]
-    return extras.attach(examples(records, sentences))
+    own = [[i for i, s in enumerate(sentences) if s.study_id == r.study_id] for r in records]
+    made = examples_of([[2, 3]] * len(sentences), own, records=records, texts=sentences)
+    return extras.attach(made)
 
 
 def test_collect_keeps_what_the_extras_are_matched_by(
@@ -119,7 +93,7 @@ def test_an_objective_of_scores_alone_needs_nothing(gather: Any) -> None:
     assert batch.pairs.labels is batch.pairs.vectors is batch.pairs.metadata is None
 
 
-def test_labels_beside_the_manifest(gather: Any) -> None:
+def test_labels_beside_the_manifest_all_or_of_chosen_findings(gather: Any) -> None:
     extras, config = gather("name=remove-by-labels")
     assert objective_files(config) == [config.data.manifest.parent / "labels.csv"]
     made = attached(extras, config)
@@ -130,22 +104,21 @@ def test_labels_beside_the_manifest(gather: Any) -> None:
     kinds = {0: [0, 0, 0, 0, 0], 1: [0, 0, 1, 0, 0], 2: [0, 0, 0, 0, 1]}
     expected = [kinds[int(made.records[i].study_id[1:]) % 3] for i in (3, 0, 1)]
     assert batch.pairs.labels.int().tolist() == expected
+    labels = attached(*gather("name=supervised", "findings=[Pneumothorax]")).labels
+    assert labels is not None
+    assert labels.shape[1] == 1
+    assert 0 < labels.sum() < len(labels) / 2
 
 
-def test_an_uncertain_label_is_no_finding(gather: Any, tmp_path: Path) -> None:
+def test_an_uncertain_label_is_no_finding_and_one_must_be(gather: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text("study_id,Edema\ns00,1\ns01,-1\ns02,0\ns03,\n")
     extras, _ = gather("name=remove-by-labels", f"labels={path}", "findings=[Edema]")
     found = {study: bool(labels[0]) for study, labels in extras.labels.items()}
     assert found == {"s00": True, "s01": False, "s02": False, "s03": False}
-
-
-def test_chosen_findings(gather: Any) -> None:
-    extras, config = gather("name=supervised", "findings=[Pneumothorax]")
-    labels = attached(extras, config).labels
-    assert labels is not None
-    assert labels.shape[1] == 1
-    assert 0 < labels.sum() < len(labels) / 2
+    path.write_text("study_id,Edema\ns00,0\nelsewhere,1\n")
+    with pytest.raises(DataError, match=r"no training study has a 1 .*\(1 of 28 studies"):
+        gather("name=remove-by-labels", f"labels={path}")
 
 
 def test_text_vectors_of_the_language_model(gather: Any, model: ImageTextModel) -> None:
@@ -262,8 +235,7 @@ def test_clusters_are_those_of_the_training_images(gather: Any) -> None:
     assert gather(*chosen)[0].metadata == extras.metadata
 
     def move(rows: list[dict[str, Any]]) -> None:
-        held = next(row for row in rows if row["split"] == "val")
-        held["age"] = 4000
+        next(row for row in rows if row["split"] == "val")["age"] = 4000
 
     moved = gather(*chosen, change=move)[0].metadata
     for record in made.records:  # a validation image moves no center
@@ -323,27 +295,15 @@ def test_bad_input_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_labels_without_a_finding_are_refused(gather: Any, tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text("study_id,Edema\ns00,0\nelsewhere,1\n")
-    with pytest.raises(DataError, match=r"no training study has a 1 .*\(1 of 28 studies"):
-        gather("name=remove-by-labels", f"labels={path}")
-
-
 def test_sentences_that_are_all_the_same_cannot_be_compared(
     model: ImageTextModel, data_folder: Path, sentences_table: Path
 ) -> None:
-    config = configuration(data_folder, sentences_table, Path("t"), "name=reweight-by-text")
+    config = configuration(data_folder, sentences_table, "name=reweight-by-text")
     said = [Sentence(f"s{i:02d}", "findings", 0, "Clear.") for i in range(5)]
     with pytest.raises(DataError, match="all sentences are the same"):
         gather_extras(config, read_manifest(config.data.manifest), said, model)
-
-
-def test_no_training_image_is_left_to_collect_to_say(
-    model: ImageTextModel, data_folder: Path, sentences_table: Path
-) -> None:
-    config = configuration(data_folder, sentences_table, Path("t"), "name=remove-by-labels")
-    assert gather_extras(config, [], [], model) == Extras()
+    none = configuration(data_folder, sentences_table, "name=remove-by-labels")
+    assert gather_extras(none, [], [], model) == Extras()  # left to collect to say
 
 
 def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
@@ -403,22 +363,13 @@ def test_one_kernel_for_all_numbers_together(data_folder: Path) -> None:
 )
 def test_keys_that_contradict_each_other_or_are_out_of_range(options: list[str], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        configuration(Path(), Path("s.csv"), Path("t"), *options)
+        configuration(Path(), Path("s.csv"), *options)
     assert "\n" not in str(caught.value)
 
 
 def test_paths_of_the_objective_are_relative_to_the_file(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    path.write_text(
-        "data: {manifest: m.csv, sentences: s.csv}\n"
-        "objective: {name: dcl-eta-true, true_probability: t.csv}\n"
-    )
-    objective = load_config(path).objective
-    assert isinstance(objective, DclEtaTrue)
-    assert objective.true_probability == tmp_path / "t.csv"
-    path.write_text(
-        path.read_text().replace("dcl-eta-true, true_probability", "supervised, labels")
-    )
-    labelled = load_config(path).objective
-    assert isinstance(labelled, Supervised)
-    assert labelled.labels == tmp_path / "t.csv"
+    for name, key in (("dcl-eta-true", "true_probability"), ("supervised", "labels")):
+        tables = "data: {manifest: m.csv, sentences: s.csv}"
+        path.write_text(f"{tables}\nobjective: {{name: {name}, {key}: t.csv}}\n")
+        assert load_config(path).objective.model_dump()[key] == tmp_path / "t.csv"

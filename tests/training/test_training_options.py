@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -81,9 +82,8 @@ def test_compile_without_a_compiler_is_refused_before_work(
 def test_a_validation_measures_search_and_classes(run_folder: Path) -> None:
     (*_, last) = metrics(run_folder, "val")
     assert {"loss", "accuracy", "floored", "auc", "auc_Pneumothorax", "R@1", "R@5"} <= last.keys()
-    assert last["R@1"] == pytest.approx(
-        (last["text_to_image_R@1"] + last["image_to_text_R@1"]) / 2, abs=1e-5
-    )
+    mean = (last["text_to_image_R@1"] + last["image_to_text_R@1"]) / 2
+    assert last["R@1"] == pytest.approx(mean, abs=1e-5)
     assert 0 < last["entropy"] <= 1
     assert last["image_to_text_R@5"] == 1  # there are three sentences
 
@@ -169,9 +169,8 @@ def test_nothing_is_decoded_before_the_tables_are_checked(
         train(load_config(None, [*options, f"data.manifest={table}"]))
     best = [*options, "training.best=val/auc", "training.batch=2"]
     kept = [row for row in rows if row["split"] == "train"][:4]
-    write_table(
-        table, list(rows[0]), [{**row, "image": str(data_folder / row["image"])} for row in kept]
-    )
+    whole = [{**row, "image": str(data_folder / row["image"])} for row in kept]
+    write_table(table, list(rows[0]), whole)
     chosen = [*best, f"data.manifest={table}", "data.allow_outside=true"]
     with pytest.raises(ConfigError, match=r"val/auc needs labels of validation images"):
         train(load_config(None, chosen))
@@ -200,27 +199,21 @@ def test_there_is_one_recipe_of_the_paper(name: str, tmp_path: Path) -> None:
     }
     # The paper's recipe knows neither; the defaults of a configuration have both.
     assert (training.clip, training.center_projections) == (0, False)
-    assert training_arguments(
-        load_config(None, [*TABLES, "training.clip=0"]), torch.device("cpu")
-    ).clip == float("inf")
-
-
-TABLES = ["data.manifest=m.csv", "data.sentences=s.csv"]
+    config = load_config(None, ["data.manifest=m", "data.sentences=s", "training.clip=0"])
+    assert training_arguments(config, torch.device("cpu")).clip == float("inf")
 
 
 def test_projections_are_centered_unless_the_key_says_otherwise(
     options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    centered: list[bool] = []
-    monkeypatch.setattr(
-        "cxrtext.training.image_text.center_projections", lambda *_: centered.append(True)
-    )
-    train(load_config(None, [*options, "training.steps=1"]))
-    assert centered == [True]
-    off = [*options, "training.steps=1", "training.center_projections=false"]
-    shutil.rmtree(load_config(None, off).out)
-    train(load_config(None, off))
-    assert centered == [True]
+    centered = Mock()
+    monkeypatch.setattr("cxrtext.training.image_text.center_projections", centered)
+    config = load_config(None, [*options, "training.steps=1"])
+    train(config)
+    assert centered.call_count == 1
+    shutil.rmtree(config.out)
+    train(load_config(None, [*options, "training.steps=1", "training.center_projections=false"]))
+    assert centered.call_count == 1
 
 
 def test_labels_that_are_not_needed_do_not_stop_a_run(
@@ -243,10 +236,6 @@ def test_prompts_without_labels_are_refused_before_work(
     (data_copy / "labels.csv").unlink()
     prompts = tmp_path / "prompts.yaml"
     prompts.write_text("Edema: {positive: [Edema], negative: [No edema]}\n")
-    chosen = [
-        *options,
-        f"data.manifest={data_copy / 'manifest.csv'}",
-        f"training.prompts={prompts}",
-    ]
+    chosen = [f"data.manifest={data_copy / 'manifest.csv'}", f"training.prompts={prompts}"]
     with pytest.raises(ConfigError, match=r"training.prompts: is for the AUC of a labels.csv"):
         train(load_config(None, [*options, *chosen]))

@@ -15,6 +15,7 @@ from cxrtext.training.loop.distributed import Processes
 from cxrtext.training.loop.optimization import TrainingArguments, learning_rate
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.validation import validate
+from tests.training.conftest import examples_of
 
 
 @pytest.mark.parametrize(
@@ -61,15 +62,9 @@ def test_the_folder_of_decoded_images_is_relative_to_the_configuration(tmp_path:
 
 
 def examples(sentences: list[list[int]]) -> Examples:
-    count = 1 + max(i for own in sentences for i in own)
-    return Examples(
-        pixels=np.zeros((len(sentences), 4, 4), dtype=np.uint8),
-        rows=np.arange(len(sentences)),
-        sentences=[np.asarray(own) for own in sentences],
-        tokens=[[2, 10 + i, 3] + [7] * i for i in range(count)],
-        eta=np.linspace(0.05, 0.2, count, dtype=np.float32),
-        pad_id=0,
-    )
+    count = 1 + max(map(max, sentences))
+    tokens = [[2, 10 + i, 3] + [7] * i for i in range(count)]
+    return examples_of(tokens, sentences, eta=np.linspace(0.05, 0.2, count, dtype=np.float32))
 
 
 def test_a_batch_holds_several_sentences_of_each_image() -> None:
@@ -107,10 +102,7 @@ def test_projections_are_centered_and_nothing_else_changes(checkpoint: Path) -> 
     after = model.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     tracked = {name for name in changed if name.endswith("num_batches_tracked")}
-    assert changed - tracked == {
-        "image_encoder.projection.bias",
-        "text_encoder.projection.bias",
-    }
+    assert changed - tracked == {"image_encoder.projection.bias", "text_encoder.projection.bias"}
 
 
 def test_a_validation_takes_its_loss_from_whole_batches(

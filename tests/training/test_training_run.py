@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,6 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def stop_at(step: int) -> Listener:
     """Presses Ctrl-C while a step is reported."""
-    import signal
 
     def press(report: StepReport, _total: int) -> None:
         if report.step == step:
@@ -74,11 +74,11 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_weights(
     options: list[str], tmp_path: Path
 ) -> None:
     check_stopped_run([*options, "training.steps=6"], tmp_path, [4])
-    rows = [metrics(tmp_path / name) for name in ("whole", "broken-4")]
-    for line in (*rows[0], *rows[1]):
+    whole, broken = (metrics(tmp_path / name) for name in ("whole", "broken-4"))
+    for line in (*whole, *broken):
         line.pop("images_per_second", None)
         line.pop("waiting", None)
-    assert rows[0] == rows[1]
+    assert whole == broken
 
 
 @pytest.fixture(scope="module")
@@ -98,40 +98,28 @@ def trained(options: list[str], two_steps: Path, tmp_path: Path) -> list[str]:
     return [*options, "training.steps=2"]
 
 
-def test_a_finished_run_can_be_resumed_without_a_step(trained: list[str]) -> None:
+def test_a_finished_run_is_resumed_without_a_step_and_not_trained_again(trained: list[str]) -> None:
     config = load_config(None, trained)
     before = weights(config.out)
+    with pytest.raises(ConfigError, match="holds a training run already.*--resume"):
+        train(config)
     assert not resumed(config)
     after = weights(config.out)
     assert all(torch.equal(before[name], after[name]) for name in before)
+    otherwise = [*trained, "training.log_every=1", "training.keep=5"]  # is no other run
+    assert train(load_config(None, otherwise), resume=True).steps == 2
 
 
-def test_a_folder_with_a_run_is_not_trained_into_again(trained: list[str]) -> None:
-    with pytest.raises(ConfigError, match="holds a training run already.*--resume"):
-        train(load_config(None, trained))
-
-
-def state_of(folder: Path) -> Path:
-    (path,) = (folder / "state").glob("step-*.pt")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
+def test_another_configuration_or_other_data_cannot_resume(
+    trained: list[str], sentences_table: Path, tmp_path: Path
+) -> None:
+    for change, says in (
         ("training.steps=3", "training.steps was 2 and is now 3"),
         ("model.lam=5", "model.lam was 10.0 and is now 5.0"),
         ("objective.symmetric=true", "objective.symmetric was False and is now True"),
-    ],
-)
-def test_another_configuration_cannot_resume(trained: list[str], change: str, says: str) -> None:
-    with pytest.raises(CheckpointError, match=f"another configuration: {says}"):
-        train(load_config(None, [*trained, change]), resume=True)
-
-
-def test_other_data_cannot_resume(
-    trained: list[str], sentences_table: Path, tmp_path: Path
-) -> None:
+    ):
+        with pytest.raises(CheckpointError, match=f"another configuration: {says}"):
+            train(load_config(None, [*trained, change]), resume=True)
     changed = tmp_path / "changed.csv"
     lines = sentences_table.read_text().splitlines(keepends=True)
     changed.write_text("".join(lines[:-1]))
@@ -139,20 +127,15 @@ def test_other_data_cannot_resume(
         train(load_config(None, [*trained, f"data.sentences={changed}"]), resume=True)
 
 
-def test_logging_otherwise_is_no_other_run(trained: list[str]) -> None:
-    chosen = [*trained, "training.log_every=1", "training.keep=5"]
-    assert train(load_config(None, chosen), resume=True).steps == 2
-
-
-def test_a_damaged_state_is_named(trained: list[str]) -> None:
+def test_a_state_that_is_damaged_or_would_run_code_is_refused(
+    trained: list[str], tmp_path: Path
+) -> None:
     config = load_config(None, trained)
-    state_of(config.out).write_bytes(b"not a state")
+    (state,) = (config.out / "state").glob("step-*.pt")
+    state.write_bytes(b"not a state")
     with pytest.raises(CheckpointError, match=r"step-00000002-.*not a readable training state"):
         train(config, resume=True)
-
-
-def test_a_state_that_would_run_code_is_refused(trained: list[str], tmp_path: Path) -> None:
-    config = load_config(None, trained)
+    state.unlink()
     planted = tmp_path / "planted"
 
     class Payload:
@@ -168,11 +151,7 @@ def test_a_state_that_would_run_code_is_refused(trained: list[str], tmp_path: Pa
 def test_images_are_decoded_once(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_config(None, [*options, "training.steps=2", "data.cache=null"])
     train(config)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("decoded again")
-
-    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", refuse)
+    monkeypatch.setattr("cxrtext.images.cache.ReaderPool.map", None)
     assert train(config, resume=True).images == 28
 
 

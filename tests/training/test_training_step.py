@@ -35,7 +35,7 @@ from cxrtext.training.loop.optimization import Average, TrainingArguments, lock_
 from cxrtext.training.losses.directions import Terms
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import PairLearner, backward, build_learner, pair_job, score_batch
-from tests.training.conftest import Counting, Gradients, check_equal, still
+from tests.training.conftest import Counting, Gradients, check_equal, examples_of, still
 
 
 def built(config: Config, change: Callable[[ImageTextModel], None] | None = None) -> PairLearner:
@@ -56,15 +56,9 @@ def built(config: Config, change: Callable[[ImageTextModel], None] | None = None
 
 
 def examples(count: int = 8) -> Examples:
-    generator = np.random.default_rng(0)
-    return Examples(
-        pixels=generator.integers(0, 255, (count, 72, 72)).astype(np.uint8),
-        rows=np.arange(count),
-        sentences=[np.asarray([2 * i, 2 * i + 1]) for i in range(count)],
-        tokens=[[2, 10 + i % 13, 5 + i, 3][: 3 + i % 2] for i in range(2 * count)],
-        eta=np.full(2 * count, 0.1, dtype=np.float32),
-        pad_id=0,
-    )
+    pixels = np.random.default_rng(0).integers(0, 255, (count, 72, 72)).astype(np.uint8)
+    tokens = [[2, 10 + i % 13, 5 + i, 3][: 3 + i % 2] for i in range(2 * count)]
+    return examples_of(tokens, np.arange(2 * count).reshape(count, 2).tolist(), pixels=pixels)
 
 
 def eight() -> Batch:
@@ -110,10 +104,9 @@ def test_dropout_is_the_same_in_both_passes(options: list[str]) -> None:
             seen.append(out[1].detach())
             return out
 
-    towers = learner.plain_towers
     learner.towers = Recording()
     first: list[torch.Tensor] = []
-    towers.register_forward_hook(
+    learner.plain_towers.register_forward_hook(
         lambda _module, _inputs, out: None if torch.is_grad_enabled() else first.append(out[1])
     )
     step(config, learner, TrainingArguments(1, 8, accumulate=2))
@@ -263,18 +256,16 @@ def test_spans_divide_in_order_and_are_never_empty() -> None:
     assert [span(7, k, 3) for k in range(3)] == [slice(0, 2), slice(2, 4), slice(4, 7)]
     assert [span(2, k, 3) for k in range(3)] == [slice(0, 1), slice(1, 2), slice(0, 1)]
     groups = [Tokens(torch.arange(n)[:, None], torch.ones(n, 1), (1,) * n) for n in (3, 4)]
-    taken = take(groups, slice(2, 5))
-    assert [g.input_ids.flatten().tolist() for g in taken] == [[2], [0, 1]]
+    assert [g.input_ids.flatten().tolist() for g in take(groups, slice(2, 5))] == [[2], [0, 1]]
 
 
 def test_an_average_follows_and_gives_the_weights_back() -> None:
     layer = nn.Linear(2, 2)
     average = Average(layer, decay=0.5)
     start = layer.weight.detach().clone()
-    with torch.no_grad():
-        layer.weight.add_(1.0)
+    own = start + 1
+    layer.weight.data.copy_(own)
     average.update(layer, step=100)
-    own = layer.weight.detach().clone()
     with average.swapped_in(layer):
         assert torch.allclose(layer.weight, start + 0.5)
     assert torch.equal(layer.weight, own)
@@ -285,8 +276,7 @@ def test_an_average_begins_with_the_weights_and_not_where_they_started() -> None
     average = Average(layer, decay=0.99)
     expected = float(layer.weight.detach())
     for number in range(1, 6):
-        with torch.no_grad():
-            layer.weight.add_(1.0)
+        layer.weight.data.add_(1.0)
         average.update(layer, step=number)
         decay = (1 + number) / (10 + number)  # 2/11, 3/12, … up to 0.99
         expected = decay * expected + (1 - decay) * float(layer.weight.detach())

@@ -113,6 +113,7 @@ class SideScores:
 
     images: Images
     phrases: list[SidedPhrase]
+    source: str
     own: Floats
     mirrored: Floats
     peaks: Floats
@@ -120,7 +121,6 @@ class SideScores:
     drawn: Floats
     above: Floats
     elsewhere: Floats
-    source: str
 
     def to_table(self) -> "pa.Table":
         """A row a sentence."""
@@ -154,7 +154,7 @@ class SideScores:
         columns = [
             floats(table, name) for name in ("score", "score_mirrored", "peak_on_side", *OF_OTHERS)
         ]
-        return cls(images, phrases, *columns, source=texts(table, "source")[0])
+        return cls(images, phrases, texts(table, "source")[0], *columns)
 
 
 @torch.inference_mode()
@@ -192,7 +192,7 @@ def score_sides(
                 above[pair, others].mean(),
                 peaks[pair, others].mean(),
             )
-    return SideScores(images_of(cohort.records), list(phrases), *found.T, source=source)
+    return SideScores(images_of(cohort.records), list(phrases), source, *found.T)
 
 
 def measure_sides(given: SideScores, settings: Settings) -> Rows:

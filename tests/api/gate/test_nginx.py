@@ -1,7 +1,7 @@
 """The configuration of nginx: what it passes on, asks again and keeps to itself."""
 
-import importlib.util
 import json
+import runpy
 import shutil
 import socket
 import threading
@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,9 @@ import pytest
 from tests.waiting import until
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-ROOT = Path(__file__).parents[3]
+PROXY = Path(__file__).parents[3] / "benchmarks/serving/nginx.py"
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-
-
-def _proxy_of() -> Callable[..., Any]:
-    spec = importlib.util.spec_from_file_location("nginx", ROOT / "benchmarks/serving/nginx.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    proxy: Callable[..., Any] = module.proxy
-    return proxy
 
 
 class Replica(ThreadingHTTPServer):
@@ -89,6 +79,28 @@ def replica(name: str) -> Iterator[Replica]:
             thread.join()
 
 
+Proxy = Callable[..., AbstractContextManager[str]]
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Proxy:
+    """nginx before servers on some ports of this machine; gives its address."""
+    made: Proxy = runpy.run_path(str(PROXY))["proxy"]
+    return lambda *ports: made(tmp_path / "proxy", ports, NGINX)
+
+
+@pytest.fixture
+def deaf() -> Iterator[int]:
+    """A port where nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def connected(address: str) -> socket.socket:
+    host, _, port = address.partition(":")
+    return socket.create_connection((host, int(port)))
+
+
 FILE = {"Content-Type": "multipart/form-data; boundary=x"}
 
 
@@ -105,11 +117,10 @@ def ask(
             return error.code, json.loads(data) if data[:1] == b"{" else {}, error.headers
 
 
-def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(tmp_path: Path) -> None:
+def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(proxy: Proxy, tmp_path: Path) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(replica(name)) for name in "abc"]
-        ports = [one.server_address[1] for one in replicas]
-        address = stack.enter_context(_proxy_of()(tmp_path / "proxy", ports, NGINX))
+        address = stack.enter_context(proxy(*(one.server_port for one in replicas)))
 
         def names(count: int = 30) -> set[str]:
             found = [ask(address, "/v1/search", b"query=x") for _ in range(count)]
@@ -155,8 +166,8 @@ def test_a_question_is_asked_again_and_nothing_lies_on_a_disk(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("headers", [{}, FILE])
-def test_an_export_is_passed_on_while_it_is_made(tmp_path: Path, headers: dict[str, str]) -> None:
-    with replica("a") as only, _proxy_of()(tmp_path / "p", [only.server_port], NGINX) as address:
+def test_an_export_is_passed_on_while_it_is_made(proxy: Proxy, headers: dict[str, str]) -> None:
+    with replica("a") as only, proxy(only.server_port) as address:
         only.does = "stream"
         asked = urllib.request.Request(f"http://{address}/v1/search/export", b"x", headers)
         with urllib.request.urlopen(asked, timeout=20) as answer:
@@ -166,32 +177,25 @@ def test_an_export_is_passed_on_while_it_is_made(tmp_path: Path, headers: dict[s
 
 
 @pytest.mark.parametrize("headers", [{}, FILE])
-def test_more_questions_than_may_be_open(tmp_path: Path, headers: dict[str, str]) -> None:
-    with ExitStack() as stack:
-        deaf = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        ports = [deaf.getsockname()[1]]
-        address = stack.enter_context(_proxy_of()(tmp_path / "proxy", ports, NGINX))
-        host, _, port = address.partition(":")
+def test_more_questions_than_may_be_open(proxy: Proxy, deaf: int, headers: dict[str, str]) -> None:
+    with proxy(deaf) as address, ExitStack() as stack:
         for _ in range(64):
-            caller = stack.enter_context(socket.create_connection((host, int(port))))
+            caller = stack.enter_context(connected(address))
             caller.sendall(f"GET /v1/model HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
         status, body, answered = ask(address, "/v1/search", b"x", headers)
         assert (status, body["status"], answered["Retry-After"]) == (503, 503, "2")
 
 
-def test_what_comes_without_a_key_takes_no_memory(tmp_path: Path) -> None:
+def test_what_comes_without_a_key_takes_no_memory(proxy: Proxy, deaf: int, tmp_path: Path) -> None:
     """Files of callers that the server has not looked at yet: none of them lies in the proxy."""
-    with ExitStack() as stack:
-        deaf = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        port = deaf.getsockname()[1]
+    with proxy(deaf) as address, ExitStack() as stack:
         folder = tmp_path / "proxy"
-        address = stack.enter_context(_proxy_of()(folder, [port], NGINX))
-        before, host = _memory_of(folder), address.partition(":")
+        before = _memory_of(folder)
         head = f"POST /v1/classify HTTP/1.1\r\nHost: {address}\r\nContent-Length: {60 * 2**20}\r\n"
         head += f"Content-Type: {FILE['Content-Type']}\r\n\r\n"
 
         def send() -> None:
-            caller = stack.enter_context(socket.create_connection((host[0], int(host[2]))))
+            caller = stack.enter_context(connected(address))
             caller.settimeout(0.5)
             with suppress(TimeoutError):
                 caller.sendall(head.encode() + bytes(16 * 2**20))

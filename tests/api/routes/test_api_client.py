@@ -64,13 +64,9 @@ def writer(address: str) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture
-def inside(client: TestClient) -> Client:
-    """A client of a server in this process, without keys."""
-    return Client("http://localhost", http=client)
-
-
-def test_a_server_in_this_process(inside: Client, png: bytes) -> None:
+def test_a_server_in_this_process(client: TestClient, png: bytes) -> None:
+    assert isinstance(client, httpx2.Client), "the library that the tests use"
+    inside = Client("http://localhost", http=client)
     assert inside.ready()
     assert inside.model().index is not None
     assert inside.classify(png).findings == inside.classify(png).findings
@@ -81,15 +77,14 @@ def test_a_server_in_this_process(inside: Client, png: bytes) -> None:
     assert caught.value.request_id
 
 
-def test_what_is_loaded(reader: Client, writer: Client, whole_service: Service) -> None:
+def test_what_is_loaded_is_told_with_a_key_alone(
+    address: str, reader: Client, writer: Client, whole_service: Service
+) -> None:
     about = reader.model()
     assert about.model == whole_service.model.fingerprint
     assert about.takes_images
     assert (about.access.key_id, about.access.scopes) == ("r", ["read"])
     assert writer.model().access.scopes == ["read", "write"]
-
-
-def test_without_a_key(address: str) -> None:
     for key in (None, "another-0123456789"):
         with Client(address, key) as client:
             assert client.ready()
@@ -161,12 +156,9 @@ print(sorted({blocked} & set(sys.modules)))
 def test_a_client_alone_needs_no_model_and_no_web_framework(address: str, reader: Client) -> None:
     blocked = {"torch", "faiss", "fastapi", "starlette", "uvicorn", "numpy", "typer", "PIL"}
     assert reader.ready()
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE.replace("{blocked}", repr(blocked)), address, READER],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    program = ALONE.replace("{blocked}", repr(blocked))
+    command = [sys.executable, "-c", program, address, READER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.stdout.splitlines() == ["48 5", "[]"], done.stderr
 
 
@@ -216,7 +208,7 @@ def test_many_at_once(reader: Client, address: str) -> None:
             asked.result(600)
 
 
-def test_a_server_that_went_away(whole_service: Service, model: ImageTextModel) -> None:
+def test_a_server_that_went_away(model: ImageTextModel) -> None:
     with (
         served(Settings(), Service(model)) as url,
         Client(url) as client,
@@ -225,7 +217,3 @@ def test_a_server_that_went_away(whole_service: Service, model: ImageTextModel) 
         client.search("Effusion.")
     with Client(url) as client, pytest.raises(ApiError, match="cannot be reached"):
         client.model()
-
-
-def test_the_http_library_is_the_one_that_the_tests_use(client: TestClient) -> None:
-    assert isinstance(client, httpx2.Client)

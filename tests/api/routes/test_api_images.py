@@ -18,7 +18,9 @@ from tests.api.conftest import check_problem, picture, serving
 from tests.conftest import read_csv
 
 
-def test_model_tells_what_is_loaded(client: TestClient, model: ImageTextModel) -> None:
+def test_model_tells_what_is_loaded_and_what_it_was_trained_on(
+    client: TestClient, model: ImageTextModel, checkpoint: Path
+) -> None:
     response = client.get("/v1/model")
     assert response.status_code == 200
     body = response.json()
@@ -40,19 +42,15 @@ def test_model_tells_what_is_loaded(client: TestClient, model: ImageTextModel) -
     assert body["exact"] is True
     assert body["calibrated"] is False
     assert body["takes_images"] is False
+    assert (body["knows_images"], body["knows_sentences"]) == (True, True)
     assert body["limits"]["max_results"] == 1000
     assert body["limits"]["max_prompts"] == 64
     assert body["limits"]["max_body_bytes"] == body["max_body_bytes"] == 64 * 2**20
-
-
-def test_model_tells_what_it_was_trained_on(client: TestClient, checkpoint: Path) -> None:
     noted = json.loads((checkpoint / "training.json").read_text())
-    body = client.get("/v1/model").json()
     assert body["trained"]["data"] == noted["data_fingerprint"]
     assert body["trained"]["steps"] == noted["step"] == 200
     assert body["trained"]["objective"] == noted["configuration"]["objective"]["name"]
-    loss = noted["validation"]["loss"]
-    assert body["measured"]["loss"] == pytest.approx(loss, abs=1e-5)
+    assert body["measured"]["loss"] == pytest.approx(noted["validation"]["loss"], abs=1e-5)
     assert body["evaluated"] is None
 
 
@@ -66,33 +64,19 @@ def test_model_looks_at_the_columns_once(service: Service, monkeypatch: pytest.M
     columns.assert_called_once()  # an index that did not change is looked at once
 
 
-def test_model_without_an_index(client_without_index: TestClient) -> None:
-    body = client_without_index.get("/v1/model").json()
-    assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)
-    assert (body["index"], body["columns"]) == (None, 0)
-
-
-def test_images_are_listed_in_pages(client: TestClient) -> None:
+def test_images_are_listed_in_pages_all_or_those_that_a_filter_leaves(client: TestClient) -> None:
     response = client.get("/v1/images", params={"offset": 46, "limit": 5})
     assert response.status_code == 200
     body = response.json()
     assert (body["total"], body["offset"], body["limit"]) == (48, 46, 5)
     assert [image["image_id"] for image in body["images"]] == ["images/s46.png", "images/s47.png"]
     assert body["images"][0] == {
-        "image_id": "images/s46.png",
-        "study_id": "s46",
-        "patient_id": "p46",
-        "split": "train",
-        "width": 80,
-        "height": 80,
-        "metadata": {"age": "86"},
-    }
+        "image_id": "images/s46.png", "study_id": "s46", "patient_id": "p46", "split": "train",
+        "width": 80, "height": 80, "metadata": {"age": "86"},
+    }  # fmt: skip
     assert client.get("/v1/images", params={"offset": 48}).json()["images"] == []
-
-
-def test_images_that_a_filter_leaves(client: TestClient) -> None:
-    params: dict[str, str | int] = {"where": "age between 50 and 52", "offset": 1, "limit": 1}
-    body = client.get("/v1/images", params=params).json()
+    of_some: dict[str, str | int] = {"where": "age between 50 and 52", "offset": 1, "limit": 1}
+    body = client.get("/v1/images", params=of_some).json()
     assert (body["total"], body["offset"], body["limit"]) == (3, 1, 1)
     assert [image["metadata"]["age"] for image in body["images"]] == ["51"]
 
@@ -109,13 +93,10 @@ def test_columns_that_filters_can_name(client: TestClient) -> None:
     assert client.get("/v1/model").json()["columns"] == len(columns)
 
 
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [({"limit": 0}, "limit"), ({"limit": 201}, "limit"), ({"offset": -1}, "offset")],
-)
-def test_a_page_out_of_range(client: TestClient, params: dict[str, int], field: str) -> None:
+@pytest.mark.parametrize("params", [{"limit": 0}, {"limit": 201}, {"offset": -1}])
+def test_a_page_out_of_range(client: TestClient, params: dict[str, int]) -> None:
     body = check_problem(client.get("/v1/images", params=params), 422)
-    assert [error["field"] for error in body["errors"]] == [field]
+    assert [error["field"] for error in body["errors"]] == list(params)
 
 
 def test_an_image_comes_with_its_report(client: TestClient, data_folder: Path) -> None:
@@ -128,20 +109,18 @@ def test_an_image_comes_with_its_report(client: TestClient, data_folder: Path) -
     assert "path" not in body
 
 
-def test_rendered_image_has_the_files_pixels(client: TestClient, data_folder: Path) -> None:
+def test_rendered_image_has_the_files_pixels_and_its_longest_side_is_bounded(
+    client: TestClient, data_folder: Path
+) -> None:
     response = client.get("/v1/images/images/s01.png/rendered")
     assert response.status_code == 200
     assert response.headers["content-type"] == "image/png"
     assert response.headers["cache-control"] == "no-store"
     expected = picture((data_folder / "images/s01.png").read_bytes())
     np.testing.assert_array_equal(picture(response.content), expected)
-
-
-def test_rendered_size_bounds_the_longest_side(client: TestClient) -> None:
-    small = client.get("/v1/images/images/s01.png/rendered", params={"size": 32})
-    assert picture(small.content).shape == (32, 32)
-    large = client.get("/v1/images/images/s01.png/rendered", params={"size": 4096})
-    assert picture(large.content).shape == (80, 80)
+    for size, shape in ((32, (32, 32)), (4096, (80, 80))):
+        sized = client.get("/v1/images/images/s01.png/rendered", params={"size": size})
+        assert picture(sized.content).shape == shape
 
 
 @pytest.mark.parametrize("size", [0, 31, 4097, "wide"])
@@ -150,13 +129,9 @@ def test_rendered_size_out_of_range(client: TestClient, size: object) -> None:
     assert check_problem(response, 422)["errors"][0]["field"] == "size"
 
 
-@pytest.mark.parametrize(("kind", "tolerance"), [("png", 0), ("jpeg", 30), ("dicom", 1)])
+@pytest.mark.parametrize(("kind", "most"), [("png", 0), ("jpeg", 30), ("dicom", 1)])
 def test_an_upload_is_rendered(
-    client: TestClient,
-    uploads: dict[str, bytes],
-    pixels: NDArray[np.uint8],
-    kind: str,
-    tolerance: int,
+    client: TestClient, uploads: dict[str, bytes], pixels: NDArray[np.uint8], kind: str, most: int
 ) -> None:
     response = client.post("/v1/render", files={"image": uploads[kind]})
     assert response.status_code == 200
@@ -164,17 +139,16 @@ def test_an_upload_is_rendered(
     shown = picture(response.content)
     assert shown.shape == (96, 80)
     difference = np.abs(shown.astype(int) - pixels)
-    assert np.quantile(difference, 0.99) <= tolerance
+    assert np.quantile(difference, 0.99) <= most
 
 
-def test_an_indexed_image_is_rendered_by_post_too(client: TestClient) -> None:
+def test_an_indexed_image_is_rendered_by_post_too_and_by_no_path(
+    client: TestClient, data_folder: Path
+) -> None:
     posted = client.post("/v1/render", data={"image_id": "images/s01.png"}, params={"size": 64})
     got = client.get("/v1/images/images/s01.png/rendered", params={"size": 64})
     assert posted.status_code == got.status_code == 200
     assert posted.content == got.content
-
-
-def test_an_absolute_path_is_no_image_id(client: TestClient, data_folder: Path) -> None:
     path = data_folder / "images/s01.png"
     response = client.post("/v1/render", data={"image_id": str(path)})
     check_problem(response, 404, "no image of that id")
@@ -191,6 +165,16 @@ def test_a_file_that_is_gone(service: Service, monkeypatch: pytest.MonkeyPatch) 
     assert str(Path(found.path).parent) not in response.text
 
 
-def test_without_an_index_there_are_no_images(client_without_index: TestClient) -> None:
+def test_without_an_index_there_are_no_images(client_without_index: TestClient, png: bytes) -> None:
+    for form in (
+        {"data": {"query": "Effusion."}},
+        {"files": {"image": png}},
+        {"files": {"image": png}, "data": {"target": "sentences"}},
+        {"data": {"image_id": "images/s07.png"}},
+    ):
+        check_problem(client_without_index.post("/v1/search", **form), 404, "no index is loaded")
     for path in ("/v1/images", "/v1/images/a.png", "/v1/images/a.png/rendered", "/v1/columns"):
         check_problem(client_without_index.get(path), 404, "no index is loaded")
+    body = client_without_index.get("/v1/model").json()
+    assert (body["has_index"], body["images"], body["sentences"]) == (False, 0, 0)
+    assert (body["index"], body["columns"]) == (None, 0)

@@ -33,8 +33,9 @@ def everything(client: TestClient) -> dict[str, tuple[str, str]]:
     return found
 
 
-def test_everything_that_the_pages_load_is_served(client: TestClient) -> None:
+def test_what_the_pages_load_is_served_and_nothing_is_from_elsewhere(client: TestClient) -> None:
     found = everything(client)
+    assert found["/"][0].count("Research use only. Not a medical device.") == 1
     kinds = {path.rpartition(".")[2]: kind for path, (_, kind) in found.items() if "." in path}
     assert kinds == {
         "js": "text/javascript; charset=utf-8",
@@ -47,10 +48,7 @@ def test_everything_that_the_pages_load_is_served(client: TestClient) -> None:
     web = Path(str(files("cxrtext_api"))) / "web"
     shipped = {str(file.relative_to(web)) for file in web.rglob("*") if file.is_file()}
     assert served | set(PAGES.values()) == shipped  # nothing is left over
-
-
-def test_nothing_is_loaded_from_elsewhere(client: TestClient) -> None:
-    for path, (text, _) in everything(client).items():
+    for path, (text, _) in found.items():
         others = re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", text)
         assert not [one for one in others if path != "/web/lib/icon.svg"], path
 
@@ -64,10 +62,6 @@ def test_nothing_is_in_line_and_no_text_becomes_markup(client: TestClient) -> No
             assert not re.search(
                 r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(", text
             ), path
-
-
-def test_the_page_says_once_what_it_is_not(client: TestClient) -> None:
-    assert client.get("/").text.count("Research use only. Not a medical device.") == 1
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/web/main.js"])

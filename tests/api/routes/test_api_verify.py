@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from cxrtext.evaluation.classification.calibration import (
-    FindingCalibration,
-    KeptCalibration,
-    prompts_digest,
-)
 from cxrtext.models import load_model
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
+from cxrtext_api.entry import rows_of
 from tests.api.conftest import as_file, check_problem, serving
+from tests.service.conftest import calibration_of
 
 REPORT = """INDICATION: Cough.
 
@@ -67,16 +64,16 @@ def test_what_verdicts_rest_on(judged_checkpoint: Path, data_folder: Path) -> No
     assert "uncertain" in possible["reason"]
 
 
-def test_places_and_scores_are_those_of_grounding(client: TestClient) -> None:
-    data = {"image_id": "images/s01.png"}
-    verified = client.post("/v1/verify", data={**data, "report": REPORT, "threshold": 0.1}).json()
+@pytest.mark.parametrize("threshold", [{}, {"threshold": 0.1}], ids=["its own", "given"])
+def test_places_and_scores_as_in_grounding(client: TestClient, threshold: dict[str, float]) -> None:
+    data = {"image_id": "images/s01.png", **threshold}
+    verified = client.post("/v1/verify", data={**data, "report": REPORT}).json()
     for one in verified["sentences"]:
-        form = {**data, "sentence": one["sentence"], "threshold": 0.1}
-        ground = client.post("/v1/ground", data=form).json()
+        ground = client.post("/v1/ground", data={**data, "sentence": one["sentence"]}).json()
         assert verified["region"] == ground["region"]
         assert one["peak"] == ground["peak"]
-        assert one["threshold"] == ground["threshold"] == 0.1
-        assert one["score"] == pytest.approx(ground["score"], abs=1e-4)
+        assert not threshold or one["threshold"] == ground["threshold"] == 0.1
+        assert one["score"] == pytest.approx(ground["score"], abs=1e-5)
         np.testing.assert_allclose(one["grid"], ground["grid"], atol=1e-5)
         assert [box["bbox"] for box in one["boxes"]] == [box["bbox"] for box in ground["boxes"]]
 
@@ -165,20 +162,11 @@ def test_what_is_not_known_is_null(service: Service, blank: bytes) -> None:
         assert _ask(client, "search", blank, query="asdf")["unlike_sentences"] == [None]
 
 
-def test_the_server_says_what_it_knows(client: TestClient) -> None:
-    about = client.get("/v1/model").json()
-    assert (about["knows_images"], about["knows_sentences"]) == (True, True)
-
-
 def test_a_finding_says_how_well_it_is_detected(service: Service, blank: bytes) -> None:
     """With the prompts that were measured, and no others; and never calibrated where unlike."""
-    edema = FindingCalibration(
-        scale=2.0, shift=-1.0, prompts=prompts_digest(service.prompts["Edema"]),
-        positives=10, negatives=20, error_after=0.06, auc=(0.9, 0.8, 0.95),
-    )  # fmt: skip
-    service.calibration = KeptCalibration(
-        fingerprint=service.model.fingerprint, data="d", measured=("test", 9),
-        findings={"Edema": edema},
+    service.calibration = calibration_of(
+        service.model.fingerprint, {"Edema": service.prompts["Edema"]},
+        scale=2.0, shift=-1.0, error_after=0.06, auc=(0.9, 0.8, 0.95),
     )  # fmt: skip
     with serving(service) as client:
         found = {one["finding"]: one for one in _ask(client, "classify", None)["findings"]}
@@ -193,9 +181,7 @@ def test_a_finding_says_how_well_it_is_detected(service: Service, blank: bytes) 
         assert not any(one["calibrated"] for one in answer["findings"])
 
 
-def test_an_added_image_is_known_to_the_index(service: Service, blank: bytes) -> None:
-    from cxrtext_api.entry import rows_of
-
+def test_an_added_image_is_known_to_the_index(service: Service) -> None:
     image = service.embed(np.full((1, 80, 80), 0.5, np.float32))
     assert image.unlike is not None
     labels = rows_of(service, "new.png", image, []).image.labels[0]

@@ -71,9 +71,7 @@ def test_who_asked_about_whom(service: Service, tmp_path: Path, png: bytes) -> N
 
 
 @pytest.mark.parametrize("asked", [{"offset": 2}, {"where": "age > 41 and age <= 44"}])
-def test_a_page_of_images_names_whom_it_showed(
-    service: Service, path: Path, asked: dict[str, Any]
-) -> None:
+def test_a_page_names_whom_it_showed(service: Service, path: Path, asked: dict[str, Any]) -> None:
     with serving(service, Settings(audit_log=path)) as client:
         page = client.get("/v1/images", params={"limit": 3, **asked}).json()
     (line,) = lines(path)
@@ -89,49 +87,29 @@ def test_whoever_a_question_names_is_told(service: Service, path: Path, png: byt
     everybody = "patient_id in ('p01', 'p02') and (study_id = s01 or image != 'images/s01.png')"
     search, everyone = "POST /v1/search", ["p07", "p08", "p01", "p02"]
     asked: list[tuple[str, dict[str, Any], dict[str, list[str]]]] = [
-        (
-            "GET /v1/images",
-            {"params": {"where": "patient_id = 'p05'"}},
-            {"patient_id": ["p05"], "study_id": ["s05"], "image_id": ["images/s05.png"]},
-        ),
-        (
-            search,
-            {"data": {"query": "Effusion.", "where": everybody, "exclude_patient": ["p07", "p08"]}},
-            {"patient_id": everyone, "study_id": ["s01"], "image_id": [known]},
-        ),
-        (
-            search,
-            {"data": {"query": "A.", "where": "patient_id = 'p09'"}, "headers": as_csv},
-            {"patient_id": ["p09"]},
-        ),
-        (
-            search,
-            {"data": {"query": "A.", "target": "sentences", "where": "study_id = 's03'"}},
-            {"study_id": ["s03"]},
-        ),
+        ("GET /v1/images", {"params": {"where": "patient_id = 'p05'"}},
+         {"patient_id": ["p05"], "study_id": ["s05"], "image_id": ["images/s05.png"]}),
+        (search,
+         {"data": {"query": "Effusion.", "where": everybody, "exclude_patient": ["p07", "p08"]}},
+         {"patient_id": everyone, "study_id": ["s01"], "image_id": [known]}),
+        (search, {"data": {"query": "A.", "where": "patient_id = 'p09'"}, "headers": as_csv},
+         {"patient_id": ["p09"]}),
+        (search, {"data": {"query": "A.", "target": "sentences", "where": "study_id = 's03'"}},
+         {"study_id": ["s03"]}),
         # A question that is refused names them too.
-        (
-            search,
-            {"data": {"query": "A.", "where": "patient_id = 'p06' and nothing = 1"}},
-            {"patient_id": ["p06"]},
-        ),
+        (search, {"data": {"query": "A.", "where": "patient_id = 'p06' and nothing = 1"}},
+         {"patient_id": ["p06"]}),
         ("POST /v1/classify", {"data": by_id}, {"image_id": [known]}),
         ("POST /v1/ground", {"data": {**by_id, "sentence": "A."}}, {"image_id": [known]}),
         ("POST /v1/verify", {"data": {**by_id, "report": "Clear."}}, {"image_id": [known]}),
         ("POST /v1/render", {"data": by_id}, {"image_id": [known]}),
         (f"GET /v1/images/{known}", {}, {"image_id": [known]}),
         (f"GET /v1/images/{known}/rendered", {}, {"image_id": [known]}),
-        (
-            "DELETE /v1/images",
-            {"params": {"study_id": ["s10", "none"]}},
-            {"study_id": ["s10", "none"]},
-        ),
-        (
-            "POST /v1/images",
-            {"files": {"image": png}, "data": {"study_id": "n", "patient_id": "q"}},
-            {"study_id": ["n"], "patient_id": ["q"]},
-        ),
-    ]
+        ("DELETE /v1/images", {"params": {"study_id": ["s10", "none"]}},
+         {"study_id": ["s10", "none"]}),
+        ("POST /v1/images", {"files": {"image": png}, "data": {"study_id": "n", "patient_id": "q"}},
+         {"study_id": ["n"], "patient_id": ["q"]}),
+    ]  # fmt: skip
     with serving(service, Settings(audit_log=path)) as client:
         for question, options, _ in asked:
             client.request(*question.split(), **options)
@@ -141,9 +119,7 @@ def test_whoever_a_question_names_is_told(service: Service, path: Path, png: byt
         assert {k: line[k] for k in line if k in SUBJECT_FIELDS} == subjects, question
 
 
-def test_whoever_was_deleted_with_a_study_is_told(
-    own_service: Service, path: Path, png: bytes
-) -> None:
+def test_who_was_deleted_with_a_study_is_told(own_service: Service, path: Path, png: bytes) -> None:
     settings = Settings(audit_log=path, uploads=path.with_name("uploads"))
     with serving(own_service, settings) as client:
         client.post("/v1/images", files={"image": png}, data={"study_id": "s02", "image_id": "a"})

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call, patch
 
 import pytest
 
@@ -33,17 +33,6 @@ class Doubler:
         return [2 * item for item in items]
 
 
-class Sizes(Metrics):
-    """Numbers that note how many items were done together."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.noted: list[tuple[str, int]] = []
-
-    def observe_batch(self, stage: str, size: int) -> None:
-        self.noted.append((stage, size))
-
-
 async def while_busy(engine: Engine, ask: Callable[[], list[Awaitable[Any]]]) -> list[Any]:
     """What some questions give that all come while the model is busy with another."""
     work = Held()
@@ -65,12 +54,15 @@ def doubled(engine: Engine, work: Doubler, size: int, items: Sequence[int]) -> l
 
 
 def test_what_gathers_while_the_model_is_busy_is_done_together() -> None:
-    work, sizes = Doubler(), Sizes()
-    with engine_of(metrics=sizes) as engine:
+    work, metrics = Doubler(), Metrics()
+    with (
+        patch.object(metrics, "observe_batch") as noted,
+        engine_of(metrics=metrics) as engine,
+    ):
         found = doubled(engine, work, 4, range(6))
     assert found == [0, 2, 4, 6, 8, 10]
     assert work.done == [[0, 1, 2, 3], [4, 5]]
-    assert sizes.noted == [("call", 1), ("double", 4), ("double", 2)]
+    assert noted.mock_calls == [call("call", 1), call("double", 4), call("double", 2)]
 
 
 def test_a_question_alone_does_not_wait_for_others() -> None:

@@ -5,10 +5,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -62,35 +64,26 @@ def searched(client: TestClient) -> tuple[str, str, Scores]:
 
 
 @contextmanager
-def meanwhile(*works: Callable[[], object]) -> Iterator[list[BaseException]]:
-    """Do some work again and again, each in a thread; gives what has failed."""
-    stop, failed = threading.Event(), list[BaseException]()
+def meanwhile(*works: Callable[[], object]) -> Iterator[list[Future[None]]]:
+    """Do some work again and again, each in a thread, until one fails or the block ends."""
+    stop = threading.Event()
 
     def again(work: Callable[[], object]) -> None:
         while not stop.is_set():
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - told below
-                failed.append(error)
+            work()
 
-    threads = [threading.Thread(target=again, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield failed
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert not failed, failed[:3]
+    with ThreadPoolExecutor(len(works)) as pool:
+        running = [pool.submit(again, work) for work in works]
+        try:
+            yield running
+        finally:
+            stop.set()
+        for one in running:
+            one.result()
 
 
 def test_a_server_follows_an_index_to_another_model(
-    own_service: Service,
-    model: ImageTextModel,
-    index_copy: Path,
-    another_model: Path,
-    tmp_path: Path,
+    own_service: Service, index_copy: Path, another_model: Path, tmp_path: Path
 ) -> None:
     new = load_model(another_model)
     seen: list[Scores] = []
@@ -108,11 +101,11 @@ def test_a_server_follows_an_index_to_another_model(
 
     with serving(own_service, Settings(uploads=tmp_path / "uploads", rate_limit=0)) as client:
         before = searched(client)[2]
-        with meanwhile(lambda: seen.append(searched(client)[2]), add) as failed:
+        with meanwhile(lambda: seen.append(searched(client)[2]), add) as running:
             reembed(index_copy, another_model, wait_s=60)
             until(lambda: client.get("/v1/model").json()["model"] == new.fingerprint)
             more = len(added) + 2
-            until(lambda: failed or len(added) >= more)  # by the new model, too
+            until(lambda: running[1].done() or len(added) >= more)  # by the new model, too
         after = searched(client)[2]
         label = client.post("/v1/search", data={"query": QUERY, "where": '"label.Edema" >= 0'})
     assert before != after
@@ -199,14 +192,10 @@ def test_a_replica_is_not_written(
             assert ("x-publication" in missing.headers) == (folder == replica)
 
 
+@patch.object(resources, "SEEN_SECONDS", 0)  # every question looks at the index
 def test_a_server_neither_finds_nor_remembers_who_was_forgotten(
-    own_service: Service,
-    index_copy: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    own_service: Service, index_copy: Path, data_folder: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(resources, "SEEN_SECONDS", 0)  # every question looks at the index
     picture = (data_folder / "images/s05.png").read_bytes()
     with serving(own_service, Settings(uploads=tmp_path / "uploads")) as client:
 
@@ -237,11 +226,8 @@ SCRIPT = Path(__file__).with_name("kill_image_writer.py")
 def test_a_killed_server_leaves_whole_images_and_no_litter(
     checkpoint: Path, index_copy: Path, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, SCRIPT, checkpoint, index_copy, tmp_path / "uploads", "--rounds", "25"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    given = map(str, (SCRIPT, checkpoint, index_copy, tmp_path / "uploads"))
+    command = [sys.executable, *given, "--rounds", "25"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("25 kills")

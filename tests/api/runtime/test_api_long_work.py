@@ -194,9 +194,7 @@ def test_a_turn_is_of_bounded_cost() -> None:
     assert fewest < tokens_a_turn(10**6) < most
 
 
-def test_a_search_does_not_wait_for_pictures(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_searches_wait_for_no_pictures(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Held(Mock(side_effect=InputError("no picture")))
     monkeypatch.setattr(service, "shown", shown)
     with serving(service) as client, ThreadPoolExecutor(6) as pool:
@@ -244,9 +242,7 @@ def test_who_reads_slowly_takes_no_place(service: Service) -> None:
     assert taken == [0, 0]
 
 
-def test_many_sentences_are_embedded_in_turns(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentences_are_embedded_in_turns(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cxrtext.service.service.tokens_a_turn", lambda _: 64)
     embed = Mock(wraps=service.model.embed_sentences)
     report = " ".join(f"Effusion {i} of the left lung is small." for i in range(60))

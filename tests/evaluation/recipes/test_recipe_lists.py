@@ -1,6 +1,5 @@
 """Recipes as files, the digests of lists, and lists that published code draws."""
 
-import csv
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,18 +16,10 @@ from cxrtext.evaluation.recipes.lists import (
     name_of,
     read_list,
 )
-
-NAMES = (
-    *("chestx-det10", "chexpert-5x200", "ms-cxr", "nih", "nih-labels", "openi", "padchest"),
-    *("padchest-gr", "rsna", "siim", "vindr-cxr"),
-)
+from cxrtext.records import write_table
 
 
-def test_there_are_these_recipes() -> None:
-    assert recipe_names() == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", recipe_names())
 def test_a_recipe_names_itself_and_has_what_it_measures(name: str) -> None:
     recipe = load_recipe(name)
     content = recipe.content
@@ -50,12 +41,8 @@ def test_gloria_has_all_combinations_of_its_parts() -> None:
     assert content.prompts is not None
     prompts = content.prompts.prompts()
     assert [len(one.positive) for one in prompts.values()] == [210, 15, 192, 18, 36]
-    assert prompts["Edema"].positive[:4] == (
-        "pulmonary edema",
-        "trace interstitial edema",
-        "pulmonary interstitial edema",
-        "mild pulmonary edema",
-    )
+    kinds = ("pulmonary", "trace interstitial", "pulmonary interstitial", "mild pulmonary")
+    assert prompts["Edema"].positive[:4] == tuple(f"{kind} edema" for kind in kinds)
 
 
 def test_a_recipe_that_is_none(tmp_path: Path) -> None:
@@ -116,10 +103,7 @@ def chexpert_table(root: Path, each: int) -> list[dict[str, str]]:
             row["Fracture" if number < 6 else "Pneumonia"] = "1.0" if number < 6 else "-1.0"
         rows.append(row)
     root.mkdir(parents=True)
-    with (root / "train.csv").open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_table(root / "train.csv", list(rows[0]), rows)
     return rows
 
 

@@ -7,6 +7,7 @@ of the made-up one, stands in for it.
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from PIL import Image
 
 from cxrtext.datasets.importing import import_folder
 from cxrtext.errors import DataError
-from cxrtext.evaluation.recipes import Recipe, RecipeRun, load_recipe, run_recipe
+from cxrtext.evaluation.recipes import Recipe, load_recipe, run_recipe
 from cxrtext.evaluation.recipes.lists import DRAWS, digest_of_names
 from cxrtext.evaluation.recipes.recipe import Expected, KnownList
 from cxrtext.evaluation.report import ReportOptions
@@ -36,15 +37,10 @@ def made_up(name: str, names: Iterable[str], **expected: Any) -> Recipe:
         test, _ = DRAWS[images.draw](names)
         drawn = known.model_copy(update={"count": len(test), "sha256": digest_of_names(test)})
     images = images.model_copy(update={"known": (known,), "drawn": drawn})
-    prompts = recipe.content.prompts
-    content = recipe.content.model_copy(
-        update={
-            "images": images,
-            "expected": Expected(**expected),
-            "prompts": prompts and prompts.model_copy(update={"more_than": 0}),
-        }
-    )
-    return replace(recipe, content=content)
+    changes = {"images": images, "expected": Expected(**expected)}
+    if recipe.content.prompts:
+        changes["prompts"] = recipe.content.prompts.model_copy(update={"more_than": 0})
+    return replace(recipe, content=recipe.content.model_copy(update=changes))
 
 
 def nih(root: Path, count: int = 12) -> list[str]:
@@ -70,12 +66,7 @@ def nih(root: Path, count: int = 12) -> list[str]:
     return names[2:]
 
 
-def go(
-    recipe: Recipe, checkpoint: Path, root: Path, out: Path, *, subset: bool = False
-) -> RecipeRun:
-    return run_recipe(
-        recipe, checkpoint, root, out, subset=subset, report=ReportOptions(pictures=False)
-    )
+go = partial(run_recipe, report=ReportOptions(pictures=False))
 
 
 def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
@@ -107,11 +98,9 @@ def test_a_benchmark(checkpoint: Path, tmp_path: Path) -> None:
     told = json.loads((out / "documents/provenance.json").read_text())
     assert told["benchmark"]["list"] == record["list"]
     assert told["data"]["name"] == "nih"
-    text = (out / "recipe.json").read_text()
-    assert str(tmp_path) not in text
+    assert str(tmp_path) not in (out / "recipe.json").read_text()
     # Only the images of the list were brought over, as copies.
-    placed = sorted(path.name for path in (out / "data").rglob("*.png"))
-    assert placed == names
+    assert sorted(path.name for path in (out / "data").rglob("*.png")) == names
     assert (root / "images_001/images" / names[0]).stat().st_nlink == 1
 
 
@@ -129,23 +118,17 @@ def test_lists_that_are_not_the_official_one(checkpoint: Path, tmp_path: Path) -
     assert not (out / "recipe.json").exists()
     listed = root / "test_list.txt"
     listed.write_text("\n".join(names[1:]) + "\n")
-    with pytest.raises(
-        DataError, match="lists 9 images, and not the 10 of a made-up list. This is not"
-    ):
+    not_all = "lists 9 images, and not the 10 of a made-up list. This is not"
+    with pytest.raises(DataError, match=not_all):
         go(recipe, checkpoint, root, out)
     listed.write_text("\n".join([*names[1:], "00000000_000.png"]) + "\n")
-    with pytest.raises(
-        DataError,
-        match="lists 10 images, and not the 10 of a made-up list: the digest of the names differs",
-    ):
+    others = "lists 10 images, and not the 10 of a made-up list: the digest of the names differs"
+    with pytest.raises(DataError, match=others):
         go(recipe, checkpoint, root, out)
     run = go(recipe, checkpoint, root, out, subset=True)
     assert not run.is_benchmark
-    assert run.record["why_not"] == [
-        "test_list.txt lists 10 images, and not the 10 of a made-up list: the digest of the names "
-        "differs",
-        f"9 of 10 images; missing {names[3]}",
-    ]
+    missing = f"9 of 10 images; missing {names[3]}"
+    assert run.record["why_not"] == [f"test_list.txt {others}", missing]
     assert run.record["images"] == 9
     (first, *_) = json.loads((out / "documents/flow.json").read_text())["steps"]
     assert first["left_out"]["not in the set that was given"]["images"] == 1
@@ -178,8 +161,7 @@ def test_a_folder_that_was_imported(checkpoint: Path, tmp_path: Path) -> None:
     assert (run.is_benchmark, run.record["images"]) == (True, 10)
     assert not (tmp_path / "out/data").exists()
     table = data / "manifest.csv"
-    lines = table.read_text().splitlines()
-    table.write_text("\n".join(lines[:-1]) + "\n")
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
     (data / "SHA256SUMS").unlink()
     with pytest.raises(DataError, match="manifest lists 9 images.* give the set itself"):
         go(recipe, checkpoint, data, tmp_path / "out")

@@ -46,11 +46,7 @@ def chest_x_ray14(root: Path) -> Path:
 Made = tuple[Callable[[Path], Path], int, set[str]]
 SETS: dict[str, Made] = {
     "chestx-det10": (lambda root: public_sets.chestxdet10(root, size=128), 8, {"36199.png"}),
-    "chexpert-5x200": (
-        public_sets.chexpert_5x200,
-        20,
-        {"patient00001/study1/view1_frontal.jpg"},
-    ),
+    "chexpert-5x200": (public_sets.chexpert_5x200, 20, {"patient00001/study1/view1_frontal.jpg"}),
     "ms-cxr": (ms_cxr, 2, {"aa-1", "bb-1"}),
     "nih": (chest_x_ray14, 10, {"00000002_000.png"}),
     "nih-labels": (public_sets.nih_labels, 12, {"00000001_000.jpg"}),

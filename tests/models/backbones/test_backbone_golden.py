@@ -91,10 +91,11 @@ def test_another_mean_filter_or_fit_is_caught(
     assert "\n" not in str(error.value)
 
 
-def test_the_vectors_are_those_of_the_whole_path_in_float32(registers: Path) -> None:
+def test_the_drawing_is_the_same_everywhere_and_its_path_in_float32(registers: Path) -> None:
     backbone = load_backbone(registers)
     golden = make_golden(backbone)
     assert golden["image"].shape == (1, 761, 613)
+    assert draw().astype(np.int64).sum() == 60_251_285  # everywhere
     resized = Image.fromarray(golden["image"][0]).resize((32, 39), Image.Resampling.BICUBIC)
     crop = np.asarray(resized)[5:33, 2:30]
     pixels = torch.from_numpy(crop / np.float32(255))[None, None]
@@ -112,7 +113,3 @@ def test_a_damaged_golden_is_refused(registers: Path) -> None:
     other = golden | {"regions": golden["regions"][:3]}
     with pytest.raises(CheckpointError, match=r"is \[4, 4, 24\], and was \[3, 4, 24\]"):
         check_golden(backbone, other)
-
-
-def test_the_drawing_is_the_same_everywhere() -> None:
-    assert draw().astype(np.int64).sum() == 60_251_285

@@ -143,7 +143,7 @@ def test_it_is_found_in_the_checkpoint_where_it_was_and_in_listed_folders(
     assert find_backbone(note, None).folder == listed / "of another name"
 
 
-def test_without_it_the_ways_out_are_named(tmp_path: Path) -> None:
+def test_without_it_the_ways_out_are_named_and_a_damaged_note_is_refused(tmp_path: Path) -> None:
     folder = small_backbones.write(tmp_path / "small-vit", "vit")
     note = load_backbone(folder).note()
     shutil.rmtree(folder)
@@ -154,17 +154,15 @@ def test_without_it_the_ways_out_are_named(tmp_path: Path) -> None:
         f"backbone 'small-vit' (digest {note['digest'][:12]}…) is not here; looked in {own}, "
         f"{folder}; copy its folder to {own}, or name the folder that holds it in CXRTEXT_BACKBONES"
     )
+    with pytest.raises(CheckpointError, match="note of its backbone is damaged"):
+        find_backbone({"name": "x", "digest": "0"}, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("model_type", "changes", "said"),
     [
         ("vit", {"seed": 1}, "its digest is [0-9a-f]{12}…: other weights"),
-        (
-            "vit",
-            {"processor": small_backbones.PROCESSOR},
-            "images are .*resize 28, and were with 32",
-        ),
+        ("vit", {"processor": small_backbones.PROCESSOR}, "images are .*resize 28, and were with"),
         ("dinov2", {}, "its digest is"),
     ],
 )
@@ -177,11 +175,6 @@ def test_another_of_the_same_name_is_refused_by_name(
     small_backbones.write(folder, model_type, **changes)
     with pytest.raises(CheckpointError, match=f"{folder} is another: .*{said}"):
         find_backbone(note, None)
-
-
-def test_a_damaged_note_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="note of its backbone is damaged"):
-        find_backbone({"name": "x", "digest": "0"}, tmp_path)
 
 
 def by_transformers(folder: Path, backbone: Backbone, images: torch.Tensor) -> torch.Tensor:

@@ -14,13 +14,11 @@ from cxrtext.errors import CheckpointError
 from cxrtext.models.backbones.processor import Prepared, read_processor
 
 SHAPES = [(70, 70), (61, 83), (97, 58), (30, 41), (200, 64), (311, 207)]
+SQUARE = {"height": 56, "width": 56}
 OPENAI = {"image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28]}
 RULES: list[tuple[str, dict[str, Any]]] = [
     ("BitImageProcessor", {"size": {"shortest_edge": 52}, "crop_size": 52, "resample": 3}),
-    (
-        "BitImageProcessor",
-        {"size": {"shortest_edge": 64}, "crop_size": {"height": 56, "width": 56}},
-    ),
+    ("BitImageProcessor", {"size": {"shortest_edge": 64}, "crop_size": SQUARE}),
     ("BitImageProcessor", {"size": {"shortest_edge": 60}, "crop_size": 45, "resample": 2}),
     ("CLIPImageProcessor", {"size": 51, "crop_size": 48, "resample": 1, **OPENAI}),
     ("CLIPImageProcessor", {"size": {"shortest_edge": 57}, "crop_size": 50, "resample": 0}),
@@ -74,9 +72,8 @@ def test_what_a_file_leaves_out_is_what_its_class_does(
     whole = read_processor(tmp_path, "", 3)
     short = tmp_path / "short"
     short.mkdir()
-    assert (
-        read_processor(write(short, image_processor_type=f"{name}Fast", **values), "", 3) == whole
-    )
+    write(short, image_processor_type=f"{name}Fast", **values)
+    assert read_processor(short, "", 3) == whole
     assert read_processor(write(short, **values), name, 3) == whole
 
 
