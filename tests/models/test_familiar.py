@@ -165,7 +165,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     flip(path)
     with pytest.raises(CheckpointError, match="its digest differs"):
         load_familiar(tmp_path, "f" * 64)
-    words = KnownWords(np.zeros((2, 2), np.int64), 0.25)
+    words = KnownWords(np.zeros((2, 2), np.int64), np.ones((2, 2), np.int64), 0.25)
     save_familiar(tmp_path, Familiar(None, words), "f" * 64)
     with pytest.raises(CheckpointError, match="do not fit together"):
         load_familiar(tmp_path, "f" * 64)
