@@ -26,6 +26,9 @@ Device = Annotated[
     DEVICE,
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsWritten = Annotated[
+    bool, typer.Option("--as-written", help="Embed a sentence as it is typed, not reworded.")
+]
 AllowOutside = Annotated[
     bool, typer.Option("--allow-outside", help="Let images lie outside the manifest's folder.")
 ]
@@ -72,6 +75,12 @@ def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
     """Say that something is unlike what the model was trained on, where it is known to be."""
     if far is not None and far.flagged:
         say(f"{what}: {why}")
+
+
+def say_read_as(typed: str, read: str | None) -> None:
+    """Say how a sentence was read, where it is not as it was typed."""
+    if read is not None and read != typed:
+        say(f"read as: {read}")
 
 
 def print_json(value: Any) -> None:
