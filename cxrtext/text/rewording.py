@@ -73,10 +73,11 @@ def reworded(sentence: str, said: Said | None = None, spelled: Collection[str] =
     if said is not None:
         text = _in_full(text, said)
         text = _corrected(text, said, {*spelled, *_right()})
-    if said is None or said("no"):
-        text = _denial_first(text)
+    denies = said is None or bool(said("no"))
+    text = _denial_first(text) if denies else text
     if said is not None:
         text = _side_first(text, said)
+        text = _denial_first(text) if denies else text
     return sentence if text == given else text[:1].upper() + text[1:]
 
 
@@ -105,7 +106,9 @@ def _abbreviations() -> tuple[dict[str, list[str]], re.Pattern[str]]:
     path = Path(__file__).with_name("abbreviations.yaml")
     full: dict[str, list[str]] = yaml.safe_load(path.read_text(encoding="utf-8"))
     keys = "|".join(re.escape(key) for key in sorted(full, key=len, reverse=True))
-    return full, re.compile(rf"(?<![\w/])(?<!\d )(?:{keys})(?:(?<=/) *|(?![\w/]))", _FLAGS)
+    return full, re.compile(
+        rf"(?:(?<![\w/])|(?<=w/))(?<!\d )(?:{keys})(?:(?<=/) *|(?![\w/]))", _FLAGS
+    )
 
 
 @cache
@@ -134,7 +137,10 @@ def _corrected(text: str, said: Said, spelled: Collection[str]) -> str:
     unknown = {
         word
         for word in words_of(text)
-        if len(word) >= ONE_SLIP and word not in spelled and not said(word)
+        if len(word) >= ONE_SLIP
+        and word not in spelled
+        and not said(word)
+        and not any(rule.fullmatch(word) for rule in (UNCERTAIN, BEFORE, AFTER))
     }
     if len(unknown) > MOST_SLIPS:
         return text

@@ -104,7 +104,7 @@ AFTER = re.compile(
         (?:has|have|had) (?:\w+ )?GONE
         (?:is|are|was|were) (?:\w+ )?no longer(?: \w+)?  (?:has|have) been (?:\w+ )?removed
         (?:is|are) negative  absent  resolved  :? none(?: seen| identified)?
-        (?<=[\w:] )(?:excluded|ruled out|negative)(?=\W*$)
+        (?::|(?<=\w)) (?:excluded|ruled out|negative)(?=\W*$)
         """
     ),
     _FLAGS,

@@ -114,6 +114,7 @@ def test_words_that_few_studies_say_are_unknown() -> None:
     known = there(know_words(said))
     assert known.share("LUNGS clear") == 0
     assert known.share("effusion") == 1  # said often, but by one study
+    assert [known.said(word) for word in ("lungs", "effusion", "zz")] == [3, 0, 0]
     assert known.share("clear effusion lungs effusion") == 0.5
     assert known.share("1234 -") == 1
     assert words_of("No 2nd pneumothorax; T-wave") == ["no", "nd", "pneumothorax", "t", "wave"]
@@ -149,6 +150,7 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
     squares = [np.full((1, 72, 72), gray, np.uint8) for gray in (0, 128)]
     assert back.of_squares(squares, SMALL) == familiar.of_squares(squares, SMALL)
     assert back.of_sentence("clear") == familiar.of_sentence("clear")
+    assert there(back.words).said("clear") == 3
     before = path.read_bytes()
     assert save_familiar(tmp_path, back, "f" * 64).read_bytes() == before
     save_familiar(tmp_path, Familiar(), "f" * 64)
