@@ -109,9 +109,9 @@ def test_sides(typed: str, as_read: str) -> None:
 
 
 def test_a_corpus_keeps_the_words_that_it_uses() -> None:
+    own = {*WORDS, "ptx", "sided", "on", "effussion"}
     for sentence in ("PTX", "Left-sided effusion.", "Effusion on the left.", "Effussion."):
-        own = {*WORDS, "ptx", "sided", "on", "effussion"}
-        assert reworded(sentence, lambda word, own=own: int(word in own), WORDS) == sentence
+        assert reworded(sentence, lambda word: int(word in own), WORDS) == sentence
     assert reworded("Effusion absent.", lambda word: int(word == "effusion")) == "Effusion absent."
 
 
