@@ -77,12 +77,6 @@ def say_unlike(what: str, far: "Unlike | None", why: str) -> None:
         say(f"{what}: {why}")
 
 
-def say_read_as(typed: str, read: str | None) -> None:
-    """Say how a sentence was read, where it is not as it was typed."""
-    if read is not None and read != typed:
-        say(f"read as: {read}")
-
-
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output: dataclasses by their fields, paths as text."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=_as_json))

@@ -127,8 +127,8 @@ class Client:
         as_written: bool = False,
     ) -> Grounded:
         """Where an image supports a sentence; from the threshold on a region is in the boxes."""
-        form: dict[str, Any] = {"sentence": sentence, "threshold": threshold}
-        form |= {"as_written": "true" if as_written else None}
+        own = "true" if as_written else None
+        form = {"sentence": sentence, "threshold": threshold, "as_written": own}
         return self._ask(Grounded, "/v1/ground", image, form)
 
     def ground_png(self, image: Picture, sentence: str, threshold: float | None = None) -> bytes:

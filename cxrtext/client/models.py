@@ -517,9 +517,7 @@ class Grounded(Answer):
     unlike: UnlikeImage = None
     unlike_sentence: UnlikeSentence = None
     read_as: str | None = Field(
-        default=None,
-        description="The sentence as it was embedded, in the wording of the training reports; "
-        "null: as it was sent.",
+        default=None, description="The sentence as it was embedded; null: as it was sent."
     )
 
 
@@ -659,8 +657,7 @@ class Found(Answer):
     )
     read_as: list[str | None] = Field(
         default_factory=list,
-        description="Each query, then each not, as it was embedded, in the wording of the training "
-        "reports; null, or no list: as it was sent.",
+        description="Each query, then each not, as it was embedded; null: as it was sent.",
     )
     caution: str | None = Field(
         default=None, description="Why a verdict on one of the sentences would not be given."

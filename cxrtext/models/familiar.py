@@ -224,12 +224,9 @@ class KnownWords:
 
     def said(self, word: str) -> int:
         """The sentences that say a word in lower case; 0 where it is unknown."""
-        return int(self._said([word])[0])
-
-    def _said(self, words: Sequence[str]) -> NDArray[np.int64]:
-        wanted = np.array([_digest(word) for word in words], dtype=np.int64)
-        places = np.minimum(np.searchsorted(self.digests, wanted), len(self.digests) - 1)
-        return np.where(self.digests[places] == wanted, self.counts[places], 0)
+        wanted = _digest(word)
+        place = min(int(np.searchsorted(self.digests, wanted)), len(self.digests) - 1)
+        return int(self.counts[place]) if self.digests[place] == wanted else 0
 
     def share(self, sentence: str) -> float:
         """Share of a sentence's words that are unknown; 1 where it has no word.
@@ -240,7 +237,7 @@ class KnownWords:
         words = [word for word in every if word not in _TELLS_NOTHING] or every
         if not words:
             return 1.0
-        return float(1 - (self._said(words) > 0).mean())
+        return 1 - sum(self.said(word) > 0 for word in words) / len(words)
 
     def of(self, sentence: str) -> Unlike:
         """How unlike those of the corpus a sentence is."""
@@ -261,12 +258,12 @@ def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) ->
         for word in words:
             if len(studies[word]) < SAID_BY:
                 studies[word].add(study)
-    known = sorted(
-        (_digest(word), counts[word]) for word, by in studies.items() if len(by) >= SAID_BY
-    )
+    often = (word for word, by in studies.items() if len(by) >= SAID_BY)
+    known = sorted((_digest(word), counts[word]) for word in often)
     if not known:
         return None
-    made = KnownWords(*np.array(known, dtype=np.int64).T.copy(), 0.0)
+    digests, numbers = np.array(known, dtype=np.int64).T.copy()
+    made = KnownWords(digests, numbers, 0.0)
     shares = np.array([made.share(sentence) for sentence in dict.fromkeys(held_out)])
     limit = _limit(shares) if len(shares) >= FEWEST else 0.0
     # Just below it: a sentence that has this share is beyond the limit.
@@ -355,17 +352,12 @@ def _words_of(
         return None
     digests = arrays["words"]
     counts = arrays.get("word_counts", np.ones_like(digests))
-    if (
-        {digests.dtype, counts.dtype} != {np.dtype(np.int64)}
-        or digests.ndim != 1
-        or not len(digests)
-    ):
+    if digests.dtype != np.int64 or digests.ndim != 1 or not len(digests):
         raise ValueError("digests")
-    if counts.shape != digests.shape or not (counts > 0).all():
+    if counts.shape != digests.shape or counts.min() < 1:
         raise ValueError("counts")
-    return KnownWords(
-        digests.astype(np.int64), counts.astype(np.int64), _limit_of(notes["word_threshold"])
-    )
+    kept = digests.astype(np.int64), counts.astype(np.int64)
+    return KnownWords(*kept, _limit_of(notes["word_threshold"]))
 
 
 def _limit_of(value: object) -> float:

@@ -28,7 +28,6 @@ MOST_SLIPS = 8
 
 _FLAGS = re.IGNORECASE
 _WORD = re.compile(r"[^\W\d_]+")
-_LISTED = frozenset(filter(str.isalpha, EMPTY | STOP | SELDOM_DENIED | FUNCTION_WORDS))
 _OPPOSITE = {"hypo": "hyper", "hyper": "hypo", "inter": "intra", "intra": "inter"}
 
 _END = re.compile(r"(?: (?:now|today|currently|any ?more|any longer|at present))?[\s.!]*$", _FLAGS)
@@ -58,6 +57,10 @@ def words_of(sentence: str) -> list[str]:
     return _WORD.findall(sentence.lower())
 
 
+def _known(text: str, said: Said) -> bool:
+    return all(map(said, words_of(text)))
+
+
 def reworded(sentence: str, said: Said | None = None, spelled: Collection[str] = ()) -> str:
     """A query in the wording of the training reports; the same where nothing is to be changed.
 
@@ -73,11 +76,10 @@ def reworded(sentence: str, said: Said | None = None, spelled: Collection[str] =
     if said is not None:
         text = _in_full(text, said)
         text = _corrected(text, said, {*spelled, *_right()})
-    denies = said is None or bool(said("no"))
-    text = _denial_first(text) if denies else text
+    denial_first = _denial_first if said is None or said("no") else str
+    text = denial_first(text)
     if said is not None:
-        text = _side_first(text, said)
-        text = _denial_first(text) if denies else text
+        text = denial_first(_side_first(text, said))
     return sentence if text == given else text[:1].upper() + text[1:]
 
 
@@ -113,8 +115,9 @@ def _abbreviations() -> tuple[dict[str, list[str]], re.Pattern[str]]:
 
 @cache
 def _right() -> frozenset[str]:
-    meanings = " ".join(one for some in _abbreviations()[0].values() for one in some)
-    return _LISTED | set(words_of(meanings))
+    listed = filter(str.isalpha, EMPTY | STOP | SELDOM_DENIED | FUNCTION_WORDS)
+    full = " ".join(one for some in _abbreviations()[0].values() for one in some)
+    return frozenset([*listed, *words_of(full)])
 
 
 def _in_full(text: str, said: Said) -> str:
@@ -125,9 +128,9 @@ def _in_full(text: str, said: Said) -> str:
         short = match[0].strip()
         key = by_capitals[short.upper()]
         in_lower_case = key.isupper() and len(key) < 3 and not short.isupper()
-        if in_lower_case or all(map(said, words_of(short))):
+        if in_lower_case or _known(short, said):
             return match[0]
-        known = (one for one in full[key] if all(map(said, words_of(one))))
+        known = (one for one in full[key] if _known(one, said))
         return next(known, short) + (" " if short.endswith("/") else "")
 
     return pattern.sub(written_out, text)
@@ -187,15 +190,14 @@ def edits(one: str, other: str) -> int:
 
 
 def _side_first(text: str, said: Said) -> str:
-    def known(phrase: str) -> bool:
-        return all(map(said, words_of(phrase)))
-
     match = _ON_A_SIDE.search(text)
-    if match and not known(match[0]):
+    if match and not _known(match[0], said):
         rest, side = text[: match.start()], match["side"].lower()
         side = "bilateral" if side == "both" else side
         if said(side) and not re.search(r"\b(?:left|right|both|bilateral)\b|[.;,]", rest, _FLAGS):
             grades = re.match(_GRADES, rest, _FLAGS)
             at = grades.end() if grades else 0
             text = f"{rest[:at]}{side} {_lowered(rest[at:])}{match['end']}"
-    return _SIDED.sub(lambda m: m[1] if said(m[1].lower()) and not known(m[0]) else m[0], text)
+    return _SIDED.sub(
+        lambda m: m[0] if _known(m[0], said) or not _known(m[1], said) else m[1], text
+    )

@@ -21,16 +21,8 @@ _SEEN = (
 _MOVED = "changed|increased|decreased|improved|worsened|progressed|moved"
 _LESS = "increase|decrease|improvement|progression|worsening|difference"
 _MEAN = "be|represent|reflect|indicate|suggest|relate|correspond|signify|have|account|mask|obscure"
-_GONE = "resolved|cleared|disappeared"
 _BEFORE_THIS = "prior|previous|last|earlier|preceding|old|comparison|outside"
-_PARTS = {
-    "SEEN": _SEEN,
-    "MOVED": _MOVED,
-    "LESS": _LESS,
-    "MEAN": _MEAN,
-    "GONE": _GONE,
-    "EARLIER": _BEFORE_THIS,
-}
+_PARTS = {"SEEN": _SEEN, "MOVED": _MOVED, "LESS": _LESS, "MEAN": _MEAN, "EARLIER": _BEFORE_THIS}
 
 
 def _any(phrases: str) -> str:
@@ -55,7 +47,7 @@ PSEUDO = re.compile(
         no (?:further|additional|other|more) (?:\w+ )?than  no doubt
         without (?:any )?(?:doubt|question|difficulty)  gram[- ]negative  no\. ?\d+
         (?:cannot|can not) be overlooked  status post removal of \w+
-        (?:not|nearly|almost|mostly|largely|partly|partially|incompletely) (?:\w+ )?GONE
+        (?:not|nearly|almost|largely|part(?:ial)?ly|incompletely) (?:\w+ )?(?:resolved|cleared)
         not SEEN (?:on|in|at) (?:the |any |a )?(?:\w+ )?EARLIER
         """
     ),
@@ -101,7 +93,7 @@ AFTER = re.compile(
         r"""
         (?:is|are|was|were|been) (?:\w+ )?(?:absent|excluded|ruled out)
         (?:is|are|was|were) (?:\w+ )?not (?:\w+ )?SEEN  not (?:\w+ )?SEEN
-        (?:has|have|had) (?:\w+ )?GONE
+        (?:has|have|had) (?:\w+ )?(?:resolved|cleared|disappeared)
         (?:is|are|was|were) (?:\w+ )?no longer(?: \w+)?  (?:has|have) been (?:\w+ )?removed
         (?:is|are) negative  absent  resolved  :? none(?: seen| identified)?
         (?::|(?<=\w)) (?:excluded|ruled out|negative)(?=\W*$)

@@ -74,8 +74,8 @@ def test_search_and_ground_say_how_they_read_a_sentence(
     assert "read as" not in as_written.stderr
     assert "verify would not judge this sentence: it names no finding" in as_written.stderr
     assert typed.stdout != as_written.stdout
-    ground = ("ground", data_folder / "images/s01.png", "R PTX", "--model", judged_checkpoint)
-    ground = (*ground, "--out", tmp_path / "o.png", "--json")
+    image, out = data_folder / "images/s01.png", tmp_path / "o.png"
+    ground = ("ground", image, "R PTX", "--model", judged_checkpoint, "--out", out, "--json")
     done = cxrtext(*ground)
     assert "read as: Right pneumothorax" in done.stderr
     assert json.loads(done.stdout)["read_as"] == "Right pneumothorax"

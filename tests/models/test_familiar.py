@@ -23,8 +23,8 @@ from cxrtext.models.familiar import (
     load_familiar,
     looks,
     save_familiar,
-    words_of,
 )
+from cxrtext.text.rewording import words_of
 from tests.conftest import flip
 
 SMALL = Preprocessing(resize=72, crop=64)

@@ -1,7 +1,5 @@
 """Typed queries in the wording of the training reports."""
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,10 +161,3 @@ def test_edits_are_the_fewest(one: str, other: str) -> None:
         return min(found)
 
     assert edits(one, other) == edits(other, one) == fewest(len(one), len(other))
-
-
-def test_reading_it_again_changes_nothing() -> None:
-    parts = (["", "No ", "Large "], ["PTX", "efusion", "LLL PNA"], ["", " on the left", " absent."])
-    for some in itertools.product(*parts):
-        once = read("".join(some))
-        assert read(once) == once

@@ -205,6 +205,7 @@ async def search(
 
 async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: Any) -> Found:
     hits = found.get("images") or found.get("sentences") or ()
+    sent = [*form.query, *form.without]
     return Found.model_validate(
         {
             **found,
@@ -213,18 +214,14 @@ async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: An
             "warning": await _warning(session, form, asked, hits),
             "unlike": None if asked.image is None else asked.image.unlike,
             "unlike_sentences": asked.unlike,
-            "read_as": _read_as(form, asked),
+            "read_as": [
+                None if read == one else read for read, one in zip(asked.read, sent, strict=True)
+            ],
             "caution": asked.caution,
             "offset": form.offset,
             "k": form.k,
         }
     )
-
-
-def _read_as(form: SearchForm, asked: _Asked) -> list[str | None]:
-    sent = [*form.query, *form.without]
-    read = [None if one == own else one for one, own in zip(asked.read, sent, strict=True)]
-    return read if any(read) else []
 
 
 async def _warning(

@@ -45,12 +45,12 @@ def test_a_query_is_read_in_the_words_of_the_reports(client: TestClient) -> None
     meant, data = "Right pneumothorax.", {"query": "R PTX.", "not": "Possible effusion."}
     plain = answer(client.post("/v1/search", data={**data, "query": meant}))
     body = answer(client.post("/v1/search", data=data))
-    assert (body["read_as"], plain["read_as"]) == ([meant, None], [])
+    assert (body["read_as"], plain["read_as"]) == ([meant, None], [None, None])
     assert body["caution"].endswith("its wording is uncertain")
     assert body["unlike_sentences"][0]["distance"] == 0
     assert body["images"] == plain["images"]
     other = answer(client.post("/v1/search", data={**data, "as_written": "true"}))
-    assert other["read_as"] == []
+    assert other["read_as"] == [None, None]
     assert other["images"] != plain["images"]
     said = {"query": "R PTX.", "target": "sentences", "k": 1}
     assert answer(client.post("/v1/search", data=said))["sentences"][0]["sentence"] == meant

@@ -16,7 +16,6 @@ from cxrtext_cli.options import (
     print_json,
     print_rows,
     say,
-    say_read_as,
     say_unlike,
     write_rows,
 )
@@ -105,8 +104,9 @@ def search(
             embedded = _embedded(service, image, known)
             asked = [query, *(without or ())] if query is not None else list(without or ())
             read = service.readings(asked, as_written=as_written)
-            for sentence, one in zip(asked, read, strict=True):
-                say_read_as(sentence, one)
+            for one in read:
+                if one not in asked:
+                    say(f"read as: {one}")
             for far in service.unlike_sentences(read):
                 say_unlike("a sentence", far, UNLIKE_SENTENCE)
             if caution := service.caution(read):

@@ -34,7 +34,6 @@ from cxrtext_cli.options import (
     print_rows,
     progress,
     say,
-    say_read_as,
     say_unlike,
     write_rows,
 )
@@ -74,7 +73,8 @@ def ground(
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.ground(embedded, sentence, as_written=as_written)
-    say_read_as(sentence, found.read_as)
+    if found.read_as is not None:
+        say(f"read as: {found.read_as}")
     (far,) = service.unlike_sentences([found.read_as or sentence])
     boxes = [box.bbox for box in found.boxes]
     placement = placement_of(image)
