@@ -26,6 +26,9 @@ Device = Annotated[
     DEVICE,
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsWritten = Annotated[
+    bool, typer.Option("--as-written", help="Embed a sentence as it is typed, not reworded.")
+]
 AllowOutside = Annotated[
     bool, typer.Option("--allow-outside", help="Let images lie outside the manifest's folder.")
 ]

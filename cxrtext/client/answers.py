@@ -92,7 +92,8 @@ def grounded_of(
             "height": found.geometry.height,
             "stored": _stored(image.placement, found),
             "unlike": image.unlike,
-            "unlike_sentence": service.familiar.of_sentence(sentence),
+            "unlike_sentence": service.familiar.of_sentence(found.read_as or sentence),
+            "read_as": found.read_as,
         }
     )
 

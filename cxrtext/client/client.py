@@ -118,9 +118,17 @@ class Client:
             said = json.dumps({name: one.model_dump() for name, one in prompts.items()})
         return self._ask(Classification, "/v1/classify", image, {"prompts": said})
 
-    def ground(self, image: Picture, sentence: str, threshold: float | None = None) -> Grounded:
+    def ground(
+        self,
+        image: Picture,
+        sentence: str,
+        threshold: float | None = None,
+        *,
+        as_written: bool = False,
+    ) -> Grounded:
         """Where an image supports a sentence; from the threshold on a region is in the boxes."""
-        form = {"sentence": sentence, "threshold": threshold}
+        own = "true" if as_written else None
+        form = {"sentence": sentence, "threshold": threshold, "as_written": own}
         return self._ask(Grounded, "/v1/ground", image, form)
 
     def ground_png(self, image: Picture, sentence: str, threshold: float | None = None) -> bytes:
@@ -310,6 +318,7 @@ def search_form(
     exclude_patients: Sequence[str] = (),
     other_patients: bool = False,
     mode: Mode = "auto",
+    as_written: bool = False,
 ) -> dict[str, Any]:
     """The form of a search for images.
 
@@ -325,6 +334,7 @@ def search_form(
         exclude_patients: Patients to leave out.
         other_patients: Leave out the patient of the indexed image.
         mode: "exact" proves the order; "fast" looks at candidates only.
+        as_written: Whether sentences are not put into the wording of the training reports.
     """
     return {
         "query": [query] if isinstance(query, str) else list(query),
@@ -337,6 +347,7 @@ def search_form(
         "unique": unique,
         "exclude_patient": list(exclude_patients),
         "other_patients": "true" if other_patients else None,
+        "as_written": "true" if as_written else None,
         "mode": mode,
     }
 

@@ -516,6 +516,9 @@ class Grounded(Answer):
     stands_out: StandsOut = None
     unlike: UnlikeImage = None
     unlike_sentence: UnlikeSentence = None
+    read_as: str | None = Field(
+        default=None, description="The sentence as it was embedded; null: as it was sent."
+    )
 
 
 class Reference(Answer):
@@ -651,6 +654,13 @@ class Found(Answer):
     )
     unlike_sentences: list[UnlikeSentence] = Field(
         default_factory=list, description="The same of each query, then of each not."
+    )
+    read_as: list[str | None] = Field(
+        default_factory=list,
+        description="Each query, then each not, as it was embedded; null: as it was sent.",
+    )
+    caution: str | None = Field(
+        default=None, description="Why a verdict on one of the sentences would not be given."
     )
     offset: Count = 0
     k: Count

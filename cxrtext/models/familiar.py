@@ -12,10 +12,9 @@ of words; no pixel, no name, no text.
 """
 
 import hashlib
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
 from cxrtext.text.assertions import FUNCTION_WORDS
+from cxrtext.text.rewording import words_of
 
 FAMILIAR = "familiar.safetensors"
 FORMAT, VERSION = "cxrtext familiar images and sentences", 1
@@ -64,7 +64,6 @@ LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2
 """Numbers of a look."""
 
 _STEP = 1 / 255
-_WORD = re.compile(r"[^\W\d_]+")
 _TELLS_NOTHING = FUNCTION_WORDS | {"left", "right", "bilateral", "tiny", "small", "big", "large"}
 
 Rows = NDArray[np.float64]
@@ -207,11 +206,6 @@ def _limit(values: Rows) -> float:
 # --- sentences ---
 
 
-def words_of(sentence: str) -> list[str]:
-    """The words of a sentence, in lower case; numbers and marks are none."""
-    return _WORD.findall(sentence.lower())
-
-
 def _digest(word: str) -> int:
     digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
@@ -219,10 +213,20 @@ def _digest(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KnownWords:
-    """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown."""
+    """Digests of the words of a corpus, [n] in rising order, and the share that may be unknown.
+
+    ``counts``, [n], are the sentences that say each; 1 where a checkpoint does not keep them.
+    """
 
     digests: NDArray[np.int64]
+    counts: NDArray[np.int64]
     threshold: float
+
+    def said(self, word: str) -> int:
+        """The sentences that say a word in lower case; 0 where it is unknown."""
+        wanted = _digest(word)
+        place = min(int(np.searchsorted(self.digests, wanted)), len(self.digests) - 1)
+        return int(self.counts[place]) if self.digests[place] == wanted else 0
 
     def share(self, sentence: str) -> float:
         """Share of a sentence's words that are unknown; 1 where it has no word.
@@ -233,10 +237,7 @@ class KnownWords:
         words = [word for word in every if word not in _TELLS_NOTHING] or every
         if not words:
             return 1.0
-        wanted = np.array([_digest(word) for word in words], dtype=np.int64)
-        places = np.searchsorted(self.digests, wanted)
-        found = self.digests[np.minimum(places, len(self.digests) - 1)] == wanted
-        return float(1 - found.mean())
+        return 1 - sum(self.said(word) > 0 for word in words) / len(words)
 
     def of(self, sentence: str) -> Unlike:
         """How unlike those of the corpus a sentence is."""
@@ -250,19 +251,24 @@ def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) ->
     where there are too few sentences, or no word is said by enough studies.
     """
     studies: dict[str, set[str]] = defaultdict(set)
+    counts: Counter[str] = Counter()
     for study, sentence in said:
-        for word in words_of(sentence):
+        words = set(words_of(sentence))
+        counts.update(words)
+        for word in words:
             if len(studies[word]) < SAID_BY:
                 studies[word].add(study)
-    known = sorted(_digest(word) for word, by in studies.items() if len(by) >= SAID_BY)
+    often = (word for word, by in studies.items() if len(by) >= SAID_BY)
+    known = sorted((_digest(word), counts[word]) for word in often)
     if not known:
         return None
-    made = KnownWords(np.array(known, dtype=np.int64), 0.0)
+    digests, numbers = np.array(known, dtype=np.int64).T.copy()
+    made = KnownWords(digests, numbers, 0.0)
     shares = np.array([made.share(sentence) for sentence in dict.fromkeys(held_out)])
     limit = _limit(shares) if len(shares) >= FEWEST else 0.0
     # Just below it: a sentence that has this share is beyond the limit.
     threshold = max(limit, float(np.nextafter(LEAST_UNKNOWN, 0)))
-    return KnownWords(made.digests, min(threshold, float(np.nextafter(1, 0))))
+    return replace(made, threshold=min(threshold, float(np.nextafter(1, 0))))
 
 
 # --- both, and the file ---
@@ -300,6 +306,7 @@ def save_familiar(folder: Path, familiar: Familiar, fingerprint: str) -> Path:
         notes["image_threshold"] = familiar.images.threshold
     if familiar.words is not None:
         tensors["words"] = torch.from_numpy(familiar.words.digests)
+        tensors["word_counts"] = torch.from_numpy(familiar.words.counts)
         notes["word_threshold"] = familiar.words.threshold
     save_sealed(path, tensors, notes)
     return path
@@ -344,9 +351,13 @@ def _words_of(
     if "word_threshold" not in notes:
         return None
     digests = arrays["words"]
+    counts = arrays.get("word_counts", np.ones_like(digests))
     if digests.dtype != np.int64 or digests.ndim != 1 or not len(digests):
         raise ValueError("digests")
-    return KnownWords(digests.astype(np.int64), _limit_of(notes["word_threshold"]))
+    if counts.shape != digests.shape or counts.min() < 1:
+        raise ValueError("counts")
+    kept = digests.astype(np.int64), counts.astype(np.int64)
+    return KnownWords(*kept, _limit_of(notes["word_threshold"]))
 
 
 def _limit_of(value: object) -> float:

@@ -115,7 +115,7 @@ def ordered(service: Service, listed: Worklist, prompt: str) -> Pausing[Worklist
 def _scored(service: Service, entry: Entry, image: str, prompt: str) -> Entry:
     embedded = service.embedded(image)
     name, asked = prompts_of(service, prompt)
-    score = service.ground(embedded, prompt).score
+    score = service.ground(embedded, prompt, as_written=True).score
     if asked is None:
         return replace(entry, rank=score, score=score)
     (found,) = service.classify(embedded, {name: asked})

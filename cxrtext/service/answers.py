@@ -83,6 +83,7 @@ class Grounding:
     boxes: list[GroundedBox]  # groups of regions above it, best first
     # between which scores pictures of this sentence shade, whatever the image; see `heat`.
     scale: tuple[float, float] | None = None
+    read_as: str | None = None  # the sentence as it was embedded; None as it was asked
 
     @property
     def limits(self) -> tuple[float, float]:

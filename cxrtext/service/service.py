@@ -5,7 +5,8 @@ import timeit
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -66,6 +67,7 @@ from cxrtext.service.limits import (
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
+from cxrtext.text.rewording import reworded
 
 T = TypeVar("T")
 READERS = 2
@@ -252,6 +254,26 @@ class Service:
         with self._lock:
             return self._texts.embed(sentences)
 
+    def readings(self, sentences: Sequence[str], *, as_written: bool = False) -> list[str]:
+        """Typed sentences as they are embedded (:func:`~cxrtext.text.rewording.reworded`)."""
+        if as_written:
+            return list(sentences)
+        words = self.familiar.words
+        said = None if words is None else words.said
+        return [reworded(sentence, said, self._spelled) for sentence in sentences]
+
+    @cached_property
+    def _spelled(self) -> frozenset[str]:
+        # a byte-level vocabulary marks the beginning of a word
+        pieces = (piece.lstrip("Ġ").lower() for piece in self.model.tokenizer.get_vocab())
+        forms = self.verdicts.forms if self.verdicts else ()
+        return frozenset(filter(str.isalpha, [*pieces, *forms]))
+
+    def caution(self, sentences: Sequence[str]) -> str | None:
+        """Why one of some sentences would not be judged in a report; None where all may be."""
+        reason = next(filter(None, map(self._judge.doubt, sentences)), None)
+        return reason and f"verify would not judge this sentence: {reason}"
+
     def forget_asked(self) -> None:
         self._texts.clear()
 
@@ -314,24 +336,31 @@ class Service:
         return calibrated([FindingScore(*found) for found in findings], known, asked)
 
     def ground(
-        self, image: EmbeddedImage, sentence: str, threshold: float | None = None
+        self,
+        image: EmbeddedImage,
+        sentence: str,
+        threshold: float | None = None,
+        *,
+        as_written: bool = False,
     ) -> Grounding:
-        """Where an image supports a sentence (InputError).
+        """Where an image supports a sentence (InputError), read as :meth:`readings` has it.
 
         From the threshold on a region counts for the boxes; by default from where the sentence's
         heatmaps begin, or, without reference images, halfway between the mean and the maximum.
         """
         check_sentence(sentence)
-        text = self.embed_sentences([sentence])
+        (read,) = self.readings([sentence], as_written=as_written)
+        text = self.embed_sentences([read])
         with self._lock, torch.inference_mode():
             regions = image.regions[None].to(self.model.device)
             grid = region_scores(regions, text)[0, 0].cpu().numpy()
             score = float(self.model.scores(regions, text)[0, 0])
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)
-        (scale,) = self._scales.of([sentence], text)
+        (scale,) = self._scales.of([read], text)
         found = ground_grid(grid.reshape(side, side), score, geometry, threshold)
-        return on_scale(found, scale, threshold=threshold)
+        found = on_scale(found, scale, threshold=threshold)
+        return found if read == sentence else replace(found, read_as=read)
 
     def verify(
         self, image: EmbeddedImage, report: str, threshold: float | None = None
@@ -374,8 +403,9 @@ class Service:
         without: Sequence[str] = (),
         image: EmbeddedImage | None = None,
         image_weight: float = 0.5,
+        as_written: bool = False,
     ) -> Query:
-        """Put a query together (InputError).
+        """Put a query together (InputError), its sentences read as :meth:`readings` has them.
 
         Of several sentences that an image is to fit the mean score counts; ``image_weight``, in
         [0, 1], is that of the likeness beside a sentence.
@@ -384,6 +414,9 @@ class Service:
         if not sentences and image is None:
             raise InputError("give a sentence or an image")
         check_query(sentences, without, image_weight)
+        sentences, without = (
+            self.readings(some, as_written=as_written) for some in (sentences, without)
+        )
         return Query(
             texts=self.embed_sentences(sentences) if sentences else None,
             without=self.embed_sentences(without) if without else None,
@@ -416,13 +449,18 @@ class Service:
         return finish(self.search_sentences_pausing(asked, k, **options))
 
     def search_sentences_pausing(
-        self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]
+        self,
+        asked: EmbeddedImage | str,
+        k: int = 10,
+        *,
+        as_written: bool = False,
+        **options: Unpack[SentenceOptions],
     ) -> Pausing[list[SentenceHit]]:
         check_count(k)
         if isinstance(asked, str):
             check_sentence(asked)
             archive = self.archive
-            (text,) = self.embed_sentences([asked])
+            (text,) = self.embed_sentences(self.readings([asked], as_written=as_written))
             search = archive.search_sentences_pausing(k, text=text, **options)
         else:
             search = self.archive.search_sentences_pausing(k, image=asked.regions, **options)

@@ -47,6 +47,7 @@ PSEUDO = re.compile(
         no (?:further|additional|other|more) (?:\w+ )?than  no doubt
         without (?:any )?(?:doubt|question|difficulty)  gram[- ]negative  no\. ?\d+
         (?:cannot|can not) be overlooked  status post removal of \w+
+        (?:not|nearly|almost|largely|part(?:ial)?ly|incompletely) (?:\w+ )?(?:resolved|cleared)
         not SEEN (?:on|in|at) (?:the |any |a )?(?:\w+ )?EARLIER
         """
     ),
@@ -95,6 +96,7 @@ AFTER = re.compile(
         (?:has|have|had) (?:\w+ )?(?:resolved|cleared|disappeared)
         (?:is|are|was|were) (?:\w+ )?no longer(?: \w+)?  (?:has|have) been (?:\w+ )?removed
         (?:is|are) negative  absent  resolved  :? none(?: seen| identified)?
+        (?::|(?<=\w)) (?:excluded|ruled out|negative)(?=\W*$)
         """
     ),
     _FLAGS,

@@ -64,6 +64,24 @@ def test_search_says_it(index_folder: Path, blank: Path) -> None:
     assert "resembles" not in done.stderr
 
 
+def test_search_and_ground_say_how_they_read_a_sentence(
+    judged_checkpoint: Path, index_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    search = ("search", "R PTX", "--index", index_folder, "--model", judged_checkpoint)
+    typed, as_written = cxrtext(*search), cxrtext(*search, "--as-written")
+    assert "read as: Right pneumothorax" in typed.stderr
+    assert "verify" not in typed.stderr
+    assert "read as" not in as_written.stderr
+    assert "verify would not judge this sentence: it names no finding" in as_written.stderr
+    assert typed.stdout != as_written.stdout
+    image, out = data_folder / "images/s01.png", tmp_path / "o.png"
+    ground = ("ground", image, "R PTX", "--model", judged_checkpoint, "--out", out, "--json")
+    done = cxrtext(*ground)
+    assert "read as: Right pneumothorax" in done.stderr
+    assert json.loads(done.stdout)["read_as"] == "Right pneumothorax"
+    assert json.loads(cxrtext(*ground, "--as-written").stdout)["read_as"] is None
+
+
 def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
     checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
 ) -> None:

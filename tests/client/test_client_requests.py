@@ -175,7 +175,7 @@ def test_what_is_sent(make: Make, seen: list[httpx2.Request], tmp_path: Path) ->
     file = tmp_path / "Doe_John.png"
     file.write_bytes(b"pixels")
     for ask in (
-        lambda: client.ground(file, "Effusion.", 0.5),
+        lambda: client.ground(file, "Effusion.", 0.5, as_written=True),
         lambda: client.search(["A.", "B."], ImageId("a.png"), without=["C."], k=3, mode="exact"),
         lambda: client.image("a b/ü.png"),
         lambda: client.cohort("A."),
@@ -186,6 +186,7 @@ def test_what_is_sent(make: Make, seen: list[httpx2.Request], tmp_path: Path) ->
     assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in seen)
     assert ground.headers["content-type"].startswith("multipart/form-data")
     assert b"pixels" in ground.content
+    assert b'name="as_written"\r\n\r\ntrue' in ground.content
     assert b"Doe" not in ground.content  # a file's name can name a patient
     assert search.headers["content-type"] == "application/x-www-form-urlencoded"
     assert search.content == b"image_id=a.png&query=A.&query=B.&not=C.&k=3&offset=0&mode=exact"

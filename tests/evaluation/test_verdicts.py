@@ -206,7 +206,9 @@ def test_reasons_why_a_sentence_is_not_judged() -> None:
         found = judge.judge(sentence, nothing)
         assert found.verdict == "not judged"
         assert why in (found.reason or "")
+        assert judge.doubt(sentence) == found.reason  # of whatever image
     assert judge.judge("Edema.", None).reason == UNLIKE
+    assert (judge.doubt("Edema and nodule."), Judge(None).doubt("Edema.")) == (None, None)
 
 
 def _spoiled(key: str, value: object) -> Callable[[dict[str, Any]], dict[str, Any]]:

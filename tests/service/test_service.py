@@ -156,6 +156,25 @@ def test_search_in_every_direction(service: Service) -> None:
     assert found.exact
 
 
+def test_a_typed_sentence_is_read_in_the_words_of_the_reports(service: Service) -> None:
+    image, meant = service.embedded("images/s01.png"), "Right pneumothorax."
+    found = service.ground(image, "R PTX.")
+    assert found.read_as == meant
+    assert found.score == service.ground(image, meant).score
+    assert service.ground(image, meant).read_as is None
+    as_written = service.ground(image, "R PTX.", as_written=True)
+    assert (as_written.read_as, as_written.score == found.score) == (None, False)
+    assert service.search_text("R PTX.") == service.search_text(meant)
+    asked = [service.search_sentences(one, 2) for one in ("R PTX.", meant)]
+    as_typed = finish(service.search_sentences_pausing("R PTX.", 2, as_written=True))
+    assert asked[0] == asked[1] != as_typed
+    query = service.make_query(meant, without=["pnuemothorax"])
+    spelled = service.make_query(meant, without=["Pneumothorax"])
+    assert service.search(query).hits == service.search(spelled).hits
+    assert "verify would not judge" in (service.caution([meant, "Possible effusion."]) or "")
+    assert service.caution([meant]) is None
+
+
 @pytest.mark.parametrize(
     ("query", "says"), [("", "sentence is empty"), (" .?", "is empty"), ("x" * 2001, "2001 char")]
 )

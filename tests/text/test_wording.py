@@ -35,6 +35,8 @@ No effusion, and the heart is enlarged.
 No pneumothorax and there is persistent edema.
 Widened mediastinum.
 Endotracheal tube 4 cm above the carina.
+Pneumothorax has not resolved.
+The effusion has nearly completely cleared.
 Gram-negative pneumonia.
 """
 
@@ -55,6 +57,9 @@ A pleural effusion is not appreciated.
 Focal consolidation is absent.
 Absence of pleural effusion.
 The previously seen effusion has resolved.
+Pneumothorax excluded.
+Pneumothorax ruled out.
+Pneumothorax: negative.
 Pneumothorax is no longer seen.
 No longer any pneumothorax.
 The lungs are clear without effusion or edema.

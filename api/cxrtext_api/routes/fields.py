@@ -55,6 +55,9 @@ Side = Annotated[
     Query(description="Longest side of the picture, in pixels."),
 ]
 
+AsWritten = Annotated[
+    bool, Form(description="Embed sentences as they were sent, not in the wording of the reports.")
+]
 Threshold = Annotated[
     float | None,
     Ge(-1),

@@ -13,7 +13,7 @@ from cxrtext.images import encode_png
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
-from cxrtext_api.routes.fields import DEFAULT_SIDE, JSON, PNG, Side, Threshold, preferred
+from cxrtext_api.routes.fields import DEFAULT_SIDE, JSON, PNG, AsWritten, Side, Threshold, preferred
 from cxrtext_api.routes.images import draw_image
 from cxrtext_api.runtime.uploads import Pixels
 
@@ -135,6 +135,7 @@ async def ground(
     image: ImageDep,
     sentence: Sentence,
     threshold: Threshold = None,
+    as_written: AsWritten = False,
     accept: Accept = "*/*",
 ) -> Grounded | Response:
     """A grid of region scores with its place in the image, the best region, and boxes.
@@ -146,8 +147,11 @@ async def ground(
     embedded, pixels = (
         await image.both(OVERLAY_SIDE) if as_picture else (await image.embedded(), None)
     )
-    await session.ensure_embedded([sentence])
-    found = await session.compute(service.ground, embedded, sentence, threshold)
+    read = await session.read(service.readings, [sentence], as_written=as_written)
+    await session.ensure_embedded(read)
+    found = await session.compute(
+        service.ground, embedded, sentence, threshold, as_written=as_written
+    )
     if pixels is not None:
         return Response(await session.draw(draw_overlay, pixels, found), media_type=PNG)
     return grounded_of(service, embedded, sentence, found)

@@ -22,6 +22,7 @@ from cxrtext_api.routes.fields import (
     MAX_WHERE,
     WHERE,
     WHOLE,
+    AsWritten,
     check_where,
     preferred,
 )
@@ -96,6 +97,7 @@ class SearchForm:
     mode: Annotated[
         Mode, Form(description="exact proves the order; fast looks at candidates only.")
     ] = "auto"
+    as_written: AsWritten = False
 
     def __post_init__(self) -> None:
         if not self.query and self.image is None:
@@ -126,27 +128,34 @@ class _Asked:
     image: "EmbeddedImage | None"
     warning: str | None
     patients: list[str]
-    unlike: list["Unlike | None"]  # of each query, then of each sentence that is not to fit
+    read: list[str]  # each query, then each sentence that is not to fit, as it is embedded
+    unlike: list["Unlike | None"]  # of each of them
+    caution: str | None
 
 
 async def _ask(session: Session, form: SearchForm) -> _Asked:
-    if form.query or form.without:
-        await session.ensure_embedded([*form.query, *form.without])
+    read = [*form.query, *form.without]
+    if read:
+        read = await session.read(session.service.readings, read, as_written=form.as_written)
+        await session.ensure_embedded(read)
     embedded = None if form.image is None else await form.image.embedded()
     await session.see_index()
-    return await session.read(_asked, session.service, form, embedded)
+    return await session.read(_asked, session.service, form, read, embedded)
 
 
-def _asked(service: "Service", form: SearchForm, image: "EmbeddedImage | None") -> _Asked:
+def _asked(
+    service: "Service", form: SearchForm, read: list[str], image: "EmbeddedImage | None"
+) -> _Asked:
     check_where(service, form.where)
     patients = list(form.exclude_patient)
     if image is not None and form.image_id is not None and form.other_patients:
         patients.append(service.find_image(form.image_id).patient_id)
-    unlike = service.unlike_sentences([*form.query, *form.without])
+    unlike = service.unlike_sentences(read)
     said = [] if image is None else _doubts(service, form, image)
     if any(one is not None and one.flagged for one in unlike):
         said.append(f"A sentence {UNLIKE_SENTENCE}.")
-    return _Asked(image, " ".join(said) or None, patients, unlike)
+    warning = " ".join(said) or None
+    return _Asked(image, warning, patients, read, unlike, service.caution(read))
 
 
 def _doubts(service: "Service", form: SearchForm, image: "EmbeddedImage") -> list[str]:
@@ -196,6 +205,7 @@ async def search(
 
 async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: Any) -> Found:
     hits = found.get("images") or found.get("sentences") or ()
+    sent = [*form.query, *form.without]
     return Found.model_validate(
         {
             **found,
@@ -204,6 +214,10 @@ async def _answer(session: Session, form: SearchForm, asked: _Asked, **found: An
             "warning": await _warning(session, form, asked, hits),
             "unlike": None if asked.image is None else asked.image.unlike,
             "unlike_sentences": asked.unlike,
+            "read_as": [
+                None if read == one else read for read, one in zip(asked.read, sent, strict=True)
+            ],
+            "caution": asked.caution,
             "offset": form.offset,
             "k": form.k,
         }
@@ -221,8 +235,13 @@ async def _warning(
 
 
 def _query(service: "Service", form: SearchForm, asked: _Asked) -> "Query":
+    many = len(form.query)
     return service.make_query(
-        form.query, without=form.without, image=asked.image, image_weight=form.image_weight
+        asked.read[:many],
+        without=asked.read[many:],
+        image=asked.image,
+        image_weight=form.image_weight,
+        as_written=True,
     )
 
 
@@ -246,8 +265,8 @@ async def _sentences(session: Session, form: SearchForm, asked: _Asked) -> Found
     options: SentenceOptions = {"where": form.where, "offset": form.offset}
     if form.min_score is not None:
         options["min_score"] = form.min_score
-    about = form.query[0] if asked.image is None else asked.image
-    work = service.search_sentences_pausing(about, form.k, **options)
+    about = asked.read[0] if asked.image is None else asked.image
+    work = service.search_sentences_pausing(about, form.k, as_written=True, **options)
     hits = await session.work(work)
     sentences = await session.read(lambda: service.archive.sentences)
     return await _answer(

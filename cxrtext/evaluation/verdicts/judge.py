@@ -171,6 +171,16 @@ class Judge:
         presence, left = ({name: float(one[0]) for name, one in some.items()} for some in found)
         return Evidence(presence, left)
 
+    def doubt(self, sentence: str) -> str | None:
+        """Why a sentence is not judged, whatever the image; None where it may be."""
+        if wording(sentence) == "uncertain":
+            return HEDGED
+        if self.kept is None:
+            return None
+        said = self._vocabulary.assertions(sentence)
+        reasons = [_reason(one, self.kept.findings.get(one.finding)) for one in said]
+        return NO_FINDING if not reasons else reasons[0] if all(reasons) else None
+
     def judge(self, sentence: str, evidence: Evidence | None) -> Judgment:
         """The verdict on a sentence.
 
@@ -221,12 +231,16 @@ def _judges_side(kept: FindingVerdicts) -> bool:
     return kept.side is not None and kept.side.reason is None
 
 
+def _reason(one: Assertion, kept: FindingVerdicts | None) -> str | None:
+    """Why a finding is not judged in any image; None where it is."""
+    reason = "was not calibrated" if kept is None else kept.presence.reason
+    return None if reason is None else f"{one.finding}: {reason}"
+
+
 def _part(one: Assertion, evidence: Evidence, kept: FindingVerdicts | None, k: int) -> JudgedPart:
-    if kept is None:
-        return JudgedPart(one, "not judged", reason=f"{one.finding}: was not calibrated")
-    auc = kept.presence.auc
-    if kept.presence.reason is not None:
-        return JudgedPart(one, "not judged", auc, reason=f"{one.finding}: {kept.presence.reason}")
+    reason, auc = _reason(one, kept), None if kept is None else kept.presence.auc
+    if kept is None or reason is not None:
+        return JudgedPart(one, "not judged", auc, reason=reason)
     value = evidence.presence[one.finding]
     tests = [_test("presence", kept.presence, value, k, there=one.present)]
     if one.side and kept.side is not None and kept.side.reason is None:

@@ -48,7 +48,7 @@ def find(service: Service, image: EmbeddedImage, sentence: str) -> Finding:
     The probability is that of a finding of the service's prompts that the sentence is a positive
     prompt of, calibrated where the checkpoint has that; else the sentence's against its denial.
     """
-    grounding = service.ground(image, sentence)
+    grounding = service.ground(image, sentence, as_written=True)
     name, asked = prompts_of(service, sentence)
     found = None
     if asked is not None:

@@ -41,6 +41,27 @@ def test_search_by_a_sentence(client: TestClient, service: Service, model: Image
     assert first["metadata"] == {"age": expected[0].image.metadata["age"]}
 
 
+def test_a_query_is_read_in_the_words_of_the_reports(client: TestClient) -> None:
+    meant, data = "Right pneumothorax.", {"query": "R PTX.", "not": "Possible effusion."}
+    plain = answer(client.post("/v1/search", data={**data, "query": meant}))
+    body = answer(client.post("/v1/search", data=data))
+    assert (body["read_as"], plain["read_as"]) == ([meant, None], [None, None])
+    assert body["caution"].endswith("its wording is uncertain")
+    assert body["unlike_sentences"][0]["distance"] == 0
+    assert body["images"] == plain["images"]
+    other = answer(client.post("/v1/search", data={**data, "as_written": "true"}))
+    assert other["read_as"] == [None, None]
+    assert other["images"] != plain["images"]
+    said = {"query": "R PTX.", "target": "sentences", "k": 1}
+    assert answer(client.post("/v1/search", data=said))["sentences"][0]["sentence"] == meant
+    exported = [client.post("/v1/search/export", data={"query": q}).text for q in ("R PTX.", meant)]
+    assert exported[0] == exported[1]
+    ask = {"image_id": "images/s01.png", "sentence": "R PTX."}
+    assert answer(client.post("/v1/ground", data=ask))["read_as"] == meant
+    ask["as_written"] = "true"
+    assert answer(client.post("/v1/ground", data=ask))["read_as"] is None
+
+
 def test_an_image_indexed_or_sent_finds_itself_first(client: TestClient, data_folder: Path) -> None:
     data = {"image_id": "images/s07.png", "k": 3}
     hits = answer(client.post("/v1/search", data=data))["images"]

@@ -77,7 +77,7 @@ export async function open(source) {
  * Show where the open image supports a sentence.
  *
  * `threshold`: from which score on a region counts for the boxes; the server's choice by default.
- * `secret`: whether the sentence is of a report and must stay out of the address.
+ * `secret`: whether the sentence is of a report: it stays out of the address, and is not reworded.
  */
 export async function locate(sentence, { threshold, secret = false } = {}) {
   if (!current.source) return;
@@ -86,7 +86,8 @@ export async function locate(sentence, { threshold, secret = false } = {}) {
   locating = new AbortController();
   const { signal } = locating;
   announce("locating", sentence);
-  const found = await attempt(() => api.ground(current.source, { sentence, threshold }, signal));
+  const fields = { sentence, threshold, as_written: secret ? "true" : "" };
+  const found = await attempt(() => api.ground(current.source, fields, signal));
   // Of two questions in a row, the answer to the later one stays.
   if (signal.aborted) return;
   if (found) noteAddress(secret ? "" : sentence, true);

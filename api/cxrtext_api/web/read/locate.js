@@ -76,6 +76,7 @@ function showResult(sentence, found, secret) {
         "div",
         {},
         element("p", { className: "result-sentence" }, sentence),
+        found.read_as ? element("p", { className: "muted small-text" }, `Read as: ${found.read_as}`) : null,
         element(
           "p",
           { className: "result-about muted small-text" },

@@ -29,8 +29,11 @@ function title(found, count) {
 function describe(found, hits) {
   byId("found-title").textContent = title(found, hits.length);
   byId("found-title").title = query.inWords(asked);
-  byId("found-warning").hidden = !found.warning;
-  byId("found-warning").textContent = found.warning ?? "";
+  const warning = [found.warning, found.caution].filter(Boolean).join(" ");
+  byId("found-warning").hidden = !warning;
+  byId("found-warning").textContent = warning;
+  const read = (found.read_as ?? []).filter(Boolean).join(" ");
+  byId("found-read").textContent = read ? `Read as: ${read}` : "";
 }
 
 /** Whether there may be images beyond those shown. */
@@ -105,6 +108,7 @@ function reset() {
   cohort.show(asked, []);
   byId("found-title").textContent = "";
   byId("found-warning").hidden = true;
+  byId("found-read").textContent = "";
   byId("more").hidden = true;
   tellStale();
 }

@@ -10,6 +10,7 @@ from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
+    AsWritten,
     Device,
     pick_device,
     print_json,
@@ -64,6 +65,7 @@ def search(
     mode: Annotated[
         Mode, typer.Option(help="exact proves the order; fast looks at candidates only.")
     ] = "auto",
+    as_written: AsWritten = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
     ] = None,
@@ -101,16 +103,26 @@ def search(
             known = _known(archive, image_id) if image_id is not None else None
             embedded = _embedded(service, image, known)
             asked = [query, *(without or ())] if query is not None else list(without or ())
-            for far in service.unlike_sentences(asked):
+            read = service.readings(asked, as_written=as_written)
+            for one in read:
+                if one not in asked:
+                    say(f"read as: {one}")
+            for far in service.unlike_sentences(read):
                 say_unlike("a sentence", far, UNLIKE_SENTENCE)
+            if caution := service.caution(read):
+                say(caution)
             if target == "sentences":
                 options: SentenceOptions = {"where": where}
                 if min_score is not None:
                     options["min_score"] = min_score
-                rows = _sentences(service, query, embedded, k, options)
+                rows = _sentences(service, read, embedded, k, options)
             else:
                 wanted = service.make_query(
-                    query, without=without or (), image=embedded, image_weight=image_weight
+                    read[: query is not None],
+                    without=read[query is not None :],
+                    image=embedded,
+                    image_weight=image_weight,
+                    as_written=True,
                 )
                 found = archive.search(
                     wanted,
@@ -174,7 +186,7 @@ def _embedded(
 
 def _sentences(
     service: "Service",
-    query: str | None,
+    read: list[str],
     embedded: "EmbeddedImage | None",
     k: int,
     options: "SentenceOptions",
@@ -183,7 +195,7 @@ def _sentences(
     if embedded is not None:
         hits = archive.search_sentences(k, image=embedded.regions, **options)
     else:
-        texts = service.make_query(query).texts
+        texts = service.make_query(read, as_written=True).texts
         assert texts is not None  # noqa: S101 - of a sentence
         hits = archive.search_sentences(k, text=texts[0], **options)
     rows = [asdict(hit) for hit in hits]

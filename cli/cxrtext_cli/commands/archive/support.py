@@ -23,6 +23,7 @@ from cxrtext_cli.given import (
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
+    AsWritten,
     Device,
     MaxRejected,
     Model,
@@ -52,6 +53,7 @@ def ground(
     out: Annotated[
         Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here."), NEW_FILE
     ] = None,
+    as_written: AsWritten = False,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +72,10 @@ def ground(
     service = load_service(model, device=pick_device(device))
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
-    found, (far,) = service.ground(embedded, sentence), service.unlike_sentences([sentence])
+    found = service.ground(embedded, sentence, as_written=as_written)
+    if found.read_as is not None:
+        say(f"read as: {found.read_as}")
+    (far,) = service.unlike_sentences([found.read_as or sentence])
     boxes = [box.bbox for box in found.boxes]
     placement = placement_of(image)
     moved = placement if placement is not None and not placement.plain else None
