@@ -20,11 +20,7 @@ from cxrtext.records import Rejects
 
 
 def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
-    """The calibration that an evaluation, just done, fitted on validation images.
-
-    Returns:
-        It, and a line about each finding that is left out.
-    """
+    """The calibration that an evaluation, just done, fitted; a line for each finding left out."""
     details = evaluation.details
     if details is None:
         raise ValueError("this evaluation was made without details")
@@ -75,11 +71,6 @@ def verdicts_of(
     """Calibrate the verdicts of an evaluation's model on the validation images of its data.
 
     Words of findings are learned from the reports of all splits but "test".
-
-    Args:
-        evaluation: One that was just made, with its details.
-        cache: Where decoded images are kept.
-        progress: Called with (done, total) images.
     """
     details = evaluation.details
     if details is None:
@@ -92,8 +83,7 @@ def verdicts_of(
         reports[sentence.study_id].append(sentence.sentence)
     records = [r for r in folder.records if r.split == "val" and r.study_id in reports]
     rejects = Rejects()
-    embedder = Embedder(details.model, cache, rejects, len(records), progress)
-    cohort = embedder.cohort(records)
+    cohort = Embedder(details.model, cache, rejects, len(records), progress).cohort(records)
     if not cohort.records:
         why = f": {rejects.rows[-1][1]}" if rejects.rows else ""
         raise DataError(f"{folder.path}: no image of split 'val' with a report can be read{why}")

@@ -55,7 +55,6 @@ class Cohort:
         return regions.view(side, side, -1)
 
     def geometry(self, row: int) -> Geometry:
-        """Where the crop of an image lies in its original."""
         return self.preprocessing.geometry(*self.sizes[row])
 
     def chunks(self, model: ImageTextModel) -> Iterator[Tensor]:
@@ -82,8 +81,7 @@ class Embedder:
 
     def batches(self, records: Sequence[ImageRecord]) -> Iterator[tuple[list[int], Any, Tensor]]:
         """Give places in ``records``, original sizes and regions [b, N, D], a batch at a time."""
-        embedded = embed_records(self.model, records, features=self.features, cache=self.cache)
-        for batch in embedded:
+        for batch in embed_records(self.model, records, features=self.features, cache=self.cache):
             for row, reason in batch.failed:
                 self.rejects.add(records[row].name, reason)
             self.done += len(batch.rows) + len(batch.failed)
@@ -93,7 +91,6 @@ class Embedder:
                 yield batch.rows, batch.sizes, batch.regions
 
     def cohort(self, records: Sequence[ImageRecord]) -> Cohort:
-        """Embed images and keep them."""
         rows: list[int] = []
         sizes: list[tuple[int, int]] = []
         parts = []
@@ -102,8 +99,7 @@ class Embedder:
             sizes += some
             parts.append(regions.half().cpu())
         regions = torch.cat(parts) if parts else torch.empty(0, 1, self.model.spec.dimension)
-        used = [records[row] for row in rows]
-        return Cohort(used, sizes, regions, self.model.spec.preprocessing)
+        return Cohort([records[row] for row in rows], sizes, regions, self.model.spec.preprocessing)
 
 
 @torch.inference_mode()
@@ -143,11 +139,7 @@ def keep_reference(
     Training keeps them by itself; this is for checkpoints made before it did, and for another
     archive than the one trained on.
 
-    The checkpoint's fingerprint stays as it is.  Parameters are those of
-    :func:`~cxrtext.evaluation.evaluate`.
-
-    Returns:
-        The file written, and how many images it holds.
+    The checkpoint's fingerprint stays as it is.  Gives the file, and how many images it holds.
     """
     manifest = manifest_of(data)
     records = [r for r in read_manifest(manifest, allow_outside=allow_outside) if r.split == "val"]

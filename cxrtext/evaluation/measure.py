@@ -35,10 +35,8 @@ from cxrtext.evaluation.tabulated import read_probabilities
 def measure(predictions: Predictions, **settings: Any) -> Evaluation:
     """Compute every figure from predictions.
 
-    Args:
-        predictions: Of :func:`~cxrtext.evaluation.evaluate`, or read from its file.
-        settings: Those of :class:`~cxrtext.evaluation.Settings` that are to be others than the
-            predictions were made with.
+    ``settings``: those of :class:`~cxrtext.evaluation.Settings` that are to be others than the
+    predictions were made with.
     """
     return _computed(_described(predictions, settings))
 
@@ -182,8 +180,7 @@ def measure_files(paths: Iterable[Path], **settings: Any) -> Iterator[Evaluation
                 )
         given, part = (one.parts.get("classification") for one in (first, found))
         if isinstance(given, Classified) and isinstance(part, Classified):
-            parts = {**found.parts, "classification": part.ordered_as(given)}
-            found = replace(found, parts=parts)
+            found = replace(found, parts={**found.parts, "classification": part.ordered_as(given)})
         first = first if first.parts else found
         yield _measure_read(path, found, settings)
 

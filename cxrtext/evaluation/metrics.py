@@ -25,12 +25,8 @@ WEIGHTS_AT_ONCE = 1 << 21
 def settled(labels: NDArray[np.int8], uncertain: Uncertain) -> tuple[Truth, Truth]:
     """Which labels are known, and what they say, once the uncertain ones are settled.
 
-    Args:
-        labels: [n], 1, 0, −1 (uncertain) or :data:`UNKNOWN_LABEL`, which is always left out.
-        uncertain: What −1 counts as: "ignore" leaves it out.
-
-    Returns:
-        (known, truth), both [n]; truth is False where the label is not known.
+    Labels [n] are 1, 0, −1 (uncertain; "ignore" leaves it out) or :data:`UNKNOWN_LABEL`, which is
+    always left out -> (known, truth), both [n]; truth is False where the label is not known.
 
     Source: Irvin et al. 2019 (U-Ignore, U-Ones, U-Zeros).
     """
@@ -80,13 +76,13 @@ def _blocks(weights: ArrayLike, n: int, measure: Callable[[Floats], Floats]) -> 
     return np.concatenate(parts)
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
+def quotient(part: Floats, whole: Floats) -> Floats:
+    """A share of each whole, NaN where that is 0."""
     share: Floats = np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
     return share
 
 
 def _group_starts(ordered: Floats) -> NDArray[np.intp]:
-    """Where each run of equal values starts."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
@@ -119,7 +115,7 @@ def area_under_curve(
         absent = total - present
         below = absent.cumsum(axis=1)
         wins = (present * (below - absent / 2)).sum(axis=1)
-        return _share(wins, present.sum(axis=1) * below[:, -1])
+        return quotient(wins, present.sum(axis=1) * below[:, -1])
 
     if weights is None:
         return float(area(np.ones((1, len(values))))[0])
@@ -164,7 +160,7 @@ def average_precision(
         found = present.cumsum(axis=1)
         # Before the first drawn row precision is 0 / 0, but recall makes no step there.
         steps = present * np.divide(found, total, out=np.zeros_like(found), where=total > 0)
-        return _share(steps.sum(axis=1), found[:, -1])
+        return quotient(steps.sum(axis=1), found[:, -1])
 
     return _blocks(weights, len(values), precision)
 
@@ -175,7 +171,9 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> Floats:
     The values have no NaN: a contrast-to-noise ratio, a reciprocal rank, right or wrong.
     """
     numbers = _numbers(values)
-    return _blocks(weights, len(numbers), lambda block: _share(block @ numbers, block.sum(axis=1)))
+    return _blocks(
+        weights, len(numbers), lambda block: quotient(block @ numbers, block.sum(axis=1))
+    )
 
 
 def weighted_median(values: ArrayLike, weights: ArrayLike) -> Floats:
@@ -210,8 +208,7 @@ def _counts(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats, Float
     values, truth = scores_and_truth(scores, labels, negative=False)
     distinct, place = np.unique(-values, return_inverse=True)
     true: Floats = np.cumsum(np.bincount(place, weights=truth.astype(np.float64)))
-    false: Floats = np.cumsum(np.bincount(place, weights=(~truth).astype(np.float64)))
-    return -distinct, true, false
+    return -distinct, true, np.cumsum(np.bincount(place, weights=(~truth).astype(np.float64)))
 
 
 def youden_threshold(scores: ArrayLike, labels: ArrayLike) -> float:

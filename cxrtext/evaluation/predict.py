@@ -52,7 +52,6 @@ class Gathered:
     validation: Cohort | None = None
 
     def leave_out(self, part: str, line: str) -> None:
-        """Say that something of a part is left out."""
         self.left_out.setdefault(part, []).append(line)
 
 
@@ -291,7 +290,6 @@ def _look_for(gathered: Gathered, details: Details, phrases: Sequence[Phrase]) -
 
 
 def _retrieve(gathered: Gathered, details: Details) -> None:
-    """Rank images and the sentences of their reports."""
     studies = set(details.cohort.studies)
     sentences = [s for s in details.folder.sentences or () if s.study_id in studies]
     if not sentences:

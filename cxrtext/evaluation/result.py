@@ -78,5 +78,4 @@ class Evaluation:
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ASIDE}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
         return {**self.about(), "results": self.rows.to_json()}

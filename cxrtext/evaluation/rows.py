@@ -52,7 +52,6 @@ class Row(NamedTuple):
 
     @property
     def ends(self) -> Interval | None:
-        """(low, high), or None where there is no interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
@@ -106,7 +105,6 @@ class Rows:
         return self._rows.get((part, group, measure))
 
     def value(self, part: str, group: str, measure: str) -> float | None:
-        """The figure of a row; None where there is none."""
         row = self.find(part, group, measure)
         return None if row is None else row.value
 

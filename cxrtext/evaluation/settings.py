@@ -80,7 +80,6 @@ class Settings:
             raise ConfigError(f"sigma: {self.sigma} is not 0 or more")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
         return {**asdict(self), "boxes": str(self.boxes) if self.boxes else None}
 
     @classmethod

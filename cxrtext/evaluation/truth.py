@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
-from cxrtext.evaluation.metrics import Floats
+from cxrtext.evaluation.metrics import Floats, quotient
 from cxrtext.evaluation.retrieval.sentences import score_matrix
 from cxrtext.evaluation.settings import TRUTH, TRUTH_BINS, Settings
 from cxrtext.models import ImageTextModel
@@ -48,8 +48,7 @@ def areas(one: ClaimScores, counts: NDArray[np.uint16]) -> tuple[Floats, Floats]
     with_it, without = (counts[:, part].astype(np.float32) for part in (one.truth, ~one.truth))
     pairs = with_it.sum(axis=1, dtype=np.float64) * without.sum(axis=1, dtype=np.float64)
     won = ((with_it @ ahead) * without).sum(axis=1, dtype=np.float64)
-    mean: Floats = np.divide(won, pairs, out=np.full(len(pairs), np.nan), where=pairs > 0)
-    return each, mean
+    return each, quotient(won, pairs)
 
 
 @torch.inference_mode()
@@ -58,24 +57,16 @@ def measure_truth(
 ) -> dict[str, Resampled]:
     """``truthAUC`` of a model, whole and by :data:`TRUTH_BINS`, with resamples of patients.
 
-    Args:
-        model: Scores the sentences.
-        cohort: Embedded images of the drawn set.
-        known: What is true of them; the sentences are those of the cohort's own reports.
-        settings: Number and seed of resamples.
-
-    Returns:
-        By name; a part without a sentence that is true of some images and not of others is left
-        out.
+    By name.  The sentences are those of the cohort's own reports; a part without a sentence that is
+    true of some images and not of others is left out.
     """
     by_claim: dict[Claim, list[str]] = defaultdict(list)
     for text in known.sentences_of(cohort.studies):
         if text in known.claims:
             by_claim[known.claims[text]].append(text)
-    truth = known.holds(list(by_claim), cohort.studies)
     telling = {
         claim: true
-        for claim, true in zip(by_claim, truth, strict=True)
+        for claim, true in zip(by_claim, known.holds(list(by_claim), cohort.studies), strict=True)
         if true.any() and not true.all()
     }
     counts = draw(cohort.patients, settings.resamples, (settings.seed, 5))
@@ -101,5 +92,4 @@ def _mean(values: Floats, weights: Floats) -> Floats:
     there = ~np.isnan(values)
     total = (there * weights[:, None]).sum(axis=0)
     summed = (np.where(there, values, 0.0) * weights[:, None]).sum(axis=0)
-    mean: Floats = np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0)
-    return mean
+    return quotient(summed, total)

@@ -167,8 +167,7 @@ def _beyond(details: Details, data: Path) -> Measures:
     model, cohort, settings = details.model, details.cohort, details.settings
     labels = read_data_folder(data).labels
     if labels is not None:
-        given = classify(model, cohort, PROMPTS, labels, settings)
-        several = measure_zero_shot(given, settings)
+        several = measure_zero_shot(classify(model, cohort, PROMPTS, labels, settings), settings)
         mean = _mean_area(_areas(several, details), several)
         found |= {MORE_PROMPTS: mean} if mean is not None else {}
     known = read_truth(data)
@@ -236,8 +235,7 @@ def _clusters(values: Floats, kinds: tuple[Kind, ...], clusters: int | None, see
         _, codes = np.unique(values, axis=0, return_inverse=True)
         return np.asarray(codes.reshape(-1, 1), dtype=np.float32)
     fit = np.ones(len(values), dtype=np.bool_)
-    found: Floats = cluster(Columns(kinds, values), fit, min(clusters, len(values)), seed)
-    return found
+    return cluster(Columns(kinds, values), fit, min(clusters, len(values)), seed)
 
 
 def _train_views(

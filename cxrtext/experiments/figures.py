@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.experiments.data.images import CIFAR10
@@ -110,8 +108,7 @@ def _lines(axes: Axes, series: Mapping[str, Sequence[Point]], *, logarithmic: bo
         title, marker, color = STYLES[name]
         apart = i - (len(series) - 1) / 2
         x = [at * (1 + 0.06 * apart) if logarithmic else at + 0.008 * apart for at, _ in points]
-        y = [cell["value"] for _, cell in points]
-        axes.plot(x, y, marker=marker, color=color, label=title)
+        axes.plot(x, [cell["value"] for _, cell in points], marker=marker, color=color, label=title)
         for at, (_, cell) in zip(x, points, strict=True):
             _interval(axes, cell, at, color, upright=True)
     _grid(axes)
@@ -192,12 +189,6 @@ def _colors() -> dict[str, tuple[float, ...]]:
     }
 
 
-def _placed(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    with opened_arrays(path, MEASURE_AGAIN) as held:
-        features, classes = held["features"], held["classes"]
-    return embed_neighbors(features), classes
-
-
 def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
     """Draw the test images' features of the first seed, unless the picture is newer than they.
 
@@ -219,7 +210,9 @@ def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     figure = Figure(figsize=(4.2 * len(there), 4.9), layout="constrained")
     panels = figure.subplots(1, len(there), squeeze=False)[0]
     for axes, (features, title) in zip(panels, there, strict=True):
-        points, classes = _placed(features)
+        with opened_arrays(features, MEASURE_AGAIN) as held:
+            vectors, classes = held["features"], held["classes"]
+        points = embed_neighbors(vectors)
         for code, name in enumerate(CIFAR10):
             own = points[classes == code]
             axes.scatter(own[:, 0], own[:, 1], s=6, color=colors[name], label=name)

@@ -10,12 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cxrtext import __version__
-from cxrtext.evaluation.intervals.bootstrap import (
-    TRAININGS,
-    Interval,
-    Resampled,
-    with_training,
-)
+from cxrtext.evaluation.intervals.bootstrap import TRAININGS, Interval, Resampled, with_training
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.experiments.stages import opened_arrays
 from cxrtext.files import replacing
@@ -29,27 +24,23 @@ Measures = dict[str, Resampled]
 """By name; of those read from a file ``rows`` is the digest of what was resampled."""
 
 
-def _digest(one: Resampled) -> str:
-    return hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16]
-
-
 def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
     """Write measures, all with the same number of resamples, as ``.npz``, whole or not at all."""
     held = list(measures.values())
+    digests = [hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16] for one in held]
     with replacing(path) as temporary:
         np.savez_compressed(
             temporary,
             names=np.array(list(measures), dtype=np.str_),
             estimates=np.array([one.estimate for one in held], dtype=np.float64),
             values=np.array([one.values for one in held], dtype=np.float64),
-            digests=np.array([_digest(one) for one in held], dtype=np.str_),
+            digests=np.array(digests, dtype=np.str_),
             ends=np.array([one.ends or (np.nan, np.nan) for one in held], dtype=np.float64),
             patients=np.array([one.patients or 0 for one in held], dtype=np.int64),
         )
 
 
 def read_measures(path: Path) -> Measures:
-    """Read what :func:`write_measures` wrote."""
     with opened_arrays(path, MEASURE_AGAIN) as held:
         names = ("names", "estimates", "values", "digests", "ends", "patients")
         return {

@@ -61,8 +61,7 @@ def figure_rows(group: Mapping[str, Any], measures: Measures) -> list[list[str]]
 
 def difference_rows(group: Mapping[str, Any], measures: Measures) -> list[list[str]]:
     """Each row less the baseline with a verdict, and the paper's difference where it has one."""
-    papers = {row["name"]: row["paper"] for row in group["rows"]}
-    base = papers.get(group["baseline"], {})
+    base = {row["name"]: row["paper"] for row in group["rows"]}.get(group["baseline"], {})
     lines = [["row", *(measure["name"] for measure in measures)]]
     for row in group["rows"]:
         cells = []

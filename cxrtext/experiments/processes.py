@@ -100,8 +100,6 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page of an experiment, and the files of its figures."""
-
     heading: str
     head: list[Block]
     sections: list[Section]

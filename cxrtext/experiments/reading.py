@@ -70,12 +70,11 @@ def judge(claimed: Claimed, found: ByMeasure) -> str:
 
 
 def _figures(found: ByMeasure, names: tuple[str, ...]) -> str:
-    parts = [
+    return ", ".join(
         f"{name} {interval_text(found[name], ALL_MEASURES[name].digits, '+')}"
         for name in names
         if name in found
-    ]
-    return ", ".join(parts)
+    )
 
 
 def _why(found: ByMeasure, ceiling: ByMeasure, names: tuple[str, ...]) -> str:
@@ -106,9 +105,10 @@ def reached(found: ByMeasure, ceiling: ByMeasure, name: str = TRUTH) -> float | 
 
 
 def _ours(found: ByMeasure, ceiling: ByMeasure) -> dict[str, Any]:
-    verdicts = {name: one["verdict"] for name, one in found.items()}
-    wins = tuple(name for name, verdict in verdicts.items() if verdict == BETTER)
-    loses = tuple(name for name, verdict in verdicts.items() if verdict == WORSE)
+    wins, loses = (
+        tuple(name for name, one in found.items() if one["verdict"] == verdict)
+        for verdict in (BETTER, WORSE)
+    )
     parts = [f"wins {_figures(found, wins)}" if wins else "wins nothing clearly"]
     parts.append(f"loses {_figures(found, loses)}" if loses else "loses nothing clearly")
     because = ""

@@ -124,8 +124,7 @@ def _train(
         if line is not None:
             failures[run.key] = line
             listener.say(f"{run.name}: failed: {line}")
-    fit = [run for run in runs if run.key not in failures]
-    return failures | run_all(fit, parallel, listener)
+    return failures | run_all([run for run in runs if run.key not in failures], parallel, listener)
 
 
 def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, int], str]]:

@@ -43,10 +43,9 @@ def _pairs(
 ) -> list[tuple[Resampled, Resampled]]:
     """A measure of two rows by each seed that both have."""
     one, other = first or {}, second or {}
-    both = sorted(one.keys() & other.keys())
     return [
         (one[seed][name], other[seed][name])
-        for seed in both
+        for seed in sorted(one.keys() & other.keys())
         if name in one[seed] and name in other[seed]
     ]
 

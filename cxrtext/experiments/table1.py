@@ -138,7 +138,6 @@ class Table1:
         }
 
     def page(self, table: dict[str, Any], out: Path) -> Page:
-        """The page with its figures, which are PNG files."""
         figures = draw_further(table, out)
         table["figures"] = [path.name for path in figures]
         return Page(self.about.heading, head(table), sections(table, out), tuple(figures))
@@ -202,8 +201,7 @@ def plan(
                 "device": tree["training"]["device"],
             }
             write_sealed(folder / JOB, job)
-            steps = int(tree["training"]["steps"])
-            runs.append(Run(row.name, seed, folder, steps))
+            runs.append(Run(row.name, seed, folder, int(tree["training"]["steps"])))
     return runs, missing
 
 

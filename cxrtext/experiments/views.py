@@ -87,19 +87,17 @@ class Views:
         """Lay the tables of the rows that were asked for out: ``groups`` and ``order``."""
         groups = {group.name: group for group, _ in self.trials}
         measures = {one.name: one for group in self.experiment.groups for one in group.measures}
-        claims = self.experiment.all_claims()
         return {
             "groups": [
                 _group(group, [t for g, t in self.trials if g.name == name], finished, failed)
                 for name, group in groups.items()
             ],
-            "order": order_of(claims, trainings_of(finished), measures),
+            "order": order_of(self.experiment.all_claims(), trainings_of(finished), measures),
             "reading": [],
             "different": list(self.experiment.different),
         }
 
     def page(self, table: dict[str, Any], out: Path) -> Page:
-        """The page with its figures, which are PNG files."""
         figures, left_out = draw_figures(table, out)
         table |= {"figures": [path.name for path in figures], "left_out": left_out}
         return Page(self.experiment.title, head(table), sections(table, out), tuple(figures))
@@ -163,8 +161,7 @@ def plan(
                 "device": scale.device,
             }
             write_sealed(folder / JOB, job)
-            steps = int(settings["steps"])
-            runs.append(Run(trial.name, seed, folder, steps, group.name, settings))
+            runs.append(Run(trial.name, seed, folder, int(settings["steps"]), group.name, settings))
     return runs
 
 

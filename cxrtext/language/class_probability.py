@@ -31,8 +31,6 @@ WITHOUT_ETA = "half of its words or more are not in the language model's vocabul
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words of a text, and how many of them the vocabulary lacks."""
-
     words: int
     unknown: int
 
@@ -54,8 +52,6 @@ class Words:
 
 
 class WordCounter:
-    """Counts words in sentences of word pieces."""
-
     def __init__(self, tokenizer: "BertTokenizer") -> None:
         self._unknown: int = tokenizer.unk_token_id
         starts = zip(vocabulary_of(tokenizer), continues_word(tokenizer), strict=True)

@@ -24,7 +24,6 @@ class Corpus:
 
     @property
     def with_text(self) -> int:
-        """Number of studies that have at least one sentence."""
         return sum(map(bool, self.studies))
 
 

@@ -59,8 +59,7 @@ def conditional_alignment(scores: Tensor, kernel: Tensor, positive: Tensor | Non
 def conditional_alignment_terms(scores: Tensor, weights: Tensor) -> Tensor:
     """:func:`conditional_alignment` with the weights [A, C], unchecked."""
     scores = full_precision(scores, "scores")
-    known = torch.where(torch.isneginf(scores), 0.0, scores)
-    return -(_shares(weights, scores) * known).sum(dim=1)
+    return -(_shares(weights, scores) * torch.where(torch.isneginf(scores), 0.0, scores)).sum(dim=1)
 
 
 def conditional_uniformity(
@@ -159,14 +158,9 @@ def alignment_uniformity(
 ) -> Tensor:
     """``E‖x − y‖^α + λ log E e^{−t‖x − x'‖²}``, a scalar.
 
-    Uniformity is the mean of that of x and that of y, each over pairs of distinct rows.
-
-    Args:
-        x: [B, D], unit vectors.
-        y: [B, D], unit vectors: the positives of x, row by row.
-        alpha: α, above 0.
-        t: The uniformity's t, above 0.
-        weight: λ, the weight of uniformity.
+    Uniformity is the mean of that of x and that of y, each over pairs of distinct rows.  Rows of
+    x and y, [B, D], are unit vectors and positives of each other; α and t are above 0, ``weight``
+    is λ.
     """
     if x.ndim != 2 or x.shape != y.shape or len(x) < 2:
         raise ValueError(
@@ -199,8 +193,7 @@ def cclk_weakly_supervised(
     scores: Tensor, kernel: Tensor, ridge: float, positive: Tensor | None = None
 ) -> Tensor:
     """WeaklySup-CCLK, ``−log( C_ii / (C_ii + Σ_{j≠i} K_ij) )``, eq. 7."""
-    given = _solved(scores, kernel, ridge, positive)
-    return cclk_terms(scores, *given, fair=False)[0]
+    return cclk_terms(scores, *_solved(scores, kernel, ridge, positive), fair=False)[0]
 
 
 def cclk_fair(
@@ -210,8 +203,7 @@ def cclk_fair(
 
     Equation 8.
     """
-    given = _solved(scores, kernel, ridge, positive)
-    return cclk_terms(scores, *given, fair=True)[0]
+    return cclk_terms(scores, *_solved(scores, kernel, ridge, positive), fair=True)[0]
 
 
 def cclk_hard_negative(

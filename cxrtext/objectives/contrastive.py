@@ -28,11 +28,9 @@ from cxrtext.objectives.scores import (
 
 
 def info_nce(scores: Tensor, positive: Tensor | None = None) -> Tensor:
-    """InfoNCE, ``−log( pos / (pos + neg) )``.
+    """InfoNCE, ``−log( pos / (pos + neg) )``, [A], in nats.
 
-    Returns:
-        [A], in nats; 0 for a row without negatives (:func:`~cxrtext.objectives.without_negatives`
-        tells which).
+    0 for a row without negatives (:func:`~cxrtext.objectives.without_negatives` tells which).
     """
     return info_nce_terms(split_rows(scores, positive))
 
@@ -43,14 +41,10 @@ def info_nce_terms(rows: Rows) -> Tensor:
 
 
 def same_labels(labels: Tensor, others: Tensor | None = None) -> Tensor:
-    """Tell whose label sets meet; an empty set meets none, not even itself.
+    """Tell whose label sets meet, [n, m]; an empty set meets none, not even itself.
 
-    Args:
-        labels: [n, F]; 1 where a label holds.  All else (0, uncertain −1, blank NaN) does not.
-        others: [m, F]; by default ``labels`` again.
-
-    Returns:
-        [n, m], boolean.
+    In labels [n, F] and ``others`` [m, F], by default the same, 1 says that a label holds; all else
+    (0, uncertain −1, blank NaN) does not.
     """
     others = labels if others is None else others
     if labels.ndim != 2 or others.ndim != 2 or labels.shape[1] != others.shape[1]:
@@ -64,9 +58,7 @@ def same_labels(labels: Tensor, others: Tensor | None = None) -> Tensor:
 def remove_by_text(similarity: Tensor, threshold: float) -> Tensor:
     """Tell which candidates' texts are too near the anchor's, [A, C], for `remove_negatives`.
 
-    Args:
-        similarity: [A, C], cosines of the anchors' and the candidates' texts.
-        threshold: Cosine above which a negative is removed, in [−1, 1].
+    Their similarity [A, C] is a cosine; one above the threshold, in [−1, 1], is too near.
     """
     if not -1 <= threshold <= 1:
         raise ValueError(f"threshold must lie in [-1, 1], got {threshold}")
@@ -75,14 +67,10 @@ def remove_by_text(similarity: Tensor, threshold: float) -> Tensor:
 
 
 def remove_negatives(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> Tensor:
-    """InfoNCE without the negatives that ``same`` marks.
+    """InfoNCE without the negatives that ``same`` marks, [A], in nats; 0 where none is left.
 
-    Args:
-        same: [A, C], boolean, from :func:`same_labels` or :func:`remove_by_text`; the entry of the
-            positive itself is not read.
-
-    Returns:
-        [A], in nats; 0 for a row of which every negative was removed.
+    ``same`` [A, C] is boolean, from :func:`same_labels` or :func:`remove_by_text`; the entry of the
+    positive itself is not read.
     """
     return info_nce(without(scores, same, positive_columns(scores, positive)), positive)
 
@@ -135,10 +123,8 @@ def reweight_negatives(
 ) -> Tensor:
     """InfoNCE with negatives weighted ``∝ e^{−β·cos}``, the weights of a row having mean 1.
 
-    Args:
-        similarity: [A, C], cosines of the anchors' and the candidates' texts; no gradient reaches
-            them.
-        beta: β, at least 0; 0 is InfoNCE.
+    Of the cosines of the anchors' and the candidates' texts, [A, C], which no gradient reaches; β
+    is at least 0, and 0 is InfoNCE.
     """
     rows = split_rows(scores, positive)
     _check_similarity(scores, similarity, beta)
@@ -177,11 +163,8 @@ def supervised(scores: Tensor, same: Tensor, positive: Tensor | None = None) -> 
     """Supervised contrastive loss, ``−(1/|P|) Σ_{p∈P} log( e^{s_ip} / Σ_j e^{s_ij} )``.
 
     P holds the candidates of the anchor's label and its own positive; the sum runs over all
-    candidates, positives included.
-
-    Args:
-        scores: [A, C]; −inf (an anchor's own view) is no candidate.
-        same: [A, C], boolean, where the label is the anchor's.
+    candidates, positives included.  A score of −inf (an anchor's own view) is no candidate;
+    ``same`` [A, C] is boolean, where the label is the anchor's.
     """
     column = positive_columns(scores, positive)
     scores = full_precision(scores, "scores")
@@ -207,28 +190,21 @@ def weakly_supervised(scores: Tensor, clusters: Tensor, positive: Tensor | None 
     """WeaklySup-InfoNCE: positives drawn within a cluster of z, negatives from everything.
 
     The expectation over the draw is taken exactly, as the mean over the cluster's candidates.
-
-    Args:
-        clusters: [C], integers: the candidates' clusters or values of z; an anchor's is that of
-            its positive.
+    Clusters [C] are integers: the candidates' clusters or values of z; an anchor's is that of its
+    positive.
     """
     columns = positive_columns(scores, positive)
     return supervised(scores, same_cluster(scores, clusters, columns), positive)
 
 
 def fair(scores: Tensor, clusters: Tensor, positive: Tensor | None = None) -> Tensor:
-    """Fair-InfoNCE: negatives from the anchor's own cluster of z alone.
+    """Fair-InfoNCE, [A], in nats: negatives from the anchor's own cluster of z alone.
 
-    Args:
-        clusters: [C], as :func:`weakly_supervised` takes them.
-
-    Returns:
-        [A], in nats; 0 for an anchor that is alone in its cluster (``without_negatives`` tells
-        which).
+    Clusters [C] are as :func:`weakly_supervised` takes them; the loss is 0 for an anchor that is
+    alone in its cluster (``without_negatives`` tells which).
     """
     columns = positive_columns(scores, positive)
-    others = ~same_cluster(scores, clusters, columns)
-    return info_nce(without(scores, others, columns), positive)
+    return info_nce(without(scores, ~same_cluster(scores, clusters, columns), columns), positive)
 
 
 def same_cluster(scores: Tensor, clusters: Tensor, column: Tensor) -> Tensor:

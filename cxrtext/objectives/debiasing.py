@@ -35,13 +35,8 @@ MIN_ETA = torch.finfo(torch.float32).tiny
 def class_probability(log_p: Tensor, a: float = DEFAULT_A, k: float = DEFAULT_K) -> Tensor:
     """Estimate class probabilities, ``η = a · p^k``, in log space.
 
-    Args:
-        log_p: Log-likelihoods of sentences, in nats, at most 0; any shape, floating point.
-        a: Scale, in (0, 1).
-        k: Exponent, at least 0.
-
-    Returns:
-        ``η`` in (0, a], the shape and type of ``log_p``, at least ``MIN_ETA``.
+    Of log-likelihoods in nats, at most 0, of any shape; ``a`` lies in (0, 1), k is at least 0.
+    ``η`` is in (0, a], at least ``MIN_ETA``, of the shape and type of ``log_p``.
     """
     if not 0.0 < a < 1.0:
         raise ValueError(f"a must lie in (0, 1), got {a}")

@@ -103,14 +103,10 @@ def check_mask(scores: Tensor, same: Tensor) -> None:
 def without_negatives(
     scores: Tensor, positive: Tensor | None = None, same: Tensor | None = None
 ) -> Tensor:
-    """Tell which anchors have no negative: their loss is 0 and teaches nothing.
+    """Tell which anchors have no negative, [A]: their loss is 0 and teaches nothing.
 
-    Args:
-        same: [A, C], boolean, the negatives that are to be removed, as ``remove_negatives`` takes
-            them; for ``fair``, where clusters differ.
-
-    Returns:
-        [A], boolean; a trainer may warn where its mean is not small.
+    A trainer may warn where the mean is not small.  ``same`` [A, C], boolean, are the negatives to
+    be removed, as ``remove_negatives`` takes them; for ``fair``, where clusters differ.
     """
     scores = scores.detach()
     if same is not None:
@@ -128,12 +124,7 @@ def log_sum(values: Tensor) -> Tensor:
 def log_weights(logits: Tensor, present: Tensor) -> Tensor:
     """``log`` of weights ∝ ``e^logits`` whose mean over the present entries of a row is 1.
 
-    Args:
-        logits: [A, C]; what stands at absent entries is not read.
-        present: [A, C], boolean.
-
-    Returns:
-        [A, C], −inf where absent.
+    All are [A, C]; what stands at absent entries is not read, and their weight is −inf.
     """
     logits = logits.masked_fill(~present, -torch.inf)
     total = log_sum(logits)

@@ -45,8 +45,6 @@ FUNCTION_WORDS = frozenset(re.findall(r"\S+", _WITHOUT_MEANING))
 
 @dataclass(frozen=True, slots=True, order=True)
 class Assertion:
-    """That a finding is there, or is not there."""
-
     finding: str  # the name of a word of findings
     present: bool
     side: Side = ""  # the one side that it is said of
@@ -133,11 +131,10 @@ class Vocabulary:
                 absent |= set(self.ruled_out(sentence))
         for one in present:
             present[one] |= hedged.get(one, set())
-        named = {*present, *hedged, *absent}
         return StudySays(
             {one: frozenset(sides or SIDES) for one, sides in present.items()},
             frozenset(absent - set(present) - set(hedged)),
-            frozenset(named),
+            frozenset({*present, *hedged, *absent}),
         )
 
     def _findings(self, words: Iterable[str]) -> set[str]:

@@ -130,14 +130,11 @@ class StudyWords(NamedTuple):
             return True
         if not finding.side or self.affirmed.isdisjoint(finding.forms):
             return False
-        other = self.right if finding.side == "left" else self.left
-        return other.isdisjoint(finding.forms)
+        return (self.right if finding.side == "left" else self.left).isdisjoint(finding.forms)
 
 
 @dataclass(frozen=True, slots=True)
 class FindingWord:
-    """A word of a finding."""
-
     forms: tuple[str, ...]  # it and its other forms, in lower case; the first names the finding
     side: Side = ""  # the one that it is asked for on alone
     affirmed: int = field(default=0, compare=False)  # reports of the corpus that affirm it

@@ -169,17 +169,14 @@ class Segment(NamedTuple):
     kept: bool
 
 
-def _says_something(sentence: str) -> bool:
-    """Whether there is a letter outside the marks that de-identification leaves."""
-    return _LETTER.search(_PLACEHOLDERS.sub(" ", sentence)) is not None
-
-
 def _item_segments(item: str) -> Iterator[Segment]:
     for part in deliberate_breaks(item):
         line = " ".join(part.split())
         if line:
             for sentence in segment(_LOST_SPACE.sub(" ", line)):
-                yield Segment(sentence, _says_something(sentence))
+                # A letter stands outside the marks that de-identification leaves.
+                said = _LETTER.search(_PLACEHOLDERS.sub(" ", sentence))
+                yield Segment(sentence, kept=said is not None)
 
 
 def divide(text: str) -> Iterator[Segment]:

@@ -69,14 +69,10 @@ def _of_word_pieces(pieces: WordPieces) -> dict[str, Any]:
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary_size: int = 4000) -> BertTokenizer:
-    """Train a lower-casing WordPiece vocabulary.
+    """Train a lower-casing WordPiece vocabulary of at most so many pieces, special ones included.
 
-    Args:
-        vocabulary_size: Most word pieces, special tokens and letters included.
-
-    Returns:
-        A BERT tokenizer; every printable ASCII character is in its vocabulary, so that [UNK] is
-        rare.  The same sentences give the same vocabulary.
+    Every printable ASCII character is in it, so that [UNK] is rare.  The same sentences give the
+    same vocabulary.
 
     Source: Devlin et al. 2019; Schuster and Nakajima 2012 (WordPiece).
     """
@@ -124,7 +120,6 @@ def save_tokenizer(tokenizer: BertTokenizer, folder: Path) -> None:
 
 
 def vocabulary_of(tokenizer: BertTokenizer) -> list[str]:
-    """Return the word pieces, by id."""
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     return sorted(vocabulary, key=vocabulary.__getitem__)
 

@@ -202,13 +202,10 @@ def _merges_of(path: Path) -> list[tuple[str, str]]:
 
 def _pairs(path: Path, merges: list[Any]) -> list[tuple[str, str]]:
     for number, merge in enumerate(merges, 1):
-        if not (isinstance(merge, list) and len(merge) == 2 and all(map(_is_text, merge))):
+        texts = isinstance(merge, list) and all(isinstance(piece, str) for piece in merge)
+        if not (texts and len(merge) == 2 and all(merge)):
             raise CheckpointError(f"{path}: merge {number} is not of two pieces; copy it again")
     return [(left, right) for left, right in merges]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _check_merges(path: Path, found: BytePairs) -> None:
@@ -239,8 +236,7 @@ def _check_vocabulary(path: Path, vocabulary: Mapping[str, Any], family: str) ->
 def _added_tokens(folder: Path, path: Path) -> tuple[Path, dict[str, Any]]:
     """Tokens that were added beside the vocabulary, by the file that says so."""
     if path.name == _FAST:
-        added = _json(path).get("added_tokens")
-        tokens = [item for item in added or [] if isinstance(item, dict)]
+        tokens = [item for item in _json(path).get("added_tokens") or [] if isinstance(item, dict)]
         return path, {str(item.get("content")): item.get("id") for item in tokens}
     path = folder / "added_tokens.json"
     return path, _json(path) if path.is_file() else {}

@@ -240,22 +240,17 @@ class KeptCalibration(BaseModel):
     def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
         """What was fitted and measured of a finding asked with some prompts."""
         found = self.findings.get(finding)
-        if found is None or found.prompts != prompts_digest(prompts):
-            return None
-        return found
+        return found if found and found.prompts == prompts_digest(prompts) else None
 
 
 def prompts_digest(prompts: Prompts) -> str:
-    """SHA-256 of a finding's prompts, in hexadecimal."""
-    sides = [list(prompts.positive), list(prompts.negative)]
-    return sha256(json.dumps(sides).encode()).hexdigest()
+    return sha256(json.dumps([list(prompts.positive), list(prompts.negative)]).encode()).hexdigest()
 
 
 def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
     """Put a calibration into its checkpoint, whose fingerprint stays as it is."""
-    path = folder / CALIBRATION
-    write_sealed(path, kept.model_dump(mode="json"))
-    return path
+    write_sealed(folder / CALIBRATION, kept.model_dump(mode="json"))
+    return folder / CALIBRATION
 
 
 def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:

@@ -46,8 +46,7 @@ class Classified:
     @property
     def scores(self) -> Floats:
         """Scores of the positive prompt less those of the negative one, [F, B]."""
-        difference: Floats = self.positive - self.negative
-        return difference
+        return self.positive - self.negative
 
     @property
     def labeled(self) -> bool:

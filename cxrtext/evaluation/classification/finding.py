@@ -13,11 +13,7 @@ from cxrtext.evaluation.classification.calibration import (
     fit_platt,
     fit_temperature,
 )
-from cxrtext.evaluation.intervals.bootstrap import (
-    Interval,
-    interval_of,
-    logit_interval,
-)
+from cxrtext.evaluation.intervals.bootstrap import Interval, interval_of, logit_interval
 from cxrtext.evaluation.intervals.delong import Area, area
 from cxrtext.evaluation.intervals.methods import AREA, LOGIT, RESAMPLED, SHARE
 from cxrtext.evaluation.intervals.proportions import proportion
@@ -81,11 +77,9 @@ class Case:
         return Value(value, ends)
 
     def brier(self, drawn: "Drawn") -> "Value":
-        """Mean squared difference of probability and label."""
         probabilities = self.fit.calibration.probabilities(self.scores)
         resampled = weighted_mean((probabilities - self.truth) ** 2, drawn.counts)
-        value = brier_score(probabilities, self.truth)
-        return Value(value, interval_of(resampled, drawn.patients))
+        return Value(brier_score(probabilities, self.truth), interval_of(resampled, drawn.patients))
 
     def right(self, threshold: float, rows: Truth, drawn: "Drawn") -> "Value":
         """Share of some images that are on the right side of a threshold."""
@@ -162,8 +156,6 @@ class FindingMeasure:
 
 
 def _area(scores: Callable[[Case], Floats]) -> Callable[[Case, Drawn], Value]:
-    """The AUC of some scores."""
-
     def of(case: Case, drawn: Drawn) -> Value:
         one = area(scores(case), case.truth, drawn.codes, drawn.total)
         return Value(one.value, one.interval(), one)
@@ -263,8 +255,7 @@ def measure_finding(
 ) -> dict[str, Value]:
     """Measure one finding, of the [n] images whose label is known; ``left_out`` counts the others.
 
-    Returns:
-        By measure what each mean over findings is made of.
+    Returns by measure what each mean over findings is made of.
     """
     truth = case.truth
     positives = int(truth.sum())

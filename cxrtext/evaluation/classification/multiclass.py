@@ -47,8 +47,7 @@ def confusion_matrix(scores: ArrayLike, classes: ArrayLike) -> NDArray[np.int64]
     """
     values, truth = _checked(scores, classes)
     F = len(values)
-    counts = np.bincount(truth * F + values.argmax(axis=0), minlength=F * F)
-    return counts.reshape(F, F)
+    return np.bincount(truth * F + values.argmax(axis=0), minlength=F * F).reshape(F, F)
 
 
 def multiclass_accuracy(
@@ -121,8 +120,7 @@ def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
     if not 2 <= len(findings) <= LARGEST:
         return rows, f"multi-class accuracy: it is for 2 to {LARGEST} findings"
     settled = {"ignore": -1, "positive": 1, "negative": 0}[settings.uncertain]
-    labels = np.where(given.labels == -1, settled, given.labels)
-    classes = only_class(labels)
+    classes = only_class(np.where(given.labels == -1, settled, given.labels))
     own = np.flatnonzero(given.measured & (classes >= 0))
     counts = np.bincount(classes[own], minlength=len(findings))
     if (counts > 0).sum() < 2:

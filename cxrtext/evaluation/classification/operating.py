@@ -12,16 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from cxrtext.evaluation.classification.calibration import Calibration
 from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.probabilities import (
-    THRESHOLDS,
-    net_benefit,
-    recalibration,
-)
+from cxrtext.evaluation.classification.probabilities import THRESHOLDS, net_benefit, recalibration
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.intervals.bootstrap import interval_of
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients, resampled_sums, share_of
 from cxrtext.evaluation.intervals.methods import BAND, RATIO, RESAMPLED, SANDWICH, SHARE
-from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
+from cxrtext.evaluation.metrics import Floats, Truth, quotient, scores_and_truth
 from cxrtext.evaluation.rows import CALIBRATION, NET_BENEFIT, ON_ALL, OPERATING, Rows
 from cxrtext.evaluation.settings import Settings
 
@@ -64,9 +60,7 @@ def f1_score(counts: ArrayLike) -> Floats:
     Source: van Rijsbergen 1979; Dice 1945.
     """
     true, false, missed, _ = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    whole = 2 * true + false + missed
-    score: Floats = np.divide(2 * true, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
-    return score
+    return quotient(2 * true, 2 * true + false + missed)
 
 
 def matthews(counts: ArrayLike) -> Floats:
@@ -226,14 +220,12 @@ def measure_operating(
     ``scores`` are those of :func:`~.zero_shot.measure_zero_shot`.
     """
     rows = Rows()
-    own = np.flatnonzero(given.measured)
-    patients = [given.images.patients[place] for place in own.tolist()]
+    patients = [given.images.patients[place] for place in np.flatnonzero(given.measured).tolist()]
     for number, (finding, one) in enumerate(scores.items()):
         if one.fit is None or not one.truth.any() or one.truth.all():
             continue
         seen, said = given.rows(number, settings.uncertain, measured=False)
-        validation = given.scores[number][seen]
-        other = sensitivity_threshold(validation, said, settings.sensitivity)
+        other = sensitivity_threshold(given.scores[number][seen], said, settings.sensitivity)
         theirs = [patients[row] for row in one.rows.tolist()]
         for chosen, threshold in (
             (YOUDEN, one.fit.threshold),

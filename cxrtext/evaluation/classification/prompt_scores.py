@@ -13,11 +13,7 @@ from cxrtext.models import ImageTextModel
 
 
 def prompt_embeddings(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Tensor:
-    """Embed prompts, averaging several phrasings of a side as vectors.
-
-    Returns:
-        [F, 2, D], unit vectors; positive first.
-    """
+    """Unit vectors of prompts, [F, 2, D], positive first; several of a side are averaged."""
     sides = [side for entry in prompts.values() for side in (entry.positive, entry.negative)]
     vectors = model.embed_sentences([phrase for side in sides for phrase in side])
     means = [part.mean(dim=0) for part in vectors.split([len(side) for side in sides])]
@@ -32,8 +28,7 @@ def score_differences(model: ImageTextModel, regions: Tensor, prompts: Tensor) -
     """
     F_, _, D = prompts.shape
     scores = model.scores(regions, prompts.reshape(2 * F_, D)).view(F_, 2, -1)
-    difference: Tensor = model.gamma_sq * (scores[:, 0] - scores[:, 1])
-    return difference
+    return model.gamma_sq * (scores[:, 0] - scores[:, 1])
 
 
 def scorer(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cxrtext.errors import DataError
 from cxrtext.files.yaml_text import parse_yaml
@@ -36,6 +37,17 @@ def _phrases(path: Path, finding: str, side: str, value: object) -> tuple[str, .
     return tuple(phrases)
 
 
+def read_yaml(path: Path) -> tuple[bytes, Any]:
+    """The bytes of a YAML file that people write, and what it says."""
+    try:
+        data = path.read_bytes()
+        return data, parse_yaml(data)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
 def read_prompts(path: Path) -> dict[str, Prompts]:
     """Read prompts from a YAML file.
 
@@ -45,12 +57,7 @@ def read_prompts(path: Path) -> dict[str, Prompts]:
           positive: [Findings suggesting pneumonia, Pneumonia]
           negative: No signs of pneumonia
     """
-    try:
-        tree = parse_yaml(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
+    _, tree = read_yaml(path)
     if not isinstance(tree, dict) or not tree:
         raise DataError(f"{path}: expected 'Finding: {{positive: …, negative: …}}' entries")
     prompts = {}

@@ -124,7 +124,6 @@ def slice_aucs(
 
 
 def _gap(areas: Sequence[Area]) -> Estimate:
-    """The highest AUC less the lowest."""
     pairs = list(combinations(areas, 2))
     if not pairs:
         return Estimate()
@@ -141,8 +140,7 @@ def measure_slices(
 ) -> tuple[Rows, list[str]]:
     """AUC by column and group of each finding, of the images measured, and the gap.
 
-    Returns:
-        The figures, and a line for each column that was asked for and could not be measured.
+    And a line for each column that was asked for and could not be measured.
     """
     rows = Rows()
     lines: list[str] = []
@@ -168,7 +166,6 @@ def measure_slices(
 
 
 def _add(rows: Rows, part: str, finding: str, report: SliceReport) -> None:
-    """The groups of a column, and the gap between them."""
     for name, group in report.slices.items():
         n = group.positives + group.negatives
         rows.add(part, name, OF_FINDING + finding, group.auc, n, AREA)
@@ -197,7 +194,6 @@ def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> Slice
     if not len(one.rows):
         return None
     own = [groups[row] for row in one.rows]
-    patients = [images.patients[row] for row in one.rows]
-    report = slice_aucs(one.scores, one.truth, own, patients)
+    report = slice_aucs(one.scores, one.truth, own, [images.patients[row] for row in one.rows])
     measured = any(group.auc.value is not None for group in report.slices.values())
     return report if measured else None

@@ -32,7 +32,6 @@ def environment() -> Environment:
 def model_card(material: Material, questions: Questions, sections: Sequence[Section]) -> str:
     """The model card; ``sections`` are those of the report whose tables it shows."""
     population, result = material.population, material.result
-    measured = population.counts(population.measured).text() if population else None
     return environment().get_template("model-card.md.j2").render(
         research=RESEARCH,
         ask=questions.ask,
@@ -43,7 +42,7 @@ def model_card(material: Material, questions: Questions, sections: Sequence[Sect
         versions=provenance.versions(),
         made=provenance.now(),
         uncertain=UNCERTAIN_NAMES[str(result.settings["uncertain"])],
-        measured=measured,
+        measured=population.counts(population.measured).text() if population else None,
         training=_training(material),
         analyses=_analyses(sections),
     )  # fmt: skip
@@ -87,7 +86,6 @@ def _analyses(sections: Sequence[Section]) -> list[tuple[str, str]]:
 
 
 def datasheet(material: Material, questions: Questions) -> str:
-    """The datasheet of the data folder."""
     population, imported, folder = material.population, material.imported, material.folder
     facts: dict[str, Any] = {}
     if population is not None:
@@ -112,7 +110,6 @@ def datasheet(material: Material, questions: Questions) -> str:
 
 
 def split_counts(population: Population) -> str:
-    """How many images each split has."""
     names = population.split_names
     return ", ".join(f"{name} {int(population.of_split(name).sum()):,}" for name in names)
 

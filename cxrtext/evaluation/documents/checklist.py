@@ -15,14 +15,7 @@ from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.population import UNCERTAIN_NAMES
 from cxrtext.evaluation.documents.questions import TEXTS, Questions, all_questions
 from cxrtext.evaluation.grounding.phrases import CNR
-from cxrtext.evaluation.rows import (
-    GROUNDING,
-    GROUPS,
-    MEAN,
-    MEAN_OF_SENTENCES,
-    OPERATING,
-    ZERO_SHOT,
-)
+from cxrtext.evaluation.rows import GROUNDING, GROUPS, MEAN, MEAN_OF_SENTENCES, OPERATING, ZERO_SHOT
 from cxrtext.page import with_interval
 
 FILLED, PART, OPEN = "filled", "in part", "author"
@@ -72,7 +65,6 @@ class Checklist:
     items: Sequence[Item]
 
     def counts(self) -> dict[str, int]:
-        """Items by state."""
         return {state: sum(one.state == state for one in self.items) for state in STATES}
 
 
@@ -87,8 +79,7 @@ def evidence_of(material: Material) -> dict[str, Shown]:
     known, found = _known(material), {}
     for name, one in _texts("evidence.yaml").items():
         text = f"{{% if {one.get('if', 'true')} %}}{one['text']}{{% endif %}}"
-        shown = environment().from_string(text).render(known)
-        found[name] = Shown(shown, one.get("needs", ""))
+        found[name] = Shown(environment().from_string(text).render(known), one.get("needs", ""))
     return found
 
 
@@ -122,7 +113,6 @@ def _known(material: Material) -> dict[str, Any]:
 
 
 def _headline(material: Material) -> list[str]:
-    """The main figures, in words."""
     result, found = material.result, []
     if result.primary.get("value") is not None:
         found.append(f"declared primary measure: {result.primary['measure']}")
@@ -159,5 +149,4 @@ def _item(entry: Sequence[Any], evidence: Mapping[str, Shown], questions: Questi
 
 
 def checklist_markdown(lists: Sequence[Checklist]) -> str:
-    template = environment().get_template("checklist.md.j2")
-    return template.render(lists=lists, states=STATES)
+    return environment().get_template("checklist.md.j2").render(lists=lists, states=STATES)

@@ -32,7 +32,6 @@ class Step:
 
     @property
     def text(self) -> str:
-        """How many they are, in words."""
         return self.counts.text(self.noun)
 
 
@@ -89,16 +88,10 @@ def flow_of(
     tasks: Sequence[Task] = (),
     first: Step | None = None,
 ) -> Flow:
-    """Follow the images of a population.
+    """Follow the images of a population, of which a split was measured, or "all".
 
-    Args:
-        population: The images of the data folder, or of a file of predictions.
-        split: Which of them was measured, or "all".
-        imported: What an import noted of the folder.
-        rejects: Names of images that could not be read, and why.
-        validation: Whether images of split "val" chose thresholds and temperatures.
-        tasks: What else was measured.
-        first: A step before all others.
+    ``rejects`` are names of images that could not be read, and why; ``validation`` says whether
+    images of split "val" chose thresholds; ``first`` is a step before all others.
     """
     everything = population.counts(population.all_rows)
     notes: list[str] = []
@@ -117,9 +110,8 @@ def flow_of(
     chosen = steps[-1]
     at = population.measured
     failed = _reasons(population, split, rejects or {})
-    measured = Step("Images measured", population.counts(at))
     steps[-1] = Step(chosen.title, chosen.counts, {**chosen.left_out, **failed})
-    steps.append(measured)
+    steps.append(Step("Images measured", population.counts(at)))
     labels = {
         finding: {name: int((values[at] == value).sum()) for value, name in LABEL_NAMES.items()}
         for finding, values in population.labels.items()

@@ -39,11 +39,8 @@ from cxrtext.files.digests import read_sums
 class Material:
     """An evaluation, and what is known of its images, its model and its making.
 
-    Args:
-        result: What was measured.
-        command: The command line that asked for it; empty where a program did.
-        answers: What the author wrote, by the name of the question.
-        given: The data folder, where the figures were computed from predictions.
+    ``command`` is empty where a program asked for it, ``answers`` are by the name of the question,
+    ``given`` is the data folder where the figures were computed from predictions.
     """
 
     result: Evaluation
@@ -86,12 +83,10 @@ class Material:
 
     @cached_property
     def data(self) -> Path | None:
-        """The path of the data folder, where it is at hand."""
         return self.folder.path if self.folder else None
 
     @property
     def data_name(self) -> str:
-        """The name of the data folder, without where it lies."""
         return Path(self.result.data).resolve().name
 
     @cached_property
@@ -120,7 +115,6 @@ class Material:
 
     @cached_property
     def table_one(self) -> TableOne | None:
-        """Table 1."""
         return table_one(self.population) if self.population else None
 
     @cached_property
@@ -148,8 +142,7 @@ class Material:
     @cached_property
     def checkpoint(self) -> dict[str, Any]:
         """The model: its name and fingerprint, and the rest where its folder is there."""
-        folder = Path(self.result.checkpoint)
-        return provenance.checkpoint_facts(folder, self.result.fingerprint)
+        return provenance.checkpoint_facts(Path(self.result.checkpoint), self.result.fingerprint)
 
     @property
     def model(self) -> Mapping[str, Any]:
@@ -177,10 +170,8 @@ class Material:
 
     @property
     def prompts(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        """The prompts by finding and side."""
         predictions = self.result.predictions
-        found: Mapping[str, Any] = predictions.about["prompts"] if predictions else {}
-        return found
+        return predictions.about["prompts"] if predictions else {}
 
     @property
     def _classified(self) -> Classified | None:
@@ -198,8 +189,7 @@ class Material:
         if self.result.details is not None:
             return dict(self.result.details.rejects)
         predictions = self.result.predictions
-        kept: Mapping[str, str] = predictions.about.get("unread", {}) if predictions else {}
-        return kept
+        return predictions.about.get("unread", {}) if predictions else {}
 
     @cached_property
     def making(self) -> dict[str, Any]:

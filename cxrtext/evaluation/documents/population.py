@@ -41,7 +41,6 @@ class Population:
         return len(self.images)
 
     def counts(self, rows: Truth) -> "Counts":
-        """How many images, studies and patients some rows are."""
         at = np.flatnonzero(rows)
         return Counts(
             len(at),
@@ -66,8 +65,6 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of images, studies and patients."""
-
     images: int
     studies: int | None = None
     patients: int | None = None
@@ -80,10 +77,7 @@ class Counts:
 
 def counted(number: int, name: str) -> str:
     """A number with its noun: "1 study", "2,500 studies"."""
-    if number == 1:
-        return f"1 {name}"
-    plural = PLURALS.get(name, f"{name}s")
-    return f"{number:,} {plural}"
+    return f"1 {name}" if number == 1 else f"{number:,} {PLURALS.get(name, name + 's')}"
 
 
 def population_of(folder: DataFolder, findings: Sequence[str], measured: Set[str]) -> Population:

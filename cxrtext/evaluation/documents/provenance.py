@@ -140,7 +140,6 @@ def model_name(folder: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that can change a figure."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -181,5 +180,4 @@ def _processor() -> str:
 
 
 def now() -> str:
-    """The time, in UTC and whole seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")

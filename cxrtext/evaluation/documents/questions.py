@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from cxrtext.errors import DataError
-from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.evaluation.classification.prompts import read_yaml
 
 TEXTS = Path(__file__).parent / "texts"
 MUST = "**The author must write:**"
@@ -23,8 +23,6 @@ def all_questions() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Questions with the author's answers, where there are some."""
-
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def answer(self, name: str) -> str:
@@ -52,12 +50,7 @@ class Questions:
 
 def read_answers(path: Path) -> dict[str, str]:
     """Read answers by the names of the questions; empty ones are open."""
-    try:
-        tree = parse_yaml(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
+    _, tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise DataError(
             f"{path}: expected lines 'question: answer', as documents/questions.yaml has"

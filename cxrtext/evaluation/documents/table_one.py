@@ -34,8 +34,6 @@ class Characteristic:
 
 @dataclass(frozen=True, slots=True)
 class TableOne:
-    """Columns, which are splits, and rows."""
-
     columns: Sequence[str]
     rows: Sequence[Characteristic]
 
@@ -74,8 +72,7 @@ def table_one(population: Population) -> TableOne:
     }
     everything = population.all_rows
     if len(parts) > 1:
-        whole = np.array_equal(everything, measured)
-        columns["all (measured)" if whole else "all"] = everything
+        columns["all (measured)" if np.array_equal(everything, measured) else "all"] = everything
     if same is None and not np.array_equal(everything, measured):
         columns["measured"] = measured
     masks = list(columns.values())

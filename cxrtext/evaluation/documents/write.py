@@ -11,7 +11,7 @@ from cxrtext.evaluation.documents.flow import flow_markdown
 from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.questions import Questions
 from cxrtext.evaluation.documents.table_one import NOTE
-from cxrtext.files import remove_file, replacing, sha256, write_sums
+from cxrtext.files import remove_file, sha256, write_sums, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.page import Section, markdown_block
 
@@ -25,13 +25,8 @@ def write_documents(
     """Write all documents into ``documents/`` of an evaluation's folder; returns that folder.
 
     A document that somebody changed since it was written, as the folder's list of digests tells,
-    is kept beside the new one as ``NAME.edited.md``; the others are replaced.
-
-    Args:
-        folder: Where the evaluation was written.
-        material: What the documents say.
-        sections: Of the report, whose tables the model card shows.
-        others: Further files by name.
+    is kept beside the new one as ``NAME.edited.md``; the others are replaced.  The model card shows
+    the tables of ``sections``; ``others`` are further files by name.
     """
     questions = Questions(material.answers)
     texts: dict[str, str] = {
@@ -53,8 +48,7 @@ def write_documents(
     own = folder / FOLDER
     _keep_edited(own)
     for name, text in texts.items():
-        with replacing(own / name) as temporary:
-            temporary.write_bytes(text.encode("utf-8"))
+        write_text(own / name, text)
     write_sums(own, texts)
     return own
 

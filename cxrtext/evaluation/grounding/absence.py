@@ -48,9 +48,8 @@ def looked_for(
 ) -> tuple[list[LookedFor], int]:
     """The sentences of a cohort with a box, and those without.
 
-    Returns:
-        They; and how many without a box were left out, because they deny what they name ("no
-        effusion"): such a one is true where there is nothing to draw.
+    And how many without a box were left out, because they deny what they name ("no effusion"): such
+    a one is true where there is nothing to draw.
     """
     find = image_finder([record.name for record in cohort.records])
     found = [LookedFor(one.row, one.finding, one.text, True) for one in phrases]
@@ -85,7 +84,6 @@ class AbsenceScores:
     scores: Floats
 
     def to_table(self) -> "pa.Table":
-        """A row a sentence."""
         return as_table(
             {
                 **self.images.to_columns(np.array(self.rows, dtype=np.intp)),
@@ -99,7 +97,6 @@ class AbsenceScores:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows, in any order."""
         images, places = Images.from_columns(table)
         scores = floats(table, "score")
         if not np.isfinite(scores).all():
@@ -163,8 +160,7 @@ def measure_absence(given: AbsenceScores, settings: Settings) -> Rows:
 def _add(rows: Rows, group: str, given: AbsenceScores, at: Places) -> None:
     patients = [given.images.patients[given.rows[row]] for row in at.tolist()]
     present = given.present[at]
-    found = area_of(given.scores[at], present, patients)
-    rows.add(ABSENCE, group, "AUC", found, len(at), AREA)
+    rows.add(ABSENCE, group, "AUC", area_of(given.scores[at], present, patients), len(at), AREA)
     rows.add(ABSENCE, group, "with a box", int(present.sum()))
     rows.add(ABSENCE, group, "without", int((~present).sum()))
 

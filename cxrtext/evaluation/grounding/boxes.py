@@ -76,12 +76,7 @@ def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
 
 
 def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) -> Tensor:
-    """Map boxes of the original image onto the region grid.
-
-    Args:
-        boxes: [n, 4], in original pixels.
-        geometry: Where the crop lies in the original.
-        grid: (h, w) of the region grid.
+    """Map boxes [n, 4] in original pixels onto the region grid (h, w).
 
     Returns:
         float64 [n, 4], COCO boxes in cells, clipped to the crop; a box that lies wholly outside

@@ -16,12 +16,7 @@ from numpy.typing import ArrayLike
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.grounding.boxes import ASPECT, Mask, image_finder, placement_in
-from cxrtext.evaluation.grounding.phrases import (
-    PAPER_THRESHOLDS,
-    at_or_above,
-    heat_map,
-    measuring,
-)
+from cxrtext.evaluation.grounding.phrases import PAPER_THRESHOLDS, at_or_above, heat_map, measuring
 from cxrtext.evaluation.intervals.delong import placements
 from cxrtext.evaluation.intervals.estimates import Estimate, means_of
 from cxrtext.evaluation.intervals.methods import RESAMPLED
@@ -61,8 +56,7 @@ def dice_by_threshold(heat: ArrayLike, mask: ArrayLike) -> Floats:
     Source: Dice 1945.
     """
     values, inside = _checked(heat, mask)
-    both = at_or_above(values[inside])
-    dice: Floats = 2 * both / (at_or_above(values.ravel()) + inside.sum())
+    dice: Floats = 2 * at_or_above(values[inside]) / (at_or_above(values.ravel()) + inside.sum())
     return dice
 
 
@@ -108,8 +102,7 @@ class DrawnMask:
             ((np.arange(size) + 0.5) * own / size).astype(np.intp)
             for size, own in zip((height, width), mask.shape, strict=True)
         )
-        found: Mask = mask[np.ix_(rows, columns)]
-        return found
+        return mask[np.ix_(rows, columns)]
 
     def fits(self, size: tuple[int, int], placement: Placement | None) -> bool:
         """Whether it is of an image of a size (height, width), or of its stored pixels."""
@@ -138,9 +131,8 @@ class MaskedPhrase:
 def place_masks(boxes: Iterable[Box], cohort: Cohort) -> tuple[list[MaskedPhrase], int]:
     """Bring masks to the images of a cohort, as :func:`~.boxes.place_boxes` brings boxes.
 
-    Returns:
-        The sentences with their masks, in the order of the images; and how many masks are left
-        out, as they are not of their image's shape.
+    The sentences with their masks, in the order of the images; and how many masks are left out, as
+    they are not of their image's shape.
     """
     find = image_finder([record.name for record in cohort.records])
     placement = lru_cache(maxsize=1024)(lambda row: placement_in(cohort, row))
@@ -198,7 +190,6 @@ class MaskValues:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows, in any order."""
         images, places = Images.from_columns(table)
         dice = matrix(table, "dice")
         if dice.shape[1] != len(PAPER_THRESHOLDS):
@@ -283,8 +274,7 @@ def measure_masks(given: MaskValues, settings: Settings) -> Rows:
             columns[place[at], 2 * number + 1] = given.dice[at, chosen]
     patients = [given.images.patients[given.rows[row]] for row in own.tolist()]
     means = means_of(columns, patients, settings.resamples, (settings.seed, 8))
-    pairs = [means[at : at + 2] for at in range(0, len(means), 2)]
-    found = dict(zip(groups, pairs, strict=True))
+    found = dict(zip(groups, [means[at : at + 2] for at in range(0, len(means), 2)], strict=True))
     for name in (*[*groups][1:], ALL):
         _add(rows, name, given, groups[name], *found[name])
     rows.add(MASKS, ALL, "threshold", None if chosen is None else PAPER_THRESHOLDS[chosen])

@@ -126,8 +126,7 @@ def at_or_above(values: Map) -> NDArray[np.int64]:
     reached = np.searchsorted(cuts, values.astype(np.float64), side="right")
     counts = np.bincount(reached, minlength=len(cuts) + 1)
     counts[-1] -= np.isnan(values).sum()  # NaN is sorted behind every number
-    total: NDArray[np.int64] = counts[::-1].cumsum()[::-1][1:]
-    return total
+    return counts[::-1].cumsum()[::-1][1:]
 
 
 def pointing_game(heat: ArrayLike, boxes: ArrayLike) -> float:
@@ -164,15 +163,9 @@ def smooth_grid(grid: ArrayLike, sigma: float) -> NDArray[np.float64]:
 def heat_map(grid: ArrayLike, geometry: Geometry, sigma: float = 0.0) -> NDArray[np.float32]:
     """Enlarge a grid of region scores onto the crop's place in the original image.
 
-    Bilinear between the centers of regions, as ``align_corners=False``.
-
-    Args:
-        grid: [h, w], region scores; covers the crop evenly.
-        geometry: Where the crop lies in the original.
-        sigma: See :func:`smooth_grid`; 0 as the paper has it.
-
-    Returns:
-        [H, W] in original pixels; NaN outside the crop.
+    Bilinear between the centers of regions, as ``align_corners=False``: [h, w], which covers the
+    crop evenly, -> [H, W] in original pixels, NaN outside the crop.  For ``sigma`` see
+    :func:`smooth_grid`; the paper has 0.
     """
     return geometry.map_to_original(smooth_grid(grid, sigma))
 
@@ -209,8 +202,7 @@ class PhraseValues:
             ),
         }
         columns |= dict(zip(COLUMNS, self.values.T, strict=True))
-        others = [name + OF_OTHERS for name in COLUMNS]
-        columns |= dict(zip(others, self.elsewhere.T, strict=True))
+        columns |= dict(zip([name + OF_OTHERS for name in COLUMNS], self.elsewhere.T, strict=True))
         return as_table(
             {
                 **columns,
@@ -222,7 +214,6 @@ class PhraseValues:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows, in any order."""
         images, places = Images.from_columns(table)
         findings, sentences = texts(table, "finding"), texts(table, "sentence")
         boxes = table["boxes"].to_pylist()
@@ -317,13 +308,11 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Rows:
     for name in sorted(names):
         at = np.array(names[name])
         theirs = [own[number] for number in at]
-        some = draw(theirs, settings.resamples, (settings.seed, 2))
-        _add(rows, name, given, at, some, theirs)
+        _add(rows, name, given, at, draw(theirs, settings.resamples, (settings.seed, 2)), theirs)
     for measure in MEASURES:
         each = [rows.value(GROUNDING, name, measure) for name in sorted(names)]
         known = [value for value in each if value is not None]
-        mean = float(np.mean(known)) if known else None
-        rows.add(GROUNDING, MEAN_OF_FINDINGS, measure, mean)
+        rows.add(GROUNDING, MEAN_OF_FINDINGS, measure, float(np.mean(known)) if known else None)
     counts = draw(own, settings.resamples, (settings.seed, 1))
     resampled = _add(rows, MEAN_OF_SENTENCES, given, np.arange(len(phrases)), counts, own)
     # By boxes, since sentences may be numbered in place of written out.

@@ -20,14 +20,7 @@ from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.estimates import Estimate, area_of, means_of, share_of
 from cxrtext.evaluation.intervals.methods import AREA, RESAMPLED, SHARE
 from cxrtext.evaluation.metrics import Floats
-from cxrtext.evaluation.predictions.columns import (
-    Images,
-    as_table,
-    floats,
-    images_of,
-    texts,
-    words,
-)
+from cxrtext.evaluation.predictions.columns import Images, as_table, floats, images_of, texts, words
 from cxrtext.evaluation.rows import ALL, ELSEWHERE, GAIN, SIDES, Rows
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
@@ -56,11 +49,9 @@ class SidedPhrase:
 def sided_phrases(
     said: Mapping[int, Sequence[tuple[str, str]]], reports: Mapping[int, Sequence[str]]
 ) -> list[SidedPhrase]:
-    """The sentences whose mirror is false of their image.
+    """The sentences whose mirror is false of their image, of findings and sentences by row.
 
-    Args:
-        said: By row of an image, findings and sentences.
-        reports: By row, other sentences of its report, which may say that the mirror is true too.
+    ``reports``: by row, other sentences of its report, which may say that the mirror is true too.
     """
     found = []
     for row, entries in said.items():
@@ -123,15 +114,13 @@ class SideScores:
     elsewhere: Floats
 
     def to_table(self) -> "pa.Table":
-        """A row a sentence."""
         places = np.array([phrase.row for phrase in self.phrases], dtype=np.intp)
-        sides = ["left" if phrase.left else "right" for phrase in self.phrases]
         return as_table(
             {
                 **self.images.to_columns(places),
                 "finding": words([phrase.finding for phrase in self.phrases]),
                 "sentence": words([phrase.text for phrase in self.phrases]),
-                "side": words(sides),
+                "side": words(["left" if phrase.left else "right" for phrase in self.phrases]),
                 "score": self.own,
                 "score_mirrored": self.mirrored,
                 "peak_on_side": self.peaks,
@@ -142,7 +131,6 @@ class SideScores:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows, in any order."""
         images, places = Images.from_columns(table)
         sides = texts(table, "side")
         if not set(sides) <= {"left", "right"}:

@@ -127,7 +127,6 @@ class Resampled:
     patients: int | None = None
 
     def interval(self) -> Interval | None:
-        """(low, high), or None where there is none."""
         return self.ends or interval_of(self.values, self.patients)
 
 

@@ -190,8 +190,7 @@ def _adjusted(found: Sequence[PairedDifference], primary: str) -> list[PairedDif
     adjusted: dict[int, float] = {}
     for main in (True, False):
         places = [at for at, one in enumerate(found) if (one.measure == primary) == main]
-        p_values = holm([found[at].p_value for at in places])
-        adjusted.update(zip(places, p_values, strict=True))
+        adjusted.update(zip(places, holm([found[at].p_value for at in places]), strict=True))
     return [replace(one, adjusted_p=adjusted[at]) for at, one in enumerate(found)]
 
 

@@ -46,8 +46,7 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
     def below(rows: Floats, others: Floats) -> Floats:
         sides = [np.searchsorted(others, rows, side) for side in ("left", "right")]
-        share: Floats = (sides[0] + sides[1]) / (2 * len(others))
-        return share
+        return (sides[0] + sides[1]) / (2 * len(others))
 
     return below(values[truth], without), 1 - below(values[~truth], with_it)
 
@@ -152,18 +151,17 @@ def area(
     counts = len(some), len(others), len(np.union1d(some, others))
     edge = EDGE / min(counts[:2])
     middle = min(max(value, edge), 1 - edge)
+    guess = _guess(middle, counts[0], counts[1])
+    unseen = Area(value, m, n, counts[:2], 1.0, np.zeros((3, size)), guess, edge)
     if min(counts[:2]) < 2:
-        guess = _guess(middle, counts[0], counts[1])
-        return Area(value, m, n, counts[:2], 1.0, np.zeros((3, size)), guess, edge)
+        return unseen
     present = np.bincount(codes[truth], by_positives - value, size) / m
     absent = np.bincount(codes[~truth], by_negatives - value, size) / n
     influence, degrees = _stacked(present, absent, counts)
     variance = float(np.vdot(influence, influence))
     if not variance > 0:
-        guess = _guess(middle, counts[0], counts[1])
-        return Area(value, m, n, counts[:2], 1.0, np.zeros((3, size)), guess, edge)
-    alone = float(by_positives.var(ddof=1) / m + by_negatives.var(ddof=1) / n)
-    effect = variance / alone
+        return unseen
+    effect = variance / float(by_positives.var(ddof=1) / m + by_negatives.var(ddof=1) / n)
     guess = _guess(middle, m, n) * max(effect, 1.0)
     shrunk = (degrees * variance + PRIOR * guess) / (degrees + PRIOR)
     influence = influence * sqrt(shrunk / variance)
@@ -250,10 +248,7 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
         other_low, other_high = other.reaching(z * other_deviation)
         down, up = one.value - low, high - one.value
         other_down, other_up = other.value - other_low, other_high - other.value
-        return (
-            estimate - joined(down, other_up),
-            estimate + joined(up, other_down),
-        )
+        return estimate - joined(down, other_up), estimate + joined(up, other_down)
 
     low, high = ends(quantile(level))
     if not estimate:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from cxrtext.evaluation.intervals.bootstrap import RESAMPLES_AT_ONCE, interval_of
 from cxrtext.evaluation.intervals.delong import area
 from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion_interval
-from cxrtext.evaluation.metrics import Floats
+from cxrtext.evaluation.metrics import Floats, quotient
 
 Patients = Sequence[Hashable] | None
 
@@ -83,7 +83,7 @@ def means_of(
     totals, counts = filled.sum(axis=0), known.sum(axis=0)
     sums = resampled_sums(np.concatenate([filled, known], axis=1), patients, resamples, seed)
     top, bottom = np.split(sums, 2, axis=1)
-    drawn = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+    drawn = quotient(top, bottom)
     codes = cluster_codes(patients)
     for number in range(values.shape[1]):
         if not counts[number]:

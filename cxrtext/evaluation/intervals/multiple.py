@@ -35,11 +35,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable_difference(
-    area: float,
-    positives: int,
-    negatives: int,
-    *,
-    design_effect: float = 1.0,
+    area: float, positives: int, negatives: int, *, design_effect: float = 1.0
 ) -> float | None:
     """How much lower an AUC a test could tell from this one with a power of 80 %.
 

@@ -206,8 +206,7 @@ class Pivot:
     @property
     def first(self) -> Places:
         """A row of each finding, [F]."""
-        found: Places = np.unique(self.which, return_index=True)[1].astype(np.intp)
-        return found
+        return np.unique(self.which, return_index=True)[1].astype(np.intp)
 
     def placed(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of the rows, [F · B, ...] -> [F, B, ...]."""

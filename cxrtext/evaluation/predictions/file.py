@@ -95,14 +95,12 @@ def _numbered_sentences(tables: "dict[str, pa.Table]") -> "dict[str, pa.Table]":
     found = {}
     for name, table in tables.items():
         if "sentence" in table.column_names:
-            given = table["sentence"].cast(pa.string()).to_pylist()
             said = [
                 None if text is None else numbers.setdefault(text, f"sentence {len(numbers) + 1}")
-                for text in given
+                for text in table["sentence"].cast(pa.string()).to_pylist()
             ]
             column = pa.array(said, pa.string()).dictionary_encode()
-            place = table.column_names.index("sentence")
-            table = table.set_column(place, "sentence", column)
+            table = table.set_column(table.column_names.index("sentence"), "sentence", column)
         found[name] = table
     return found
 

@@ -46,12 +46,9 @@ _AT_ONCE = 256
 class FeatureProbe:
     """What was measured.
 
-    Args:
-        images: By split, those that have features.
-        missing: Images of the manifest without features.
-        linear: By finding, as :func:`.linear_probe.measure_probes` gives it.
-        neighbors: By finding, as :func:`measure_neighbors` gives it.
-        left_out: What was not measured, and why, a line each.
+    ``images`` counts by split those that have features, ``missing`` those of the manifest without.
+    ``linear`` and ``neighbors`` are by finding, as :func:`.linear_probe.measure_probes` and
+    :func:`measure_neighbors` give them.
     """
 
     images: dict[str, int]
@@ -77,14 +74,9 @@ def probe_features(
 ) -> FeatureProbe:
     """Probe the features of a data folder's images.
 
-    Args:
-        features: Of the images, among others.
-        data: A data folder: ``manifest.csv``, and ``labels.csv`` with a column a finding.
-        settings: Which labels count, and the seed.
-        labels: A table of labels in place of the folder's.
-        out: Folder for ``probe.json`` and ``tsne.svg``.
-        export: File for the mean features of all images, see :func:`export_vectors`.
-        progress: Called with (done, total) images whose features are read.
+    ``settings`` say which labels count, and the seed; ``labels`` is a table in place of the
+    folder's; ``out`` gets ``probe.json`` and ``tsne.svg``; ``export`` the mean features of all
+    images (:func:`export_vectors`).  ``progress`` is called with (done, total) images.
     """
     settings = settings or Settings()
     manifest = manifest_of(data)
@@ -243,9 +235,8 @@ def measure_neighbors(
 ) -> dict[str, Any]:
     """Measure the neighbors' findings; ``patients`` are of the test images.
 
-    Returns:
-        By finding ``auc``, ``interval``, ``accuracy`` (a share above 0.5 says that it is there)
-        and ``train``; without those that lack a class in the training or the test images.
+    By finding ``auc``, ``interval``, ``accuracy`` (a share above 0.5 says that it is there) and
+    ``train``; without those that lack a class in the training or the test images.
     """
     found: dict[str, Any] = {}
     for finding in findings:

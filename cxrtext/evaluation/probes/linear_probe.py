@@ -47,8 +47,7 @@ class Probe:
 
     def logits(self, features: ArrayLike) -> Floats:
         """Logits of rows of features, [n, D] -> [n]."""
-        values: Floats = np.asarray(features, dtype=np.float64) @ self.weights + self.bias
-        return values
+        return np.asarray(features, dtype=np.float64) @ self.weights + self.bias
 
 
 def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
@@ -99,11 +98,8 @@ def fit_probe(features: ArrayLike, labels: ArrayLike, ridge: float) -> Probe:
 
     Each feature is brought to mean 0 and deviation 1 first, so that one ridge suits all; the
     probe returned takes features as they are.  The bias is not penalized.  With a ridge above 0 a
-    best fit exists where the classes, both of which must occur, can be separated.
-
-    Args:
-        features: [n, D], finite.
-        labels: [n], 1 or 0.
+    best fit exists where the classes, both of which must occur, can be separated.  Features [n, D]
+    are finite, labels [n] 1 or 0.
 
     Source: Alain and Bengio 2017.
     """
@@ -154,11 +150,8 @@ def few_label_logits(
     """Logits of test images, of probes fitted with a few labels.
 
     Features and labels to draw from, that choose the ridge, and features that are measured.  All
-    training features standardize; the same seed draws the same rows for every model.
-
-    Returns:
-        By number of positives, of :data:`SHOTS`, [n] a seed; a number that the training images
-        cannot fill is an empty list.
+    training features standardize; the same seed draws the same rows for every model.  By number of
+    positives, of :data:`SHOTS`, [n] a seed; one that the training images cannot fill is empty.
     """
     features, labels = np.asarray(train[0], dtype=np.float64), np.asarray(train[1])
     fewest = min(int((labels == 1).sum()), int((labels == 0).sum()))
@@ -192,7 +185,6 @@ def mean_features(embedder: Embedder, records: Sequence[ImageRecord]) -> Feature
 
 
 def features_of(cohort: Cohort) -> Features:
-    """The mean region of each image of a cohort."""
     parts = [part.float().mean(dim=1).double().numpy() for part in cohort.regions.split(256)]
     return Features(np.concatenate(parts), cohort.studies)
 
@@ -215,7 +207,6 @@ class Probed:
     train: NDArray[np.int64]
 
     def to_table(self) -> "pa.Table":
-        """A row a finding and image."""
         import pyarrow as pa
 
         F, B = self.labels.shape
@@ -234,7 +225,6 @@ class Probed:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows in any order."""
         pivot = Pivot.of(table)
         few = matrix(table, "probe_few")
         first = pivot.first
@@ -258,11 +248,9 @@ def fit_probes(
     images: Images,
     settings: Settings,
 ) -> tuple[Probed | None, list[str]]:
-    """Fit a probe a finding, and apply it to the test images.
+    """Fit a probe a finding, and apply it to the test images; None where none can be probed.
 
-    Returns:
-        The logits, None where no finding can be probed; and a line for each finding that lacks a
-        class in the training, validation or test images.
+    And a line for each finding that lacks a class in the training, validation or test images.
     """
     fits: dict[str, tuple[Floats, Floats, float, int]] = {}
     lines: list[str] = []

@@ -34,7 +34,6 @@ class FoundList:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Images that are needed."""
         return self.test | self.val
 
 
@@ -62,8 +61,7 @@ def digest_of_names(names: Iterable[str]) -> str:
 
 def _table(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
     """Names, and whether each is measured."""
-    rows = read_rows(path, [one.column, *one.where, *one.test])
-    for _, cells in none_left_out(path, rows):
+    for _, cells in none_left_out(path, read_rows(path, [one.column, *one.where, *one.test])):
         if all(cells[column] in values for column, values in one.where.items()):
             measured = all(cells[column] in values for column, values in one.test.items())
             yield cells[one.column], measured

@@ -52,11 +52,7 @@ def plural(count: int, what: str) -> str:
 
 
 def check_list(recipe: Recipe, found: FoundList) -> list[str]:
-    """Compare a list with the official ones.
-
-    Returns:
-        A line where it is none of them, else nothing.
-    """
+    """Compare a list with the official ones: a line where it is none of them, else nothing."""
     if found.known is not None:
         drawn = recipe.content.images.drawn
         if drawn is not None and drawn.sha256 != digest_of_names(found.test):
@@ -157,7 +153,6 @@ def prepare(
 
 
 def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[str, Row]) -> None:
-    """Write the tables of what is measured."""
     folder, found = selection.folder, selection.found
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for stem in ("labels.csv", "boxes.json", "reports.csv"):

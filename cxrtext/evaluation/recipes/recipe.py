@@ -12,10 +12,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.evaluation.classification.prompts import Prompts
+from cxrtext.evaluation.classification.prompts import Prompts, read_yaml
 from cxrtext.evaluation.metrics import Uncertain
 from cxrtext.evaluation.settings import SLICE_COLUMNS, Average
-from cxrtext.files.yaml_text import parse_yaml
 
 FOLDER = Path(__file__).with_name("data")
 
@@ -96,7 +95,6 @@ class PromptSet(_Part):
     """Findings that fewer of the images have, or as many, are left out."""
 
     def prompts(self) -> dict[str, Prompts]:
-        """As an evaluation takes them."""
         return {
             name: Prompts(
                 *(
@@ -110,8 +108,6 @@ class PromptSet(_Part):
 
 
 class HowDone(_Part):
-    """Settings of an evaluation."""
-
     average: Average = "embeddings"
     uncertain: Uncertain = "ignore"
     resamples: int = 1000
@@ -130,8 +126,6 @@ class Expected(_Part):
 
 
 class RecipeFile(_Part):
-    """The content of a recipe's file."""
-
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     version: int = Field(ge=1)
     title: str
@@ -161,8 +155,6 @@ class RecipeFile(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe and the SHA-256 of its file."""
-
     content: RecipeFile
     sha256: str
     text: str
@@ -170,6 +162,10 @@ class Recipe:
     @property
     def name(self) -> str:
         return self.content.name
+
+    @property
+    def prompts(self) -> dict[str, Prompts]:
+        return self.content.prompts.prompts() if self.content.prompts else {}
 
 
 def _phrases(side: Side) -> tuple[str, ...]:
@@ -191,13 +187,7 @@ def load_recipe(name: str | Path) -> Recipe:
         if str(name) not in recipe_names():
             known = ", ".join(recipe_names())
             raise ConfigError(f"no recipe '{name}'; there are {known}, or give a .yaml file")
-    try:
-        data = path.read_bytes()
-        tree = parse_yaml(data)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
+    data, tree = read_yaml(path)
     try:
         content = RecipeFile.model_validate(tree)
     except ValidationError as error:

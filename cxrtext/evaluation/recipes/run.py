@@ -72,7 +72,7 @@ def run_recipe(
     selection = prepare(
         found, data, out, subset=subset, link=link, max_rejected=max_rejected, progress=importing
     )
-    prompts = content.prompts.prompts() if content.prompts else {}
+    prompts = found.prompts
     result = evaluate(
         checkpoint,
         selection.folder,
@@ -108,7 +108,7 @@ def _record(
         first = Path(rejects.rows[0][0]).name
         why.append(f"{plural(len(rejects.rows), 'image')} cannot be read, the first {first}")
     official = None if found.known is None else found.known.model_dump()
-    prompts = content.prompts.prompts() if content.prompts else {}
+    prompts = recipe.prompts
     return {
         "recipe": recipe.name,
         "version": content.version,

@@ -154,7 +154,6 @@ def _forest(
 
 
 def finding_figures(comparison: Comparison) -> list[Figure]:
-    """The AUC of each finding by every model."""
     models = comparison.models[: len(COLORS)]
     found = Counter(name for model in models for name in comparison.measures[model])
     names = [name for name in found if name.startswith(OF_FINDING)]

@@ -77,10 +77,14 @@ def export_tables(folder: Path, sections: Iterable[Section]) -> list[Path]:
     met = Counter[str]()
     for section in sections:
         for table in _tables(section.blocks):
-            stem = _slug(f"{section.title} {table.caption}")
+            words = re.findall(r"[^\W_]+", f"{section.title} {table.caption}".lower())
+            stem = "-".join(words)[:LONGEST].rstrip("-")
             met[stem] += 1
-            again = f"-{met[stem]}" if met[stem] > 1 else ""
-            written += write_exported(folder, stem + again, table)
+            name = f"{stem}-{met[stem]}" if met[stem] > 1 else stem
+            paths = [folder / f"{name}.csv", folder / f"{name}.tex"]
+            write_text(paths[0], to_csv(table))
+            write_text(paths[1], to_latex(table, name))
+            written += paths
     write_sums(folder, [path.name for path in written])
     return written
 
@@ -93,25 +97,12 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-def write_exported(folder: Path, stem: str, table: Table) -> list[Path]:
-    """Write one table as ``STEM.csv`` and ``STEM.tex``; returns both."""
-    paths = [folder / f"{stem}.csv", folder / f"{stem}.tex"]
-    write_text(paths[0], to_csv(table))
-    write_text(paths[1], to_latex(table, stem))
-    return paths
-
-
 def _tables(blocks: Iterable[Block]) -> Iterator[Table]:
     for block in blocks:
         if isinstance(block, Table):
             yield block
         elif isinstance(block, Columns):
             yield from _tables(block.blocks)
-
-
-def _slug(text: str) -> str:
-    words = re.findall(r"[^\W_]+", text.lower())
-    return "-".join(words)[:LONGEST].rstrip("-")
 
 
 def _text(cell: str | Cell) -> str:
@@ -163,7 +154,8 @@ def to_latex(table: Table, label: str) -> str:
         columns = f"p{{{width}\\linewidth}}" * len(header)
     else:
         columns = "l" + "r" * (len(header) - 1)
-    wide = _wide(table, [header, *rows])
+    widths = (max(map(len, cells)) + 2 for cells in zip(header, *rows, strict=True))
+    wide = not table.words and sum(widths) > WIDEST
     small = [r"\footnotesize"] if table.words or len(header) >= DENSE else []
     lines = [
         r"% wants \usepackage{booktabs}",
@@ -182,11 +174,6 @@ def to_latex(table: Table, label: str) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _wide(table: Table, rows: Sequence[Sequence[str]]) -> bool:
-    columns = zip(*rows, strict=True)
-    return not table.words and sum(max(map(len, cells)) + 2 for cells in columns) > WIDEST
 
 
 def _latex_rows(

@@ -159,7 +159,6 @@ def grounding_figures(result: Evaluation) -> list[Figure]:
 
 
 def benefit_figures(rows: Rows) -> list[Figure]:
-    """Net benefit of the first findings."""
     found = rows.groups(NET_BENEFIT)[:PANELS]
     if not found:
         return []
@@ -169,8 +168,7 @@ def benefit_figures(rows: Rows) -> list[Figure]:
         "model, which is of use where it is above both lines, acting on all (orange) and on none "
         "(gray). Band: 95 %."
     )
-    drawings = [(_benefit(rows, name), f"Net benefit of {name}") for name in found]
-    return [Figure(drawings, caption)]
+    return [Figure([(_benefit(rows, name), f"Net benefit of {name}") for name in found], caption)]
 
 
 def _curve(rows: Rows, part: str, group: str) -> tuple[Floats, Floats]:
@@ -202,7 +200,6 @@ def _benefit(rows: Rows, name: str) -> bytes:
 
 
 def mask_figures(rows: Rows) -> list[Figure]:
-    """Mean Dice of all sentences by threshold."""
     cuts, (dice, _, _) = _curve(rows, DICE_CURVE, ALL)
     chosen = rows.value(MASKS, ALL, "threshold")
     if not len(cuts):
@@ -303,7 +300,6 @@ def frequency_names(first: Sequence[int]) -> list[str]:
 
 
 def prompt_matrix(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Figure:
-    """The cosine of every two prompts."""
     sides = [side for one in prompts.values() for side in (one.positive, one.negative)]
     texts = [phrase for side in sides for phrase in side]
     if len(texts) > MOST_PROMPTS:

@@ -84,8 +84,7 @@ def sections_of(result: Evaluation) -> list[Section]:
     if result.recipe:
         found.append(Section("Benchmark", _benchmark(result)))
     else:  # a benchmark's images are others than the paper's
-        blocks: list[Block] = [Text(BESIDE), tables.table1(result.rows)]
-        found.append(Section("Beside the paper", blocks))
+        found.append(Section("Beside the paper", [Text(BESIDE), tables.table1(result.rows)]))
     measured = {row.part.partition(", ")[0] for row in result.rows}
     for title, (part, make) in SECTIONS.items():
         if part in measured:

@@ -84,7 +84,6 @@ class Column:
 
 
 def columns(*names: str, digits: int = 3) -> tuple[Column, ...]:
-    """Several columns of equally many digits."""
     return tuple(Column(name, digits) for name in names)
 
 
@@ -205,7 +204,6 @@ def box_retrieval_rows(rows: Rows) -> Cells:
 
 
 def retrieval_rows(rows: Rows) -> Cells:
-    """Both directions."""
     return _ranked(rows, RETRIEVAL, rows.groups(RETRIEVAL))
 
 
@@ -214,12 +212,11 @@ def class_tables(rows: Rows) -> list[Table]:
     own, confusion = (f"{part}, {SCORES[0]}" for part in (CLASSES, CONFUSION))
     shown = columns(*rows.of(CLASSES, SCORES[0]))
     precision = (Column("images", 0), *shown[2:])
-    names = columns(*rows.groups(confusion), digits=0)
     return [
         Table(pivot(rows, CLASSES, shown, first="score", groups=SCORES)),
         Table(pivot(rows, own, precision), "Precision of the first images, by the positive prompt"),
         Table(
-            pivot(rows, confusion, names, first="image has"),
+            pivot(rows, confusion, columns(*rows.groups(confusion), digits=0), first="image has"),
             "Images by their finding, and the one that scores highest",
         ),
     ]
@@ -289,7 +286,6 @@ def told(one: Mapping[str, Any], digits: int) -> str:
 
 
 def primary_line(result: Evaluation) -> str:
-    """The primary measure with its interval."""
     name = result.primary["measure"]
     return f"Primary measure: {name} {told(result.primary, digits_of(name))}"
 
@@ -306,7 +302,6 @@ HEADLINE = {
 
 
 def headline(rows: Rows) -> dict[str, str]:
-    """Our six figures of table 1, each with its interval."""
     return {
         name: cell(rows.find(part, group, name), digits) or EMPTY
         for name, (part, group, digits) in HEADLINE.items()

@@ -13,17 +13,9 @@ from cxrtext.evaluation.documents.write import write_documents
 from cxrtext.evaluation.grounding.phrases import PhraseValues
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report.export import TABLES, export_tables, to_csv, to_latex
-from cxrtext.evaluation.report.figures import (
-    prompt_matrix,
-    sentence_map,
-)
+from cxrtext.evaluation.report.figures import prompt_matrix, sentence_map
 from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
-from cxrtext.evaluation.report.sections import (
-    DEFINITIONS,
-    IN_GROUNDING,
-    IN_RETRIEVAL,
-    sections_of,
-)
+from cxrtext.evaluation.report.sections import DEFINITIONS, IN_GROUNDING, IN_RETRIEVAL, sections_of
 from cxrtext.evaluation.report.tables import headline, primary_line
 from cxrtext.evaluation.result import ABOUT, RESULTS, Details, Evaluation
 from cxrtext.evaluation.retrieval.sentences import DIRECTIONS, SentenceRanks
@@ -99,7 +91,6 @@ def _pictures(
 
 
 def _wording(result: Evaluation, details: Details) -> list[Block]:
-    """Drawings of the embeddings of sentences and prompts."""
     found: list[Block] = []
     if details.wording is not None:
         drawn = sentence_map(details.model, details.wording, details.settings.seed)
@@ -153,7 +144,8 @@ def write_report(
         write_predictions(files[-1], result.predictions, sentences=options.pictures)
     sections = _sections(result, options, material)
     warnings = [Text(line, "warn") for line in result.warnings]
-    head = [Text(summary_line(result)), *_primary(result), *warnings]
+    primary = [Text(primary_line(result), "lead")] if result.primary else []
+    head = [Text(summary_line(result)), *primary, *warnings]
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
     tiles = [
@@ -169,10 +161,6 @@ def write_report(
     export_tables(folder / TABLES, sections)
     documents = write_documents(folder, material, sections, _table_one(material))
     return [*files, folder / TABLES, documents]
-
-
-def _primary(result: Evaluation) -> list[Text]:
-    return [Text(primary_line(result), "lead")] if result.primary else []
 
 
 def _table_one(material: Material) -> dict[str, str]:

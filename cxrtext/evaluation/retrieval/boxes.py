@@ -98,7 +98,6 @@ class BoxRanks:
     equal: dict[str, Ranks]
 
     def to_table(self) -> "pa.Table":
-        """A row a pair."""
         columns = {
             **self.images.to_columns(self.places),
             "finding": words(self.findings),
@@ -112,7 +111,6 @@ class BoxRanks:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows."""
         images, places = Images.from_columns(table)
         boxes = [(x, y, w, h) for x, y, w, h in matrix(table, "box").tolist()]
         sets = [
@@ -137,10 +135,9 @@ def box_features(cohort: Cohort, boxes: Sequence[PlacedBox]) -> tuple[Vectors, l
     for start in range(0, len(kept), BOXES_AT_ONCE):
         some = slice(start, start + BOXES_AT_ONCE)
         grids = torch.stack([cohort.grid(boxes[number].row) for number in kept[some]])
-        images = torch.arange(len(grids))
         # [R, h, w, D] -> [R, D, h, w]
         aligned = region_of_interest_align(
-            grids.permute(0, 3, 1, 2), torch.cat(cells[some]), BINS, images
+            grids.permute(0, 3, 1, 2), torch.cat(cells[some]), BINS, torch.arange(len(grids))
         )
         parts.append(F.normalize(aligned.mean(dim=(2, 3)), dim=-1))
     return torch.cat(parts).double().numpy(), kept
@@ -194,8 +191,7 @@ def rank_boxes(
 ) -> tuple[BoxRanks | None, int]:
     """Rank where box i and its sentence are the one right pair.
 
-    Returns:
-        The ranks, None where no box lies in a crop; and how many boxes lie outside it.
+    None where no box lies in a crop; and how many boxes lie outside it.
     """
     features, kept = box_features(cohort, boxes)
     if not kept:

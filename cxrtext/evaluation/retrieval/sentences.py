@@ -53,16 +53,13 @@ Answers = dict[int, list[int]]
 def positive_ranks(
     scores: ArrayLike, relevant: ArrayLike | None = None, left_out: ArrayLike | None = None
 ) -> NDArray[np.int64]:
-    """Rank of the best right answer of each query, from 1; ties count against the model.
+    """Rank of the best right answer of each query, [Q], from 1; ties count against the model.
 
     Args:
         scores: [Q, C], without NaN.
         relevant: [Q, C], boolean: the right answers, one a query or more; by default the diagonal.
         left_out: [Q, C], boolean: candidates that are not counted, as those of the query's own
             patient; a right answer always stays in.
-
-    Returns:
-        [Q].
     """
     values = np.asarray(scores)
     if values.ndim != 2 or not values.size:
@@ -136,11 +133,9 @@ def embedding_ranks(
     keys: Sequence[Hashable] | None = None,
     groups: Sequence[Hashable] | None = None,
 ) -> Ranks:
-    """Ranks [n] by inner product where query and candidate i are a pair, in blocks of queries.
+    """Ranks [n] by inner product where query and candidate i, [n, D], are a pair; in blocks.
 
     Args:
-        queries: [n, D].
-        candidates: [n, D].
         keys: [n]; a candidate of a pair with an equal key is right.  By default candidate i is the
             one right answer of query i.
         groups: [n]; wrong candidates of an equal group (the same patient's) are not counted.
@@ -260,7 +255,6 @@ class SentenceRanks:
 
     @classmethod
     def from_table(cls, table: "pa.Table") -> Self:
-        """Of such rows."""
         names, which = numbered(table["direction"])
         if set(names) != set(DIRECTIONS):
             raise ValueError(f"directions are {' and '.join(DIRECTIONS)}")
@@ -357,8 +351,7 @@ def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
         resampled["MedR"] = weighted_median(ranks, counts)
         resampled["MRR"] = weighted_mean(1 / ranks, counts)
         ends = {name: interval_of(resampled[name], patients) for name in ("MedR", "MRR")}
-        codes = cluster_codes(one.patients)
-        add_ranks(rows, (RETRIEVAL, direction), ranks, cutoffs, codes, ends)
+        add_ranks(rows, (RETRIEVAL, direction), ranks, cutoffs, cluster_codes(one.patients), ends)
         rows.add(RETRIEVAL, direction, "queries", len(ranks))
         rows.add(RETRIEVAL, direction, "candidates", one.candidates)
         # The patients of the queries alone, so that no sentence is kept for a comparison.

@@ -47,10 +47,7 @@ def contrasts_of(
     """The contrast of each finding that sentences of reports affirm alone.
 
     Where none rules it out ("sternotomy"), those that affirm other findings stand for them.  Which
-    sentences are used depends on no order.
-
-    Args:
-        embed: Turns S sentences into unit vectors [S, D].
+    sentences are used depends on no order.  ``embed`` gives unit vectors [S, D] of S sentences.
     """
     by: dict[tuple[str, str], set[str]] = defaultdict(set)
     for sentence in {sentence for sentences in studies for sentence in sentences}:
@@ -107,12 +104,8 @@ def evidence_of(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """The evidence of images for findings, and for the left side rather than the right.
 
-    Args:
-        regions: [B, N, D].
-
-    Returns:
-        Evidence [B] that each finding is there; and, of those asked for by side, [B] that it is on
-        the left.
+    Regions [B, N, D] -> [B] that each finding is there; and, of those asked for by side, [B] that
+    it is on the left.
     """
     names = list(contrasts)
     sided = [name for name in names if contrasts[name].left is not None]

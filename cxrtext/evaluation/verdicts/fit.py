@@ -14,23 +14,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.metrics import area_under_curve
-from cxrtext.evaluation.verdicts.evidence import (
-    Contrast,
-    Floats,
-    contrasts_of,
-    evidence_of,
-)
+from cxrtext.evaluation.verdicts.evidence import Contrast, Floats, contrasts_of, evidence_of
 from cxrtext.evaluation.verdicts.judge import Evidence, judge_assertions
-from cxrtext.evaluation.verdicts.kept import (
-    FindingVerdicts,
-    KeptVerdicts,
-    Tails,
-    VerdictCounts,
-)
+from cxrtext.evaluation.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails, VerdictCounts
 from cxrtext.models import ImageTextModel
 from cxrtext.text.assertions import Assertion, StudySays, Vocabulary, learn_vocabulary
 
@@ -87,14 +76,12 @@ def upper_quantiles(values: Floats, most: int = MOST_PARTS) -> tuple[float | Non
 def tails_of(there: Values, absent: Values, *, but: int | None = None) -> Tails:
     """The tails of the evidence of images with and without something.
 
-    Args:
-        but: A fold that is left out; then no errors are measured.
+    Without the fold ``but``; then no errors are measured.
     """
     own, others = there.but(but), absent.but(but)
     auc = None
     if len(own) and len(others):
-        labels = np.r_[np.ones(len(own)), np.zeros(len(others))]
-        auc = area_under_curve(np.r_[own, others], labels)
+        auc = area_under_curve(np.r_[own, others], np.r_[np.ones(len(own)), np.zeros(len(others))])
     below, above = lower_quantiles(own), upper_quantiles(others)
     return Tails(
         with_images=len(own),
@@ -197,14 +184,10 @@ def _values(pairs: Sequence[tuple[float, float]]) -> Values:
 def fit_verdicts(
     model: ImageTextModel, cohort: Cohort, reports: Reports, corpus: Reports, data: str
 ) -> KeptVerdicts:
-    """Calibrate verdicts on validation images.
+    """Calibrate verdicts on validation images and their reports.
 
-    Args:
-        cohort: The images.
-        reports: Their reports.
-        corpus: Reports that findings, their wordings and what rules them out are learned from;
-            those of images that are measured later should not be among them.
-        data: What the data folder is called.
+    ``corpus``: reports that findings, their wordings and what rules them out are learned from;
+    those of images that are measured later should not be among them.
     """
     texts = list(corpus.values())
     vocabulary = learn_vocabulary(texts)
@@ -212,7 +195,7 @@ def fit_verdicts(
     rows = [row for row, study in enumerate(cohort.studies) if study in reports]
     images = _images(model, cohort, rows, reports, vocabulary, contrasts)
     findings = {
-        name: one.model_copy(update=_vectors(contrasts[name]) if _judged(one) else {})
+        name: one.model_copy(update={} if one.presence.reason else _vectors(contrasts[name]))
         for name, one in images.findings().items()
     }
     names = sorted(cohort.records[row].name for row in rows)
@@ -229,10 +212,6 @@ def fit_verdicts(
         modifiers=tuple(sorted(vocabulary.modifiers)),
         excludes=dict(vocabulary.excludes),
     )
-
-
-def _judged(one: FindingVerdicts) -> bool:
-    return one.presence.reason is None
 
 
 def _images(
@@ -264,11 +243,11 @@ def _fold(patient: str) -> int:
 
 def _vectors(one: Contrast) -> dict[str, tuple[float, ...]]:
     vectors = {"there": one.there, "absent": one.absent, "left": one.left, "right": one.right}
-    return {name: _numbers(vector) for name, vector in vectors.items() if vector is not None}
-
-
-def _numbers(vector: Tensor) -> tuple[float, ...]:
-    return tuple(round(number, 6) for number in vector.tolist())
+    return {
+        name: tuple(round(number, 6) for number in vector.tolist())
+        for name, vector in vectors.items()
+        if vector is not None
+    }
 
 
 def _measure(images: _Images) -> dict[Literal["affirmed", "negated"], VerdictCounts]:

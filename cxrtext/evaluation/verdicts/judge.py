@@ -16,7 +16,7 @@ from cxrtext.evaluation.verdicts.evidence import evidence_of
 from cxrtext.evaluation.verdicts.kept import MISSING, FindingVerdicts, KeptVerdicts, Tails
 from cxrtext.models import ImageTextModel
 from cxrtext.text.assertions import Assertion, Vocabulary
-from cxrtext.text.wording import Wording, wording
+from cxrtext.text.wording import wording
 
 Verdict = Literal["supported", "weak", "unsupported", "not judged"]
 ORDER: tuple[Verdict, ...] = ("unsupported", "weak", "supported", "not judged")
@@ -182,15 +182,10 @@ class Judge:
         return NO_FINDING if not reasons else reasons[0] if all(reasons) else None
 
     def judge(self, sentence: str, evidence: Evidence | None) -> Judgment:
-        """The verdict on a sentence.
-
-        Args:
-            evidence: That of the image; None where the image is unlike those trained on.
-        """
+        """The verdict on a sentence; no evidence where the image is unlike those trained on."""
         if self.kept is None:
             return Judgment("not judged", MISSING)
-        how: Wording = wording(sentence)
-        if how == "uncertain":
+        if wording(sentence) == "uncertain":
             return Judgment("not judged", HEDGED)
         said = self._vocabulary.assertions(sentence)
         if not said:
@@ -224,11 +219,8 @@ def _tests_of(one: Assertion, kept: FindingVerdicts | None) -> int:
     """How many chances there are to call an assertion unsupported."""
     if kept is None or kept.presence.reason is not None or one.limited:
         return 0
-    return 2 if one.present and one.side and _judges_side(kept) else 1
-
-
-def _judges_side(kept: FindingVerdicts) -> bool:
-    return kept.side is not None and kept.side.reason is None
+    sided = one.present and one.side and kept.side is not None and kept.side.reason is None
+    return 2 if sided else 1
 
 
 def _reason(one: Assertion, kept: FindingVerdicts | None) -> str | None:

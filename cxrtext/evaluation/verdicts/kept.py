@@ -116,7 +116,6 @@ class KeptVerdicts(Kept):
         return f"{which} judged by {self.images} validation images"
 
     def vocabulary(self) -> Vocabulary:
-        """What sentences say is read by it."""
         return Vocabulary(self.forms, frozenset(self.modifiers), self.excludes)
 
     def contrasts(self) -> dict[str, Contrast]:
@@ -126,14 +125,12 @@ class KeptVerdicts(Kept):
 
 def save_verdicts(folder: Path, kept: KeptVerdicts) -> Path:
     """Put verdicts into their checkpoint, whose fingerprint stays as it is."""
-    path = folder / VERDICTS
-    write_sealed(path, kept.model_dump(mode="json"))
-    return path
+    write_sealed(folder / VERDICTS, kept.model_dump(mode="json"))
+    return folder / VERDICTS
 
 
 def verdicts_beside(model: ImageTextModel) -> KeptVerdicts | None:
     """The verdicts kept with a model's checkpoint, if there are some."""
     if model.folder is None:
         return None
-    path = model.folder / VERDICTS
-    return load_kept(path, KeptVerdicts, "the verdicts", model.fingerprint)
+    return load_kept(model.folder / VERDICTS, KeptVerdicts, "the verdicts", model.fingerprint)

@@ -199,28 +199,23 @@ def write_set(path: Path, held: ImageSet) -> None:
 
 def _part(held: dict[str, Array], name: str) -> SplitImages:
     before = f"{name}.of."
-    targets = {key.removeprefix(before): v for key, v in held.items() if key.startswith(before)}
     return SplitImages(
         held[f"{name}.images"].astype(np.uint8, copy=False),
         held[f"{name}.units"].astype(np.int64, copy=False),
-        targets,
+        {key.removeprefix(before): v for key, v in held.items() if key.startswith(before)},
     )
 
 
 def read_set(path: Path) -> ImageSet:
-    """Read what :func:`write_set` wrote."""
     with opened_arrays(path, "remove it, and the command makes it again") as archive:
         held: dict[str, Array] = dict(archive)
-        kinds: tuple[ColumnKind, ...] = tuple(
-            "number" if kind == "number" else "category" for kind in held["kinds"]
-        )
         return ImageSet(
             train=_part(held, "train"),
             test=_part(held, "test"),
             labels=held["labels"].astype(np.int64) if "labels" in held else None,
             eta=held["eta"].astype(np.float32) if "eta" in held else None,
             metadata=held["metadata"].astype(np.float32) if "metadata" in held else None,
-            kinds=kinds,
+            kinds=tuple("number" if kind == "number" else "category" for kind in held["kinds"]),
             columns=tuple(str(one) for one in held["columns"]),
             names=tuple(str(one) for one in held["names"]),
         )

@@ -59,9 +59,7 @@ def read_images(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Pix
 def finding_kind(state: State) -> int:
     """Which of the five findings is there: none, one of them alone, or several."""
     there = [name for name, present in state.labels().items() if present]
-    if len(there) > 1:
-        return len(KINDS)
-    return KINDS.index(there[0]) if there else 0
+    return len(KINDS) if len(there) > 1 else KINDS.index(there[0]) if there else 0
 
 
 def attributes(state: State) -> dict[str, int]:

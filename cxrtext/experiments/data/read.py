@@ -66,7 +66,7 @@ def _read_folder(folder: Path, kind: Kind) -> SmallImages:
         return read_cifar_folder(folder)
     if kind == "mnist" and is_idx_folder(folder):
         return read_idx_folder(folder)
-    if is_image_folder(folder):
+    if all((folder / part).is_dir() for part in ("train", "test")):
         return read_image_folder(folder, kind)
     inside = {"cifar10": "cifar-10-batches-py", "mnist": "raw"}
     for name in (inside[kind], "cifar-10-batches-bin"):
@@ -158,10 +158,6 @@ def read_npz(path: Path, kind: Kind) -> SmallImages:
     return assemble(
         path, kind, (held["x_train"], held["y_train"]), (held["x_test"], held["y_test"]), names
     )
-
-
-def is_image_folder(folder: Path) -> bool:
-    return all((folder / part).is_dir() for part in ("train", "test"))
 
 
 def _read_image(path: Path, kind: Kind) -> Pixels:

@@ -43,11 +43,9 @@ def cifar10_r(
 ) -> tuple[NDArray[np.intp], Floats]:
     """Rows of CIFAR10-r and each one's true class probability.
 
-    ``fraction`` is r, in (0, 1]: how much of dog, frog, horse, ship and truck is kept.
-
-    Returns:
-        Rows [m] in ascending order, and η [m]: the share of each row's class in the subset,
-        0.2 r / (1 + r) or 0.2 / (1 + r) where all classes are equally large.
+    ``fraction`` is r, in (0, 1]: how much of dog, frog, horse, ship and truck is kept.  Rows [m]
+    are in ascending order, η [m] is the share of each row's class in the subset, 0.2 r / (1 + r)
+    or 0.2 / (1 + r) where all classes are equally large.
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1.
     """

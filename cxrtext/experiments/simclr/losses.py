@@ -100,8 +100,7 @@ def view_losses(
         return _supervised(section, scores, known, gamma_sq)
     if isinstance(section, AlignmentUniformity):
         x, y = embedded
-        loss = objectives.alignment_uniformity(x, y, weight=section.weight)
-        return Terms(loss[None])
+        return Terms(objectives.alignment_uniformity(x, y, weight=section.weight)[None])
     if section.name in (*BY_VIEW, *BY_KERNEL):
         return _by_view(section, parts, scores, embedded, known, gamma_sq)
     raise ValueError(f"{section.name} knows no views of images alone")
@@ -138,7 +137,6 @@ def _by_anchor(
 
 
 def _grouped(section: ObjectiveSection, anchors: Direction, positive: Tensor) -> Terms:
-    """DCL whose estimate holds the mean of all positives."""
     eta = section.eta if isinstance(section, DclEta) else anchors.eta
     rows = split_rows(anchors.scores, anchors.positive)
     shared = mean_positive(rows.positive, positive)
@@ -177,8 +175,7 @@ def _by_view(
     forward = Direction(scores[:B, B:], diagonal, scores.new_zeros(B), gamma_sq)
     back = replace(forward, scores=scores[B:, :B])
     if isinstance(section, Clustered):
-        metadata = needed(known.metadata, section.name, "clusters of the images")
-        clusters = metadata[:, 0].long()
+        clusters = needed(known.metadata, section.name, "clusters of the images")[:, 0].long()
         forward, back = (replace(d, clusters=clusters) for d in (forward, back))
         return joined([losses_of(section, forward), losses_of(section, back)])
     with defined(section):

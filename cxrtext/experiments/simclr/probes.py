@@ -88,8 +88,7 @@ def _standard(features: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     every = features.double()
     center, spread = every.mean(dim=0), every.std(dim=0, correction=0)
     live = spread > 1e-7 * every.abs().amax(dim=0)
-    scale = torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)
-    return center.to(dtype), scale.to(dtype)
+    return center.to(dtype), torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0).to(dtype)
 
 
 @torch.enable_grad()
@@ -206,8 +205,7 @@ def _ranks(f: Features, probe: LinearMap, target: str) -> tuple[NDArray[np.int64
     truth = f.held.test.targets[target].astype(np.int64)
     logits = probe(f.test)
     own = logits.gather(1, _tensor(truth).to(logits.device)[:, None])
-    ranks: NDArray[np.int64] = (logits > own).sum(dim=1).cpu().numpy()
-    return ranks, truth
+    return (logits > own).sum(dim=1).cpu().numpy(), truth
 
 
 def _class_probe(solver: Solver) -> Callable[[Features], Measures]:
@@ -274,8 +272,7 @@ def _findings(f: Features) -> Measures:
     if not areas:
         return {}
     mean = np.mean(areas, axis=0)
-    units = tuple(f.held.test.units.tolist())
-    return {"AUC": Resampled(float(mean[0]), mean[1:], units)}
+    return {"AUC": Resampled(float(mean[0]), mean[1:], tuple(f.held.test.units.tolist()))}
 
 
 def _findings_site(f: Features) -> Measures:

@@ -128,8 +128,7 @@ class ViewJob:
         settings, seed = self.settings, self.settings.seed
         rows = torch.from_numpy(batch_rows(len(self.data), settings.batch, seed, step))
         generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
-        count = (settings.positives + 1) * len(rows)
-        draws = draw_simclr(count, settings.augmentation, generator)
+        draws = draw_simclr((settings.positives + 1) * len(rows), settings.augmentation, generator)
         if self.gamma_sq.device.type == "cuda":
             return rows.pin_memory(), draws.pin_memory()
         return rows, draws
@@ -143,7 +142,8 @@ class ViewJob:
         embedded = model(simclr(images, draws, self.settings.augmentation))
         embedded = embedded.unflatten(0, (views, len(rows)))
         scores = score_views(embedded, self.gamma_sq)
-        known = Known(*(_rows_of(self.data, name, rows) for name in Known.__slots__))
+        given = (getattr(self.data, name) for name in Known.__slots__)
+        known = Known(*(None if values is None else values[rows] for values in given))
         terms = view_losses(self.settings, self.parts, scores, embedded, known, self.gamma_sq)
         loss = terms.losses.mean()
         scaler.scale(loss).backward()
@@ -155,11 +155,6 @@ class ViewJob:
                 "raise batch, or give fewer clusters or classes"
             )
         return StepNumbers(value, accuracy, self.settings.gamma_sq, floored, alone)
-
-
-def _rows_of(data: ViewSet, name: str, rows: Tensor) -> Tensor | None:
-    values: Tensor | None = getattr(data, name)
-    return None if values is None else values[rows]
 
 
 def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) -> ViewJob:
@@ -194,14 +189,10 @@ def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) 
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
     gamma_sq = torch.tensor(settings.gamma_sq, device=device)
-    return ViewJob(learner, schedule, _moved(data, device), settings, parts, gamma_sq)
-
-
-def _moved(data: ViewSet, device: torch.device) -> ViewSet:
     there = {
         name: value.to(device) for name in TENSORS if (value := getattr(data, name)) is not None
     }
-    return replace(data, **there)
+    return ViewJob(learner, schedule, replace(data, **there), settings, parts, gamma_sq)
 
 
 def train_views(

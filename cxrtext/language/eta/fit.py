@@ -50,8 +50,7 @@ def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float, 
     share = np.exp(exponent - peak)
     total = float(share.sum())
     mean = float(share @ log_p) / total
-    variance = float(share @ (log_p - mean) ** 2) / total
-    return peak + math.log(total), mean, variance
+    return peak + math.log(total), mean, float(share @ (log_p - mean) ** 2) / total
 
 
 def solve(log_p: Floats, count: Counts) -> tuple[float, float]:

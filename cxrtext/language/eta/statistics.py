@@ -42,8 +42,7 @@ def repeat_frequency(count: Counts) -> Floats:
 
     Source: Simpson 1949, the unbiased index of concentration.
     """
-    others = max(float(count.sum()) - 1.0, 1.0)
-    return (count.astype(np.float64) - 1.0) / others
+    return (count.astype(np.float64) - 1.0) / max(float(count.sum()) - 1.0, 1.0)
 
 
 def equal_parts(log_likelihood: Floats, count: Counts, parts: int) -> list[Indices]:
@@ -146,12 +145,11 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
         for number, part in enumerate(equal_parts(log_p, count, DECILES), start=1)
         if len(part)
     ]
-    middle = _middle(np.argsort(log_p, kind="stable"), count)
     return EtaStatistics(
         n_sentences=int(count.sum()),
         n_distinct=len(count),
         repeated=int((count > 1).sum()),
-        median_eta=float(eta[middle]),
+        median_eta=float(eta[_middle(np.argsort(log_p, kind="stable"), count)]),
         overall=_false_negatives(eta, same, count),
         deciles=tuple(deciles),
         pearson=_correlation(log_p, np.log(count)),
@@ -182,8 +180,7 @@ def shown_share(value: float) -> str:
 
 def one_line(text: str) -> str:
     """Put a sentence on one line without control characters, and shorten it."""
-    visible = "".join(letter if letter.isprintable() else " " for letter in text)
-    line = " ".join(visible.split())
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= EXAMPLE_WIDTH else line[: EXAMPLE_WIDTH - 1].rstrip() + "…"
 
 

@@ -36,8 +36,7 @@ def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
     studies = [[sentence.sentence for sentence in study] for study in corpus.studies if study]
     if len(studies) < 2:
         raise DataError(f"{reports}: one report with text is too little to train on")
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(studies), generator=generator).tolist()
+    order = torch.randperm(len(studies), generator=torch.Generator().manual_seed(seed)).tolist()
     count = min(HELD_OUT_MAX, max(1, round(HELD_OUT_SHARE * len(studies))))
     held = set(order[:count])
     return HeldOutSplit(
@@ -48,8 +47,6 @@ def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
 
 @dataclass(frozen=True, slots=True)
 class SpecialIds:
-    """What the ids of a vocabulary mean."""
-
     pad: int  # [PAD]
     begin: int  # [CLS]
     end: int  # [SEP]
@@ -87,16 +84,14 @@ def epoch_batches(
         current.append(index)
     if current:
         batches.append(current)
-    places = torch.randperm(len(batches), generator=generator).tolist()
-    return [batches[place] for place in places]
+    return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
 
 
 def collate(sentences: Sequence[Pieces], special: SpecialIds) -> tuple[Tensor, Tensor, Tensor]:
     """Pad sentences to one length, with special tokens.
 
-    Returns:
-        Ids [B, T], where there is a word piece of a sentence [B, T], and where a word starts
-        [B, T]; a sentence that starts in the middle of a word, because it was cut, starts one.
+    Ids [B, T], where there is a word piece of a sentence [B, T], and where a word starts [B, T]; a
+    sentence that starts in the middle of a word, because it was cut, starts one.
     """
     width = max(map(len, sentences)) + SPECIAL
     ids = torch.full((len(sentences), width), special.pad, dtype=torch.long)

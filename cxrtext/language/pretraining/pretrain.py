@@ -123,7 +123,6 @@ def _summary(
     run: PretrainRun, base: str | None, corpus: Corpus, split: HeldOutSplit, started: float
 ) -> PretrainSummary:
     history = run.history
-    perplexity = pseudo_perplexity(run, split.validation[:PERPLEXITY_SENTENCES])
     return PretrainSummary(
         kind=KIND,
         fingerprint=fingerprint_of(run.model, run.tokenizer),
@@ -141,7 +140,7 @@ def _summary(
         stopped_early=run.done < run.steps,
         validation_loss=[round(loss, 4) for loss in history.validation_loss],
         pseudo_perplexity=[round(value, 3) for value in history.pseudo_perplexity],
-        perplexity=round(perplexity, 3),
+        perplexity=round(pseudo_perplexity(run, split.validation[:PERPLEXITY_SENTENCES]), 3),
         coverage=measure_coverage(run.tokenizer, run.training),
         held_out_coverage=measure_coverage(run.tokenizer, run.validation),
         resumed_from_step=run.first,

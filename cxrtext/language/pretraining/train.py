@@ -48,12 +48,10 @@ def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
 
 
 def make_optimizer(model: nn.Module, settings: PretrainSettings) -> torch.optim.AdamW:
-    """Build AdamW with weight decay on matrices only."""
     matrices = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
     groups = [
         {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
 
@@ -69,8 +67,7 @@ def _generator(*numbers: int) -> torch.Generator:
 @contextmanager
 def _seeded(device: torch.device, seed: int) -> Iterator[None]:
     """Dropout draws from the global generator: seed it inside, leave it as it was outside."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
 
@@ -153,8 +150,7 @@ def validation_loss(
     total, weight = 0.0, 0
     for number, indices in enumerate(order):
         batch = [sentences[index] for index in indices]
-        masks = _generator(3, number)
-        loss = masked_loss(model, batch, special, settings.mask_share, masks)
+        loss = masked_loss(model, batch, special, settings.mask_share, _generator(3, number))
         total += float(loss) * sum(map(len, batch))
         weight += sum(map(len, batch))
     return total / weight

@@ -47,7 +47,6 @@ class PlainLinear:
         return ACTIVATE[activation](F.linear(x, self.weight, self.bias))
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Map [M, K] to [M, N] and add [M, N]."""
         return F.linear(x, self.weight, self.bias).add_(residual)
 
 

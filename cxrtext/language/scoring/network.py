@@ -38,20 +38,12 @@ class MaskedCopies:
     target: Tensor  # the word piece that stood there, [R]
 
 
-def _framed(text: Tensor, special: SpecialIds) -> Tensor:
-    edge = text.new_ones(len(text), 1)
-    return torch.cat([edge * special.begin, text, edge * special.end], dim=1)
-
-
 def masked_copies(ids: Tensor, rows: range, window: int, special: SpecialIds) -> MaskedCopies:
     """Make some of the masked copies of sentences of one length.
 
     A sentence longer than the window is never cut off: each word piece is scored in the window
-    that has it nearest to the middle, so every piece sees as much context as fits.
-
-    Args:
-        ids: Word pieces without special tokens, [S, n].
-        rows: Which of the S · n copies; copy ``s · n + t`` asks for piece t of sentence s.
+    that has it nearest to the middle, so every piece sees as much context as fits.  ``ids`` [S, n]
+    are without special tokens; of the S · n copies ``s · n + t`` asks for piece t of sentence s.
     """
     length = ids.shape[1]
     width = min(length, window)
@@ -63,14 +55,13 @@ def masked_copies(ids: Tensor, rows: range, window: int, special: SpecialIds) ->
         base = ids[first : (rows.stop - 1) // length + 1]
         owner = sentence - first
     else:
-        columns = start[:, None] + torch.arange(width, device=ids.device)
-        base = ids[sentence[:, None], columns]
+        base = ids[sentence[:, None], start[:, None] + torch.arange(width, device=ids.device)]
         owner = torch.arange(len(row), device=ids.device)
     column = torch.arange(width + 2, device=ids.device) - 1 + start[:, None]  # in the sentence
     masked = column == place[:, None]
-    return MaskedCopies(
-        _framed(base, special), owner, masked, place - start + 1, ids[sentence, place]
-    )
+    edge = base.new_ones(len(base), 1)
+    framed = torch.cat([edge * special.begin, base, edge * special.end], dim=1)
+    return MaskedCopies(framed, owner, masked, place - start + 1, ids[sentence, place])
 
 
 ACTIVATIONS: dict[str, Activation] = {
@@ -142,7 +133,6 @@ class Layer:
 
 
 def layers_of(model: BertForMaskedLM) -> list[BertLayer]:
-    """Return the transformer layers of a model, first to last."""
     return [cast(BertLayer, layer) for layer in model.bert.encoder.layer]
 
 
@@ -180,12 +170,10 @@ Observer = Callable[[int, str, Tensor], None]
 class MaskedNetwork:
     """A masked language model for inference on masked copies.
 
-    Args:
-        model: The network, in evaluation mode; its weights are copied as far as packing needs it.
-        layers: Its layers as ``layers`` makes them, first to last.
-        dtype: Arithmetic of everything but the embeddings and the vocabulary projection, which
-            stay float32 on the CPU: what one word piece gets decides the score.
-        observe: Looks at the input of each product; for calibration.
+    Of a network in evaluation mode, whose weights are copied as far as packing needs it.  ``dtype``
+    is the arithmetic of everything but the embeddings and the vocabulary projection, which stay
+    float32 on the CPU: what one word piece gets decides the score.  ``observe`` looks at the input
+    of each product; for calibration.
     """
 
     def __init__(
@@ -206,8 +194,7 @@ class MaskedNetwork:
         ).detach()
         self.embedding_norm = Norm(embeddings.LayerNorm, torch.float32)
         head = model.cls.predictions
-        on_gpu = self.words.device.type != "cpu"
-        head_dtype = dtype if on_gpu else torch.float32
+        head_dtype = torch.float32 if self.words.device.type == "cpu" else dtype
         self.transform = make_linear(
             head.transform.dense.weight, head.transform.dense.bias, head_dtype
         )
@@ -221,8 +208,7 @@ class MaskedNetwork:
         states = self._states(copies, mask_id)
         hidden = self.transform(states.to(self.transform.bias.dtype), self.activation)
         logits = self.decode(self.transform_norm(hidden)).float()  # [R, V]
-        own = logits.gather(1, copies.target[:, None])[:, 0]
-        return own - logits.logsumexp(1)
+        return logits.gather(1, copies.target[:, None])[:, 0] - logits.logsumexp(1)
 
     def _embed(self, copies: MaskedCopies, mask_id: int) -> tuple[Tensor, Tensor]:
         """Embeddings of every token and of [MASK] at every place, and where copies find theirs.
@@ -252,8 +238,7 @@ class MaskedNetwork:
             elif number == len(self.layers) - 1:
                 key_value = layer.key_value(x)
                 x = x.index_select(0, asked)
-                mixed = self._attend(layer.query(x), key_value, rows)
-                x = self._finish(number, layer, x, mixed)
+                x = self._finish(number, layer, x, self._attend(layer.query(x), key_value, rows))
                 continue
             else:
                 qkv = layer.qkv(x)

@@ -22,13 +22,7 @@ from cxrtext.files import only_one
 from cxrtext.language.class_probability import WITHOUT_ETA, WordCounter, Words, eta_of
 from cxrtext.language.eta.statistics import EtaReport
 from cxrtext.language.scoring.cache import ScoreCache
-from cxrtext.language.scoring.score import (
-    Scorer,
-    Scores,
-    encode_pieces,
-    open_model,
-    scores_of,
-)
+from cxrtext.language.scoring.score import Scorer, Scores, encode_pieces, open_model, scores_of
 from cxrtext.language.scoring.settings import ScoreSettings, ScoreSummary, check_paths
 from cxrtext.language.scoring.store import PartialScores, SentenceStore, open_store
 from cxrtext.models.folders import DEFAULT_MODEL
@@ -233,8 +227,7 @@ def score_reports(
             raise
         resumed = work.look_up(partial, known)
         groups = work.groups(language.window, scorer.batch_tokens)
-        scores = (scores_of(scorer, group) for group in groups)
-        _score(work, scores, caches, progress)
+        _score(work, (scores_of(scorer, group) for group in groups), caches, progress)
         report = work.eta_report(settings, language.name)
         if path is not None:
             path.with_name(path.name + META).unlink(missing_ok=True)  # of the table before

@@ -175,9 +175,8 @@ class SentenceStore:
             "pieces, tokens FROM sentence JOIN text ON text.id = sentence.text ORDER BY sentence.id"
         )
         for study, section, place, text, length, value, words, unknown, pieces, tokens in rows:
-            sentence = Sentence(study, section, place, text, length, value, None, unknown)
             yield (
-                sentence,
+                Sentence(study, section, place, text, length, value, None, unknown),
                 Words(words, unknown),
                 np.frombuffer(pieces, "<i4"),
                 np.frombuffer(tokens, "<f4"),
