@@ -5,7 +5,7 @@ Only the outermost functions see these objects; everything below takes plain arg
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -410,8 +410,7 @@ def _by_kind(union: Any, key: str) -> dict[str, type[Section]]:
     return {kind: one for one in classes for kind in get_args(one.model_fields[key].annotation)}
 
 
-OBJECTIVES = _by_kind(Objective, "name")
-"""The class of each objective's section by its name."""
+OBJECTIVES = _by_kind(Objective, "name")  # the class of each objective's section by its name
 KINDS = {"objective": ("name", OBJECTIVES), "model": ("similarity", _by_kind(Model, "similarity"))}
 """Sections whose keys depend on one of them: that key, and the class of each of its values."""
 _OBJECTIVE: TypeAdapter[ObjectiveSection] = TypeAdapter(Objective)
@@ -616,7 +615,9 @@ def _message(source: str, error: ValidationError, above: tuple[str, ...] = ()) -
     if first["type"] == "union_tag_invalid":
         chosen, kinds = KINDS.get(key, ("name", _KERNELS))
         given = first["input"][chosen]
-        return f"{source}: {key}.{chosen}: {given!r}: input should be {_either(kinds)}"
+        *others, last = (f"'{kind}'" for kind in kinds)
+        wanted = f"{', '.join(others)} or {last}"
+        return f"{source}: {key}.{chosen}: {given!r}: input should be {wanted}"
     reason = first["msg"].removeprefix("Value error, ")
     where = f"{key}: " if key else ""
     if not isinstance(first["input"], dict):
@@ -658,8 +659,7 @@ def write_config(path: Path, tree: Mapping[str, Any]) -> None:
 def _unsealed(path: Path, text: str) -> str:
     """A configuration without the lines that :func:`write_config` put above it."""
     first, _, rest = text.partition("\n")
-    seal = _SEAL.fullmatch(first)
-    if seal is None:
+    if (seal := _SEAL.fullmatch(first)) is None:
         return text
     content = rest.partition("\n")[2]
     if hashlib.sha256(content.encode()).hexdigest() != seal[1]:
@@ -674,11 +674,6 @@ _KERNELS = (
     *get_args(WideKernel.model_fields["name"].annotation),
     *get_args(PlainKernel.model_fields["name"].annotation),
 )
-
-
-def _either(choices: Iterable[str]) -> str:
-    *others, last = (f"'{choice}'" for choice in choices)
-    return f"{', '.join(others)} or {last}"
 
 
 def _without_kinds(loc: Sequence[str | int]) -> tuple[list[str | int], str]:
@@ -699,8 +694,7 @@ def _unknown_key(path: Sequence[str | int], kind: str) -> str:
         return f"{key}: this kernel takes no such key; only rbf and laplacian have a sigma"
     chosen, kinds = KINDS[str(path[0])]
     own = [name for name in kinds[kind].model_fields if name != chosen]
-    takers = [name for name, one in kinds.items() if path[1] in one.model_fields]
-    if not takers:
+    if not (takers := [name for name, one in kinds.items() if path[1] in one.model_fields]):
         return f"there is no key '{key}'; {path[0]}.{chosen} {kind} takes {', '.join(own)}"
     return (
         f"{key}: {kind} does not take it, only {', '.join(own)}; take it out (in a --set: "

@@ -140,10 +140,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """A JSON object without its seal, as :func:`sealed` made it.
-
-    A ValueError says how it is damaged, without quoting it.
-    """
+    """A JSON object without its seal; a ValueError says how it is damaged, without quoting it."""
     try:
         value = json.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):

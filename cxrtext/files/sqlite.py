@@ -98,8 +98,7 @@ def make_tables(
     """
     with transaction(database):
         (found,) = database.execute("PRAGMA user_version").fetchone()
-        is_empty = database.execute("SELECT 1 FROM sqlite_master").fetchone() is None
-        if is_empty and found == 0:
+        if database.execute("SELECT 1 FROM sqlite_master").fetchone() is None and found == 0:
             for statement in schema.split(";\n"):
                 database.execute(statement)
             database.execute(f"PRAGMA user_version = {version}")

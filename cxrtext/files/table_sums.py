@@ -45,10 +45,7 @@ def _columns(database: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _expression(table: str, columns: Sequence[str], row: str) -> str:
-    """SQL of a row's digest: of each cell that is not NULL, the column's name and the value.
-
-    Columns that come later, and are NULL then, do not change it.
-    """
+    """SQL of a row's digest: of columns that are not NULL, so that later ones do not change it."""
     cells = " || ".join(
         f"iif({row}.\"{name}\" IS NULL, '', '{name}=' || quote({row}.\"{name}\") || ';')"
         for name in columns

@@ -49,8 +49,7 @@ def rights_of_sources() -> Iterator[None]:
 def note_source(path: Path) -> None:
     """Note that what is written from now on comes from a file, too."""
     if _denied and path.exists():
-        folder = path if path.is_dir() else path.parent
-        _denied[-1] |= ~folder.stat().st_mode & 0o077
+        _denied[-1] |= ~(path if path.is_dir() else path.parent).stat().st_mode & 0o077
 
 
 def _allowed(mode: int) -> int:
@@ -238,8 +237,7 @@ def _exchange(one: Path, other: Path) -> bool:
     names = os.fsencode(one), os.fsencode(other)
     if call(_AT_WORKING_FOLDER, names[0], _AT_WORKING_FOLDER, names[1], _EXCHANGE) == 0:
         return True
-    code = ctypes.get_errno()
-    if code in _NOT_SUPPORTED:
+    if (code := ctypes.get_errno()) in _NOT_SUPPORTED:
         return False
     raise OSError(code, os.strerror(code), str(other))
 

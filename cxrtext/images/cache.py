@@ -4,10 +4,9 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -207,7 +206,7 @@ def _later(files: Iterable[_File], count: int) -> Iterator[_File]:
         yield waiting.popleft()
 
 
-class _Visit:
+class _Visit(AbstractContextManager["_Visit"]):
     """A pass over files: what the cache has is given, the rest is decoded and kept."""
 
     def __init__(
@@ -229,15 +228,11 @@ class _Visit:
         workers = max(1, self._pool.workers)
         # Twice as many, so that no reader is idle while files are hashed; but one where this
         # process decodes.
-        threads = 2 * self._pool.workers or 1
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="cache")
+        self._threads = ThreadPoolExecutor(2 * self._pool.workers or 1, thread_name_prefix="cache")
         self._open.callback(self._threads.shutdown, wait=True, cancel_futures=True)
         self._open.push(self._pool)  # closed first, so that no thread waits for a reader
         self._ahead = workers * AHEAD if ahead is None else max(1, ahead)
         self._under_way: set[bytes] = set()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
@@ -303,8 +298,7 @@ class _Visit:
             self._under_way.discard(file.digest)
         if isinstance(image, ImageError):
             if file.digest is not None and not passing and self._keep:
-                reason = str(image).removeprefix(f"{shown(file.path)}: ")
-                self.store.add(file.digest, reason)
+                self.store.add(file.digest, str(image).removeprefix(f"{shown(file.path)}: "))
             return image
         if file.digest is None or file.changed():
             return ImageError(

@@ -8,7 +8,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -201,7 +201,7 @@ class UnusableError(DataError):
     """The catalogue is damaged or of another version."""
 
 
-class Catalogue:
+class Catalogue(AbstractContextManager["Catalogue"]):
     """An open catalogue; one that is damaged or of another version is an UnusableError."""
 
     def __init__(self, folder: Path) -> None:
@@ -225,9 +225,6 @@ class Catalogue:
             if damaged and not isinstance(error, sqlite3.OperationalError):
                 raise UnusableError from None
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._base.close()
@@ -399,8 +396,7 @@ class SquareStore:
         kept = None if self._store is None else self.catalogue.kept(self._store, digest)
         if not isinstance(kept, Kept):
             return kept
-        image = kept.read(self._pixels, digest)
-        if image is None:
+        if (image := kept.read(self._pixels, digest)) is None:
             self._damaged.add(digest)
             return None
         return image, kept.slot
@@ -426,8 +422,7 @@ class SquareStore:
         if self._store is None:
             self._store = self.catalogue.add_store(self._size)
         pixels = self._take(PixelFile(self.path, self._size, write=True))
-        lost = self.catalogue.cut(self._store, pixels.slots())
-        if lost:
+        if lost := self.catalogue.cut(self._store, pixels.slots()):
             self._say(f"{self.path}: was cut short; {lost} image(s) are decoded again")
         self._next = self.catalogue.slots(self._store)
 

@@ -37,10 +37,7 @@ def check_size(height: int, width: int) -> None:
 
 
 def luma(rgb: Samples) -> Floats:
-    """Weigh red, green and blue into gray, [..., 3] -> [...], in the units given.
-
-    Source: ITU-R BT.601, the Y of YCbCr.
-    """
+    """Weigh RGB into gray, [..., 3] -> [...], in the units given (ITU-R BT.601, the Y of YCbCr)."""
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)
     return np.asarray(rgb.astype(np.float32) @ weights, dtype=np.float32)
 

@@ -112,8 +112,7 @@ def _frame_header(segment: bytes, jfif: bool) -> Codestream:
 
 def bare_jpeg2000(data: bytes) -> bytes:
     """Cut away the JP2 boxes that some writers put around a codestream, against the standard."""
-    start = data.find(_J2K_START, 0, 4096)
-    if start < 0:
+    if (start := data.find(_J2K_START, 0, 4096)) < 0:
         raise ImageError(DAMAGED)
     return data[start:]
 
@@ -221,8 +220,7 @@ def read_scans(data: bytes) -> Scans:
 
 def _pieces(data: bytes, start: int) -> tuple[tuple[tuple[int, int], ...], int]:
     """Find the entropy-coded data of a scan, and the marker after it."""
-    end = _NEXT_MARKER.search(data, start)
-    if end is None:
+    if (end := _NEXT_MARKER.search(data, start)) is None:
         raise ImageError(CUT)
     pieces = []
     for number, restart in enumerate(_RESTART.finditer(data, start, end.start())):
@@ -249,8 +247,7 @@ def _scan(segment: bytes, frame: bytes, interval: int, pieces: tuple[tuple[int, 
     if len(set(wanted)) < count or not set(wanted) <= set(names):
         raise ImageError(DAMAGED)
     first, last, bits = segment[-3:]
-    components = tuple(names.index(one) for one in wanted)
-    return Scan(components, first, last, bits & 15, interval, pieces)
+    return Scan(tuple(names.index(one) for one in wanted), first, last, bits & 15, interval, pieces)
 
 
 def _checked(frame: int, header: bytes, scans: tuple[Scan, ...]) -> Scans:
@@ -284,9 +281,7 @@ def _least_bits(frame: int, scan: Scan, blocks: int) -> int:
     """Bits that the shortest codes take: one a sample, or one for DC and one for AC a block."""
     if frame in _SEQUENTIAL:
         return 2 * blocks
-    if frame == _PROGRESSIVE and scan.first > 0:
-        return blocks // _MAX_RUN
-    return blocks
+    return blocks // _MAX_RUN if frame == _PROGRESSIVE and scan.first > 0 else blocks
 
 
 def _complete(found: Scans) -> bool:

@@ -96,8 +96,7 @@ def _level(heat: Floats, limits: tuple[float, float] | None) -> Floats:
     low, high = limits or (float(heat[defined].min()), float(heat[defined].max()))
     if not high > low:
         return np.zeros(heat.shape, dtype=np.float32)
-    level = np.clip((heat - low) / (high - low), 0, 1)
-    return np.where(defined, level, 0).astype(np.float32)
+    return np.where(defined, np.clip((heat - low) / (high - low), 0, 1), 0).astype(np.float32)
 
 
 def _blend(gray: npt.NDArray[np.uint8], level: Floats) -> npt.NDArray[np.uint8]:
@@ -105,9 +104,8 @@ def _blend(gray: npt.NDArray[np.uint8], level: Floats) -> npt.NDArray[np.uint8]:
     steps = np.linspace(0, 1, 256)
     places = np.linspace(0, 1, len(_COLORS))
     colors = np.stack([np.interp(steps, places, channel) for channel in _COLORS.T], axis=-1)
-    share = (_OPACITY * steps**1.5).astype(np.float32)
     index = np.rint(level * 255).astype(np.uint8)
-    alpha = share[index][..., np.newaxis]
+    alpha = (_OPACITY * steps**1.5).astype(np.float32)[index][..., np.newaxis]
     # gray and share once a pixel, color three times
     mixed = gray[..., np.newaxis] * (1 - alpha) + colors.astype(np.float32)[index] * alpha
     return np.rint(mixed).astype(np.uint8)

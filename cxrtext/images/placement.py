@@ -30,8 +30,7 @@ class Placement:
     @property
     def plain(self) -> bool:
         """Whether the picture shown is the pixels as they are stored."""
-        moved = self.transposed or self.mirrored or self.inverted
-        return not moved and not self.stretched
+        return not (self.transposed or self.mirrored or self.inverted) and not self.stretched
 
     @property
     def stretched(self) -> bool:
@@ -58,8 +57,7 @@ class Placement:
         down = self.points_to_shown(_centers(self.stored_height, 1))
         x, y = (down, across) if self.transposed else (across, down)
         columns = np.clip(x[:, 0].astype(np.intp), 0, self.width - 1)
-        rows = np.clip(y[:, 1].astype(np.intp), 0, self.height - 1)
-        found = pixels[np.ix_(rows, columns)]
+        found = pixels[np.ix_(np.clip(y[:, 1].astype(np.intp), 0, self.height - 1), columns)]
         return np.ascontiguousarray(found.T if self.transposed else found)
 
     def points_to_shown(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:

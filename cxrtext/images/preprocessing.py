@@ -49,8 +49,7 @@ class Preprocessing:
     """
 
     resize: int = 512  # length of the shorter side after resizing, in pixels
-    # side of the square that is cut from the center, in pixels; at most ``resize``.
-    crop: int = 480
+    crop: int = 480  # side of the square that is cut from the center, in pixels; at most ``resize``
     # taken from gray values in [0, 1].  The default, with that of ``std``, brings windowed chest
     # radiographs to about zero mean and unit variance.
     mean: float = 0.5

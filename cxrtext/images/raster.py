@@ -43,8 +43,7 @@ def decode_raster(data: bytes) -> Gray:
     try:
         if not data.startswith(PNG_START):
             return _gray(_jpeg(data))
-        values = _by_libpng(data, height, width)
-        if values is not None:
+        if (values := _by_libpng(data, height, width)) is not None:
             return values
         _check_image_data(data)
         return _gray(_upright(BytesIO(data), "PNG"))

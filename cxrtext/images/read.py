@@ -32,8 +32,7 @@ def read_image(path: Path, *, frame: int | None = None, window: Window | None = 
     Raises:
         ImageError: When the file cannot be read; one line that names it, the fault and what to do.
     """
-    data = stored_bytes(path)
-    return read_image_bytes(data, str(path), frame=frame, window=window)
+    return read_image_bytes(stored_bytes(path), str(path), frame=frame, window=window)
 
 
 def read_image_bytes(

@@ -138,8 +138,8 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         "kind": pixels.dtype.name,
         "shape": pixels.shape,
         "size": gray.pixels.shape,
+        "placement": gray.placement and asdict(gray.placement),
     }
-    answer["placement"] = gray.placement and asdict(gray.placement)
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
     whole = _shown(gray, request["side"])

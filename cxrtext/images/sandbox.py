@@ -69,10 +69,7 @@ _MORE_TIME = f"{AGAIN}, or allow more time"
 
 
 class ProcessLost(Exception):  # noqa: N818 - what became of a process
-    """A process is gone, or has to go.
-
-    ``fault`` is what to say of the task that it had, with {} for what was done to it.
-    """
+    """A process is gone or has to go; ``fault`` tells of its task, {} being what was done to it."""
 
     def __init__(self, reason: str, fault: str, advice: str = AGAIN) -> None:
         super().__init__(reason)
@@ -189,8 +186,7 @@ class SandboxProcess:
     def _receive_into(self, view: memoryview, deadline: float) -> None:
         while view:
             self._socket.settimeout(_left(deadline))
-            count = self._socket.recv_into(view)
-            if count == 0:
+            if (count := self._socket.recv_into(view)) == 0:
                 raise EOFError
             view = view[count:]
 
@@ -206,8 +202,7 @@ class SandboxProcess:
 
 
 def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+    if (left := deadline - time.monotonic()) <= 0:
         raise TimeoutError
     return left
 
@@ -235,8 +230,7 @@ class SandboxPool:
         wall = 3 * seconds if wall_seconds is None else wall_seconds
         if self.workers < 0 or memory_bytes < MIN_MEMORY or not (seconds > 0 and wall > 0):
             raise ValueError("workers >= 0, at least 256 MiB of memory and some time are needed")
-        self.lost: Counter[str] = Counter()
-        """How many processes were lost, by reason."""
+        self.lost: Counter[str] = Counter()  # how many processes were lost, by reason
         self._limits = Limits(memory_bytes, seconds, wall)
         self._free: queue.LifoQueue[SandboxProcess | None] = queue.LifoQueue()
         for _ in range(self.workers):

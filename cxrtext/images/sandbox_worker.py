@@ -95,8 +95,7 @@ def _receive(connection: socket.socket, size: int) -> bytes | None:
     data = bytearray(size)
     view = memoryview(data)
     while view:
-        count = connection.recv_into(view)
-        if count == 0:
+        if (count := connection.recv_into(view)) == 0:
             return None
         view = view[count:]
     return bytes(data)

@@ -14,10 +14,8 @@ from torch import Tensor
 
 from cxrtext.images.augment import sampled
 
-ATTEMPTS = 10
-"""Windows drawn until one fits; then the whole image is taken."""
-CHUNK = 64
-"""Images that a CPU changes at once, so that they stay in its cache."""
+ATTEMPTS = 10  # windows drawn until one fits; then the whole image is taken
+CHUNK = 64  # images that a CPU changes at once, so that they stay in its cache
 _LUMA = (0.299, 0.587, 0.114)
 
 
@@ -97,20 +95,18 @@ def draw_simclr(count: int, spec: SimclrSpec, generator: torch.Generator) -> Sim
     around = u[4:8] * 2 - 1
     changed = (u[3] < spec.jitter).float()
     amounts = torch.tensor([spec.brightness, spec.contrast, spec.saturation])[:, None]
-    factors = 1 + around[:3] * amounts * changed
     rows = [
         u[0] * (1 - width),
         u[1] * (1 - height),
         width,
         height,
         1 - 2 * (u[2] < spec.flip).float(),
-        *factors,
+        *(1 + around[:3] * amounts * changed),
         around[3] * spec.hue * changed,
         (u[8] >= spec.gray).float(),
     ]
     low, high = spec.blur_sigma
-    sigma = (low + (high - low) * u[9]) * (u[10] < spec.blur)
-    return SimclrDraws(torch.stack(rows), sigma)
+    return SimclrDraws(torch.stack(rows), (low + (high - low) * u[9]) * (u[10] < spec.blur))
 
 
 def _window_sizes(
@@ -147,8 +143,7 @@ def _changed(images: Tensor, draws: SimclrDraws, spec: SimclrSpec) -> Tensor:
     if spec.jitter:
         seen = jitter_colors(seen, values[5:9], turn_hue=spec.hue > 0)
     if spec.gray and images.shape[1] == 3:
-        luma = _luma(seen)
-        seen = torch.lerp(luma, seen, values[9].view(-1, 1, 1, 1))
+        seen = torch.lerp(_luma(seen), seen, values[9].view(-1, 1, 1, 1))
     return blurred(seen, draws.sigma, spec.blur_size) if spec.blur else seen
 
 
@@ -221,8 +216,7 @@ def blurred(images: Tensor, sigma: Tensor, size: int) -> Tensor:
     if not len(rows) or size == 1:
         return images
     half = size // 2
-    offsets = torch.arange(-half, half + 1)
-    weights = torch.exp(-(offsets**2) / (2 * sigma[rows, None] ** 2))
+    weights = torch.exp(-(torch.arange(-half, half + 1) ** 2) / (2 * sigma[rows, None] ** 2))
     weights = (weights / weights.sum(dim=1, keepdim=True)).to(images.device)[:, None, None, None]
     rows = rows.to(images.device)
     chosen = F.pad(images[rows], [half] * 4, mode="reflect")

@@ -48,8 +48,7 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     spec = {**asdict(model.spec), "preprocessing": model.spec.preprocessing.to_dict()}
     with replacing_folder(folder) as temporary:
         write_json(temporary / CONFIG, {"format": FORMAT, "version": VERSION, **spec})
-        tensors = on_cpu(model.state_dict())
-        save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
+        save_file(on_cpu(model.state_dict()), temporary / WEIGHTS, metadata={"format": "pt"})
         model.tokenizer.save_pretrained(temporary)
         encoder = model.image_encoder
         if isinstance(encoder, BackboneEncoder):
@@ -76,8 +75,7 @@ def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) 
 def _read_spec(folder: Path) -> ModelSpec:
     path, config = folder / CONFIG, read_checkpoint_config(folder)
     wanted = {field.name for field in fields(ModelSpec)}
-    missing = wanted - config.keys() - _LATER
-    if missing:
+    if missing := wanted - config.keys() - _LATER:
         raise CheckpointError(f"{path}: key '{min(missing)}' is missing; copy the file again")
     try:
         values = {name: config[name] for name in wanted & config.keys()}

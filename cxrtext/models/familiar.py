@@ -35,33 +35,19 @@ from cxrtext.text.rewording import words_of
 FAMILIAR = "familiar.safetensors"
 FORMAT, VERSION = "cxrtext familiar images and sentences", 1
 
-EXCEEDED = 0.03
-"""Share of the held-out images that may lie beyond the limit."""
-
-MOST_DESCRIBED = 2048
-"""Training images that are described; more make the limit no better."""
-
-FREE = 32
-"""Directions of the Gaussian that have a variance of their own; of few images fewer."""
-
-FEWEST = 8
-"""Images, or sentences, from which on statistics are made."""
-
+EXCEEDED = 0.03  # share of the held-out images that may lie beyond the limit
+MOST_DESCRIBED = 2048  # training images that are described; more make the limit no better
+FREE = 32  # directions of the Gaussian that have a variance of their own; of few images fewer
+FEWEST = 8  # images, or sentences, from which on statistics are made
 FOLDS = 5
-
-LEAST_DISTANCE = 1e-3
-"""The limit of images is this at least; that of real ones lies above 1."""
-
-SAID_BY = 3
-"""Studies that have to say a word until it counts as known."""
-
+LEAST_DISTANCE = 1e-3  # the limit of images is this at least; that of real ones lies above 1
+SAID_BY = 3  # studies that have to say a word until it counts as known
 LEAST_UNKNOWN = 0.25
 """Share of unknown words from which on a sentence is unlike those of the corpus, at least: held-out
 reports have nearly none, and one odd word in a long sentence does no harm."""
 
 _GRID, _PLACES, _SCALES, _SIDE = 8, 4, 4, 128
-LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2
-"""Numbers of a look."""
+LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2  # numbers of a look
 
 _STEP = 1 / 255
 _TELLS_NOTHING = FUNCTION_WORDS | {"left", "right", "bilateral", "tiny", "small", "big", "large"}
@@ -143,8 +129,7 @@ def fit_gaussian(values: Rows) -> Gaussian:
         raise ValueError(f"{count} rows are too few; give {FEWEST} at least")
     mean, spread = values.mean(axis=0), values.std(axis=0)
     # What never changes has no unit of its own; the least of the others says how much is a lot.
-    least = max(1e-3 * float(spread.max()), 1e-6)
-    scale = np.maximum(spread, least)
+    scale = np.maximum(spread, max(1e-3 * float(spread.max()), 1e-6))
     _, singular, axes = np.linalg.svd((values - mean) / scale, full_matrices=False)
     variances = singular**2 / (count - 1)
     kept = max(1, min(FREE, count // 4, width - 1))
@@ -235,9 +220,7 @@ class KnownWords:
         """
         every = words_of(sentence)
         words = [word for word in every if word not in _TELLS_NOTHING] or every
-        if not words:
-            return 1.0
-        return 1 - sum(self.said(word) > 0 for word in words) / len(words)
+        return 1 - sum(self.said(word) > 0 for word in words) / len(words) if words else 1.0
 
     def of(self, sentence: str) -> Unlike:
         """How unlike those of the corpus a sentence is."""
@@ -259,8 +242,7 @@ def know_words(said: Iterable[tuple[str, str]], held_out: Iterable[str] = ()) ->
             if len(studies[word]) < SAID_BY:
                 studies[word].add(study)
     often = (word for word, by in studies.items() if len(by) >= SAID_BY)
-    known = sorted((_digest(word), counts[word]) for word in often)
-    if not known:
+    if not (known := sorted((_digest(word), counts[word]) for word in often)):
         return None
     digests, numbers = np.array(known, dtype=np.int64).T.copy()
     made = KnownWords(digests, numbers, 0.0)

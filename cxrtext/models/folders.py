@@ -19,8 +19,7 @@ FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
-BACKBONE_FOLDER = "backbone"
-"""Where a checkpoint may hold the backbone that its regions come from."""
+BACKBONE_FOLDER = "backbone"  # where a checkpoint may hold the backbone that its regions come from
 BACKBONES_VARIABLE = "CXRTEXT_BACKBONES"
 """Environment variable: folders in which backbones are looked for, separated as in PATH."""
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
@@ -37,10 +36,8 @@ asks for; the general model has no tag that is known."""
 
 VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
 """Files of which a folder with a tokenizer has one."""
-TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt")
-"""Files that decide a tokenizer's ids."""
-POOLING = "1_Pooling/config.json"
-"""Says in a folder of sentence-transformers how states are pooled."""
+TOKENIZER_FILES = (*VOCABULARY_FILES, "merges.txt")  # files that decide a tokenizer's ids
+POOLING = "1_Pooling/config.json"  # says in a folder of sentence-transformers how states are pooled
 SMALL_FILES = (
     "config.json",
     *TOKENIZER_FILES,
@@ -48,10 +45,8 @@ SMALL_FILES = (
     "added_tokens.json",
     POOLING,
 )
-HUB_TIMEOUT = 10.0
-"""Seconds that the hub may take to answer."""
-TRAIN = "cxrtext pretrain-text REPORTS --out DIR"
-"""What makes a language model where there is none."""
+HUB_TIMEOUT = 10.0  # seconds that the hub may take to answer
+TRAIN = "cxrtext pretrain-text REPORTS --out DIR"  # what makes a language model where there is none
 _ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 # No part of a revision starts with a dot: the local cache makes paths of them.
 _HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*))?")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from cxrtext.models.features.feature_map import FeatureMap
 
 MAX_LAYERS = 2
-HEAD_WIDTH = 64
-"""Dimensions of one attention head."""
+HEAD_WIDTH = 64  # dimensions of one attention head
 
 
 class Alignment(nn.Module):
@@ -60,10 +59,8 @@ def build_alignment(layers: int, width: int) -> Alignment | None:
 
 
 PositionName = Literal["none", "additive", "mlp"]
-POSITIONS: tuple[str, ...] = get_args(PositionName)
-"""The names that :func:`build_position` knows."""
-WAVES = 4
-"""Frequencies along an axis: half a wave over the grid, one, one and a half, two."""
+POSITIONS: tuple[str, ...] = get_args(PositionName)  # the names that `build_position` knows
+WAVES = 4  # frequencies along an axis: half a wave over the grid, one, one and a half, two
 
 
 def waves(height: int, width: int, device: torch.device | None = None) -> Tensor:
@@ -114,10 +111,7 @@ class MlpPosition(nn.Module):
 
 
 def build_position(name: str, channels: int, dimension: int) -> nn.Module | None:
-    """Make the map of a name, of features [B, h, w, C] to what is added to [B, h, w, D].
-
-    "none" is None.
-    """
+    """Make the map of features [B, h, w, C] to what is added to [B, h, w, D]; "none" is None."""
     match name:
         case "none":
             return None
@@ -128,8 +122,7 @@ def build_position(name: str, channels: int, dimension: int) -> nn.Module | None
     raise ValueError(f"no position '{name}'; there are {', '.join(POSITIONS)}")
 
 
-Golden = Mapping[str, NDArray[Any]]
-"""A drawn image, and what a backbone made of it."""
+Golden = Mapping[str, NDArray[Any]]  # a drawn image, and what a backbone made of it
 Architecture = Literal["resnet18", "resnet50", "resnet50-half", "resnet-narrow"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
 """``resnet50-half`` has half of ResNet-50's channels; ``resnet-narrow`` has three stages of one

@@ -23,8 +23,7 @@ from cxrtext.models.similarity import (
 )
 from cxrtext.models.text_encoder import POOLINGS, TEXT_HEADS, TextEncoder
 
-GAMMA_SQ_CAP = 100.0
-"""Largest γ² that training can reach."""
+GAMMA_SQ_CAP = 100.0  # largest γ² that training can reach
 BACKBONE = "backbone"
 """The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
 

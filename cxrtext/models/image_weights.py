@@ -62,8 +62,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> str:
             ignored.append(name)
     channels = _sum_channels(path, trunk)
     # Files of before 2018 have no counters, and nothing is computed from them.
-    fault = misfit(trunk, encoder.backbone.state_dict(), lambda name: name.endswith(_COUNTER))
-    if fault:
+    if fault := misfit(trunk, encoder.backbone.state_dict(), lambda name: name.endswith(_COUNTER)):
         raise CheckpointError(
             f"{path}: not the weights of this model's {_title(encoder)}: {fault}; choose weights "
             "of the same architecture, or set model.image to theirs"

@@ -32,8 +32,7 @@ from cxrtext.models.text_folder import (
 from cxrtext.models.weight_files import on_cpu
 from cxrtext.text.tokenizer import save_tokenizer, unusual_settings, vocabulary_of
 
-PROJECTION = 128
-"""Size of CXR-BERT's projection head, which is not read; part of every fingerprint."""
+PROJECTION = 128  # size of CXR-BERT's projection head, which is not read; part of every fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,10 @@ def _known(model: BertForMaskedLM) -> BertKeys:
 
 def _independent(model: BertForMaskedLM) -> dict[str, torch.Tensor]:
     """The state without tensors that only repeat others."""
-    state: dict[str, torch.Tensor] = model.state_dict()
     repeated = {"cls.predictions.decoder.bias"}
     if model.config.tie_word_embeddings:
         repeated.add("cls.predictions.decoder.weight")
-    return {name: tensor for name, tensor in state.items() if name not in repeated}
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in repeated}
 
 
 def load_masked_language_model(

@@ -41,8 +41,7 @@ from cxrtext.records import ImageRecord
 
 REFERENCE = "reference.safetensors"
 FORMAT, VERSION = "cxrtext reference images", 1
-MAX_IMAGES = 512
-"""Images of a reference: a percentile of 75 is then known to about ±2."""
+MAX_IMAGES = 512  # images of a reference: a percentile of 75 is then known to about ±2
 EMBEDDED_AT_ONCE = 32
 
 
@@ -90,8 +89,7 @@ def embed_reference(model: ImageTextModel, squares: Iterable[Square]) -> Referen
 
 def reference_of(regions: Iterable[Tensor]) -> Reference:
     """A reference of validation images embedded already, some at a time: [b, N, D]."""
-    parts = [pack(some, "int8") for some in regions]
-    if not parts:
+    if not (parts := [pack(some, "int8") for some in regions]):
         raise ValueError("a reference wants an image")
     return Reference(np.concatenate(parts), "validation")
 
@@ -145,8 +143,7 @@ def choose_images(records: Sequence[ImageRecord]) -> list[int]:
 
 def looks_of(squares: Iterable[Square], preprocessing: Preprocessing) -> Rows:
     """Looks of 8-bit squares [1, R, R] as they come, [n, 192]."""
-    batches = _batches(squares, LOOKED_AT_ONCE)
-    found = [looks(np.stack(some), preprocessing) for some in batches]
+    found = [looks(np.stack(some), preprocessing) for some in _batches(squares, LOOKED_AT_ONCE)]
     return np.concatenate([np.empty((0, LOOK)), *found])
 
 

@@ -29,13 +29,10 @@ from cxrtext.records import ImageRecord
 
 Square = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 STORAGES = ("float16", "int8")
-FEATURES_AT_ONCE = 256
-"""Images whose features are brought to the joint space together."""
-EMBED_BATCH = 32
-"""Images that are embedded together."""
+FEATURES_AT_ONCE = 256  # images whose features are brought to the joint space together
+EMBED_BATCH = 32  # images that are embedded together
 LEVELS = 127
-SCALE_BYTES = 2
-"""Of the scale of a region that is kept in 8 bits."""
+SCALE_BYTES = 2  # of the scale of a region that is kept in 8 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +115,7 @@ def embed_records(
     features: FeatureFolder | None = None,
     cache: DecodedCache | None = None,
 ) -> Iterator[EmbeddedBatch]:
-    """Embed the images of rows of a manifest, from features where such are given, else from files.
-
-    ``cache`` is where decoded images are kept.
-    """
+    """Embed images of rows of a manifest, from features where there are some, else from files."""
     if features is not None:
         return embed_features(model, features, [record.name for record in records])
     return embed_files(model, [record.path for record in records], cache=cache)
@@ -177,9 +171,7 @@ def require_features(model: ImageTextModel, features: FeatureFolder) -> None:
 
 
 def read_squares(
-    preprocessing: Preprocessing,
-    paths: Sequence[Path],
-    cache: DecodedCache | None,
+    preprocessing: Preprocessing, paths: Sequence[Path], cache: DecodedCache | None
 ) -> Iterator[Square | str]:
     """The square of each image file, in order, or why there is none; see :func:`embed_files`."""
     with closing(_squares(preprocessing, paths, EMBED_BATCH, None, cache)) as read:

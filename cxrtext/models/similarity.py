@@ -25,8 +25,7 @@ PLAIN_BYTES = 32 * 2**20
 """Largest [S, B, N] of region scores that autograd may keep between forward and backward; above it
 scores are computed in tiles, and once more in the backward pass."""
 
-TILE_BYTES = 4 * 2**20
-"""Size of one tile's region scores on a CPU: they stay in its cache."""
+TILE_BYTES = 4 * 2**20  # size of one tile's region scores on a CPU: they stay in its cache
 DEVICE_TILE_BYTES = 64 * 2**20
 """The same on other devices, where few large products are better than many small ones."""
 Score = Callable[..., Tensor]
@@ -69,8 +68,7 @@ def full_precision(tensor: Tensor) -> Tensor:
 def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
     """Turn autocast off, where it is on, for the device of a tensor."""
     kind = tensor.device.type
-    on = torch.is_autocast_enabled(kind)
-    return torch.autocast(kind, enabled=False) if on else nullcontext()
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
@@ -101,8 +99,7 @@ def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
 
 
 QueryName = Literal["linear", "mlp", "none"]
-QUERIES: tuple[str, ...] = get_args(QueryName)
-"""The names that :func:`build_query` knows."""
+QUERIES: tuple[str, ...] = get_args(QueryName)  # the names that `build_query` knows
 
 
 class LinearQuery(nn.Linear):
@@ -234,8 +231,7 @@ def _likeness(queries: Tensor, others: Tensor) -> Tensor:
 
 
 SimilarityName = Literal["global", "max", "lse", "nl", "lse+nl"]
-SIMILARITIES: tuple[str, ...] = get_args(SimilarityName)
-"""The names that :func:`similarity` knows."""
+SIMILARITIES: tuple[str, ...] = get_args(SimilarityName)  # the names that `similarity` knows
 
 
 def lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None = None) -> Tensor:
@@ -283,8 +279,7 @@ def _max(regions: Tensor, texts: Tensor) -> Tensor:
 
 
 def _nl(regions: Tensor, texts: Tensor, query: Query | None) -> Tensor:
-    critical = region_scores(regions, texts).argmax(dim=-1)
-    return non_local_of(critical, regions, texts, query)
+    return non_local_of(region_scores(regions, texts).argmax(dim=-1), regions, texts, query)
 
 
 def _lse_nl(regions: Tensor, texts: Tensor, lam: float, query: Query | None) -> Tensor:

@@ -109,8 +109,7 @@ def text_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
     A BERT's are without ``model_type``; a ``ValueError`` tells of what is missing or out of range.
     """
-    family = MODEL_TYPES.get(str(values.get("model_type", "bert")))
-    if family is None:
+    if (family := MODEL_TYPES.get(str(values.get("model_type", "bert")))) is None:
         raise ValueError(
             f"no text encoder '{values['model_type']}'; there are {', '.join(FAMILIES)}"
         )

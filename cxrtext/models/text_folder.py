@@ -25,13 +25,7 @@ from cxrtext.models.folders import (
     find_model_folder,
     read_json,
 )
-from cxrtext.models.text_encoder import (
-    FAMILIES,
-    MODEL_TYPES,
-    POOLINGS,
-    EncoderConfig,
-    text_config,
-)
+from cxrtext.models.text_encoder import FAMILIES, MODEL_TYPES, POOLINGS, EncoderConfig, text_config
 from cxrtext.models.weight_files import check_finite, listed, misfit, read_state
 from cxrtext.text.tokenizer import load_tokenizer_of
 
@@ -154,8 +148,7 @@ def family_of(folder: Path) -> str:
     """
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        text = config.get("text", config)
-        return MODEL_TYPES.get(text.get("model_type", "bert"), "bert")
+        return MODEL_TYPES.get(config.get("text", config).get("model_type", "bert"), "bert")
     except (OSError, ValueError, RecursionError, AttributeError, TypeError):
         return "bert"
 
@@ -215,8 +208,7 @@ def _encoder_state(found: TextFolder) -> dict[str, Tensor]:
         copies = {f"{family.decoder}weight": f"{prefix}embeddings.word_embeddings.weight"}
         state = completed(found.source, state, copies)
     wanted = {f"{prefix}{name}": value for name, value in network.state_dict().items()}
-    harmless = (*_HEADS, *(f"{prefix}{name}" for name in _BUFFERS))
-    kept = fitted(found.source, state, wanted, harmless)
+    kept = fitted(found.source, state, wanted, (*_HEADS, *(f"{prefix}{name}" for name in _BUFFERS)))
     return {name.removeprefix(prefix): tensor for name, tensor in kept.items()}
 
 

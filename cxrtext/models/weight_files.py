@@ -19,8 +19,7 @@ from cxrtext.files import SEAL, replacing, seal_of
 from cxrtext.models.folders import PICKLED_WEIGHTS, SAFE_WEIGHTS
 
 _NOTES = "notes"
-SHOWN = 4
-"""Names that a message lists."""
+SHOWN = 4  # names that a message lists
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 

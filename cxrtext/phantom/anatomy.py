@@ -264,9 +264,8 @@ def _heart(body: Body, u: Map, v: Map, pixel: float) -> tuple[Map, Map]:
     width = 2.0 * body.chest * body.heart
     right, left = width * body.heart_right, width * (1.0 - body.heart_right)
     floor = body.rest[1] + 0.03
-    big = max(0.0, body.heart - 0.47)
     half = (left + right) / 2.0
-    tall = 0.158 + 0.30 * big
+    tall = 0.158 + 0.30 * max(0.0, body.heart - 0.47)
     center = ((left - right) / 2.0 + 0.7 * body.turn, floor - tall * 0.80)
     mask, depth = np.zeros_like(u), np.zeros_like(u)
     reach_v = 1.5 * tall + 0.1
@@ -323,11 +322,10 @@ def _middle(body: Body, u: Map, v: Map, pixel: float) -> Map:
     level = v[:, v.shape[1] // 2].astype(np.float64)
     to_right, to_left = (_smooth_line(line, pixel) for line in _contours(body, level))
     front = u - np.float32(body.turn)
-    width = max(0.014, 1.4 * pixel)
     reach = np.minimum(
         to_right.astype(np.float32)[:, None] + front, to_left.astype(np.float32)[:, None] - front
     )
-    return ramp(reach, width)
+    return ramp(reach, max(0.014, 1.4 * pixel))
 
 
 def knob_place(body: Body) -> tuple[float, float]:
@@ -338,10 +336,8 @@ def knob_place(body: Body) -> tuple[float, float]:
 
 def _trunk(body: Body, u: Map, v: Map, pixel: float) -> Map:
     """The trunk with neck and shoulders against the air around it."""
-    a = np.abs(u)
     # The shoulder line by columns and the flanks by rows: the tilt is small.
-    middle = u[u.shape[0] // 2]
-    b = np.abs(middle)
+    b = np.abs(u[u.shape[0] // 2])
     shoulder = 0.0 + 0.15 * np.clip((b - 0.12) / 0.38, 0.0, 2.0) ** 1.15
     # The neck rises from the shoulders in a curve.
     shoulder = shoulder - 0.30 * np.clip((0.17 - b) / 0.09, 0.0, 1.0) ** 2.2
@@ -350,7 +346,7 @@ def _trunk(body: Body, u: Map, v: Map, pixel: float) -> Map:
     edge = max(0.012, 1.4 * pixel)
     above = ramp(v - shoulder.astype(np.float32)[None, :], edge)
     side = (np.float32(body.chest + body.fat + 0.012) + flare).astype(np.float32)
-    return above * ramp(side[:, None] - a, edge)
+    return above * ramp(side[:, None] - np.abs(u), edge)
 
 
 def lay_out(body: Body, size: int, shift: float = 0.0) -> Anatomy:

@@ -25,8 +25,7 @@ def rib_path(body: Body, number: int, sign: float, turns: Floats) -> tuple[Float
     u = half * np.sin(turns) ** 0.9
     # From its joint a rib rises a little before it falls.
     v = level + drop * (1.0 - np.cos(turns)) / 2.0 - 0.010 * np.sin(2.0 * np.minimum(turns, 1.57))
-    front = np.clip(turns - np.pi / 2, 0.0, 1.6)
-    return sign * u + body.turn * front, v
+    return sign * u + body.turn * np.clip(turns - np.pi / 2, 0.0, 1.6), v
 
 
 def _bands(
@@ -70,10 +69,9 @@ def rib_polygons(
         half += 0.002
     # The cortex is sharper above than below.
     shares = np.asarray([(1.0, 1.0), (0.90, 0.84), (0.70, 0.55), (0.45, 0.2)])
-    corners = _parallels(anatomy, u, v + offset, half[:, None, None] * shares)
     return [
         (outline, strength)
-        for rib in corners
+        for rib in _parallels(anatomy, u, v + offset, half[:, None, None] * shares)
         for outline, strength in zip(rib, STRENGTHS, strict=True)
     ]
 
@@ -166,11 +164,10 @@ def _outline(anatomy: Anatomy, sign: float, corners: list[tuple[float, float]]) 
 
 def spine(anatomy: Anatomy, total: Map) -> None:
     """Add vertebrae with discs, pedicles and spinous processes; they bend in scoliosis."""
-    body = anatomy.body
     part = window(anatomy.u, anatomy.v, (-0.13, 0.13), (-1.0, 2.0))
     v = anatomy.v[part]
     u = anatomy.u[part] - anatomy.spine_bend(v)
-    worn = body.state.spine == "degenerative"
+    worn = anatomy.body.state.spine == "degenerative"
     # Vertebrae grow downwards: their number at v follows a square root.
     phase = np.float32(21.0) * (np.sqrt(np.maximum(v + np.float32(0.35), 0.0)) - np.float32(0.5))
     cycle = phase - np.floor(phase)
@@ -188,8 +185,7 @@ def spine(anatomy: Anatomy, total: Map) -> None:
     bone += 0.028 * bump(u, 0.0055) * bump(cycle - 0.17, 0.12)
     # Transverse processes.
     bone += 0.022 * ramp(0.062 - away, 0.012) * bump(np.abs(cycle - 0.93), 0.07)
-    fade = 1.15 - 0.5 * v - 0.30 * anatomy.heart_depth[part]
-    total[part] += bone * fade
+    total[part] += bone * (1.15 - 0.5 * v - 0.30 * anatomy.heart_depth[part])
 
 
 def calcified_arch(anatomy: Anatomy, total: Map) -> None:

@@ -167,10 +167,9 @@ NO_LARGE_EFFUSION = where("effusion: none large", "effusion", lambda v: max(v) <
 @cache
 def pneumonia(lobes: tuple[str, ...], grade: int | None) -> Claim:
     """A pneumonia in all of these lobes at least, of one grade or of any (None)."""
-    size = GRADES[grade] if grade and lobes else None
     return _said(
         "pneumonia",
-        [size, " and ".join(lobes)],
+        [GRADES[grade] if grade and lobes else None, " and ".join(lobes)],
         lambda v: v[0] > 0 and grade in (None, v[0]) and set(lobes).issubset(v[1]),
     )
 

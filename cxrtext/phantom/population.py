@@ -55,7 +55,6 @@ def _edema(cardiomegaly: int) -> Floats:
 
 
 def _effusion(cardiomegaly: int, edema: tuple[int, str]) -> Floats:
-    prevalence = min(0.155 + 0.05 * cardiomegaly + 0.12 * edema[0], 0.62)
     both = 0.45 if edema[0] else 0.16
     size = (0.0, 0.48, 0.32, 0.20)
     weights = []
@@ -64,9 +63,8 @@ def _effusion(cardiomegaly: int, edema: tuple[int, str]) -> Floats:
             nearness = (1.0, 0.28, 0.06)[abs(right - left)]
             weights.append(both * size[right] * size[left] * nearness * 2.4)
         else:
-            share = 0.56 if right else 0.44
-            weights.append((1 - both) * share * size[right or left])
-    return _row(prevalence, weights)
+            weights.append((1 - both) * (0.56 if right else 0.44) * size[right or left])
+    return _row(min(0.155 + 0.05 * cardiomegaly + 0.12 * edema[0], 0.62), weights)
 
 
 def _pneumonia(effusion: tuple[int, int]) -> Floats:
@@ -168,12 +166,11 @@ def tables() -> dict[str, Floats]:
         values = VALUES[parents[0]] if parents[0] else range(len(GROUPS))
         return np.stack([stacked(row, parents[1:], *given, value) for value in values])
 
-    found = {
+    return {
         name: np.stack([_row(prevalence, axis.weights) for prevalence in axis.prevalence])
         for name, axis in AXES.items()
         if axis.prevalence
-    }
-    return found | {axis: stacked(row, PARENTS.get(axis, ("",))) for axis, row in _ROWS.items()}
+    } | {axis: stacked(row, PARENTS.get(axis, ("",))) for axis, row in _ROWS.items()}
 
 
 _CUMULATIVE: dict[str, Floats] = {}
@@ -184,8 +181,7 @@ def _draw(generator: np.random.Generator, axis: str, *given: int) -> int:
     if axis not in _CUMULATIVE:
         _CUMULATIVE[axis] = tables()[axis].cumsum(axis=-1)
     row = _CUMULATIVE[axis][given]
-    place = int(np.searchsorted(row, generator.random(), side="right"))
-    return min(place, len(row) - 1)
+    return min(int(np.searchsorted(row, generator.random(), side="right")), len(row) - 1)
 
 
 def draw_findings(generator: np.random.Generator, group: int, emphysema: int = 0) -> State:
@@ -213,8 +209,7 @@ def probability(masks: dict[str, Floats], power: int = 1) -> float:
     table = {
         axis: values**power if axis in CHANGING else values for axis, values in tables().items()
     }
-    of_tube = table["line"] @ full["line"]
-    of_edema = table["tube"] @ (full["tube"] * of_tube) * full["edema"]
+    of_edema = table["tube"] @ (full["tube"] * (table["line"] @ full["line"])) * full["edema"]
     of_effusion = (
         table["pneumonia"] @ full["pneumonia"] * (table["atelectasis"] @ full["atelectasis"])
     )

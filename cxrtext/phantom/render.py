@@ -103,13 +103,12 @@ def attenuation(patient: Patient, size: int) -> Layers:
     tissue = soft_tissue(anatomy, patient.stream("soft tissue"), shift) + bones(anatomy)
     effects, kept = _effects(patient, anatomy, marks)
     letter = marker(SCANNERS[site(patient.patient_key)], patient.stream("marker"), size)
-    clean = tissue + marks
     total = tissue + kept
     # Beside the heart an opacity takes its border away; behind it little is seen.
     seen = anatomy.open * (1.0 - 0.55 * anatomy.heart)
     for effect in effects:
         total += effect.delta if effect.over_all else effect.delta * seen
-    return Layers(np.maximum(total, 0.0) + letter, clean, effects)
+    return Layers(np.maximum(total, 0.0) + letter, tissue + marks, effects)
 
 
 def paint(patient: Patient, size: int) -> tuple[Map, list[Effect]]:

@@ -156,8 +156,7 @@ class _Writer:
             "heart": self.heart(),
             "bones": self.bones(),
         }
-        weights = (0.33, 0.36, 0.13, 0.18)
-        order = ORDERS[int(voice.generator.choice(len(ORDERS), p=weights))]
+        order = ORDERS[int(voice.generator.choice(len(ORDERS), p=(0.33, 0.36, 0.13, 0.18)))]
         said = [statement for part in order for statement in parts[part]]
         devices = self.named(*DEVICES)
         if not devices and denial("devices").holds(state) and voice.chance(0.02):
@@ -341,9 +340,8 @@ def write_report(
     """
     voice = Voice(generator)
     shape = generator.random()
-    present = [axis for axis in FIVE if state.present(axis)]
     others = [a for a, share in OMITTED.items() if state.present(a) and not voice.chance(share)]
-    writer = _Writer(voice, state, before, present, others)
+    writer = _Writer(voice, state, before, [axis for axis in FIVE if state.present(axis)], others)
     findings = writer.findings() if shape > 0.12 else []
     # A report without IMPRESSION says everything under FINDINGS, and the other way round.
     brief: list[Statement] = []
@@ -355,8 +353,7 @@ def write_report(
         brief = [deny(voice, "pneumothorax")]
     behind = [name for name, value in state.labels().items() if value and voice.chance(0.7)]
     complaint = choose(generator, PHRASES["complaints"][behind[0] if behind else ""])
-    person = {"F": "woman", "M": "man"}[sex]
-    slots = {"age": str(age), "person": person, "complaint": complaint}
+    slots = {"age": str(age), "person": {"F": "woman", "M": "man"}[sex], "complaint": complaint}
     return Report(
         indication=fill(generator, choose(generator, PHRASES["indications"][""]), **slots),
         comparison=choose(generator, PHRASES["comparisons"]["prior" if before else "no prior"]),

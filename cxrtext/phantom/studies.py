@@ -64,14 +64,6 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
             getattr(before, axis) == getattr(state, axis) for axis in CHANGING
         )
         view = _view(generator, state)
-        report = write_report(
-            np.random.default_rng([seed, 2, index]),
-            state,
-            age=age,
-            sex=sex,
-            before=before,
-            same=unchanged,
-        )
         studies.append(
             PhantomStudy(
                 number=index,
@@ -81,7 +73,14 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
                 age=age,
                 patient=Patient(state, sex, view, (seed, 3, number), (seed, 4, index)),
                 unchanged=unchanged,
-                report=report,
+                report=write_report(
+                    np.random.default_rng([seed, 2, index]),
+                    state,
+                    age=age,
+                    sex=sex,
+                    before=before,
+                    same=unchanged,
+                ),
             )
         )
     return studies
@@ -98,9 +97,8 @@ def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
         patients.append(_patient(seed, len(patients), total, "train"))
         total += len(patients[-1])
     splits = _splits(np.random.default_rng([seed, 5]), len(patients))
-    studies = [
+    return [
         replace(study, split=split)
         for split, several in zip(splits, patients, strict=True)
         for study in several
-    ]
-    return studies[:count]
+    ][:count]

@@ -71,9 +71,7 @@ def shown(label: str, claim: Claim) -> bool | None:
     if claim.negated:
         return True if said and len(said) == len(claim.allowed) else None
     truths = [{axes[axis](VALUES[axis][index]) for index in said[axis]} for axis in said]
-    if {True} in truths:
-        return True
-    return False if {False} in truths else None
+    return True if {True} in truths else False if {False} in truths else None
 
 
 def said(statement: Statement) -> dict[str, int]:
@@ -84,8 +82,7 @@ def said(statement: Statement) -> dict[str, int]:
     hedge = _HEDGE.search(statement.text)
     behind = _HEDGE_BEHIND.search(statement.text)
     for label, pattern in NAMED.items():
-        name = pattern.search(statement.text)
-        if not name:
+        if not (name := pattern.search(statement.text)):
             continue
         truth = shown(label, statement.claim)
         hedged = (hedge and name.start() > hedge.start()) or (
@@ -181,15 +178,14 @@ def _manifest_row(study: PhantomStudy, name: str) -> dict[str, Any]:
 
 
 def _report_row(study: PhantomStudy) -> dict[str, Any]:
-    texts = {
-        section: " ".join(statement.text for statement in statements)
-        for section, statements in study.report.sections()
-    }
     return {
         "study_id": study.study_id,
         "indication": study.report.indication,
         "comparison": study.report.comparison,
-        **texts,
+        **{
+            section: " ".join(statement.text for statement in statements)
+            for section, statements in study.report.sections()
+        },
     }
 
 

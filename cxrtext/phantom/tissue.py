@@ -19,11 +19,10 @@ def soft_tissue(anatomy: Anatomy, generator: np.random.Generator, shift: float =
     # A turned chest shows one lung through more of the muscles than the other.
     total += np.float32(body.turn * 2.2) * u * np.float32(1.0 / body.chest)
     belly, gas = _belly(anatomy, generator)
-    shade = anatomy.open
     grain = texture(generator, anatomy.size, (11, 23, 47), 0.8)
     radius = anatomy.left.radius
     depth = np.sqrt(np.clip(1.0 - radius * radius, 0.0, 1.0))
-    lucency = (0.17 + 0.34 * depth + 0.05 * ramp(0.45 - anatomy.left.height, 0.9)) * shade
+    lucency = (0.17 + 0.34 * depth + 0.05 * ramp(0.45 - anatomy.left.height, 0.9)) * anatomy.open
     total -= (anatomy.right.chest + anatomy.left.chest) * (lucency - np.float32(0.017) * grain)
     total += belly - gas
     covered = np.clip(belly * 8.0, 0.0, 1.0)
@@ -47,8 +46,7 @@ def _belly(anatomy: Anatomy, generator: np.random.Generator) -> tuple[Map, Map]:
     belly, gas = np.zeros_like(anatomy.v), np.zeros_like(anatomy.v)
     bowel = texture(generator, anatomy.size, (6, 13, 26), 0.7)
     bubble = [float(x) for x in generator.uniform((0.4, 0.85, 0.02), (1.1, 1.2, 0.07))]
-    top = min(anatomy.body.domes)
-    part = window(anatomy.u, anatomy.v, (-1.0, 1.0), (top - 0.05, 2.0))
+    part = window(anatomy.u, anatomy.v, (-1.0, 1.0), (min(anatomy.body.domes) - 0.05, 2.0))
     a, v = np.abs(anatomy.u[part]), anatomy.v[part]
     side = ramp(anatomy.body.chest + 0.05 - a, 0.16)
     for lung in anatomy.lungs:
@@ -58,9 +56,8 @@ def _belly(anatomy: Anatomy, generator: np.random.Generator) -> tuple[Map, Map]:
         thick = 0.13 + (0.21 if lung.side == "right" else 0.17) * deep * (2.0 - deep)
         belly[part] += edge * side * thick
         if lung.side == "left":
-            stomach = _stomach(anatomy, part, bubble)
             colon = np.clip(bowel[part] - 0.75, 0.0, 1.2) * ramp(below - 0.05, 0.06)
-            gas[part] += edge * side * (stomach + 0.09 * colon)
+            gas[part] += edge * side * (_stomach(anatomy, part, bubble) + 0.09 * colon)
         else:
             colon = np.clip(bowel[part] - 0.9, 0.0, 1.0) * ramp(below - 0.16, 0.08)
             gas[part] += edge * side * 0.07 * colon
@@ -118,8 +115,7 @@ def _breasts(body: Body, anatomy: Anatomy, total: Map) -> None:
     u, v = anatomy.u[part], anatomy.v[part]
     for sign in (-1.0, 1.0):
         du = (u * np.float32(sign) - np.float32(0.62 * body.chest)) * np.float32(1 / 0.175)
-        low = 0.665 + 0.035 * body.breast + 0.008 * sign
-        dv = (v - np.float32(low)) * np.float32(1 / 0.15)
+        dv = (v - np.float32(0.665 + 0.035 * body.breast + 0.008 * sign)) * np.float32(1 / 0.15)
         r = np.sqrt(du * du + np.where(dv > 0, 1.8, 1.0).astype(np.float32) * dv * dv)
         fall = np.clip(1.0 - r * r * r, 0.0, 1.0) * ramp((1.0 - r) * 0.15, 0.02)
         total[part] += np.float32(0.15 * body.breast) * fall
@@ -194,10 +190,9 @@ def _pieces(anatomy: Anatomy, sign: float, path: Floats, width: float, cuts: Cut
     """Cut paths [N, M, 9, 2] into pieces of falling width."""
     pixels = anatomy.size * anatomy.body.zoom
     columns, rows = anatomy.to_pixels(sign * path[..., 0], path[..., 1])
-    points = np.stack([columns, rows], axis=-1).reshape(-1, path.shape[2], 2).tolist()
     return [
         (line[first:last], thick * width * pixels, min(0.85, 0.16 + thick * width * 52.0))
-        for line in points
+        for line in np.stack([columns, rows], axis=-1).reshape(-1, path.shape[2], 2).tolist()
         for first, last, thick in cuts
     ]
 

@@ -84,13 +84,12 @@ def read_truth(folder: Path) -> KnownTruth | None:
                 f"{path}: row {number}: no sentence of the set that {note.name} describes; give "
                 "the folder as 'cxrtext phantom' wrote it"
             )
-    known = {
-        text: next(iter(some))
-        for text, some in meant.items()
-        if len(some) == 1 and UNCHANGED not in some
-    }
     return KnownTruth(
-        known,
+        {
+            text: next(iter(some))
+            for text, some in meant.items()
+            if len(some) == 1 and UNCHANGED not in some
+        },
         {study.study_id: study.patient.state for study in studies},
         {
             study.study_id: [one.text for _, some in study.report.sections() for one in some]

@@ -66,8 +66,7 @@ def save_dicom(path: Path, picture: Map, study: PhantomStudy, seed: int) -> None
     file.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
     _describe_study(file, study, seed)
     file.Modality = modality
-    shown = 1.0 - picture if inverted else picture
-    stored = np.round(low + shown * (high - low)).astype("<u2")
+    stored = np.round(low + (1.0 - picture if inverted else picture) * (high - low)).astype("<u2")
     file.Rows, file.Columns = stored.shape
     _describe_device(file, study, modality)
     file.SamplesPerPixel = 1
@@ -109,8 +108,7 @@ def _describe_device(file: "FileDataset", study: PhantomStudy, modality: str) ->
     file.ViewPosition = study.patient.view
     file.PatientOrientation = ["L", "F"]
     file.Laterality = ""
-    burnt = SCANNERS[site(study.patient.patient_key)].text
-    file.BurnedInAnnotation = "YES" if burnt else "NO"
+    file.BurnedInAnnotation = "YES" if SCANNERS[site(study.patient.patient_key)].text else "NO"
     file.StationName = f"SITE{site(study.patient.patient_key)}"
     file.LossyImageCompression = "00"
     spacing = f"{DETECTOR / file.Rows:.6g}"

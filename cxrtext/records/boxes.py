@@ -17,11 +17,9 @@ from cxrtext.records.masks import Runs, box_of_mask, mask_of_runs, read_segmenta
 from cxrtext.records.rows import TABLES, TableRows
 from cxrtext.records.study import LeftOut
 
-UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"
-"""Kinds of problem."""
+UNREADABLE, NO_IMAGE = "box-unreadable", "box-without-image"  # kinds of problem
 
-Corners = tuple[float, float, float, float]
-"""x, y, w, h in pixels, from the top left."""
+Corners = tuple[float, float, float, float]  # x, y, w, h in pixels, from the top left
 
 _IMAGE = ("image", "dicom_id", "path")
 _TEXT = ("label_text", "phrase")
@@ -64,10 +62,7 @@ class RawBox:
 
 
 def write_boxes(path: Path, boxes: Iterable[Box | Absent]) -> None:
-    """Write boxes as COCO JSON with ``label_text``, whole or not at all.
-
-    A sentence without a box has a ``bbox`` of null.
-    """
+    """Write COCO JSON with ``label_text``, whole or not at all; ``bbox`` is null without a box."""
     images: dict[str, dict[str, object]] = {}
     categories: dict[str, int] = {}
     annotations: list[dict[str, object]] = []

@@ -37,8 +37,7 @@ def unreadable(start: bytes) -> str | None:
     for magic, reason in _MAGIC.items():
         if start.startswith(magic):
             return reason
-    first = start[:4]
-    if first in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+    if (first := start[:4]) in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
         return "UTF-32 text; save it as UTF-8"
     if len(first) == 4 and b"\0\0" in (first[0::2], first[1::2]):
         return "UTF-16 text without a byte order mark; save it as UTF-8"
@@ -82,8 +81,7 @@ def open_text(raw: io.BufferedReader | gzip.GzipFile, name: str) -> io.TextIOWra
     them can be read.  Line ends are kept as they are.
     """
     start = raw.peek(4)
-    reason = unreadable(start)
-    if reason is not None:
+    if (reason := unreadable(start)) is not None:
         raise DataError(f"{name}: {reason}")
     encoding, errors = _encoding(start)
     return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="")

@@ -42,8 +42,7 @@ def read_labels(path: Path, findings: tuple[str, ...] = CHEX5) -> dict[str, dict
     return labels
 
 
-TWICE = "labels-twice"
-"""The kind of problem that is none for training: the same labels again."""
+TWICE = "labels-twice"  # the kind of problem that is none for training: the same labels again
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,11 @@ def labelled_studies(
             yield LeftOut(row.where, row.why, "label-row")
             continue
         number, cells = row
-        study_id = cells["study_id"].strip()
-        if not study_id:
+        if not (study_id := cells["study_id"].strip()):
             yield LeftOut(f"row {number}", "it has an empty study_id; name it", "label-row")
         values: dict[str, int | None] = {}
         for finding in findings:
-            cell = cells.get(finding, "").strip()
-            if cell in VALUES:
+            if (cell := cells.get(finding, "").strip()) in VALUES:
                 values[finding] = VALUES[cell]
             else:
                 where = f"row {number}, column {finding}"

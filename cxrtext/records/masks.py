@@ -26,8 +26,7 @@ def runs_of_mask(mask: npt.ArrayLike) -> Runs:
     (2, 2)
     """
     flat = np.asarray(mask, dtype=np.bool_).T.ravel()
-    ends = np.flatnonzero(np.diff(flat)) + 1
-    runs = np.diff(np.concatenate([[0], ends, [flat.size]]))
+    runs = np.diff(np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1, [flat.size]]))
     return (*([0] if flat.size and flat[0] else []), *(int(run) for run in runs))
 
 
@@ -40,8 +39,7 @@ def mask_of_runs(runs: Sequence[int], height: int, width: int) -> Mask:
     lengths = np.asarray(runs, dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 0).any() or int(lengths.sum()) != height * width:
         raise ValueError(f"these runs are not those of {height} x {width} pixels")
-    inside = np.arange(len(lengths)) % 2 == 1
-    return np.repeat(inside, lengths).reshape(width, height).T
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths).reshape(width, height).T
 
 
 def box_of_mask(mask: Mask) -> tuple[float, float, float, float]:

@@ -30,9 +30,7 @@ def cell_text(value: Any) -> str:
     """Return a value of a table as text: "" where it is missing, whole floats without a point."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def to_frame(kind: int, content: Any) -> bytes:
@@ -107,8 +105,7 @@ def _read(path: str) -> Iterable[bytes]:
             for kind, value in kinds
         ]
         yield to_frame(HEADER, [schema.names, no_text, file.metadata.num_rows])
-        asked = sys.stdin.readline()
-        if not asked:
+        if not (asked := sys.stdin.readline()):
             return
         wanted: Sequence[str] | None = json.loads(asked)
         row = 1

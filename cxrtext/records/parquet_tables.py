@@ -10,9 +10,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from cxrtext.errors import DataError, WorkError
 from cxrtext.files import open_regular
@@ -41,7 +41,7 @@ class ParquetError(DataError):
         self.reason = reason
 
 
-class ParquetTable:
+class ParquetTable(AbstractContextManager["ParquetTable"]):
     """An open table, to be used in a ``with`` statement; its rows can be read once.
 
     ``columns`` are its names, ``no_text`` the Arrow types of those that hold lists, structs or
@@ -122,8 +122,7 @@ class ParquetTable:
         return size, content
 
     def _lost(self) -> DataError | WorkError:
-        code = self._child.wait()
-        if code < 0:
+        if (code := self._child.wait()) < 0:
             return ParquetError(
                 self._path,
                 f"signal {-code} ended the process that read it: out of memory, or the file is "
@@ -139,9 +138,6 @@ class ParquetTable:
             with suppress(OSError):  # what could not be written to it any more
                 stream.close()  # type: ignore[union-attr]
         self._child.wait()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._end()

@@ -181,11 +181,7 @@ def _open_table(path: Path) -> TextSource:
     return TextSource(str(path), holds, digest, lambda: read_items(holds, table.read(wanted)))
 
 
-_BY_ENDING = {
-    **dict.fromkeys(TABLES, _open_table),
-    ".jsonl": open_jsonl,
-    ".txt": open_report_file,
-}
+_BY_ENDING = {**dict.fromkeys(TABLES, _open_table), ".jsonl": open_jsonl, ".txt": open_report_file}
 _REFUSED = {
     ".gz": "it is compressed; unpack it first (gunzip)",
     ".zip": "it is an archive; unpack it first",

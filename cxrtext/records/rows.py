@@ -28,8 +28,7 @@ ROW_LIMIT = 1_000_000
 """Longest row, in characters: a quote that is never closed makes one row of the rest of a file."""
 
 PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
-TABLES = (".csv", ".csv.gz", ".parquet")
-"""How the names of tables end."""
+TABLES = (".csv", ".csv.gz", ".parquet")  # how the names of tables end
 _NAME = re.compile(r"[A-Za-z_][\w ]{0,39}")
 _DIGIT = re.compile(r"\d")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -39,8 +38,7 @@ class RowLines:
     """The lines of a file for ``csv.reader``, with a way back to the start of a broken row."""
 
     def __init__(self, lines: Iterator[str]) -> None:
-        self.number = 0
-        """The line given last, the first of the file being 1."""
+        self.number = 0  # the line given last, the first of the file being 1
         self._lines = lines
         self._again: deque[str] = deque()
         self._row: list[str] = []
@@ -248,8 +246,7 @@ class TableRows:
 
     @contextmanager
     def _lines(self) -> Iterator[RowLines]:
-        zipped = self.path.suffix.lower() == ".gz"
-        opener = gzip.open if zipped else open
+        opener = gzip.open if self.path.suffix.lower() == ".gz" else open
         try:
             with opener(self.path, "rb") as raw, open_text(raw, str(self.path)) as handle:
                 yield RowLines(read_lines(handle))
@@ -268,8 +265,7 @@ class TableRows:
 
     def require_once(self, names: Sequence[str]) -> None:
         """Raise a DataError for a name of a column that occurs more than once."""
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
+        if twice := {name for name in names if names.count(name) > 1}:
             name = min(twice)
             called = f"'{name}'" if _NAME.fullmatch(name) else "of one name"
             raise DataError(f"{self.path}: column {called} occurs more than once; keep one of them")

@@ -48,8 +48,7 @@ class ImageRecord:
     row: int = 0  # of the manifest, the first after the header being 1
 
 
-DAMAGED = "damaged or wrong"
-"""What is counted under this should have been read but could not be."""
+DAMAGED = "damaged or wrong"  # what is counted under this should have been read but could not be
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,10 +145,7 @@ def _csv_rows(stream: TextIO, columns: Iterable[str]) -> Callable[[Mapping[str, 
 
 
 class RowWriter:
-    """Writes rows one by one; a file appears whole at the end or not at all.
-
-    An open text stream gets CSV.
-    """
+    """Writes rows; a file appears whole at the end or not at all.  An open text stream gets CSV."""
 
     def __init__(self, target: Path | TextIO, columns: Mapping[str, Kind]) -> None:
         if isinstance(target, Path):

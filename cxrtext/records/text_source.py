@@ -85,8 +85,7 @@ def distinct_studies(
 
 
 def _study(row: int, cells: Mapping[str, str], item: str) -> tuple[str, Study] | LeftOut:
-    study_id = cells.get("study_id", "").strip()
-    if not study_id:
+    if not (study_id := cells.get("study_id", "").strip()):
         return LeftOut(item, "empty study_id; give every report one")
     sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
     return item, Study(study_id, cells.get("report", ""), sections, row)
@@ -110,8 +109,7 @@ def _sentences(rows: Iterable[Row | LeftOut], unit: str) -> Iterator[Sentence | 
             places[key] += 1
         position = cells.get("position", "").strip() or str(place)
         if _WHOLE_NUMBER.fullmatch(position):
-            number = int(position.partition(".")[0])
-            yield Sentence(study_id, section, number, cells["sentence"])
+            yield Sentence(study_id, section, int(position.partition(".")[0]), cells["sentence"])
         else:
             yield LeftOut(f"{unit} {row}", "position is not a whole number; fix or empty it")
 

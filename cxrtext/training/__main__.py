@@ -31,8 +31,7 @@ def _listener(every: int) -> Listener:
             return
         first, begun = began[0]
         # The first step is left out: it warms up. Validating and saving are not.
-        done = max(1, report.step - first)
-        left = (time.monotonic() - begun) / done * (total - report.step)
+        left = (time.monotonic() - begun) / max(1, report.step - first) * (total - report.step)
         measured = f"{left:.0f} s left" if report.step > first else "…"
         _line(
             f"step {report.step}/{total}  loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  "

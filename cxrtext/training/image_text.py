@@ -43,12 +43,7 @@ from cxrtext.training.loop.device import autocast, choose_device
 from cxrtext.training.loop.distributed import Processes, connected, local_device
 from cxrtext.training.loop.folder import check_folder, own_folder
 from cxrtext.training.loop.optimization import TrainingArguments, lock_towers
-from cxrtext.training.loop.resume import (
-    check_same,
-    deciding,
-    fingerprint,
-    load_newest_state,
-)
+from cxrtext.training.loop.resume import check_same, deciding, fingerprint, load_newest_state
 from cxrtext.training.loop.steps import Listener
 from cxrtext.training.losses.loss_data import gather_extras, objective_files
 from cxrtext.training.losses.objective import build_objective
@@ -165,8 +160,7 @@ def _saved_state(
 ) -> dict[str, Any] | None:
     """The state to resume from, the same one in all processes; None at the beginning of a run."""
     folder = config.out / "state"
-    saved = load_newest_state(folder, listener.say) if resume else None
-    if saved:
+    if saved := load_newest_state(folder, listener.say) if resume else None:
         read = "the manifest, the sentences or a table of the objective"
         check_same(saved, deciding(config), tables.fingerprint, folder, read=read)
     steps = processes.gather(saved["learner"]["progress"]["step"] if saved else 0)
@@ -233,8 +227,7 @@ def read_tables(config: Config) -> Tables:
                 f"data.sections: {config.data.sentences} has no sentence of these sections; name "
                 "one that it has"
             )
-    readable = [s for s in sentences if s.eta is not None]
-    if not readable:
+    if not (readable := [s for s in sentences if s.eta is not None]):
         raise DataError(
             f"{config.data.sentences}: no sentence has an eta: the language model knows too few of "
             "their words; score the reports with a model of such reports"
@@ -275,11 +268,7 @@ def look_of(
 
 
 def gather_examples(
-    config: Config,
-    tables: Tables,
-    model: ImageTextModel,
-    rejects: Rejects,
-    look: ReadImages,
+    config: Config, tables: Tables, model: ImageTextModel, rejects: Rejects, look: ReadImages
 ) -> tuple[Examples, Examples]:
     """Read the images of both splits and join them with their sentences."""
     tokenize = tokenizer(model)
@@ -306,8 +295,7 @@ def gather_examples(
             "manifest has a split 'train'"
         )
     _require_batch(len(train), config)
-    weights = config.training.section_weights
-    if weights:
+    if weights := config.training.section_weights:
         drawn = [weights.get(sentence.section, 1.0) for sentence in train.texts]
         train = replace(train, weights=np.asarray(drawn, dtype=np.float32))
     return train, of("val")
@@ -371,8 +359,7 @@ def _learner(
     if training.compile:
         model.image_encoder.compile()
         model.text_encoder.compile(dynamic=True)
-    head = build_head(config, model)
-    if head is not None:
+    if (head := build_head(config, model)) is not None:
         head.to(model.device)
     optimizer = build_optimizer(model, head, config)
     lock_towers(model, locked)

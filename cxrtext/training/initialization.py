@@ -30,8 +30,7 @@ from cxrtext.training.step import frozen_statistics
 
 CONTINUED = ("image", "dimension", "text_head", "position", "pooling", "alignment")
 """Of a model's specification, what must be as in the checkpoint that it starts from."""
-SAMPLE = 128
-"""Images, and sentences, whose mean is taken."""
+SAMPLE = 128  # images, and sentences, whose mean is taken
 
 
 def build_model(config: Config, features: FeatureFolder | None = None) -> ImageTextModel:
@@ -173,10 +172,9 @@ def training_arguments(config: Config, device: torch.device) -> TrainingArgument
     precision = choose_precision(training.precision, device)
     # Keys of the configuration have the arguments' names: a new one of both is taken as it is.
     given = {one.name: getattr(training, one.name, None) for one in fields(TrainingArguments)}
-    clip = training.clip or math.inf
     return TrainingArguments(
         **{key: value for key, value in given.items() if value is not None}
-        | {"clip": clip, "precision": precision}
+        | {"clip": training.clip or math.inf, "precision": precision}
     )
 
 
@@ -238,8 +236,7 @@ def recompute_activations(model: ImageTextModel) -> None:
     """
     encoder = model.image_encoder
     stages = encoder.backbone.encoder.stages if isinstance(encoder, ImageEncoder) else ()
-    layers = model.text_encoder.backbone.encoder.layer
-    for part in (*stages, *layers):
+    for part in (*stages, *model.text_encoder.backbone.encoder.layer):
         part.forward = _recomputed(part)
 
 

@@ -349,8 +349,7 @@ def with_turned(scores: Tensor, pairs: Pairs, said: Tensor) -> tuple[Tensor, Pai
     if pairs.turned is None:
         return scores, pairs, said
     count = len(pairs.image_of)
-    own = pairs.image_of[pairs.turned][:, None]
-    hard = scores[count:].gather(1, own).squeeze(1)
+    hard = scores[count:].gather(1, pairs.image_of[pairs.turned][:, None]).squeeze(1)
     return scores[:count], replace(pairs, hard=hard), said[:count]
 
 

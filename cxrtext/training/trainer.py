@@ -158,8 +158,7 @@ class Trainer:
     def _compare_with_best(self, step: int) -> None:
         """Keep the model if it is the best so far; stop where it is long no better."""
         training, progress = self.config.training, self.job.learner.progress
-        name = training.best.removeprefix("val/")
-        if name not in self.validation:
+        if (name := training.best.removeprefix("val/")) not in self.validation:
             return
         value = -self.validation[name] if name == "loss" else self.validation[name]
         if progress.best is None or value > progress.best:

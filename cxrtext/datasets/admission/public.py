@@ -32,11 +32,10 @@ def with_set(said: Described, layout: str) -> Described:
 
     Nothing else that the header says is replaced, so a view that contradicts the set's stays out.
     """
-    own = SAID.get(layout, {})
     captured = said.first("SOPClassUID") == SECONDARY_CAPTURE
     added = {
         keyword: (value,)
-        for keyword, value in own.items()
+        for keyword, value in SAID.get(layout, {}).items()
         if not said.first(keyword) or (keyword == "SOPClassUID" and captured)
     }
     return replace(said, texts={**said.texts, **added}) if added else said

@@ -70,8 +70,7 @@ def find_sources(
         if named is not None and not named.exists():
             raise DataError(f"{named}: no such file")
     if data.is_dir():
-        manifest = _existing(data, "manifest.csv", "manifest.parquet")
-        if manifest is None:
+        if (manifest := _existing(data, "manifest.csv", "manifest.parquet")) is None:
             raise DataError(
                 f"{data}: holds no manifest.csv; give a data folder or a manifest, or make one "
                 "with cxrtext import"
@@ -126,11 +125,9 @@ def check_data(
     if positives:
         split_of = {image.study: image.split for image in images}
         report.tables.append(positives_table(positives, split_of, problems))
-    if sources.boxes is not None:
-        found = check_boxes(sources.boxes, images, problems)
-        if found is not None:
-            report.tables.append(found[0])
-            report.summary |= found[1]
+    if sources.boxes is not None and (found := check_boxes(sources.boxes, images, problems)):
+        report.tables.append(found[0])
+        report.summary |= found[1]
     report.problems = problems.found()
     if options.pictures:
         wanted = choose_pictures(images, suspicious, groups, pairs)
@@ -194,8 +191,7 @@ def _check_texts(
 def _counted(title: str, what: str, values: Counter[str]) -> FactTable:
     """Values by how often they occur; the rare ones of many are put together."""
     rows = [(printable(value), str(n)) for value, n in values.most_common(_MAX_ROWS)]
-    rest = values.total() - sum(n for _, n in values.most_common(_MAX_ROWS))
-    if rest:
+    if rest := values.total() - sum(n for _, n in values.most_common(_MAX_ROWS)):
         rows.append((f"{len(values) - _MAX_ROWS} others", str(rest)))
     return FactTable(title, (what, "images"), rows)
 

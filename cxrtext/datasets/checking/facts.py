@@ -109,8 +109,7 @@ def looked_at(paths: Iterable[str], workers: int) -> Iterator[tuple[str, ImageFa
 def _read(path: Path) -> ImageFacts:
     data = stored_bytes(path)
     decoded = decode_image(data, str(path))
-    gray = decoded.bytes()[0]
-    facts = _describe(gray, hashlib.sha256(data).hexdigest()[:32])
+    facts = _describe(decoded.bytes()[0], hashlib.sha256(data).hexdigest()[:32])
     if (place := decoded.placement) is not None:
         facts = replace(
             facts,
@@ -254,8 +253,7 @@ def _facts_of(text: str, path: str, stamp: Stamp) -> ImageFacts | None:
     """Facts as they were noted; None where a bit of them has changed since."""
     try:
         noted = json.loads(text)
-        seal = noted.pop(SEAL)
-        return ImageFacts(**noted) if seal == seal_of([path, *stamp, noted]) else None
+        return ImageFacts(**noted) if noted.pop(SEAL) == seal_of([path, *stamp, noted]) else None
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
 

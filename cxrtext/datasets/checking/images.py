@@ -42,10 +42,7 @@ _MIN_SIDE = 64
 
 
 def read_images(
-    images: Sequence[ListedImage],
-    cache: FactsCache,
-    workers: int,
-    progress: StageProgress,
+    images: Sequence[ListedImage], cache: FactsCache, workers: int, progress: StageProgress
 ) -> None:
     """Note what each image holds, from the cache or read anew."""
     unread: dict[str, list[ListedImage]] = defaultdict(list)
@@ -61,8 +58,7 @@ def read_images(
         except FileNotFoundError:
             continue  # removed a moment ago
         except (OSError, ValueError):
-            fault = "has a name that cannot be a file's; correct the row"
-            image.facts = ImageFacts(fault=fault)
+            image.facts = ImageFacts(fault="has a name that cannot be a file's; correct the row")
             continue
         stamps[image.path] = stamp = status.st_size, status.st_mtime_ns
         image.facts = cache.get(image.path, stamp)
@@ -84,11 +80,6 @@ def is_lateral(view: str) -> bool:
     return view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
 
 
-def _differ(view: str, other: str) -> bool:
-    """Whether two views are AP and PA, however they are spelled: "p.a." is PA."""
-    return {read_view(view), read_view(other)} == {"AP", "PA"}
-
-
 def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
     """Return the codes of what looks wrong in an image that can be read."""
     found: list[str] = []
@@ -102,7 +93,7 @@ def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
         found.append("image-bright")
     if is_lateral(image.view) or is_lateral(facts.view):
         found.append("view-lateral")
-    elif _differ(image.view, facts.view):
+    elif {read_view(image.view), read_view(facts.view)} == {"AP", "PA"}:  # "p.a." is PA
         found.append("view-differs")
     short, long = sorted((facts.width, facts.height))
     if long > _MAX_ASPECT * short:
@@ -187,8 +178,7 @@ def note_near_duplicates(
     firsts = [group[0] for group in groups]
     if len(firsts) < 2:
         return []
-    outlines = np.stack([_bits(image) for image in firsts])
-    near = sorted(set(_near_pairs(outlines)))[:MAX_PAIRS]
+    near = sorted(set(_near_pairs(np.stack([_bits(image) for image in firsts]))))[:MAX_PAIRS]
     by_path = {(firsts[a].path, firsts[b].path): (firsts[a], firsts[b]) for a, b in near}
     found = [
         by_path[paths]

@@ -33,8 +33,7 @@ class Rows(TableRows):
                 number += 1
                 yield entry
         except ParquetError as error:
-            reason = f"cannot be read, nor what follows: {error.reason}"
-            yield LeftOut(f"row {number + 1}", reason)
+            yield LeftOut(f"row {number + 1}", f"cannot be read, nor what follows: {error.reason}")
 
 
 @dataclass(slots=True)
@@ -64,8 +63,7 @@ class ListedImage:
 
 @dataclass(slots=True)
 class Listing:
-    # the images, in the order of the rows.
-    images: list[ListedImage] = field(default_factory=list)
+    images: list[ListedImage] = field(default_factory=list)  # the images, in the order of the rows
     rows: int = 0  # how many rows there are, bad ones too
     blanks: Counter[str] = field(default_factory=Counter)  # blank cells by column of metadata
     columns: tuple[str, ...] = ()

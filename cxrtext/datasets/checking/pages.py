@@ -47,9 +47,7 @@ SIDE = 160  # longest side of a picture, in pixels
 EXAMPLES = 6  # pictures of each view and split, and of each suspicion
 _MAX_GROUPS = 6
 
-
-Wanted = tuple[str, list[ListedImage]]
-"""What images to be shown together have in common, and they."""
+Wanted = tuple[str, list[ListedImage]]  # what images to be shown together have in common, and they
 
 
 def check_ending(path: Path) -> None:
@@ -139,18 +137,14 @@ def choose_pictures(
     groups: Sequence[Sequence[ListedImage]],
     pairs: Sequence[Pair],
 ) -> list[Wanted]:
-    """Choose what is shown: what looks suspicious, then a few of each split and view.
-
-    ``groups`` hold equal images, ``pairs`` those that are almost equal.
-    """
+    """Choose what is shown: suspicious, equal, almost equal images; some of each split and view."""
     wanted = [
         (KINDS[code].title, list(suspicious[code][:EXAMPLES]))
         for code in SUSPICIOUS
         if suspicious.get(code)
     ]
-    several = [group[:EXAMPLES] for group in groups if len(group) > 1]
     for title, together in (
-        ("images with the same content", several),
+        ("images with the same content", [group[:EXAMPLES] for group in groups if len(group) > 1]),
         ("pairs of images that look almost the same", pairs),
     ):
         if together:

@@ -11,12 +11,9 @@ from cxrtext.records.report_sources import MADE
 
 
 class Severity(StrEnum):
-    ERROR = "error"
-    """Training or evaluation would fail, or their figures would lie."""
-    WARNING = "warning"
-    """Something is lost, or probably not what was meant."""
-    NOTE = "note"
-    """Worth knowing."""
+    ERROR = "error"  # training or evaluation would fail, or their figures would lie
+    WARNING = "warning"  # something is lost, or probably not what was meant
+    NOTE = "note"  # worth knowing
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +171,6 @@ _KINDS = (
 )
 # fmt: on
 KINDS = {kind.code: kind for kind in _KINDS}
-
-
 EXAMPLES = 5  # examples kept of each problem
 SHOWN = 200  # longest example, in characters
 

@@ -37,8 +37,7 @@ class CheckReport:
     problems: list[Problem] = field(default_factory=list)  # what is wrong, the worst first
     tables: list[FactTable] = field(default_factory=list)
     histograms: list[Histogram] = field(default_factory=list)
-    # pictures; None where they were left out on request.
-    galleries: list[Gallery] | None = None
+    galleries: list[Gallery] | None = None  # pictures; None where they were left out on request
     images: Sequence[ListedImage] = ()  # what the manifest lists, with what was seen
 
     def add_histograms(self, measured: Mapping[str, Sequence[float]]) -> None:

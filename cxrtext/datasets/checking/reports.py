@@ -65,9 +65,7 @@ def _describe(study: Study) -> TextFacts:
 
 
 def _chunks(
-    reports: Iterable[Study | LeftOut],
-    problems: Problems,
-    update: Callable[[int, int], None],
+    reports: Iterable[Study | LeftOut], problems: Problems, update: Callable[[int, int], None]
 ) -> Iterator[list[Study]]:
     """Studies in groups; bad rows are noted on the way."""
     total = sum(1 for _ in reports)  # dividing texts into sentences takes far longer
@@ -88,8 +86,7 @@ def check_reports(
     facts = ReportFacts()
     first: dict[str, int] = {}
     try:
-        groups = _chunks(open_reports(path), problems, update)
-        for found in _described(groups, workers):
+        for found in _described(_chunks(open_reports(path), problems, update), workers):
             if isinstance(found, str):
                 problems.add("report-unread", found)
                 continue
@@ -135,8 +132,7 @@ def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: 
         problems.add("report-short", where)
     if text.words > _LONG:
         problems.add("report-long", f"{where} ({text.words} words)")
-    other = first.setdefault(text.digest, text.row)
-    if other != text.row:
+    if (other := first.setdefault(text.digest, text.row)) != text.row:
         problems.add("report-repeated", f"{where} = row {other}")
 
 

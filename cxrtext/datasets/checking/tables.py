@@ -14,10 +14,7 @@ from cxrtext.records.labels import CHEXPERT, VALUES, labelled_studies
 from cxrtext.records.manifest import SPLITS
 
 _NOT_LABELS = {"study_id", "patient_id", "subject_id", "dicom_id", "image", "split", "view", "age"}
-
-
-FEWEST = 5
-"""Positive studies below which a figure of a split says next to nothing."""
+FEWEST = 5  # positive studies below which a figure of a split says next to nothing
 
 
 def check_labels(
@@ -137,8 +134,7 @@ def check_boxes(
             else:
                 problems.add("box-without-phrase", box.where)
             masks += bool(box.segmentation)
-            name = _note(box, known, problems)
-            if name is not None and not no_box:
+            if (name := _note(box, known, problems)) is not None and not no_box:
                 boxed.add(name)
     except DataError as error:
         problems.add("boxes-unusable", str(error))

@@ -75,10 +75,7 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
 
 
 def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
-    """The relative path of every file by its name alone; the first of equal names.
-
-    An ending in capitals is that in small letters, as lists have it.
-    """
+    """The first path of every file name, its ending in small letters, as lists have it."""
     found: dict[str, str] = {}
     for name in walk_set(root, out):
         own = name.rpartition("/")[2] if isinstance(name, str) else ""
@@ -219,9 +216,7 @@ _NOT_NOTED = (
 
 def _parameters(options: ImportOptions, layout: str, ids: Ids) -> dict[str, Any]:
     """What decides the content of the folder; no paths, which may name people."""
-    noted = asdict(options)
-    for name in _NOT_NOTED:
-        noted.pop(name)
+    noted = {name: value for name, value in asdict(options).items() if name not in _NOT_NOTED}
     noted["keep"], noted["split"] = list(options.keep), list(options.split)
     if options.sentences_from not in (None, PLAIN):
         noted["sentences_from"] = "reports"
@@ -257,16 +252,12 @@ def claim_folder(out: Path, root: Path, options: ImportOptions, layout: str, ids
             raise DataError(
                 f"{out}: the folder is not empty and was not made by an import; name another"
             )
-    make_private(out)
+    # For its owner alone, unless it has content already.
+    if not out.is_dir():
+        out.mkdir(mode=0o700, parents=True)
+    elif not any(out.iterdir()):
+        out.chmod(0o700)
     write_sealed(note, parameters)
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder that only its owner can look into, unless it has content already."""
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True)
-    elif not any(folder.iterdir()):
-        folder.chmod(0o700)
 
 
 def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
@@ -281,11 +272,9 @@ def settle_same_images(out: Path, asked: SameImages | None) -> SameImages:
 
 
 def _check_note(note: Path, parameters: dict[str, Any]) -> None:
-    noted = read_note(note)
-    if not noted:
+    if not (noted := read_note(note)):
         raise DataError(f"{note}: not readable; remove the folder or name another")
-    other = [name for name in parameters if noted.get(name) != parameters[name]]
-    if other:
+    if other := [name for name in parameters if noted.get(name) != parameters[name]]:
         raise DataError(
             f"{note}: the folder was imported with another {', '.join(other)}; name another "
             "folder, or remove this one"
@@ -309,8 +298,7 @@ class LeftOutList:
         self.counts: Counter[str] = Counter()
         self.path = out / WRITTEN[-1]
         self._ids, self._limit = ids, limit
-        columns = ("item", "kind", "reason", "of")
-        self._writer = RowWriter(self.path, dict.fromkeys(columns, "text"))
+        self._writer = RowWriter(self.path, dict.fromkeys(("item", "kind", "reason", "of"), "text"))
 
     def __enter__(self) -> "LeftOutList":
         self._writer.__enter__()

@@ -218,8 +218,7 @@ class Import:
         if reports_only and not done.reports:
             raise DataError(f"{self.out}: no report could be read; see {left_out.path}")
         if not reports_only and options.reports is not None:
-            others = done.reports_without_study
-            self._require_some(options.reports, "reports", done.reports, others)
+            self._require_some(options.reports, "reports", done.reports, done.reports_without_study)
 
     def _write_label_reports(self, sentences: LabelSentences) -> None:
         done, columns = self.summary, ("study_id", "report", SOURCE)
@@ -389,8 +388,7 @@ class Import:
 
     def _drawn_as(self, image: FoundImage) -> str:
         """The patient by whom a split is drawn: of several in one split the first."""
-        own = image.patient_id or image.study_id
-        top = self.together.get(digest(own), image.patient_id)
+        top = self.together.get(digest(image.patient_id or image.study_id), image.patient_id)
         return self.ids.of("patient", top) or self.ids.of("study", image.study_id)
 
     def _draw_splits(self, found: FoundImages, dropped: set[int], left_out: LeftOutList) -> None:

@@ -90,8 +90,7 @@ class Studies:
         if owner is None or not patient or owner.patient == digest(patient):
             return True
         bare = digest(patient.partition(":")[2] or patient)
-        has_issuer = ":" in patient
-        return bare == owner.bare and not (has_issuer and owner.issued)
+        return bare == owner.bare and not (":" in patient and owner.issued)
 
     def is_first(self, what: str, study_id: str) -> bool:
         """Note that the "report" or "labels" of a kept study came; False where some had before."""
@@ -212,8 +211,7 @@ class Reports(OnDisk):
             version = self[number]
             study = version.study or version.accession
             if studies is not None:
-                named = _study_of(version, studies)
-                if named is None:
+                if (named := _study_of(version, studies)) is None:
                     self.counts.without_study += 1
                     continue
                 if not studies.is_of(named, merged.of(version.patient)):
@@ -229,8 +227,7 @@ class Reports(OnDisk):
         """The findings that each version affirms, with its study, of those that it belongs to."""
         for number in range(len(self)):
             version = self[number]
-            study = _study_of(version, studies)
-            if study is not None:
+            if (study := _study_of(version, studies)) is not None:
                 said = study_sentences(Study(study, version.report, version.sections))
                 yield study, affirmed_findings(one.sentence for one in said)
             if number % 100 == 0:
@@ -271,8 +268,7 @@ class LabelTable:
 
     def add(self, row: LabelRow) -> None:
         """Write the labels of a study that was kept, once, and list those that differ."""
-        study_id = self._known.named(row[0])
-        if study_id is None:
+        if (study_id := self._known.named(row[0])) is None:
             return
         said = digest(repr(sorted(row[1].items())))
         if not self._known.is_first("labels", study_id):

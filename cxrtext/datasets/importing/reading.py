@@ -21,8 +21,7 @@ SameImages = Literal["keep", "one-split", "leave-out"]
 SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
 """What is done about equal pixels under two patients; see the guide."""
 
-# The name of the sentences of labels that come with the package.
-PLAIN = "plain"
+PLAIN = "plain"  # the name of the sentences of labels that come with the package
 # The split of an image that its set leaves to be divided into these two.
 TRAIN_OR_VAL = "train or val"
 # With hashed ids, older patients are given as one year more than this: great ages are rare.
@@ -46,8 +45,7 @@ class ImportOptions:
     seed: int = 0  # another seed draws another split
     require_view: bool = False  # whether images that do not say their view are left out
     link: bool = False  # whether images are hard links, made read-only, instead of copies
-    # whether pixels are looked at; None looks at those of DICOM trees.
-    pixels: bool | None = None
+    pixels: bool | None = None  # whether pixels are looked at; None looks at those of DICOM trees
     # what is done about equal pixels under two patients; None as before, else "keep".
     same_images: SameImages | None = None
     merged_patients: Path | None = None  # a table of patients that were merged
@@ -85,8 +83,7 @@ class FoundImage:
     modified_ns: int | None = None  # when its file was; None where its header was not read
     notes: tuple[str, ...] = ()  # what there is to know of it
     box_key: str = ""  # what box files call the image; "" for the name
-    # the columns that the user asked for.
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)  # the columns that the user asked for
     # labels of its study by finding: "1", "0", "-1" or "".
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -281,8 +278,7 @@ def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> 
     """The labels of a row as "1", "0", "-1" or ""."""
     labels = {}
     for name in findings:
-        text = row.get(name, "")
-        if text not in VALUES:
+        if (text := row.get(name, "")) not in VALUES:
             raise reject(item, f"{name}: a label is 1, 0, -1 or blank; fix the cell")
         value = VALUES[text]
         labels[name] = "" if value is None else str(value)

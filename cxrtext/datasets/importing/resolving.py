@@ -264,8 +264,7 @@ class Merged:
 
     def apply(self, image: FoundImage) -> FoundImage:
         """The image under the patient that it belongs to now."""
-        patient = self.of(image.patient_id)
-        if patient == image.patient_id:
+        if (patient := self.of(image.patient_id)) == image.patient_id:
             return image
         self.count += 1
         return replace(image, patient_id=patient)
@@ -304,11 +303,6 @@ def look_at(
     total = len(found)
     home = out.resolve()
     unread: list[tuple[int, str, Stamp]] = []
-
-    def tasks() -> Iterator[str]:
-        for number, _, _ in unread:
-            yield str(found[number].image.path)
-
     for one in found:
         try:
             status = one.image.path.stat()
@@ -319,14 +313,13 @@ def look_at(
             continue
         stamp = status.st_size, status.st_mtime_ns
         kept = str(home / one.name)
-        known = cache.get(kept, stamp)
-        if known is None:
+        if (known := cache.get(kept, stamp)) is None:
             unread.append((one.number, kept, stamp))
         else:
             seen[one.number] = _seen(known)
     tell("looking at images", len(seen), max(total, 1))
-    several = min(os.cpu_count() or 1, 1 + len(unread) // FEW)
-    looked = looked_at(tasks(), several)
+    paths = (str(found[number].image.path) for number, _, _ in unread)
+    looked = looked_at(paths, min(os.cpu_count() or 1, 1 + len(unread) // FEW))
     for (number, kept, stamp), (_, facts) in zip(unread, looked, strict=True):
         cache.put(kept, stamp, facts)
         seen[number] = _seen(facts)

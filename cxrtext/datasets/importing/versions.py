@@ -102,14 +102,12 @@ def read_time(text: str) -> str:
 def _digits(text: str) -> str:
     if plain := _DIGITS.fullmatch(text):
         return plain[1] + plain[2]
-    found = _TIME.fullmatch(text)
-    if found is None:
+    if (found := _TIME.fullmatch(text)) is None:
         return ""
     parts = [found[name] or found[f"{name}_"] for name in ("year", "month", "day")]
     clock = [found[name] for name in ("hour", "minute", "second")]
     if found["half"]:
-        late = 12 * (found["half"] in "Pp")
-        clock[0] = str(int(clock[0]) % 12 + late)
+        clock[0] = str(int(clock[0]) % 12 + 12 * (found["half"] in "Pp"))
     return "".join(part.zfill(2) for part in (*parts, *clock) if part)
 
 
@@ -185,9 +183,7 @@ def _appended(best: ReportVersion, addenda: Sequence[ReportVersion]) -> Chosen:
 def _why(version: ReportVersion, best: ReportVersion) -> str:
     if version.status < best.status:
         return f"{version.status.name.lower()}, replaced by a {best.status.name.lower()} one"
-    if version.time < best.time:
-        return "replaced by a later one"
-    return UNDECIDED
+    return "replaced by a later one" if version.time < best.time else UNDECIDED
 
 
 UNDECIDED = "a second report of one study, and nothing says which is later"

@@ -54,8 +54,7 @@ def decompress(data: bytes, syntax: str, pixels: PixelFormat) -> tuple[Samples, 
     samples = decode(data, stream)
     if scans is not None:
         check_whole(data, scans, samples, lambda continued: _jpeg(continued, stream))
-    shape = (pixels.rows, pixels.columns) + ((3,) if pixels.color else ())
-    if samples.shape != shape:
+    if samples.shape != (pixels.rows, pixels.columns) + ((3,) if pixels.color else ()):
         raise ImageError("decodes to another size than its header tells; export the file again")
     return samples, stream
 
@@ -147,8 +146,7 @@ def _check_segment(data: bytes, start: int, stop: int, wanted: int) -> None:
     """Count the bytes a segment decodes to; at most one byte of padding may follow."""
     place, decoded = start, 0
     while decoded < wanted and place < stop:
-        control = data[place]
-        if control < 128:
+        if (control := data[place]) < 128:
             decoded += control + 1
             place += control + 2
         elif control > 128:

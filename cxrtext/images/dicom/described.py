@@ -72,8 +72,7 @@ def text_of(dataset: "Dataset", keyword: str) -> str:
 
 
 def _texts(dataset: "Dataset", keyword: str) -> list[str]:
-    parts = SEQUENCES.get(keyword)
-    if parts is None:
+    if (parts := SEQUENCES.get(keyword)) is None:
         return texts_of(dataset, keyword)
     found: list[str] = []
     try:

@@ -76,8 +76,7 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     modality = _read_modality(dataset, pixels, frame, little)
     negative = _can_be_negative(modality, pixels)
     voi = _holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
-    function = str(voi.get("VOILUTFunction") or "LINEAR").strip()
-    if function not in _FUNCTIONS:
+    if (function := str(voi.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
     tables = [
         (_read_table(item, little, negative), " ".join(_texts(item, "LUTExplanation")))
@@ -135,8 +134,7 @@ def _holder(dataset: "Dataset", frame: int, macro: str, keyword: str) -> "Datase
 
 
 def _padding(dataset: "Dataset", pixels: PixelFormat) -> tuple[float, float] | None:
-    first = _as_stored(numbers(dataset, "PixelPaddingValue"), pixels)
-    if not first:
+    if not (first := _as_stored(numbers(dataset, "PixelPaddingValue"), pixels)):
         return None
     second = _as_stored(numbers(dataset, "PixelPaddingRangeLimit"), pixels) or first
     return min(first[0], second[0]), max(first[0], second[0])
@@ -190,8 +188,7 @@ def read_palette(dataset: "Dataset", *, little: bool) -> list[Table]:
 def _read_color(dataset: "Dataset", name: str, little: bool) -> Table:
     if dataset.get(f"{name}Data") is not None:
         return _read_table(dataset, little, False, name)
-    packed = dataset.get(f"Segmented{name}Data")
-    if packed is None:
+    if (packed := dataset.get(f"Segmented{name}Data")) is None:
         raise ImageError("has no palette; export it as grayscale")
     try:
         length, first, bits = (int(one) for one in dataset.get(f"{name}Descriptor"))
@@ -206,10 +203,7 @@ def _read_color(dataset: "Dataset", name: str, little: bool) -> Table:
 
 
 def _expanded(units: list[int], length: int, narrow: bool) -> list[int]:
-    """Expand a segmented table of so many entries; ``narrow`` has units of 8 bits, not 16.
-
-    Source: DICOM PS3.3 C.7.9.2.
-    """
+    """Expand a table of so many entries, ``narrow`` in units of 8 bits (DICOM PS3.3 C.7.9.2)."""
     entries: list[int] = []
     todo = [(0, len(units))]  # where to read on, and how many segments; a copy is read first
     for _ in range(_MAX_UNITS):
@@ -251,8 +245,7 @@ def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     else:
         axis, places = np.unique(stored, return_inverse=True)
     modality = _modality(axis.astype(np.float64), display)
-    contrast = _contrast(display, choice)
-    if contrast is None:
+    if (contrast := _contrast(display, choice)) is None:
         counts = count(places, len(axis))
         gray = stretched(modality, _without_padding(axis, counts, display.padding))
     elif isinstance(contrast, Table):

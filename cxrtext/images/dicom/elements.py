@@ -102,8 +102,7 @@ class _Walk:
         """Give the place after an element; None where the data ends before."""
         place = head.value + head.length
         if head.length == UNDEFINED:
-            found = self._after_sequence(head.value)
-            if found is None:
+            if (found := self._after_sequence(head.value)) is None:
                 return None
             place = found
         return place if place <= len(self._data) else None
@@ -114,17 +113,14 @@ class _Walk:
         while in_sequence:
             if len(in_sequence) > _MAX_DEPTH:
                 raise ImageError("its header is nested too deeply; export the file again")
-            head = self.head(place)
-            if head is None:
+            if (head := self.head(place)) is None:
                 return None
-            ends = head.tag == (_SEQUENCE_END if in_sequence[-1] else _ITEM_END)
-            if ends:
+            if head.tag == (_SEQUENCE_END if in_sequence[-1] else _ITEM_END):
                 in_sequence.pop()
                 place = head.value
             elif in_sequence[-1] and head.tag != _ITEM:
                 # A value that holds no items, as some are written.
-                found = self._data.find(self._end, place)
-                if found < 0:
+                if (found := self._data.find(self._end, place)) < 0:
                     return None
                 in_sequence.pop()
                 place = found + len(self._end)
@@ -160,8 +156,7 @@ def select(
 
     wanted = {_CHARACTER_SET: False}
     for keyword in keywords:
-        tag = tag_for_keyword(keyword)
-        if tag is not None:
+        if (tag := tag_for_keyword(keyword)) is not None:
             wanted[int(tag)] = keyword.endswith(_LONG_NAMES)
     implicit, little = syntax == IMPLICIT, syntax != BIG_ENDIAN
     if start + 6 <= len(data):
@@ -173,8 +168,7 @@ def select(
         if head.tag >= PIXEL_GROUP:
             last = head.tag
             break
-        end = walk.after(head)
-        if end is None:
+        if (end := walk.after(head)) is None:
             break
         if head.tag in wanted:
             total += end - place

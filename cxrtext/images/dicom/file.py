@@ -107,8 +107,7 @@ class Inflation:
         ``cut`` says that what is to be inflated may be the beginning only.
         """
         while len(self._out) < size and not self._inflater.eof:
-            piece = self._inflater.unconsumed_tail
-            if not piece:
+            if not (piece := self._inflater.unconsumed_tail):
                 piece = bytes(self._packed[self._place : self._place + _INFLATE_STEP])
                 self._place += len(piece)
             try:
@@ -159,8 +158,7 @@ def read_wanted(path: Path, keywords: Iterable[str], *, longest: int = FIRST_BYT
             if looks_headless(data):
                 raise ImageError("DICOM data without its file header; export the file again")
             raise NotDicomError("is no DICOM file; leave it out")
-        found = _header(data, FIRST_BYTES, wanted, longest)
-        if found is None:
+        if (found := _header(data, FIRST_BYTES, wanted, longest)) is None:
             data += handle.read(MAX_BYTES - len(data))
             found = _header(data, MAX_BYTES, wanted, longest)
     if found is None:

@@ -125,8 +125,7 @@ def _divided(text: str) -> list[str]:
 
 def pixel_format(dataset: "Dataset") -> PixelFormat:
     """Read and check the Image Pixel module."""
-    photometric = str(dataset.get("PhotometricInterpretation", "")).strip()
-    if photometric not in _SAMPLES:
+    if (photometric := str(dataset.get("PhotometricInterpretation", "")).strip()) not in _SAMPLES:
         raise ImageError(
             "PhotometricInterpretation is missing or not supported; export it as grayscale"
         )

@@ -69,8 +69,7 @@ class DicomFile:
 
     syntax: str  # transfer syntax, one of ``ALLOWED``
     dataset: "Dataset"
-    # the value of Pixel Data: raw samples, or items that hold compressed frames.
-    pixels: memoryview
+    pixels: memoryview  # the value of Pixel Data: raw samples, or items that hold compressed frames
 
     @property
     def little(self) -> bool:
@@ -197,8 +196,7 @@ def _items(value: memoryview) -> list[tuple[int, memoryview]]:
             raise ImageError("its compressed pixel data is damaged; copy or export the file again")
         if element == _END:
             return found
-        end = place + 8 + length
-        if end > len(value):
+        if (end := place + 8 + length) > len(value):
             break
         found.append((place, value[place + 8 : end]))
         place = end
@@ -333,8 +331,7 @@ def _from_codestream(
         values = np.right_shift(samples, shift) if shift else samples
         fits = pixels.highest >= np.iinfo(samples.dtype).max
         return values if fits else np.minimum(values, pixels.highest)
-    deep = max(stream.precision, pixels.stored) > 16
-    values = samples.astype(np.int64 if deep else np.int32)
+    values = samples.astype(np.int64 if max(stream.precision, pixels.stored) > 16 else np.int32)
     if pixels.signed and not stream.signed:
         values = _sign_extended(values, stream.precision)
     if stream.signed and not pixels.signed:

@@ -17,8 +17,7 @@ from PIL import Image
 
 from cxrtext.images.gray import Floats, eight_bit
 
-SIDE = 64
-"""Side of the picture that the network sees, in pixels."""
+SIDE = 64  # side of the picture that the network sees, in pixels
 
 _LOW, _HIGH = 0.01, 0.99
 

@@ -229,8 +229,7 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
         looked[place] = str(folder)
         if not (folder / CONFIG).is_file():
             continue
-        fault = _unlike(folder, note, size)
-        if not fault:
+        if not (fault := _unlike(folder, note, size)):
             backbone = load_backbone(folder, size=size)
             if backbone.digest == digest:
                 return backbone

@@ -34,9 +34,7 @@ def draw() -> Bytes:
     Whole numbers only, so that every machine draws the same.
     """
     y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.int64)
-    ramp = (170 * y) // HEIGHT + (60 * x) // WIDTH
-    lines = 25 * ((x * x // 900 + y // 3) % 2)
-    gray = ramp + lines
+    gray = (170 * y) // HEIGHT + (60 * x) // WIDTH + 25 * ((x * x // 900 + y // 3) % 2)
     for row, column, radius, level in (
         (200, 140, 90, 90),
         (480, 430, 60, -110),
@@ -87,8 +85,7 @@ def check_golden(backbone: Backbone, golden: Mapping[str, npt.NDArray[Any]]) -> 
 
 
 def _regions(backbone: Backbone, square: Bytes) -> Floats:
-    device = backbone.mean.device
-    pixels = torch.from_numpy(backbone.preprocessing.normalize(square)).to(device)
+    pixels = torch.from_numpy(backbone.preprocessing.normalize(square)).to(backbone.mean.device)
     with torch.inference_mode():
         regions = backbone(pixels[None], precision="float32")[0]
     return np.asarray(regions.cpu().numpy(), dtype=np.float32)

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
 
-MIN_SCALE = 1e-6
-"""Features that are the same everywhere are not blown up."""
+MIN_SCALE = 1e-6  # features that are the same everywhere are not blown up
 
 
 class FeatureMap(nn.Module):
@@ -91,10 +90,7 @@ class FeatureMap(nn.Module):
         """Make it of its `note` and its state."""
         try:
             made = cls(
-                note["channels"],
-                note["grid"],
-                note["reduce"],
-                variance_kept=note["variance_kept"],
+                note["channels"], note["grid"], note["reduce"], variance_kept=note["variance_kept"]
             )
             made.load_state_dict(tensors)
         except (KeyError, TypeError, RuntimeError, ConfigError):
@@ -158,8 +154,7 @@ def fit_feature_map(
     if reduce is not None:
         found, vectors = torch.linalg.eigh((covariance + covariance.T) / 2)
         vectors = vectors.flip(1)[:, :reduce]
-        largest = vectors.abs().argmax(dim=0)
-        vectors = vectors * vectors[largest, torch.arange(reduce)].sign()
+        vectors = vectors * vectors[vectors.abs().argmax(dim=0), torch.arange(reduce)].sign()
         made.basis.copy_(vectors)
         kept = found.flip(0)[:reduce].clamp_min(0)
         made.variance_kept = float(kept.sum() / variances.sum().clamp_min(MIN_SCALE**2))

@@ -120,8 +120,7 @@ def open_features(folder: Path, *, check: bool = False) -> "FeatureFolder":
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / FEATURES
     if not path.is_file():
-        command = _command_of(folder)
-        if command is None:
+        if (command := _command_of(folder)) is None:
             raise NotFoundError(
                 f"{folder}: holds no features; make them with 'cxrtext encode MANIFEST --backbone "
                 f"DIR --out {folder}'"
@@ -199,8 +198,7 @@ class FeatureFolder:
             return {row["item"]: row["reason"] for row in csv.DictReader(handle)}
 
     def why_not(self, name: str) -> str:
-        missing = f"not in {self.folder}; encode the manifest that names it"
-        return self.rejected.get(name, missing)
+        return self.rejected.get(name, f"not in {self.folder}; encode the manifest that names it")
 
     def rows(self) -> Iterator[FeatureRow]:
         """The images in the order of their places, read one at a time."""

@@ -80,10 +80,8 @@ def effusion(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
         inner = 0.35 * np.exp(-middle / 0.05) if grade > 1 else 0.0
         surface = lung.dome + level - rise * (np.exp(-wall / 0.05) + inner)
         depth = np.clip((anatomy.v - surface) / 0.07, 0.0, 1.0) ** np.float32(0.6)
-        fluid = np.asarray(lung.chest * depth, np.float32)
-        delta = np.float32(density) * fluid * _depth(lung)
-        seen = delta * anatomy.open * (1.0 - 0.55 * anatomy.heart)
-        extent = np.asarray(seen, np.float32)
+        delta = np.float32(density) * np.asarray(lung.chest * depth, np.float32) * _depth(lung)
+        extent = np.asarray(delta * anatomy.open * (1.0 - 0.55 * anatomy.heart), np.float32)
         yield Effect("Pleural Effusion", lung.side, delta, extent, severity=(grade - 1) / 2)
 
 
@@ -165,9 +163,8 @@ def pneumothorax(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[t
         delta = line_strength * line * inset - lucency * gap
         if grade >= 3:
             delta = delta + (0.10, 0.22)[grade - 3] * lung.chest * kept
-        severity = (grade - 1) / 3
         effect = Effect(
-            "Pneumothorax", lung.side, np.asarray(delta, np.float32), gap, severity=severity
+            "Pneumothorax", lung.side, np.asarray(delta, np.float32), gap, severity=(grade - 1) / 3
         )
         yield effect, np.asarray(1.0 - lung.chest * (1.0 - kept), np.float32)
 
@@ -184,8 +181,7 @@ def _retraction(
         case "lateral":
             lowered, inset = 0.012 + 0.01 * size, 0.038 + 0.02 * size
         case "basilar":
-            corner = lung.dome + body.angle * 0.75
-            du, dv = lung.lateral - body.chest, anatomy.v - corner
+            du, dv = lung.lateral - body.chest, anatomy.v - (lung.dome + body.angle * 0.75)
             return np.asarray(np.sqrt(du**2 + (dv * 0.62) ** 2) - (0.085 + 0.03 * size), np.float32)
         case _:
             return _collapse(anatomy, lung, 0.70 - 0.08 * size if grade < 4 else 0.46 - 0.08 * size)
@@ -230,8 +226,7 @@ def emphysema(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effe
 
 def pruned(anatomy: Anatomy, marks: Map) -> Map:
     """Vessels with the fewer and thinner ones that emphysema leaves, [size, size]."""
-    grade = anatomy.body.state.emphysema
-    if not grade:
+    if not (grade := anatomy.body.state.emphysema):
         return marks
     loss = np.zeros_like(anatomy.u)
     for lung in anatomy.lungs:
@@ -263,8 +258,7 @@ def fibrosis(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
 
 def diaphragm(anatomy: Anatomy, _: np.random.Generator) -> Iterator[Effect]:
     """What lies between a raised diaphragm and where it was; the body itself is raised."""
-    side = anatomy.body.state.diaphragm
-    if not side:
+    if not (side := anatomy.body.state.diaphragm):
         return
     lung = anatomy.lung_of(side)
     lost = np.clip(rest_chest(anatomy, lung) - lung.chest, 0.0, 1.0)

@@ -97,8 +97,7 @@ def line(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:
         return
     path = [*LINES[entry], (SVC[0] + 0.5 * anatomy.body.turn, SVC[1] + depth)]
     path = [(u + du, v + dv) for (u, v), (du, dv) in zip(path, jitter.tolist(), strict=False)]
-    images = [(_wire(anatomy, path, 0.0055), 0.19)]
-    yield _device(anatomy, "Central Line", entry.split()[0], images)
+    yield _device(anatomy, "Central Line", entry.split()[0], [(_wire(anatomy, path, 0.0055), 0.19)])
 
 
 def pacemaker(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]:

@@ -41,9 +41,8 @@ def _plate(anatomy: Anatomy, lung: Lung, row: list[float]) -> tuple[Path, float]
 
 def _wedge(anatomy: Anatomy, lung: Lung, tall: float) -> Map:
     """A basal opacity, highest beside the heart."""
-    above = lung.floor - anatomy.v
     reach = np.float32(tall) * np.clip(1.45 - lung.lateral / np.float32(0.24), 0.0, 1.0)
-    inside = ramp(reach - above, 0.045) * ramp(lung.lateral - 0.03, 0.03)
+    inside = ramp(reach - (lung.floor - anatomy.v), 0.045) * ramp(lung.lateral - 0.03, 0.03)
     return np.asarray(lung.chest * inside, np.float32)
 
 
@@ -56,13 +55,12 @@ def nodule(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effect]
     if not grade:
         return
     smallest, largest = ((0.0085, 0.0118), (0.0135, 0.031), (0.039, 0.062))[grade - 1]
-    radius = smallest + (largest - smallest) * share
     yield _ball(
         anatomy,
         lobe,
         "Lung Lesion",
         (away, down),
-        radius,
+        smallest + (largest - smallest) * share,
         density * (0.20, 0.27, 0.40)[grade - 1],
         0.05 * grade * float(np.cos(bumps)),
     )
@@ -80,10 +78,9 @@ def _ball(
     """A ball in a lobe: what rays pass through of it is half an ellipse."""
     lung, body = anatomy.lung_of(lobe), anatomy.body
     across, down, wide, tall = LOBE_PLACES[lobe]
-    span = lung.dome - body.apex
     center = (
         min(across * body.chest + 0.6 * wide * offset[0], body.chest - radius - 0.015),
-        body.apex + min(down, 0.84) * span + 0.45 * tall * offset[1],
+        body.apex + min(down, 0.84) * (lung.dome - body.apex) + 0.45 * tall * offset[1],
     )
     mask = np.zeros_like(anatomy.u)
     lateral = sorted(lung.sign * (center[0] + way * 1.5 * radius) for way in (-1, 1))
@@ -147,5 +144,4 @@ def fracture(anatomy: Anatomy, generator: np.random.Generator) -> Iterator[Effec
     callus = ((anatomy.u - np.float32(u[0])) ** 2 + (anatomy.v - np.float32(v[0])) ** 2) ** 0.5
     bright = np.float32(0.03) * ramp(0.018 - callus, 0.012)
     delta = np.asarray(np.float32(0.19) * (after - before) + bright, np.float32)
-    extent = np.maximum(before, after)
-    yield Effect("Fracture", side, delta, extent, over_all=True)
+    yield Effect("Fracture", side, delta, np.maximum(before, after), over_all=True)

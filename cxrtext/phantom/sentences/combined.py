@@ -159,14 +159,10 @@ Together = tuple[str, claims.Claim, tuple[str, ...], dict[str, str]]
 
 
 def pairings(voice: Voice, state: State) -> Iterator[tuple[tuple[str, ...], Statement]]:
-    """The sentences on several findings that are true of a state and settle all of each finding.
-
-    Each with the axes that it settles.
-    """
+    """The sentences on several findings that are true of a state and settle these axes."""
     for found in (_of_heart, _with_effusion, _of_pneumonia):
         for kind, claim, axes, slots in found(voice, state):
-            text = voice.say("together", kind, **slots)
-            yield axes, Statement(text, claim, state.places(*axes))
+            yield axes, Statement(voice.say("together", kind, **slots), claim, state.places(*axes))
 
 
 def _of_heart(voice: Voice, state: State) -> Iterator[Together]:
@@ -189,8 +185,7 @@ def _with_effusion(voice: Voice, state: State) -> Iterator[Together]:
         claim = claims.effusion("right", right) & claims.effusion("left", left)
         yield "effusions graded", claim, ("effusion",), sizes
         return
-    grade = max(right, left)
-    if not grade:
+    if not (grade := max(right, left)):
         return
     side = "both" if right == left else "right" if right else "left"
     claim = claims.effusion(side, grade)

@@ -56,8 +56,7 @@ def _steps(count: int) -> list[float]:
 
 def choose(generator: np.random.Generator, options: Sequence[str]) -> str:
     """Pick one, the first most often."""
-    place = bisect(_steps(len(options)), generator.random())
-    return options[min(place, len(options) - 1)]
+    return options[min(bisect(_steps(len(options)), generator.random()), len(options) - 1)]
 
 
 class _Slots(dict[str, str]):
@@ -96,8 +95,7 @@ def misspell(generator: np.random.Generator, text: str) -> str:
     """Now and then put a slip into a sentence."""
     if generator.random() >= MISSPELT:
         return text
-    known = [word for word in PHRASES["misspellings"] if word in text]
-    if not known:
+    if not (known := [word for word in PHRASES["misspellings"] if word in text]):
         return text
     word = known[int(generator.integers(len(known)))]
     return text.replace(word, choose(generator, PHRASES["misspellings"][word]), 1)

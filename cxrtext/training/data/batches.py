@@ -19,8 +19,7 @@ GROUP = 64
 """Sentences that are padded to one length; padding them all to the longest costs several times
 the arithmetic."""
 
-MASKED_SHARE = 0.15
-"""Of the word pieces of a sentence (Devlin et al. 2019; Boecking et al. 2022)."""
+MASKED_SHARE = 0.15  # of the word pieces of a sentence (Devlin et al. 2019; Boecking et al. 2022)
 
 
 @dataclass(frozen=True, slots=True)

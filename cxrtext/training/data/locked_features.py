@@ -120,8 +120,8 @@ def lock_sentences(
     once.
     """
     shape = (int(model.spec.text["hidden_size"]),)
-    usual = ("bert", "cls")
     kind = (model.text_encoder.family, model.text_encoder.pooling)
+    usual = ("bert", "cls")
     what = "" if kind == usual else " ".join(kind)
     store = _Store(keeping, "sentences", model.text_encoder.backbone, what, shape)
 
@@ -240,8 +240,7 @@ class _Store:
         damaged: dict[bytes, int] = {}
         values = self.map(len(entries))
         for place, entry in enumerate(entries):
-            digest = bytes(entry["digest"])
-            if digest in wanted:
+            if (digest := bytes(entry["digest"])) in wanted:
                 sound = zlib.crc32(np.ascontiguousarray(values[place]).data) == entry["checksum"]
                 (found if sound else damaged)[digest] = place
         return found, {digest: place for digest, place in damaged.items() if digest not in found}

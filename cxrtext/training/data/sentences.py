@@ -26,12 +26,10 @@ from cxrtext.text.finding_words import DENIED, FindingWord, StudyWords, corpus_w
 from cxrtext.text.turning import false_of
 from cxrtext.training.data.loader import Examples
 
-SECTION = "words"
-"""The section of these sentences; ``training.section_weights`` may name it."""
+SECTION = "words"  # the section of these sentences; ``training.section_weights`` may name it
 PLACES = ("pleural", "pulmonary", "lung", "rib", "cardiac", "hiatal", "focal")
 """Words that belong to the name of a finding where they often stand before it."""
-OFTEN = 0.25
-"""Share of a word's occurrences."""
+OFTEN = 0.25  # share of a word's occurrences
 _WORD = re.compile(r"[a-z][a-z-]*")
 
 
@@ -102,21 +100,15 @@ def _names(words: Sequence[FindingWord], sentences: Iterable[str]) -> dict[str, 
 
 
 def with_turned_forms(
-    examples: Examples,
-    turns: Sequence[str],
-    tokenize: Callable[[list[str]], list[list[int]]],
+    examples: Examples, turns: Sequence[str], tokenize: Callable[[list[str]], list[list[int]]]
 ) -> Examples:
-    """Examples whose sentences have their turned forms behind them.
-
-    ``turns`` are some of ``mirrored`` and ``denied``.
-    """
+    """Examples with turned forms of their sentences behind: ``mirrored``, ``denied``, or both."""
     forms: list[tuple[str, ...]] = [()] * len(examples.texts)
     for study in {tuple(own.tolist()): None for own in examples.sentences}:
         report = [examples.texts[i].sentence for i in study]
         for i, own in zip(study, false_of(report, turns), strict=True):
             forms[i] = own
-    distinct = list(dict.fromkeys(form for own in forms for form in own))
-    if not distinct:
+    if not (distinct := list(dict.fromkeys(form for own in forms for form in own))):
         raise DataError(
             f"training.hard_sentences: none of the {len(forms)} training sentences has a form "
             f"that is {' or '.join(turns)}: the rules are for English reports; remove the key"

@@ -33,10 +33,8 @@ from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 
 VIEWS = SimclrSpec(scale=(0.3, 1.0), flip=0.0, gray=0.0, saturation=0.0, hue=0.0)
 """Of radiographs: no mirror images, for the heart is on the left, and windows that show a lung."""
-PROJECTED = (128, 64)
-"""Sizes of the head that views are compared behind."""
-RARE = 0.002
-"""A finding's first guess is its share of the training studies, at least this."""
+PROJECTED = (128, 64)  # sizes of the head that views are compared behind
+RARE = 0.002  # a finding's first guess is its share of the training studies, at least this
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +288,8 @@ def finding_aucs(
     parts = []
     for start in range(0, len(images), BATCH):
         squares = images.squares(np.arange(start, min(start + BATCH, len(images))))
-        crops = normalized(squares.to(job.learner.device), job.preprocessing)
-        parts.append(model(crops).cpu())
+        parts.append(model(normalized(squares.to(job.learner.device), job.preprocessing)).cpu())
     logits = torch.cat(parts)
-    loss = float(known_loss(logits, torch.from_numpy(images.targets)))
     found = []
     for column, finding in enumerate(findings):
         known = images.targets[:, column] >= 0
@@ -304,7 +300,7 @@ def finding_aucs(
         found.append(FindingAuc(finding, int(truth.sum()), int((~truth).sum()), auc))
     counted = [one.auc for one in found if one.counts and one.auc is not None]
     mean = {"auc": math.fsum(counted) / len(counted)} if counted else {}
-    return {"loss": loss, **mean}, found
+    return {"loss": float(known_loss(logits, torch.from_numpy(images.targets))), **mean}, found
 
 
 @torch.no_grad()

@@ -134,8 +134,7 @@ def _factors(product: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 def sines_and_cosines(side: int, width: int) -> Tensor:
     """Of the places of a grid, row by row, [side * side, width]: a half each for row and column."""
     quarter = width // 4
-    waves = 10000.0 ** -(torch.arange(quarter) / quarter)
-    angles = torch.arange(side)[:, None] * waves
+    angles = torch.arange(side)[:, None] * 10000.0 ** -(torch.arange(quarter) / quarter)
     along = torch.cat([angles.sin(), angles.cos()], dim=1)
     rows, columns = along.repeat_interleave(side, dim=0), along.repeat(side, 1)
     return torch.cat([rows, columns], dim=1)
@@ -144,8 +143,7 @@ def sines_and_cosines(side: int, width: int) -> Tensor:
 LAID_OUT = (*VITS, "resnet18", "resnet50", "resnet50-half")
 """Networks that a configuration of transformers describes; ``resnet-narrow`` has no max pooling,
 and none says that."""
-BILINEAR = 2
-"""Pillow's number of the filter that :class:`~cxrtext.images.Preprocessing` resizes with."""
+BILINEAR = 2  # pillow's number of the filter that `~cxrtext.images.Preprocessing` resizes with
 
 _README = """\
 ---

@@ -33,25 +33,19 @@ from cxrtext.training.image_pretraining.settings import (
     check_output,
     check_settings,
 )
-from cxrtext.training.image_pretraining.targets import (
-    Targets,
-    targets_of_labels,
-    targets_of_words,
-)
+from cxrtext.training.image_pretraining.targets import Targets, targets_of_labels, targets_of_words
 from cxrtext.training.loop.device import choose_device, choose_precision
 from cxrtext.training.loop.folder import MetricsLog, draw_curves, own_folder
 from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import check_same, load_newest_state
 from cxrtext.training.loop.steps import Listener, StateKeeper, take_steps
 
-KIND = "image-encoder"
-"""What ``pretraining.json`` says that the folder holds."""
+KIND = "image-encoder"  # what ``pretraining.json`` says that the folder holds
 ENCODER, WORDS, REPORT = "encoder.safetensors", "words.txt", "pretraining.json"
 VALIDATIONS = 4
 """Times that the validation split is measured, evenly over a run, the last at its end."""
 MIN_IMAGES = 2
-DIGESTED = 256
-"""Images whose pixels are digested at a time."""
+DIGESTED = 256  # images whose pixels are digested at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +212,14 @@ def write_found_words(
             "folder with --out"
         )
     records = read_manifest(manifest, allow_outside=allow_outside)
-    targets = targets_of_words(manifest, records, reports=reports, sides=sides)
-    if targets is None:
+    if (targets := targets_of_words(manifest, records, reports=reports, sides=sides)) is None:
         raise DataError(f"{manifest}: no study of the split 'train' has a report, so no words")
     write_words(out / WORDS, targets.findings)
     return describe(targets, out).splitlines()
 
 
 def describe(targets: Targets, out: Path, *, views: bool = False) -> str:
-    """What is going to be learned, for people; words of findings, and nothing else of a report.
-
-    ``views`` is whether views were asked for.
-    """
+    """What is going to be learned, for people; words of findings, and nothing else of a report."""
     if targets.method == "views":
         why = "" if views else "no report and no table of labels: "
         return f"{why}learning from views of the images alone (SimCLR), without mirror images"
@@ -409,8 +399,7 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
         save_sealed(summary.encoder, tensors, notes)
     digest = data_digest(run.data, run.job.images)
     if summary.backbone:
-        lines = _told(summary, targets, manifest, digest)
-        write_backbone(summary.backbone, network, size, lines)
+        write_backbone(summary.backbone, network, size, _told(summary, targets, manifest, digest))
     words = {word.name: list(word.forms) for word in targets.findings}
     write_json(
         run.out / REPORT,

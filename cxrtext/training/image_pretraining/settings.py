@@ -11,8 +11,7 @@ Method = Literal["words", "labels", "views"]
 
 LEAST_STEPS, MOST_EPOCHS = 600, 100
 """On few images the default is as many epochs as make this number of steps, to a limit."""
-FREE = ("save_every", "log_every")
-"""Settings that a resumed run may have otherwise."""
+FREE = ("save_every", "log_every")  # settings that a resumed run may have otherwise
 
 
 RESNETS = ("resnet18", "resnet50", "resnet50-half", "resnet-narrow")
@@ -88,8 +87,7 @@ class ImagePretrainSettings:
     def to_dict(self) -> dict[str, Any]:
         """All of it, with what the architecture chose; ``epochs`` as given."""
         weights = None if self.weights is None else str(self.weights)
-        fixed = {"epochs": self.epochs, "weights": weights}
-        return asdict(self) | asdict(self.recipe()) | fixed
+        return asdict(self) | asdict(self.recipe()) | {"epochs": self.epochs, "weights": weights}
 
     def deciding(self) -> dict[str, Any]:
         """What must be equal to resume a run."""

@@ -20,8 +20,7 @@ from cxrtext.text.finding_words import (
 )
 from cxrtext.training.image_pretraining.settings import Method
 
-FEWEST = 5
-"""Training studies that a label must be present in, and absent from."""
+FEWEST = 5  # training studies that a label must be present in, and absent from
 
 Row = np.ndarray[tuple[int], np.dtype[np.int8]]
 
@@ -50,17 +49,15 @@ def targets_of_words(
     ``words`` a file of words in place of those found; ``sides`` takes words also by side.
     """
     source = reports or reports_of(manifest)
-    sentences = sentences_beside(manifest, reports) or []
     by_study: dict[str, list[str]] = defaultdict(list)
-    for sentence in sentences:
+    for sentence in sentences_beside(manifest, reports) or []:
         by_study[sentence.study_id].append(sentence.sentence)
     studies = {record.study_id: record.split for record in records}
     if reports is not None:
         require_match(reports, "reports", set(by_study), set(studies), "study_id", manifest)
     known = [study for study in studies if study in by_study]
     said = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
-    training = [said[study] for study in known if studies[study] == "train"]
-    if not training:
+    if not (training := [said[study] for study in known if studies[study] == "train"]):
         if words or reports:
             raise DataError(
                 f"{source or manifest}: no study of the split 'train' has a report; check that "
@@ -103,10 +100,9 @@ def targets_of_labels(path: Path, manifest: Path, records: Sequence[ImageRecord]
             f"{path}: no finding is present in {FEWEST} training studies and absent from {FEWEST}; "
             "give a larger table"
         )
-    findings = [FindingWord((names[i],), "", int(present[i]), int(absent[i])) for i in kept]
     return Targets(
         "labels",
-        findings,
+        [FindingWord((names[i],), "", int(present[i]), int(absent[i])) for i in kept],
         dict(zip(known, np.ascontiguousarray(table[:, kept]), strict=True)),
         len(training),
         path,

@@ -30,9 +30,7 @@ def choose_device(name: str) -> torch.device:
 
 def choose_precision(name: str, device: torch.device) -> str:
     """The precision of a name; "auto" is bfloat16 where the device multiplies it faster."""
-    if name != "auto":
-        return name
-    return "bfloat16" if has_bfloat16(device) else "float32"
+    return name if name != "auto" else "bfloat16" if has_bfloat16(device) else "float32"
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:

@@ -208,8 +208,7 @@ def gather_shared(own: Tensor, sizes: Sequence[int], rank: int) -> Tensor:
     [sizes[rank], K]; the result [Σ sizes, K], in the order of ranks.
     """
     start = sum(sizes[:rank])
-    placed = F.pad(own, (0, 0, start, sum(sizes) - start - len(own)))
-    everyone: Tensor = all_reduce(placed)
+    everyone: Tensor = all_reduce(F.pad(own, (0, 0, start, sum(sizes) - start - len(own))))
     return everyone
 
 

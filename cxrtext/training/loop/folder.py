@@ -7,15 +7,14 @@ imported for TensorBoard alone, so that a wrong folder is refused at once.
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import ConfigError, WorkError
 from cxrtext.files import only_one, replacing, sweep, write_text
 
-OUT = "--set out=…"
-"""The option of ``train`` that names another folder."""
+OUT = "--set out=…"  # the option of ``train`` that names another folder
 PANELS = (
     ("loss", ("train/loss", "val/loss")),
     ("accuracy and retrieval", ("train/accuracy", "val/accuracy", "val/R@1", "val/R@5")),
@@ -38,10 +37,7 @@ def check_folder(out: Path, resume: bool) -> None:
 
 @contextmanager
 def own_folder(out: Path, option: str = OUT) -> Iterator[None]:
-    """Hold a run's folder, and clear away what a killed process left there half written.
-
-    ``option`` names another folder.
-    """
+    """Hold a run's folder, cleared of what a killed one left; ``option`` names another folder."""
     with ExitStack() as stack:
         try:
             stack.enter_context(only_one(out / "run"))
@@ -55,7 +51,7 @@ def own_folder(out: Path, option: str = OUT) -> Iterator[None]:
         yield
 
 
-class MetricsLog:
+class MetricsLog(AbstractContextManager["MetricsLog"]):
     """Appends metrics to ``metrics.jsonl`` and to TensorBoard; a context manager.
 
     Lines of steps after ``start`` are dropped first: a resumed run writes them again.
@@ -76,9 +72,6 @@ class MetricsLog:
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{kind}/{name}", value, step)
-
-    def __enter__(self) -> "MetricsLog":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()

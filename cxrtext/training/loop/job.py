@@ -24,8 +24,7 @@ from cxrtext.training.loop.optimization import Average, Schedule, set_rate
 
 PATIENCE = 20
 """Steps in a row with a loss far above the first one's, after which a run has diverged."""
-READY = 2
-"""Batches that are kept ready."""
+READY = 2  # batches that are kept ready
 T = TypeVar("T")
 Made = TypeVar("Made")
 
@@ -112,9 +111,7 @@ def bytes_of(state: Any) -> int:
         return state.nbytes
     if isinstance(state, Mapping):
         return sum(bytes_of(value) for value in state.values())
-    if isinstance(state, list | tuple):
-        return sum(bytes_of(value) for value in state)
-    return 0
+    return sum(bytes_of(value) for value in state) if isinstance(state, list | tuple) else 0
 
 
 @dataclass(frozen=True, slots=True)

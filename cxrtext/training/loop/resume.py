@@ -39,10 +39,7 @@ def save_state(folder: Path, step: int, state: Mapping[str, Any], keep: int) -> 
 def load_newest_state(
     folder: Path, say: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any] | None:
-    """Read the newest state that is whole, onto the CPU; None where nothing was saved yet.
-
-    ``say`` hears of each damaged state that is passed over.
-    """
+    """Read the newest whole state onto the CPU, None without one; ``say`` hears of damaged ones."""
     paths = _newest_first(folder)
     for path in paths:
         reason = "it is not what was written"
@@ -64,8 +61,7 @@ def load_newest_state(
 
 def last_good(folder: Path) -> str:
     """Where the newest state lies and what step it is of, for a message."""
-    paths = _newest_first(folder)
-    if not paths:
+    if not (paths := _newest_first(folder)):
         return "no state was saved yet"
     return f"the last good state is that of step {_step_of(paths[0])}, {paths[0]}"
 
@@ -85,8 +81,7 @@ def require_room(folder: Path, size: int, what: str, instead: str) -> None:
     ``instead`` is what may be done beside making room.
     """
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(there).free
-    if free < size:
+    if (free := shutil.disk_usage(there).free) < size:
         raise WorkError(
             f"{folder}: {what} takes {size / 1e9:.3g} GB and the disk has {free / 1e9:.3g} GB "
             f"free; make room, or {instead}"

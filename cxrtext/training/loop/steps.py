@@ -19,8 +19,7 @@ LOGGED = (
     "images_per_second", "waiting",
 )  # fmt: skip
 """What is logged of a step's report."""
-KEEP = 2
-"""States that a :class:`StateKeeper` keeps."""
+KEEP = 2  # states that a `StateKeeper` keeps
 ELSEWHERE = "name another folder with --out"
 
 

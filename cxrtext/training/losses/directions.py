@@ -196,11 +196,10 @@ def image_anchors(forward: Direction) -> Direction:
 def joined(terms: Sequence[Terms], advice: str = "") -> Terms:
     """One or both directions as one, which weigh the same whatever their sizes."""
     total = sum(len(part.losses) for part in terms)
-    weighted = [part.losses * (total / (len(terms) * len(part.losses))) for part in terms]
     floored = [part.floored for part in terms if part.floored is not None]
     alone = [part.without_negatives for part in terms if part.without_negatives is not None]
     return Terms(
-        torch.cat(weighted),
+        torch.cat([part.losses * (total / (len(terms) * len(part.losses))) for part in terms]),
         torch.cat(floored) if floored else None,
         torch.cat(alone) if alone else None,
         advice,

@@ -61,9 +61,8 @@ class ByReport:
         of_report[tell, np.repeat(np.arange(len(own)), [len(one) for one in own])] = 1.0
         asked = [self.statements[i].asked for i in asking]
         denied = [self.statements[i].denied for i in asking]
-        offered = [self.statements[i].offered for i in telling]
         words = {word: k for k, word in enumerate(sorted(set().union(*asked, *denied)))}
-        told = _marked(offered, words).T
+        told = _marked([self.statements[i].offered for i in telling], words).T
         count = np.asarray([[len(one)] for one in asked], dtype=np.float32)
         enough = (_marked(asked, words) @ told == count).astype(np.float32)
         against = (_marked(denied, words) @ told > 0).astype(np.float32)
@@ -220,8 +219,7 @@ def gather_extras(
         return Extras(statements={text: statement_of(text) for text in texts})
     if isinstance(objective, RemoveByTruth):
         folder = config.data.manifest.parent
-        known = read_truth(folder)
-        if known is None:
+        if (known := read_truth(folder)) is None:
             raise ConfigError(
                 f"{folder}: 'cxrtext phantom' did not write it, and remove-by-truth wants images "
                 "that it drew; take another objective.name"
@@ -288,10 +286,9 @@ def true_probabilities(
     ``path`` is a table with the columns of :data:`TRUTH`, as phantoms have it in ``truth.csv``;
     where it has a column ``sentence``, that must be the same text.
     """
-    table = read_table(path, required=TRUTH)
     rows = {
         (row["study_id"], row["section"], row["position"]): (number, row)
-        for number, row in enumerate(table.rows, 1)
+        for number, row in enumerate(read_table(path, required=TRUTH).rows, 1)
     }
     found = {}
     for sentence in sentences:

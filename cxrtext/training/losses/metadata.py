@@ -27,10 +27,7 @@ class Columns:
 
 
 def read_columns(manifest: Path, records: Sequence[ImageRecord], names: Sequence[str]) -> Columns:
-    """Read metadata of training and validation images.
-
-    A column whose every value is a number is one of numbers.
-    """
+    """Read metadata of both splits; a column whose every value is a number is one of numbers."""
     columns = [_read_column(manifest, records, name) for name in names]
     return Columns(
         tuple(kind for kind, _ in columns),
@@ -48,8 +45,7 @@ def _read_column(
             f"{', '.join(there) or 'none'}"
         )
     cells = [record.metadata[name].strip() for record in records]
-    empty = [record.row for record, cell in zip(records, cells, strict=True) if not cell]
-    if empty:
+    if empty := [record.row for record, cell in zip(records, cells, strict=True) if not cell]:
         raise DataError(
             f"{manifest}: row {min(empty)}: '{name}' is empty, as in {len(empty)} of {len(cells)} "
             "training and validation rows; fill it, leave these rows out, or take the column out "

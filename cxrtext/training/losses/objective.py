@@ -199,8 +199,7 @@ def on_sphere(
     alignment = squared.gather(1, image_of[:, None]).squeeze(1)
     with torch.autocast(texts.device.type, enabled=False):
         among = 2 - 2 * texts.float() @ texts.float().T
-    related = image_of[:, None] == image_of
-    uniformity = (_log_mean(among, related) + _log_mean(squared, own)) / 2
+    uniformity = (_log_mean(among, image_of[:, None] == image_of) + _log_mean(squared, own)) / 2
     return alignment + weight * uniformity
 
 

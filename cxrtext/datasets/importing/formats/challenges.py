@@ -194,8 +194,7 @@ def open_siim(root: Path, out: Path) -> Reading | None:
         yield from make_each(first_rows(table, _SIIM), make)
 
     def boxes() -> Iterator[Box | Absent | LeftOut]:
-        make = partial(_mask, root, files_by_name(root, out, (".dcm",)))
-        return map_rows(table, _SIIM, make)
+        return map_rows(table, _SIIM, partial(_mask, root, files_by_name(root, out, (".dcm",))))
 
     return Reading(
         count=partial(count_rows, table),

@@ -44,8 +44,7 @@ _PLACE = re.compile(r"(?:^|/)((?:train|valid|test)/)?(patient\d+)/(study\d+)/(vi
 
 
 def _place(item: str, row: dict[str, str]) -> re.Match[str]:
-    match = _PLACE.search(row["Path"])
-    if match is None:
+    if (match := _PLACE.search(row["Path"])) is None:
         raise reject(item, "Path does not end in patient…/study…/view…; fix the row")
     return match
 
@@ -129,8 +128,7 @@ def open_chexpert(root: Path, _: Path) -> Reading | None:
             if stem == LIST_5X200 or five is None:
                 yield from map_rows(path, ["Path"], make)
                 continue
-            beside = partial(_beside, listed, patients, stem, make)
-            yield from map_rows(path, ["Path"], beside)
+            yield from map_rows(path, ["Path"], partial(_beside, listed, patients, stem, make))
 
     told = five is not None and IMPRESSION in columns_of(five)
     return Reading(

@@ -45,8 +45,7 @@ _NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex"}
 def _image(
     root: Path, columns: Columns, findings: Columns, item: str, row: dict[str, str]
 ) -> FoundImage:
-    split = SPLITS.get(row.get("split", "").lower())
-    if split is None:
+    if (split := SPLITS.get(row.get("split", "").lower())) is None:
         raise reject(item, "split is not one of train, val, test; fix the cell")
     view = frontal_view(item, row.get("view", ""))
     name = PurePosixPath(row["image"].replace("\\", "/"))
@@ -78,8 +77,7 @@ def _tables(root: Path) -> list[Path]:
 def _manifest(root: Path, table: Path | None) -> Path | None:
     if table is not None:
         return table if "image" in columns_of(table) else None
-    named = find_table(root, "manifest")
-    if named is not None:
+    if (named := find_table(root, "manifest")) is not None:
         return named
     found = [path for path in _tables(root) if {"image", "study_id"} <= set(columns_of(path))]
     return found[0] if len(found) == 1 and _has_images(root, found[0]) else None
@@ -100,8 +98,7 @@ def as_reports(path: Path) -> Iterable[Study | ReportVersion | LeftOut]:
 
 def open_generic(root: Path, _: Path, table: Path | None = None) -> Reading | None:
     """Open a data folder, or a table with a column ``image``; None where there is none."""
-    manifest = _manifest(root, table)
-    if manifest is None:
+    if (manifest := _manifest(root, table)) is None:
         return None
     present = columns_of(manifest)
     labels = find_table(root, "labels")

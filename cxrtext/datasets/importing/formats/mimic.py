@@ -41,8 +41,7 @@ _NUMBER = re.compile(r"[0-9]{1,20}")
 
 
 def _table(root: Path, stem: str) -> Path:
-    path = find_table(root, PREFIX + stem)
-    if path is None:
+    if (path := find_table(root, PREFIX + stem)) is None:
         raise DataError(
             f"{root}: {PREFIX}{stem}.csv (or .csv.gz) is missing; MIMIC-CXR-JPG has it, put it "
             "into this folder"
@@ -88,8 +87,7 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
             view = frontal_view(item, row["ViewPosition"])
             stem = f"files/p{subject[:2]}/p{subject}/s{study}/{image}"
             name, path = existing(root, item, *(stem + end for end in (".jpg", ".dcm", ".png")))
-            part = splits.get(digest(image))
-            if part is None:
+            if (part := splits.get(digest(image))) is None:
                 raise reject(item, f"its dicom_id has no split in {PREFIX}split; fix that table")
             said = {name: row.get(KEEP[name], "") for name in columns}
             if "date" in said:

@@ -66,17 +66,13 @@ def _test_names(root: Path) -> set[str] | None:
     path = root / "test_list.txt"
     if not path.is_file():
         return None
-    text = decode(path.read_bytes())
-    if text is None:
+    if (text := decode(path.read_bytes())) is None:
         raise DataError(f"{path}: not UTF-8 text; copy the file again")
     return set(text.split())
 
 
 def _labels(item: str, text: str) -> dict[str, str]:
-    """Labels from "Effusion|Mass" or "No Finding".
-
-    The set says of every finding whether its reports mention it, so none is blank.
-    """
+    """Labels from "Effusion|Mass" or "No Finding"; the set tells of all findings: none is blank."""
     names = text.split("|")
     if any(name != "No Finding" and name not in NAMES for name in names):
         raise reject(item, "Finding Labels has a name that is not of this set; fix the cell")
@@ -94,8 +90,7 @@ def _box(item: str, cells: dict[str, str]) -> Box:
 
 def open_nih(root: Path, out: Path) -> Reading | None:
     """Open ChestX-ray14; None where the folder does not hold it."""
-    table = find_table(root, "Data_Entry_2017", "Data_Entry_2017_v2020")
-    if table is None:
+    if (table := find_table(root, "Data_Entry_2017", "Data_Entry_2017_v2020")) is None:
         return None
     boxes = find_table(root, "BBox_List_2017")
 

@@ -86,8 +86,7 @@ def read_indiana_reports(path: Path) -> Iterator[Study | LeftOut]:
 
 def open_openi(root: Path, out: Path) -> Reading | None:
     """Open the Indiana set; None where the folder does not hold its projections."""
-    table = find_table(root, "indiana_projections")
-    if table is None:
+    if (table := find_table(root, "indiana_projections")) is None:
         return None
     texts, coded = find_table(root, "indiana_reports"), find_table(root, "labels_mesh")
     columns = tuple(FINDINGS) if texts and "MeSH" in columns_of(texts) else ()

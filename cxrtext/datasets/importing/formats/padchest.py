@@ -116,8 +116,7 @@ def findings_of_names(names: Iterable[str]) -> Columns:
 
 
 def _view(item: str, text: str) -> str:
-    kind = text.upper()
-    if kind in _LEFT_OUT:
+    if (kind := text.upper()) in _LEFT_OUT:
         raise LeftOutError(LeftOut(item, what=_LEFT_OUT[kind]))
     if kind not in _VIEWS:
         raise reject(item, "Projection is none of the set's; fix the cell")
@@ -263,17 +262,14 @@ def _boxes(
                 yield error.entry
                 continue
             place = (x * width, y * height, w * width, h * height)
-            kind = column_of(names[0]) if names else ""
-            yield Box(image, width, height, kind, sentence, place)
+            yield Box(image, width, height, column_of(names[0]) if names else "", sentence, place)
 
 
 def open_padchest_gr(root: Path, out: Path) -> Reading | None:
     """Open PadChest-GR; None where the folder does not hold its grounded reports."""
-    grounded = next(iter(sorted(root.glob("grounded_reports*.json"))), None)
-    if grounded is None:
+    if (grounded := next(iter(sorted(root.glob("grounded_reports*.json"))), None)) is None:
         return None
-    master = find_table(root, "master_table")
-    if master is None:
+    if (master := find_table(root, "master_table")) is None:
         raise DataError(
             f"{root}: master_table.csv is missing, which has the patients and the official split; "
             "unpack it beside grounded_reports"
@@ -328,8 +324,7 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
 
     def reports() -> Iterator[Study]:
         for number, (_, entry) in enumerate(listed(), 1):
-            sentences = filter(None, (_text(one, "sentence_en") for one in _findings(entry)))
-            text = " ".join(sentences)
+            text = " ".join(filter(None, (_text(one, "sentence_en") for one in _findings(entry))))
             if text:
                 yield Study(_text(entry, "StudyID"), sections={"findings": text}, row=number)
 

@@ -154,8 +154,7 @@ def open_vindr(root: Path, out: Path) -> Reading | None:
             if (table := _table(root, f"annotations_{split}")) is None:
                 continue
             labels, _, _ = read(split)
-            make = partial(_box, labels)
-            yield from map_rows(table, ["image_id", "class_name", *_CORNERS], make)
+            yield from map_rows(table, ["image_id", "class_name", *_CORNERS], partial(_box, labels))
 
     return Reading(
         count=lambda: sum(map(count_rows, tables.values())),

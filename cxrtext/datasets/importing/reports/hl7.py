@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cxrtext.datasets.admission.ids import issued
-from cxrtext.datasets.importing.versions import (
-    ReportVersion,
-    Status,
-    read_status,
-    read_time,
-)
+from cxrtext.datasets.importing.versions import ReportVersion, Status, read_status, read_time
 from cxrtext.errors import ConfigError
 
 START, FRAME_END = b"\x0b", b"\x1c"
@@ -38,8 +33,7 @@ CHARACTER_SETS = {
 """Codecs by the first repetition of MSH-18 (table 0211)."""
 
 _HEADER = re.compile(rb"MSH(.)")
-_NULL = '""'
-"""A field that says that its value is to be removed."""
+_NULL = '""'  # a field that says that its value is to be removed
 _TEXT_KINDS = {"TX", "FT", "ST", ""}
 _OWN_NUMBER = ("MR", "PI")
 """Types of identifiers (table 0203): medical record number, patient internal identifier."""
@@ -77,9 +71,8 @@ def looks_like_hl7(start: bytes) -> bool:
 
 def messages(data: bytes) -> Iterator[bytes]:
     """Divide a file into its messages, each from its MSH segment on."""
-    lines = re.split(rb"[\r\n]+", data.replace(START, b"\r").replace(FRAME_END, b"\r"))
     message: list[bytes] = []
-    for line in lines:
+    for line in re.split(rb"[\r\n]+", data.replace(START, b"\r").replace(FRAME_END, b"\r")):
         line = line.removeprefix(b"\xef\xbb\xbf").lstrip(b" ")
         if line[:3] in (b"MSH", b"FHS", b"BHS", b"FTS", b"BTS"):
             if message:
@@ -104,15 +97,13 @@ class _Marks:
 
 
 def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
-    head = _HEADER.match(message)
-    if head is None or len(message) < 8:
+    if _HEADER.match(message) is None or len(message) < 8:
         raise MessageError("begins with no MSH segment")
     marks = message[3:8].decode("latin-1")
     fields = message.split(b"\r", 1)[0].split(marks[0].encode("latin-1"))
     named = fields[17].decode("latin-1") if len(fields) > 17 else ""
     charset = (named.split(marks[2])[0].strip() or unnamed).upper()
-    codec = CHARACTER_SETS.get(charset)
-    if codec is None:
+    if (codec := CHARACTER_SETS.get(charset)) is None:
         raise MessageError("names a character set that is not known (MSH-18)")
     try:
         text = message.decode(codec)
@@ -134,8 +125,7 @@ def _unescaped(text: str, marks: _Marks) -> str:
     mark = re.escape(marks.escape)
 
     def resolve(match: re.Match[str]) -> str:
-        word = match[1]
-        if word in known:
+        if (word := match[1]) in known:
             return known[word]
         if word.lower() in (".br", ".sp", ".ce") or re.fullmatch(r"\.(sp|sk)\s*\+?\d*", word):
             return " " if word.startswith(".sk") else "\n"
@@ -168,9 +158,7 @@ class _Segment:
         field = self.raw(number).split(self._marks.repetition)[repetition]
         parts = field.split(self._marks.component)
         text = parts[component - 1] if component <= len(parts) else ""
-        if text == _NULL:
-            return ""
-        return _unescaped(text, self._marks).strip()
+        return "" if text == _NULL else _unescaped(text, self._marks).strip()
 
     def lines(self, number: int) -> str:
         """A field of text, whose repetitions are lines."""
@@ -290,5 +278,4 @@ def _text(segments: list[_Segment]) -> tuple[str, str, bool, set[str]]:
             last = heading
             parts.append(segment.lines(5).rstrip())
     only = headings == {"ADDENDUM"}
-    body = parts[1:] if only else parts
-    return study, "\n".join(body).strip(), only, observed
+    return study, "\n".join(parts[1:] if only else parts).strip(), only, observed

@@ -18,12 +18,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
     read_message,
 )
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.versions import (
-    ReportVersion,
-    of_study,
-    read_status,
-    read_time,
-)
+from cxrtext.datasets.importing.versions import ReportVersion, of_study, read_status, read_time
 from cxrtext.errors import DataError, ImageError
 from cxrtext.files import open_regular
 from cxrtext.images.dicom.file import is_dicom
@@ -121,8 +116,7 @@ def _folder(root: Path) -> Versions:
 
 def file_versions(path: Path, item: str) -> Versions:
     """The versions in one file; none where it holds no report."""
-    kind = _kind(path)
-    if kind in ("hl7", "fhir"):
+    if (kind := _kind(path)) in ("hl7", "fhir"):
         yield from _message_file(path, item, kind)
     elif kind == "dicom":
         try:

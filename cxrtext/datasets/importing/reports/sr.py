@@ -38,12 +38,10 @@ def read_sr(path: Path, item: str) -> ReportVersion | None:
     ids = object_ids(said)
     parts: list[str] = []
     _gather(dataset, "", parts, 0)
-    report = "\n".join(parts).strip()
-    if not report:
+    if not (report := "\n".join(parts).strip()):
         return None
-    title = _name(dataset).upper()
     headings = [part[:-1] for part in parts if part.isupper() and part.endswith(":")]
-    only = _ADDENDUM in title or headings == [_ADDENDUM]
+    only = _ADDENDUM in _name(dataset).upper() or headings == [_ADDENDUM]
     return ReportVersion(
         item=item,
         study=said.first("StudyInstanceUID"),
