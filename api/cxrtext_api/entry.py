@@ -131,13 +131,12 @@ def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageF
         raise Refusal(422, f"The image does not enter the archive: {found}.")
     own = object_ids(said)
     has_uid, named = is_uid(own.instance), ids.of_object(own)
-    metadata = {"view": found.view, **form.metadata} if found.view else form.metadata
     return replace(
         form,
         image_id=form.image_id or (named.instance if has_uid else None),
         study_id=form.study_id or _usable(named.study),
         patient_id=form.patient_id or _usable(named.patient),
-        metadata=metadata,
+        metadata={"view": found.view, **form.metadata} if found.view else form.metadata,
         by_header=form.image_id is None and has_uid,
     )
 
@@ -147,7 +146,6 @@ def _usable(value: str) -> str | None:
 
 
 def picture_of(pixels: Pixels) -> Picture:
-    """An image as it is to be kept."""
     return Picture(pixels, encode_png(Image.fromarray(pixels)), digest_of(pixels))
 
 
@@ -192,8 +190,7 @@ def existing(
         raise Refusal(409, TAKEN)
     if READ not in caller.scopes:
         return None
-    digest = partial(shown_digest, service)
-    for other in same_pixels(service, image, shape, picture.digest, digest):
+    for other in same_pixels(service, image, shape, picture.digest, partial(shown_digest, service)):
         if form.image_id is None and _agrees(service, other, form, said):
             return other.image
         same = (form.study_id or other.study_id, form.patient_id or other.patient_id)
@@ -248,8 +245,7 @@ def add_image(
     index = _index_for(service, name)
     with ExitStack() as stack:
         with _held():
-            entry = entering(index.folder, rows.image.generation, WAIT_S)
-            catalogue = stack.enter_context(entry)
+            catalogue = stack.enter_context(entering(index.folder, rows.image.generation, WAIT_S))
         known = catalogue.image(name)
         if known is not None and not form.replace:
             raise Refusal(409, TAKEN)

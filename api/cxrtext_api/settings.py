@@ -61,7 +61,6 @@ class Settings(BaseModel):
 
     @property
     def indexes(self) -> tuple[Path, ...]:
-        """The folders of the indexes."""
         return (self.index,) if isinstance(self.index, Path) else self.index or ()
 
 

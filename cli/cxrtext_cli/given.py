@@ -303,8 +303,7 @@ def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
     from cxrtext.index.store.replica import index_at
 
-    folders = [index] if isinstance(index, Path) else list(index or ())
-    for folder in map(index_at, folders):
+    for folder in map(index_at, [index] if isinstance(index, Path) else list(index or ())):
         with Catalogue(folder / CATALOGUE) as catalogue:
             noted_checkpoint(folder, catalogue.meta())
 

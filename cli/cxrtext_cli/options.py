@@ -91,7 +91,6 @@ def _as_json(value: Any) -> Any:
 
 
 def cache_in(folder: Path | None) -> "DecodedCache | None":
-    """The decoded images of a folder, where one is named."""
     from cxrtext.images.cache import DecodedCache
 
     return DecodedCache(folder, say) if folder else None
@@ -104,7 +103,6 @@ def features_in(folder: Path | None) -> "FeatureFolder | None":
 
 
 def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
-    """The prompts of a file, where one is named."""
     from cxrtext.evaluation import read_prompts
 
     return read_prompts(path) if path else None

@@ -138,8 +138,7 @@ class Client:
 
     def verify(self, image: Picture, report: str, threshold: float | None = None) -> Verified:
         """How well an image supports each sentence of a report."""
-        form = {"report": report, "threshold": threshold}
-        return self._ask(Verified, "/v1/verify", image, form)
+        return self._ask(Verified, "/v1/verify", image, {"report": report, "threshold": threshold})
 
     def render(self, image: Picture, size: int | None = None) -> bytes:
         """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
@@ -178,8 +177,7 @@ class Client:
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
     ) -> str:
         """What :meth:`search` finds as CSV, which no spreadsheet takes for formulas."""
-        form = search_form(query, **options)
-        return self._post("/v1/search", image, form, accept=CSV).text
+        return self._post("/v1/search", image, search_form(query, **options), accept=CSV).text
 
     def export(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any

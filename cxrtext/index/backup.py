@@ -3,17 +3,9 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from sqlite3 import Connection
 
 from cxrtext.errors import CxrTextError, DataError, NotFoundError
-from cxrtext.files import (
-    SUMS,
-    file_problems,
-    is_empty,
-    read_sealed,
-    replacing_folder,
-    write_sealed,
-)
+from cxrtext.files import SUMS, file_problems, is_empty, read_sealed, replacing_folder, write_sealed
 from cxrtext.files.storage import open_storage
 from cxrtext.index.publishing.publication import (
     UPLOADS,
@@ -73,8 +65,7 @@ def back_up(
         disk_errors(out, "the backup was not made"),
         replacing_folder(out, private=True) as folder,
     ):
-        storage = open_storage(folder)
-        publish(index, storage, model=model, scratch=folder, progress=progress)
+        publish(index, open_storage(folder), model=model, scratch=folder, progress=progress)
         if keys is not None:
             shutil.copyfile(keys, folder / KEYS)
         noted = {"format": FORMAT, "version": VERSION, "of": str(index.absolute())}
@@ -178,15 +169,11 @@ def _tell_where(index: Path, home: Path, *, model: bool) -> None:
             for path, root in known.items():
                 if path.startswith(f"../{UPLOADS}"):
                     new = str(home / path.removeprefix("../"))
-                    _move_root(database, root, new, known.get(new))
+                    if new in known:  # another folder that is known lies there
+                        there = known[new]
+                        database.execute("UPDATE images SET root = ? WHERE root = ?", (root, there))
+                        database.execute("DELETE FROM roots WHERE root = ?", (there,))
+                    database.execute("UPDATE roots SET path = ? WHERE root = ?", (new, root))
             if model:
                 set_meta(database, {"checkpoint": home / MODEL})
         write_summary(index, catalogue)
-
-
-def _move_root(database: Connection, root: int, new: str, there: int | None) -> None:
-    """Let a folder lie elsewhere, also where another one that is known lies."""
-    if there is not None:
-        database.execute("UPDATE images SET root = ? WHERE root = ?", (root, there))
-        database.execute("DELETE FROM roots WHERE root = ?", (there,))
-    database.execute("UPDATE roots SET path = ? WHERE root = ?", (new, root))

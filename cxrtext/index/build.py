@@ -156,10 +156,7 @@ def note_start(catalogue: Catalogue, checkpoint: Path, notes: Mapping[str, objec
 
 
 def index_notes(
-    model: ImageTextModel,
-    sentences: Sequence[Tensor],
-    prompts: Mapping[str, Prompts],
-    storage: str,
+    model: ImageTextModel, sentences: Sequence[Tensor], prompts: Mapping[str, Prompts], storage: str
 ) -> dict[str, str]:
     """What a catalogue notes of a new index as a whole; arguments as of :func:`start_index`."""
     preprocessing = model.spec.preprocessing

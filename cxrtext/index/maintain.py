@@ -123,7 +123,13 @@ def rewrite(
             # Read without its FAISS file, which may be what has to be repaired.
             if rebuild:
                 database.execute("DELETE FROM structures")
-        _check_regions(folder, catalogue)
+        kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
+        damaged = [w for w in check_index(folder, catalogue) if w.startswith(kept)]
+        if damaged:
+            raise CheckpointError(
+                f"{folder}: {damaged[0]}; these cannot be derived: restore the folder from a copy, "
+                "or index into a new one"
+            )
         snapshot = take_snapshot(folder, catalogue)
         language = snapshot.language
         if rebuild:
@@ -143,16 +149,6 @@ def rewrite(
         refresh_structure(folder, catalogue, model, force=True)
         noted = write_summary(folder, catalogue)
     return IndexSummary.of(noted)
-
-
-def _check_regions(folder: Path, catalogue: Catalogue) -> None:
-    kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
-    damaged = [w for w in check_index(folder, catalogue) if w.startswith(kept)]
-    if damaged:
-        raise CheckpointError(
-            f"{folder}: {damaged[0]}; these cannot be derived: restore the folder from a copy, or "
-            "index into a new one"
-        )
 
 
 def _copy_images(

@@ -93,7 +93,11 @@ def reembed(
                 _start(new, old, model, Path(checkpoint))
                 _require_room(new, old, say)
                 lost = _embed(new, old, model, cache, progress)
-                _note_losses(listed, lost)
+                if lost:
+                    rows = [{"item": item, "reason": reason} for item, reason in lost.values()]
+                    write_table(listed, ["item", "reason"], rows)
+                else:
+                    listed.unlink(missing_ok=True)
                 if len(lost) > max_rejected:
                     raise _too_many(folder, listed, len(lost))
                 refresh_structure(folder / NEXT, new, model)
@@ -203,14 +207,6 @@ def _embed(
     return lost
 
 
-def _note_losses(path: Path, lost: Losses) -> None:
-    if not lost:
-        path.unlink(missing_ok=True)
-        return
-    rows = [{"item": item, "reason": reason} for item, reason in lost.values()]
-    write_table(path, ["item", "reason"], rows)
-
-
 def _too_many(folder: Path, listed: Path, lost: int) -> DataError:
     return DataError(
         f"{folder}: {lost} images cannot be read and would be lost (all of them: {listed}); the "
@@ -238,7 +234,10 @@ def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:
     sync(folder)
     segments = new.database.execute("SELECT * FROM segments").fetchall()
     with old.transaction(write=True) as database:
-        _lose_missing(database, new)
+        there = set(new.known_images())
+        known = database.execute("SELECT image, number FROM images").fetchall()
+        gone = [name for name, number in known if str(number) not in there]
+        delete_images(database, "image", gone)
         _turn_places(database, new)
         _turn_labels(database, old, new)
         database.execute("DELETE FROM segments")
@@ -259,12 +258,6 @@ def _link(source: Path, target: Path) -> None:
         target.hardlink_to(source)
         return
     shutil.copyfile(source, target)
-
-
-def _lose_missing(database: Connection, new: Catalogue) -> None:
-    there = set(new.known_images())
-    rows = database.execute("SELECT image, number FROM images").fetchall()
-    delete_images(database, "image", [name for name, number in rows if str(number) not in there])
 
 
 def _turn_places(database: Connection, new: Catalogue) -> None:

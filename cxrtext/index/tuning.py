@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.files import sha256
-from cxrtext.index.features.candidates import (
-    Tuning,
-    build_structure,
-    is_deep,
-    nearest_places,
-)
+from cxrtext.index.features.candidates import Tuning, build_structure, is_deep, nearest_places
 from cxrtext.index.features.language import typical_sentences
 from cxrtext.index.labels import prompts_of_json
 from cxrtext.index.search.query import Query
@@ -123,11 +118,7 @@ def _sample_queries(snapshot: Snapshot, model: ImageTextModel) -> Tensor:
 
 
 def refresh_structure(
-    folder: Path,
-    catalogue: Catalogue,
-    model: ImageTextModel,
-    *,
-    force: bool = False,
+    folder: Path, catalogue: Catalogue, model: ImageTextModel, *, force: bool = False
 ) -> None:
     """Derive and tune the FAISS structure anew, where it knows too few of the images.
 
@@ -160,7 +151,6 @@ def refresh_structure(
     note(Tuning(kind, FIRST_DEPTH, FIRST_EFFORT))
     snapshot = take_snapshot(folder, catalogue)
     assert snapshot.structure is not None  # noqa: S101 - noted above
-    queries = _sample_queries(snapshot, model)
-    tuning = _tune(snapshot, model, snapshot.structure, queries)
+    tuning = _tune(snapshot, model, snapshot.structure, _sample_queries(snapshot, model))
     note(tuning, usual_likeness=usual_likeness(snapshot.arrays["means"], snapshot.live))
     sweep(folder, catalogue)

@@ -56,7 +56,6 @@ class DecodeWork(Work):
 
     @contextmanager
     def open(self, plan: Plan) -> Iterator[Make]:
-        """Start the processes that decode."""
         size = int(plan.definition["--resize"])
         with closing(ReaderPool(self.readers)) as pool:
             yield partial(_decoded, Preprocessing(resize=size, crop=size), pool)
@@ -75,8 +74,7 @@ def _decoded(preprocessing: Preprocessing, pool: ReaderPool, task: Task) -> Shar
     squares, numbers, digests = [], [], []
     with ThreadPoolExecutor(2) as threads:
         looked = threads.map(_looked_at, paths)
-        read = pool.map(paths, square=preprocessing)
-        given = zip(paths, looked, read, strict=True)
+        given = zip(paths, looked, pool.map(paths, square=preprocessing), strict=True)
         for place, (path, (stamp, digest), image) in enumerate(given):
             if isinstance(image, ImageError):
                 rejected[place] = str(image)
@@ -96,8 +94,7 @@ def _decoded(preprocessing: Preprocessing, pool: ReaderPool, task: Task) -> Shar
             "files": np.array(numbers, np.int64),
             "digests": np.stack(digests),
         }
-    about = {"images": digest_of_images(task, places)}
-    return Shard(task.number, places, rejected, about, arrays)
+    return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
 
 
 class _Decode(ImageKind):

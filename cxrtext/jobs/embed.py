@@ -104,7 +104,6 @@ class EmbedWork(Work):
 
     @contextmanager
     def open(self, plan: Plan) -> Iterator[Make]:
-        """Load the model, which is the job's."""
         import torch
 
         same = _model_digest(Path(self.model)) == plan.definition["model"]
@@ -236,7 +235,6 @@ class FinishedEmbedding:
     indexes: dict[str, IndexSummary]  # by folder
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
         listed = str(self.rejected_list) if self.rejected_list else None
         indexes = {name: summary.as_dict() for name, summary in self.indexes.items()}
         return {**asdict(self), "rejected_list": listed, "indexes": indexes}
@@ -271,8 +269,7 @@ def finish_embed(
     manifest = manifest or Path(plan.shared["source"])
     checkpoint = checkpoint or Path(plan.shared["checkpoint"])
     reports = reports or (Path(plan.shared["reports"]) if plan.shared["reports"] else None)
-    now = _inputs(manifest, reports, checkpoint)
-    require_same(made, now)
+    require_same(made, _inputs(manifest, reports, checkpoint))
     torch.set_num_threads(plan.definition["threads"])
     K = index_parts or max(1, -(-plan.rows // INDEX_PART))
     names, studies = [set[str]() for _ in range(K)], set[str]()

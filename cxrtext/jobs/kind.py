@@ -189,7 +189,6 @@ class Kind(ABC):
         return plan or begin(self.storage, self.name, definition, self.contents())
 
     def make(self, plan: Plan, running: Running | None = None) -> JobStatus:
-        """Make the shards that are missing."""
         shared = [*plan_file(self.storage), *self.shared()]
         start = partial(self.workers.start, self.work(), shared)
         return drive(self.storage, plan, self.tasks(), start, running)
@@ -318,8 +317,7 @@ def every_shard_of_images(
                 f"{made.storage.address}: shard {shard.number} does not have each of its rows "
                 "once; remove it, and start the job again"
             )
-        names = digest_of_names(records[place].name for place in shard.places)
-        if shard.about["images"] != names:
+        if shard.about["images"] != digest_of_names(records[place].name for place in shard.places):
             raise CheckpointError(
                 f"{made.storage.address}: {made.done[shard.number].name} is of other images; "
                 "remove it, and start the job again"

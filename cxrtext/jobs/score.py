@@ -67,7 +67,6 @@ class ScoreWork(Work):
 
     @contextmanager
     def open(self, plan: Plan) -> Iterator[Make]:
-        """Load the model, which is the job's."""
         import torch
 
         torch.set_num_threads(plan.definition["threads"])
@@ -205,8 +204,7 @@ def score_job(
         raise ConfigError("a job cannot read standard input; give a table or a folder")
     scorer = _scorer(model, settings, options.device)
     with _read(reports, scorer, settings) as (sentences, digest):
-        kind = _Score(address, reports, model, options, scorer, sentences, digest)
-        return kind.run(running)
+        return _Score(address, reports, model, options, scorer, sentences, digest).run(running)
 
 
 def finish_score(
@@ -234,8 +232,7 @@ def finish_score(
     reports, model = reports or Path(plan.shared["source"]), model or plan.shared["model"]
     fixed = _settings(plan)
     scorer = _scorer(model, fixed, device)
-    now = _inputs(open_source(reports).digest, scorer)
-    require_same(made, now)
+    require_same(made, _inputs(open_source(reports).digest, scorer))
     with scratch_folder(out.absolute().parent, "scores") as folder:
         known = folder / "scores.sqlite"
         _collect(made, known, scorer.identity, progress)
@@ -257,8 +254,7 @@ def _collect(made: Made, known: Path, identity: str, progress: Callable[[int, in
         for shard in every_shard(made):
             if not shard.places:
                 continue
-            ends = np.cumsum(shard.arrays["lengths"])[:-1]
-            values = np.split(shard.arrays["values"], ends)
+            values = np.split(shard.arrays["values"], np.cumsum(shard.arrays["lengths"])[:-1])
             digests = [row.tobytes() for row in shard.arrays["digests"]]
             cache.add(dict(zip(digests, values, strict=True)))
             count += len(digests)

@@ -40,7 +40,6 @@ class JobStatus:
         return self.shards_done == self.shards
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
         return {**asdict(self), "shards_left": self.shards - self.shards_done}
 
 

@@ -217,7 +217,9 @@ def _associated(
 
 
 def _found(peer: Peer) -> str:
-    with contextlib.closing(DimsePeer(_only_get(peer))) as client:
+    # For questions alone: without a port of our own.
+    where = dimse_of(peer).model_copy(update={"retrieve": "get"})
+    with contextlib.closing(DimsePeer(peer.model_copy(update={"dimse": where}))) as client:
         try:
             found = client.studies(_today())
         except PeerError as error:
@@ -250,16 +252,9 @@ def _offered(peer: Peer) -> str:
 
 
 def _listened(peer: Peer) -> str:
-    client = DimsePeer(peer)
-    client.close()
+    DimsePeer(peer).close()
     where = dimse_of(peer)
     return f"port {where.our_port} is free; the peer must know {where.our_aet} at this address"
-
-
-def _only_get(peer: Peer) -> Peer:
-    """The same peer, for questions alone: without a port of our own."""
-    where = dimse_of(peer).model_copy(update={"retrieve": "get"})
-    return peer.model_copy(update={"dimse": where})
 
 
 def _ours(peer: Peer) -> str:

@@ -309,8 +309,7 @@ def read_peer(path: Path, name: str) -> Peer:
 def _parsed(path: Path) -> _File:
     try:
         with path.open("rb") as handle:
-            found = os.fstat(handle.fileno())
-            if stat.S_IMODE(found.st_mode) & 0o077:
+            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
                 raise ConfigError(
                     f"{path}: others than its owner may read or change it; run: chmod 600 {path}"
                 )

@@ -57,8 +57,7 @@ def calibrated(
     for one in findings:
         known = calibration.of(one.finding, prompts[one.finding]) if calibration else None
         if known is not None:
-            probability = float(known.probabilities(one.score))
-            one = replace(one, probability=probability, calibrated=True)
+            one = replace(one, probability=float(known.probabilities(one.score)), calibrated=True)
         found.append(one)
     return found
 

@@ -497,8 +497,7 @@ def turned(service: Service) -> Service | None:
     model = service.model
     if models != {model.fingerprint}:
         model = load_model(checkpoint, str(model.device))
-    archive = open_index(folders, model)
-    return Service(model, archive, service.prompts)
+    return Service(model, open_index(folders, model), service.prompts)
 
 
 def threads_for(work: Callable[[], object]) -> int:

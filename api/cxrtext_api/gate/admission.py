@@ -109,8 +109,7 @@ class Admission:
 
     def max_bytes(self, scope: Scope) -> int:
         """How large a request may be: small, unless it is to an address that takes files."""
-        takes_files = scope["path"] in self._taking_files
-        if takes_files and _content_type(Headers(scope=scope)) == FORMS[0]:
+        if scope["path"] in self._taking_files and _content_type(Headers(scope=scope)) == FORMS[0]:
             return self._settings.max_body_bytes
         return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
 
@@ -152,8 +151,7 @@ class Admission:
         if origins and origin not in self._served_as(host):
             return True
         # A link on another site may lead to the page, and an image of another site to nothing.
-        fetched_by = headers.get("sec-fetch-site", "same-origin")
-        return not _is_open(path) and fetched_by not in FROM_HERE
+        return not _is_open(path) and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
 
     def _served_as(self, host: Host) -> set[Origin]:
         """The origins of pages that this server sends to those who ask for a host.
@@ -172,7 +170,8 @@ class Admission:
         path = scope["path"]
         if _is_open(path):
             return None
-        caller = self._keys.find(_bearer(headers))
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        caller = self._keys.find(key.strip() if scheme.lower() == "bearer" else None)
         if caller is None:
             return Denial(401, "key", headers={"WWW-Authenticate": "Bearer"})
         scope[CALLER] = caller
@@ -250,8 +249,3 @@ def _is_open(path: str) -> bool:
 
 def _content_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _bearer(headers: Headers) -> str | None:
-    scheme, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else None

@@ -245,7 +245,6 @@ class KeyRing:
             )
 
     def find(self, given: str | None) -> Caller | None:
-        """Who a key that was sent belongs to."""
         if not self.guarded:
             return ANYONE
         if self.is_due:

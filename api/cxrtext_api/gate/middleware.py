@@ -105,7 +105,6 @@ class Gate:
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -305,7 +304,6 @@ class Served:
         self._holds = 0
 
     def note(self, message: Message) -> None:
-        """Note how it is answered."""
         self.status = message["status"]
         if self.status == 201:
             self.location = Headers(raw=message["headers"]).get("location", "")

@@ -91,7 +91,6 @@ class Metrics:
         return Gauge(f"cxrtext_{name}", text, labels, registry=self.registry)
 
     def observe_batch(self, stage: str, size: int) -> None:
-        """Note how many questions were answered together."""
         self.batches.labels(stage).observe(size)
 
     def describe_model(self, about: dict[str, Any], version: str) -> None:
@@ -102,14 +101,12 @@ class Metrics:
         self.sentences.set(about.get("sentences", 0))
 
     def describe_publications(self, found: Sequence[Publication]) -> None:
-        """Note which publications of an index a replica answers by."""
         self.publications.clear()
         for one in found:
             time = datetime.fromisoformat(one.published).timestamp()
             self.publications.labels(one.digest).set(time)
 
     def describe_inbox(self, found: InboxStatus) -> None:
-        """Note how an inbox does."""
         waiting = sum(found.waiting.values())
         states = {"waiting": waiting, "held": found.held, "failed": found.failed}
         for state, count in states.items():

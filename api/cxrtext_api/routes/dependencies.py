@@ -91,9 +91,7 @@ async def _any_image(
         raise InputError("give either an image or an image_id, not both")
     if image is None and image_id is None:
         return None
-    if image is None:
-        return ChosenImage(session, None, image_id)
-    return ChosenImage(session, await image.read(), None)
+    return ChosenImage(session, None if image is None else await image.read(), image_id)
 
 
 AnyImageDep = Annotated[Any, Depends(_any_image)]

@@ -86,11 +86,11 @@ def check_where(service: "Service", where: str | None) -> None:
         try:
             parse(where, part.catalogue.columns())
         except DataError as error:
-            raise InputError(_QUOTED.sub(_unquoted, str(error))) from None
-
-
-def _unquoted(match: re.Match[str]) -> str:
-    return ": no such column" if match.group().startswith(": no column") else ""
+            said = _QUOTED.sub(
+                lambda one: ": no such column" if one[0].startswith(": no column") else "",
+                str(error),
+            )
+            raise InputError(said) from None
 
 
 # --- what a caller wants to get ---

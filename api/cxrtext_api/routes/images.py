@@ -104,8 +104,7 @@ async def list_columns(session: SessionDep) -> Columns:
 async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model got it, windowed and upright, as an 8-bit PNG."""
     await session.see_index()
-    picture = await session.draw(_picture, session.service, image_id, size)
-    return Response(picture, media_type=PNG)
+    return Response(await session.draw(_picture, session.service, image_id, size), media_type=PNG)
 
 
 @router.get(

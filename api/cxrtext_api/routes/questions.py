@@ -68,8 +68,7 @@ Report = Annotated[
 )
 async def render(session: SessionDep, image: ImageDep, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model gets it, windowed and upright, as an 8-bit PNG."""
-    picture = await session.draw(draw_image, await image.pixels(size))
-    return Response(picture, media_type=PNG)
+    return Response(await session.draw(draw_image, await image.pixels(size)), media_type=PNG)
 
 
 def parse_prompts(text: str) -> dict[str, ServicePrompts]:

@@ -154,8 +154,7 @@ def _asked(
     said = [] if image is None else _doubts(service, form, image)
     if any(one is not None and one.flagged for one in unlike):
         said.append(f"A sentence {UNLIKE_SENTENCE}.")
-    warning = " ".join(said) or None
-    return _Asked(image, warning, patients, read, unlike, service.caution(read))
+    return _Asked(image, " ".join(said) or None, patients, read, unlike, service.caution(read))
 
 
 def _doubts(service: "Service", form: SearchForm, image: "EmbeddedImage") -> list[str]:
@@ -293,8 +292,7 @@ async def export(request: Request, session: SessionDep, form: SearchFormDep) -> 
     if form.target != "images":
         raise InputError("an export is of images; leave target out")
     session.hold_export()
-    asked = await _ask(session, form)
-    cohort = await session.compute(_cohort, service, form, asked)
+    cohort = await session.compute(_cohort, service, form, await _ask(session, form))
     # A block at a time: other questions are answered between two of them.
     for steps, work in (
         (cohort.select(), session.read),

@@ -67,7 +67,9 @@ class Engine:
         self._places = Budget(limit)
         self._metrics = metrics
         self._estimate = WaitEstimate()
-        self._calls: Batch[Callable[[], Any], Any] = Batch("call", _call_each, 1)
+        self._calls: Batch[Callable[[], Any], Any] = Batch(
+            "call", lambda calls: [call() for call in calls], 1
+        )
         self._turns: Batch[Pausing[Any], Any] = Batch("turns", list, 1)
         self._jobs: deque[_Job] = deque()
         self._leisurely: deque[_Job] = deque()
@@ -141,7 +143,8 @@ class Engine:
             if wanted[0].batch is self._turns:
                 self._go_on(wanted[0])
             else:
-                self._do(wanted)
+                outcomes = _do_together(wanted[0].batch, [job.item for job in wanted])
+                self._settle(wanted, outcomes, time.perf_counter() - begun)
             if wanted[0].has_time:
                 now = time.perf_counter()
                 self._rested_at, self._asked_since = now + REST * (now - begun), False
@@ -196,11 +199,6 @@ class Engine:
             with self._ready:
                 (self._leisurely if job.has_time else self._jobs).append(job)
 
-    def _do(self, jobs: list[_Job]) -> None:
-        begun = time.perf_counter()
-        outcomes = _do_together(jobs[0].batch, [job.item for job in jobs])
-        self._settle(jobs, outcomes, time.perf_counter() - begun)
-
     def _settle(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
         batch = jobs[0].batch
         if not jobs[0].has_time:
@@ -218,10 +216,6 @@ class Engine:
             self._closed = True
             self._ready.notify()
         self._thread.join()
-
-
-def _call_each(functions: Any) -> list[Any]:
-    return [function() for function in functions]
 
 
 def _set_results(futures: "list[asyncio.Future[Any]]", outcomes: list[Outcome]) -> None:

@@ -122,7 +122,6 @@ class Resources:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the service is loaded."""
         return self._service is not None
 
     @property
@@ -182,14 +181,6 @@ class Resources:
         self._take(new)
         weakref.finalize(service, service.archive.close)
         _log.warning("answers by %s from now on", _named(new))
-
-    def _forget_deleted(self, service: "Service") -> None:
-        """Forget what was asked lately where images were deleted: it may be of the same people."""
-        deletions = [part.seen.meta.get("deletions") for part in service.archive.parts]
-        if self._deletions not in (None, deletions):
-            self.uploads.forget()
-            service.forget_asked()
-        self._deletions = deletions
 
     def look_for_turn(self) -> None:
         """Follow a replica that has turned to another publication, asked for or not."""
@@ -252,7 +243,12 @@ class Resources:
             self._look = loop.run_in_executor(self._looker, service.archive.snapshots)
             self._look.add_done_callback(self._note_look)
         await asyncio.shield(self._look)
-        self._forget_deleted(service)
+        # Where images were deleted, what was asked lately may be of the same people.
+        deletions = [part.seen.meta.get("deletions") for part in service.archive.parts]
+        if self._deletions not in (None, deletions):
+            self.uploads.forget()
+            service.forget_asked()
+        self._deletions = deletions
         self._begin_turn()
 
     def _note_look(self, look: "asyncio.Future[Any]") -> None:
@@ -267,8 +263,7 @@ class Resources:
         if self._disk is None:
             return None
         if self._trial is None or self._trial.done():
-            trial = asyncio.get_running_loop().run_in_executor(self._looker, self._disk.wrong)
-            self._trial = trial
+            self._trial = asyncio.get_running_loop().run_in_executor(self._looker, self._disk.wrong)
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 wrong = await asyncio.shield(self._trial)

@@ -40,8 +40,7 @@ def residual(vectors: Tensor, basis: Tensor) -> Tensor:
 
 def sketch(vectors: Tensor, basis: Tensor) -> Tensor:
     """Coordinates and rests of vectors [..., N, D], as [..., m + 1, N] in float16."""
-    parts = [vectors @ basis, residual(vectors, basis)[..., None]]
-    return torch.cat(parts, dim=-1).mT.half()
+    return torch.cat([vectors @ basis, residual(vectors, basis)[..., None]], dim=-1).mT.half()
 
 
 class Bounds:

@@ -89,8 +89,7 @@ class Rotation:
     @classmethod
     def of_dict(cls, noted: dict[str, Any]) -> "Rotation":
         mean = decoded(noted["mean"])
-        rotation = decoded(noted["rotation"]).reshape(-1, len(mean))
-        return cls(mean, rotation, float(noted["radius"]))
+        return cls(mean, decoded(noted["rotation"]).reshape(-1, len(mean)), float(noted["radius"]))
 
 
 def chosen_rows(profiles: NDArray[Any], most: int) -> Floats:

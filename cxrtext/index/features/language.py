@@ -77,8 +77,7 @@ class Language:
 
     @cached_property
     def _inverse(self) -> Tensor:
-        n = len(self.inducing)
-        ridge = RIDGE * torch.eye(n, dtype=torch.float64)
+        ridge = RIDGE * torch.eye(len(self.inducing), dtype=torch.float64)
         inverse: Tensor = torch.linalg.inv(_kernel(self.inducing, self.inducing) + ridge)
         return inverse
 

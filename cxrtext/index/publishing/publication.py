@@ -244,7 +244,13 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> tuple[int,
     if _others_work(storage, own):
         return 0, False
     current = read_pointer(storage)
-    found = _publications(storage, None if current is None else current.digest)
+    newest = None if current is None else current.digest
+    names = {PurePosixPath(name).stem for name in storage.names(f"{PUBLICATIONS}/")}
+    # A store may list late what was written just now.
+    names |= set() if newest is None else {newest}
+    found = [(digest, *read_manifest(storage, digest)) for digest in names]
+    # That which is pulled, then the newest; by the clock alone one ahead would be it forever.
+    found.sort(key=lambda one: (one[0] == newest, one[2]), reverse=True)
     digests = [digest for digest, *_ in found]
     out_of_date = now() - timedelta(seconds=grace_s)
     gone = [
@@ -260,8 +266,7 @@ def collect(storage: Storage, keep: int, grace_s: float, own: str) -> tuple[int,
         if digest not in gone
         for piece in manifest.objects
     }
-    unnamed = [name for name in storage.names(f"{OBJECTS}/") if name not in named]
-    for name in unnamed:
+    for name in [name for name in storage.names(f"{OBJECTS}/") if name not in named]:
         # One that begins while pieces are removed has seen them, and counts on those that are left.
         if _others_work(storage, own):
             return len(gone), False
@@ -276,13 +281,3 @@ def _others_work(storage: Storage, own: str) -> bool:
         if now() - time > KILLED:
             storage.remove(name)
     return any(name != own and now() - time <= KILLED for name, time in begun.items())
-
-
-def _publications(storage: Storage, current: str | None) -> list[tuple[str, Manifest, datetime]]:
-    """Digest, content and time of each publication: that which is pulled, then the newest first."""
-    digests = {PurePosixPath(name).stem for name in storage.names(f"{PUBLICATIONS}/")}
-    # A store may list late what was written just now.
-    digests |= set() if current is None else {current}
-    found = [(digest, *read_manifest(storage, digest)) for digest in digests]
-    # By the clock alone one of a clock that was ahead would be the newest forever.
-    return sorted(found, key=lambda one: (one[0] == current, one[2]), reverse=True)

@@ -229,8 +229,7 @@ class _Sender:
         files[f"{INDEX}/{CATALOGUE}"] = self._file(moment.catalogue, CHANGED)
         with Catalogue(moment.catalogue) as copied:
             images, sentences = copied.counts()
-        uploads = len(moment.uploads)
-        return taken, Manifest(moment.meta["model"], images, sentences, uploads, files)
+        return taken, Manifest(moment.meta["model"], images, sentences, len(moment.uploads), files)
 
     def _file(
         self, path: Path, wrong: str, *, size: int | None = None, digest: str | None = None

@@ -219,8 +219,7 @@ class _Parser:
 
     def took(self, *keywords: str) -> bool:
         coming = self.tokens[self.place : self.place + len(keywords)]
-        said = [t.keyword or (t.text if t.kind == "sign" else "") for t in coming]
-        if said != list(keywords):
+        if [t.keyword or (t.text if t.kind == "sign" else "") for t in coming] != list(keywords):
             return False
         self.place += len(keywords)
         return True

@@ -59,8 +59,7 @@ class Index:
         self._held = held
         self._lock = threading.Lock()
         # The version is asked for first: a view that is newer than it is taken once more, no worse.
-        version = catalogue.version()
-        self._seen = version, take_snapshot(folder, catalogue)
+        self._seen = catalogue.version(), take_snapshot(folder, catalogue)
 
     @property
     def publication(self) -> Publication | None:

@@ -127,8 +127,7 @@ def _bounds_of(snapshot: Snapshot, model: ImageTextModel, query: Query, places: 
         part = places[start : start + rows]
         fetch(looked_at, places[start + AHEAD * rows : start + (AHEAD + 1) * rows])
         given = torch.empty(0) if read is None else read.at(part)
-        means = _means_at(snapshot, model, query, part)
-        found[start : start + rows] = upper(given, means).numpy()
+        found[start : start + rows] = upper(given, _means_at(snapshot, model, query, part)).numpy()
     return found
 
 

@@ -181,8 +181,7 @@ def _require_same_model(catalogue: Catalogue, snapshot: Snapshot, where: str) ->
 def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]]:
     """Ranges of numbers that together hold all images, each of bounded work for a filter."""
     step = max(1, CELLS_AT_ONCE // (1 + len(condition.values)))
-    last = int(snapshot.numbers.max(initial=-1))
-    for start in range(0, last + 1, step):
+    for start in range(0, int(snapshot.numbers.max(initial=-1)) + 1, step):
         yield start, start + step - 1
 
 

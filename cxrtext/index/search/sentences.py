@@ -113,8 +113,7 @@ def background_regions(snapshots: Sequence[Snapshot], background: Background) ->
     for which, snapshot in enumerate(snapshots):
         numbers = np.array([number for part, number in background if part == which])
         if len(numbers):
-            places = snapshot.places_of(numbers)
-            found.append(unpack(rows_of(snapshot.arrays["regions"], places)))
+            found.append(unpack(rows_of(snapshot.arrays["regions"], snapshot.places_of(numbers))))
     return found
 
 

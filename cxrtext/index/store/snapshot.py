@@ -172,14 +172,13 @@ def _open(
         if columns is None or columns.digest != digest:
             columns = Columns(folder / file, digest, places)
     same = before is not None and before.meta["basis"] == meta["basis"]
-    language = before.language if before is not None and same else Language.of_meta(meta)
     return Snapshot(
         meta=meta,
         numbers=numbers,
         arrays={
             name: files[name].open(len(numbers), scattered=name in SCATTERED) for name in OF_IMAGES
         },
-        language=language,
+        language=before.language if before is not None and same else Language.of_meta(meta),
         sentence_numbers=sentences[there],
         texts=torch.from_numpy(texts),
         structure=structure,

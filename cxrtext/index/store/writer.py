@@ -132,7 +132,6 @@ def append_rows(
 
 
 def note_segments(database: Connection, segments: Segments) -> None:
-    """Note what :func:`append_rows` gave."""
     database.executemany("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?)", segments)
 
 

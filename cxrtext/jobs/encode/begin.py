@@ -88,7 +88,6 @@ class Estimate:
     seconds: float  # that the workers take; one, where a cluster has them
 
     def line(self) -> str:
-        """What the user is told."""
         by = "one worker" if self.workers in (None, 1) else f"{self.workers} workers"
         return (
             f"{self.images} images take {_size(self.bytes)} ({self.image_bytes} bytes an image; "
@@ -200,7 +199,6 @@ def fitted_map(
     options: EncodeOptions,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> "FeatureMap":
-    """Fit the map of features to the sample."""
     from cxrtext.models.features import fit_feature_map
 
     encoder = Encoder(backbone)

@@ -134,7 +134,6 @@ class Reader:
             )
 
     def close(self) -> None:
-        """End the processes."""
         self._pool.close()
 
 

@@ -111,8 +111,7 @@ class EncodeWork(Work):
         encoder = Encoder(backbone, views=asked["--views"], seed=asked["--seed"])
         feature_map = _map_of(storage, shared, self.device)
         cache = Path(self.cache) if self.cache else None
-        readers = readers_here(self.readers)
-        with closing(Reader(backbone.preprocessing, readers, cache)) as reader:
+        with closing(Reader(backbone.preprocessing, readers_here(self.readers), cache)) as reader:
             yield partial(_encoded, encoder, feature_map, reader)
 
 
@@ -143,8 +142,7 @@ def _encoded(encoder: Encoder, feature_map: "FeatureMap", reader: Reader, task: 
             SIZES: np.array(sizes, np.int32),
             LOOKS: np.concatenate(seen).astype(np.float32),
         }
-    about = {"images": digest_of_images(task, places)}
-    return Shard(task.number, places, rejected, about, arrays)
+    return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
 
 
 def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "FeatureMap":
@@ -199,7 +197,6 @@ class _Encode(ImageKind):
         return closing(Reader(self._backbone.preprocessing, readers, options.cache))
 
     def estimate(self, survey: Survey, reader: Reader) -> Estimate:
-        """Say what all images will take."""
         self.estimated = estimate_of(
             self._folder, survey, self._backbone, reader, self._image_bytes, self._options
         )
@@ -298,8 +295,7 @@ def encode_images(
     def progress(status: JobStatus) -> None:
         running.progress(status)
         if status.rejected > options.max_rejected:
-            made = Made(storage, plan, committed(storage))
-            listed = _write_rejected(made, folder, manifest)
+            listed = _write_rejected(Made(storage, plan, committed(storage)), folder, manifest)
             raise DataError(
                 f"{folder}: {status.rejected} images cannot be read, more than --max-rejected "
                 f"{options.max_rejected}; {listed} says why; what is done is kept"

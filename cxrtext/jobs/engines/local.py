@@ -109,7 +109,8 @@ class LocalEngine:
             worker.process.join(5)
             code = worker.process.exitcode
             self._end(worker.process, worker.connection)
-            return Outcome(worker.task, lost=_cause(code))
+            lost = signal.Signals(-code).name if code is not None and code < 0 else f"exit {code}"
+            return Outcome(worker.task, lost=lost)
         self._free.append((worker.process, worker.connection))
         self._give_out()
         assert error is None or isinstance(error, CxrTextError)  # noqa: S101 - see attempt
@@ -135,9 +136,3 @@ class LocalEngine:
             self._end(process, connection)
         self._busy.clear()
         self._free.clear()
-
-
-def _cause(code: int | None) -> str:
-    if code is not None and code < 0:
-        return signal.Signals(-code).name
-    return f"exit {code}"

@@ -67,8 +67,7 @@ def open_login(
     peer: str, web: Web, tls: ssl.SSLContext, environment: Mapping[str, str] = os.environ
 ) -> Login:
     if web.user is not None and web.password_env is not None:
-        password = _secret("password", web.password_env, environment)
-        basic = _basic(web.user, password)
+        basic = _basic(web.user, _secret("password", web.password_env, environment))
         return Login(f"user {web.user}", "user and the variable of password_env", basic)
     if web.token_env is not None:
         token = _secret("token", web.token_env, environment)
@@ -76,8 +75,7 @@ def open_login(
             raise ConfigError(f"what {web.token_env} holds is no token; set that variable again")
         return Login("a token", "the variable of token_env", f"Bearer {token}")
     if web.oauth is not None:
-        secret = _secret("secret", web.oauth.secret_env, environment)
-        return Tokens(peer, web.oauth, secret, tls)
+        return Tokens(peer, web.oauth, _secret("secret", web.oauth.secret_env, environment), tls)
     return Login("no user", "user and the variable of password_env")
 
 

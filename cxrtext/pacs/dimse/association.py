@@ -163,7 +163,6 @@ class Associations:
             raise GoneError(self.name, _AWAY) from None
 
     def entity(self) -> "AE":
-        """Our side."""
         from pynetdicom import AE
 
         entity = AE(self.where.our_aet)

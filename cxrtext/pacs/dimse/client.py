@@ -25,22 +25,9 @@ from cxrtext.pacs.dimse.association import (
     end_now,
     storage_contexts,
 )
-from cxrtext.pacs.faults import (
-    AnswerError,
-    BusyError,
-    DeniedError,
-    PeerError,
-    TooLargeError,
-)
+from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, PeerError, TooLargeError
 from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.query import (
-    INSTANCE_FIELDS,
-    MAX_ROWS,
-    STUDY_FIELDS,
-    Instance,
-    Question,
-    Studies,
-)
+from cxrtext.pacs.query import INSTANCE_FIELDS, MAX_ROWS, STUDY_FIELDS, Instance, Question, Studies
 from cxrtext.pacs.throttle import Throttle
 from cxrtext.pacs.tls import server_context
 
@@ -109,9 +96,6 @@ class OwnPort:
                     arrival.too_large = True
                 end_now(event.assoc)
 
-        def forget(event: Any) -> None:
-            received.pop(event.assoc, None)
-
         entity = associations.entity()
         entity.supported_contexts = [build_context(uid, sorted(ALLOWED)) for uid in TAKEN]
         entity.require_called_aet = True
@@ -124,7 +108,7 @@ class OwnPort:
                 idle_s=associations.timeout_s,
                 refused=self._note,
                 handlers=[
-                    (evt.EVT_CONN_CLOSE, forget),
+                    (evt.EVT_CONN_CLOSE, lambda event: received.pop(event.assoc, None)),
                     (evt.EVT_DATA_RECV, counted),
                     (evt.EVT_C_STORE, took),
                 ],
@@ -138,7 +122,6 @@ class OwnPort:
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
@@ -246,10 +229,8 @@ class DimsePeer:
 
         rows: list[Dataset] = []
         with self._association("find", [build_context(FIND)]) as association, quiet():
-            answers = association.send_c_find(_identifier(level, wanted), FIND)
-            for status, row in answers:
-                code = self._code(status, association, "a question")
-                if code in _PENDING:
+            for status, row in association.send_c_find(_identifier(level, wanted), FIND):
+                if self._code(status, association, "a question") in _PENDING:
                     if row is None:
                         association.abort()
                         raise AnswerError(self.name, "answers with a row that cannot be read")

@@ -315,8 +315,7 @@ class Intake:
         """Whether the index has the pixels from another way in, such as an import."""
         if not one.pixels:
             return False
-        shape = one.shown.shape
-        for other in same_pixels(self._service, image, shape, one.pixels, self._digest):
+        for other in same_pixels(self._service, image, one.shown.shape, one.pixels, self._digest):
             if other.image != one.instance:
                 outcomes.append(_equal(one, other.study_id, other.patient_id))
                 return True

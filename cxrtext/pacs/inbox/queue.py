@@ -147,7 +147,12 @@ class Inbox:
                 (self._objects / name).unlink(missing_ok=True)
                 raise ticket.error
         except OSError as error:
-            raise _disk_error(error, self._objects) from None
+            folder = self._objects
+            if error.errno in _FULL:
+                raise DiskError(f"{folder}: the disk is full; make room on it") from None
+            raise WorkError(
+                f"{folder}: {error.strerror}; check the disk and the right to write"
+            ) from None
         return ticket.number
 
     def _lock_file(self, name: str) -> IO[bytes]:
@@ -371,9 +376,3 @@ def _pieces(data: Data) -> Iterator[Bytes]:
         yield data
     else:
         yield from data
-
-
-def _disk_error(error: OSError, folder: Path) -> WorkError:
-    if error.errno in _FULL:
-        return DiskError(f"{folder}: the disk is full; make room on it")
-    return WorkError(f"{folder}: {error.strerror}; check the disk and the right to write")

@@ -37,7 +37,6 @@ class ListenerCounts:
         self._thread.start()
 
     def close(self) -> None:
-        """Note no more."""
         self._ended.set()
         self._thread.join(5)
 

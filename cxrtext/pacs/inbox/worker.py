@@ -135,7 +135,9 @@ class Worker:
                 busy = self.step()
             except (CxrTextError, OSError) as error:
                 self._say(f"{_line(error)}; trying again in {wait:.0f} s")
-                _sleep(wait, ended)
+                until = time.monotonic() + wait
+                while time.monotonic() < until and not ended():
+                    time.sleep(POLL_S)
                 wait = min(2 * wait, WAIT_S[1])
                 if isinstance(error, CheckpointError):  # the index turned to another model
                     self._reload()
@@ -145,7 +147,6 @@ class Worker:
                 time.sleep(POLL_S)
 
     def drain(self) -> None:
-        """Take in what waits now."""
         while self.step():
             pass
 
@@ -298,9 +299,3 @@ def _line(error: BaseException) -> str:
     if isinstance(error, CxrTextError):
         return str(error)
     return f"{type(error).__name__}: {getattr(error, 'strerror', None) or 'failed'}"
-
-
-def _sleep(seconds: float, ended: Callable[[], bool]) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not ended():
-        time.sleep(POLL_S)

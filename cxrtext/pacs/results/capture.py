@@ -104,8 +104,7 @@ def build_capture(result: Result, pixels: Floats) -> "Dataset":
             patient_orientation=("L", "F"),
             **result.given("sc"),
         )
-        known = result.source.orientation
-        built.PatientOrientation = list(known or ())
+        built.PatientOrientation = list(result.source.orientation or ())
         built.ConversionType = "WSD"
         built.ImageType = ["DERIVED", "SECONDARY"]
         built.DerivationDescription = WARNING

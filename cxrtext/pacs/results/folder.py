@@ -244,7 +244,6 @@ class ResultsFolder:
             )
 
     def note_revoked(self, instances: Sequence[str]) -> None:
-        """Note that some results were taken back."""
         with self._database(write=True) as database:
             database.executemany(
                 "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",

@@ -79,12 +79,10 @@ class SourceImage:
 
     @property
     def instance(self) -> str:
-        """Its SOP instance UID."""
         return self.text("SOPInstanceUID")
 
     @property
     def study(self) -> str:
-        """Its study instance UID."""
         return self.text("StudyInstanceUID")
 
 
@@ -154,20 +152,16 @@ def _has_windows(header: "Dataset") -> bool:
     return len(centers) == len(widths) > 0 and min(widths) > 0
 
 
-def _is_name(value: object) -> bool:
-    from pydicom.valuerep import PersonName
-
-    return isinstance(value, PersonName)
-
-
 def repeat(source: SourceImage, result: "Dataset") -> None:
     """Put the patient and the study of an image into a result; text is written as UTF-8."""
+    from pydicom.valuerep import PersonName
+
     result.SpecificCharacterSet = "ISO_IR 192"
     for keyword in dict.fromkeys((*PATIENT, *STUDY)):
         value = source.header.get(keyword)
         if value is not None and value != "":
             # A name as text: else it is written in the letters of the source's character set.
-            setattr(result, keyword, str(value) if _is_name(value) else value)
+            setattr(result, keyword, str(value) if isinstance(value, PersonName) else value)
     if source.text("PatientSex") not in _SEX:
         result.PatientSex = ""
     if source.text("BurnedInAnnotation").upper() in ("YES", "NO") and "PixelData" in result:

@@ -86,8 +86,7 @@ def _made(results: Sequence[Kept], path: Path, new: int = 0, left_out: Sequence[
         for one in results
         if one.revoked
     ]
-    there = [one for one in results if not one.revoked]
-    return Made(tuple(there), new, (*left_out, *back))
+    return Made(tuple(one for one in results if not one.revoked), new, (*left_out, *back))
 
 
 def _build(kind: Kind, result: Result, pixels: Floats) -> "Dataset | None":

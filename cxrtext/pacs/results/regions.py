@@ -94,7 +94,12 @@ def build_presentation(result: Result) -> "Dataset":
     with building(result.source, "presentation state"):
         from highdicom import PresentationLUTTransformation
         from highdicom.color import CIELabColor
-        from highdicom.pr import GraphicAnnotation, GraphicLayer, GrayscaleSoftcopyPresentationState
+        from highdicom.pr import (
+            GraphicAnnotation,
+            GraphicLayer,
+            GraphicObject,
+            GrayscaleSoftcopyPresentationState,
+        )
 
         image = result.reference()
         layer = GraphicLayer(
@@ -111,7 +116,11 @@ def build_presentation(result: Result) -> "Dataset":
                 GraphicAnnotation(
                     referenced_images=[image],
                     graphic_layer=layer,
-                    graphic_objects=_polylines(result) or None,
+                    graphic_objects=[
+                        GraphicObject("POLYLINE", corners.astype(np.float32), "PIXEL")
+                        for corners, _ in outlines(result)
+                    ]
+                    or None,
                     text_objects=_texts(result),
                 )
             ],
@@ -123,15 +132,6 @@ def build_presentation(result: Result) -> "Dataset":
         )
         built.BodyPartExamined = "CHEST"
         return result.finish("gsps", built)
-
-
-def _polylines(result: Result) -> list[Any]:
-    from highdicom.pr import GraphicObject
-
-    return [
-        GraphicObject("POLYLINE", corners.astype(np.float32), "PIXEL")
-        for corners, _ in outlines(result)
-    ]
 
 
 def _texts(result: Result) -> list[Any]:

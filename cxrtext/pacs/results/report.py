@@ -41,8 +41,7 @@ def outline(box: Box, placement: Placement) -> "NDArray[np.float64]":
 def _frame(placement: Placement) -> "NDArray[np.float64]":
     """The outline of the whole file, as :func:`outline` gives that of a box."""
     right, bottom = placement.stored_width, placement.stored_height
-    corners = [(0, 0), (right, 0), (right, bottom), (0, bottom), (0, 0)]
-    return np.array(corners, dtype=np.float64)
+    return np.array([(0, 0), (right, 0), (right, bottom), (0, bottom), (0, 0)], dtype=np.float64)
 
 
 def outlines(result: Result) -> "list[tuple[NDArray[np.float64], float]]":
@@ -80,7 +79,10 @@ def build_report(result: Result) -> "Dataset":
         )
         from pydicom.sr.codedict import codes
 
-        image = result.reference()
+        image, header = result.reference(), result.source.header
+        # What TID 1603 wants in the image library, which is optional.
+        wanted = ("ImagerPixelSpacing", "PatientOrientation")
+        is_described = all(len(header.get(name) or ()) == 2 for name in wanted)
         content = MeasurementReport(
             observation_context=ObservationContext(
                 observer_device_context=observer(result.finding.model)
@@ -88,7 +90,7 @@ def build_report(result: Result) -> "Dataset":
             procedure_reported=CodedConcept("399208008", "SCT", "Plain X-ray of chest"),
             imaging_measurements=_groups(result),
             title=codes.DCM.ImagingMeasurementReport,
-            referenced_images=[image] if _is_described(result) else None,
+            referenced_images=[image] if is_described else None,
         )
         # Apart, so that who shows them writes the name of each before its value.
         for item in content[0].iterall():
@@ -104,12 +106,6 @@ def build_report(result: Result) -> "Dataset":
         )
         name_scheme(built)
         return result.finish("sr", built)
-
-
-def _is_described(result: Result) -> bool:
-    """Whether the header has what TID 1603 wants in the image library, which is optional."""
-    spacing = result.source.header.get("ImagerPixelSpacing") or ()
-    return len(spacing) == 2 and len(result.source.header.get("PatientOrientation") or ()) == 2
 
 
 def _groups(result: Result) -> list[Any]:
@@ -135,8 +131,7 @@ def _groups(result: Result) -> list[Any]:
         "POLYLINE", _frame(source.placement), SourceImageForRegion(*of)
     )
     score = CodedConcept("score", SCHEME, "Similarity of image and sentence")
-    no_unit = CodedConcept("1", "UCUM", "no units")
-    numbers = [(score, round(finding.grounding.score, 6), no_unit)]
+    numbers = [(score, round(finding.grounding.score, 6), CodedConcept("1", "UCUM", "no units"))]
     if finding.probability is not None:
         percent = round(100 * finding.probability, 4)
         certainty = CodedConcept("111012", "DCM", "Certainty of Finding")

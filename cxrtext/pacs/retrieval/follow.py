@@ -27,13 +27,7 @@ from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Instance, Question, Source
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen, SeenState
-from cxrtext.pacs.retrieval.objects import (
-    FEWER,
-    TOO_LARGE,
-    list_study,
-    open_source,
-    take,
-)
+from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, open_source, take
 from cxrtext.pacs.retrieval.pull_state import FILE as PULL_STATE
 from cxrtext.pacs.retrieval.search import Search, merged, search
 from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
@@ -174,8 +168,7 @@ class Follower:
         """The studies of a day: the day and the number of objects of each."""
         key = f"{day:%Y%m%d}"
         questions = [Question(key, modality=one) for one in self._options.modalities]
-        searches = [self._search(question) for question in questions]
-        found = merged(searches)
+        found = merged([self._search(question) for question in questions])
         if found.cut:
             self._say(f"{self._peer.name}: cuts its answers off; {key} may have more studies")
         return {
@@ -190,8 +183,7 @@ class Follower:
         """What is gone of a study that its day has no more: its date may have been corrected."""
         row = self._row(study)
         if row is None:
-            known = self._state.objects_of(study).values()
-            return [seen for seen in known if seen.state != "gone"]
+            return [seen for seen in self._state.objects_of(study).values() if seen.state != "gone"]
         self._state.place_study(study, row.first("StudyDate")[:8])
         return self._look_at(study, row.first("NumberOfStudyRelatedInstances"))
 
@@ -204,8 +196,7 @@ class Follower:
     def work(self) -> None:
         """Look at the studies that are pending; what fails stays pending."""
         for study in self._state.pending(TRIES):
-            gone = self._look_at(study)
-            self._forget(gone, 0)
+            self._forget(self._look_at(study), 0)
 
     def _look_at(self, study: str, counted: str = "") -> list[Seen]:
         """Take what is new or corrected in a study; gives what is gone of it.
@@ -302,20 +293,17 @@ class Follower:
     # --- turns ---
 
     def turn(self) -> None:
-        """Do once what is to be done now."""
         gap = bool(self._state.fact("gap"))
         if self.has_changes:
             gap |= self.read_changes()
         elif not self._options.once:
             self.poll()
         self.work()
-        if self._options.compare or self._is_due() or (gap and self._may_compare()):
+        gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
+        if self._options.compare or self._is_due() or gap:
             self._state.try_again()
             self.compare()
             self.work()
-
-    def _may_compare(self) -> bool:
-        return time.monotonic() - self._compared_at > GAP_PAUSE_S
 
     def _is_due(self) -> bool:
         """Whether the hour of comparing passed since it was done last."""

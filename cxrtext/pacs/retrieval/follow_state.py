@@ -78,11 +78,9 @@ class FollowState(StateFile):
         return [study for (study,) in rows]
 
     def waiting(self) -> int:
-        """How many studies are to be looked at."""
         return int(self._rows("SELECT count(*) FROM pending")[0][0])
 
     def fail(self, study: str, reason: str) -> None:
-        """Note that a study could not be looked at."""
         self._change(
             "UPDATE pending SET attempts = attempts + 1, reason = ? WHERE study = ?", reason, study
         )
@@ -137,7 +135,6 @@ class FollowState(StateFile):
         return {row[0]: Seen(*row) for row in rows}  # type: ignore[arg-type]
 
     def know(self, seen: Seen) -> None:
-        """Note what became of an object."""
         self._change(
             "INSERT OR REPLACE INTO instances VALUES (?, ?, ?, ?, ?)",
             *(seen.instance, seen.study, seen.state, seen.reason, seen.header),

@@ -13,7 +13,7 @@ from cxrtext.datasets.admission import NEEDED, decide
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.errors import DiskError, ImageError, WorkError
 from cxrtext.files import replacing, sha256
-from cxrtext.images.dicom.described import Described, described
+from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.dimse.client import DimsePeer
@@ -127,7 +127,13 @@ class _LeftError(Exception):
 
 def _refused(peer: str, instance: Instance, path: Path) -> str:
     """Why an object may not enter, by its own header; "" where it may."""
-    said = read_said(peer, path)
+    wanted = [*NEEDED, *IDS]
+    try:
+        said = described(read_wanted(path, wanted), wanted)
+    except NotDicomError:
+        raise AnswerError(peer, "sent something that is no DICOM object") from None
+    except ImageError:
+        raise AnswerError(peer, "sent a damaged object") from None
     ids = object_ids(said)
     if not ids.instance:
         raise AnswerError(peer, "sent a damaged object")
@@ -135,14 +141,3 @@ def _refused(peer: str, instance: Instance, path: Path) -> str:
         raise AnswerError(peer, "sent another object than was asked for")
     decision = decide(said)
     return decision.refused or decision.fault
-
-
-def read_said(peer: str, path: Path) -> Described:
-    """What the header of a fetched object says (AnswerError where it is damaged)."""
-    wanted = [*NEEDED, *IDS]
-    try:
-        return described(read_wanted(path, wanted), wanted)
-    except NotDicomError:
-        raise AnswerError(peer, "sent something that is no DICOM object") from None
-    except ImageError:
-        raise AnswerError(peer, "sent a damaged object") from None

@@ -144,8 +144,7 @@ class _Asked:
 def _questions(options: PullOptions) -> Iterator[_Asked]:
     days = f"{options.first:%Y%m%d}-{options.last:%Y%m%d}"
     for accession in options.accessions:
-        asked = Question(days, accession=accession)
-        yield _Asked("accession", accession, days, asked, False)
+        yield _Asked("accession", accession, days, Question(days, accession=accession), False)
     if options.accessions:
         return
     over = datetime.now(UTC).date() - timedelta(days=2)  # wherever on earth the peer is

@@ -138,7 +138,6 @@ class State(StateFile):
             )
 
     def set_aside(self, study: str, reason: str) -> None:
-        """Note that a study could not be listed for now."""
         self._change(
             "UPDATE studies SET state = 'aside', attempts = attempts + 1, reason = ? "
             "WHERE study = ?",
@@ -174,7 +173,6 @@ class State(StateFile):
     def settle(
         self, instance: str, state: FetchState, *, reason: str = "", digest: str = "", size: int = 0
     ) -> None:
-        """Note what became of an instance."""
         self._change(
             "UPDATE instances SET state = ?, reason = ?, digest = ?, bytes = ?, "
             "attempts = attempts + 1 WHERE instance = ?",
@@ -186,8 +184,7 @@ class State(StateFile):
     def counts(self, table: Literal["studies", "instances"]) -> dict[tuple[str, str], int]:
         """How many rows are in each state, for each reason."""
         query = f"SELECT state, reason, count(*) FROM {table} GROUP BY 1, 2"  # noqa: S608
-        rows = self._rows(query)
-        return {(state, reason): int(count) for state, reason, count in rows}
+        return {(state, reason): int(count) for state, reason, count in self._rows(query)}
 
     def unusable(self) -> int:
         """How many instances were said to be there under no UID that can be asked for."""
@@ -202,6 +199,5 @@ class State(StateFile):
         return studies, instances
 
     def fetched_bytes(self) -> int:
-        """How many bytes of objects were fetched."""
         query = "SELECT coalesce(sum(bytes), 0) FROM instances WHERE state = 'fetched'"
         return int(self._rows(query)[0][0])

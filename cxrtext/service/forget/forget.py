@@ -426,7 +426,11 @@ class _Work:
                 forget_them()
         for number, folder in enumerate(places.indexes):
             self._tell("writing indexes anew", number, len(places.indexes))
-            self._remove_from_index(folder)
+            with Catalogue(folder / CATALOGUE) as catalogue:
+                images = sorted({name for name, *_ in self._indexed(catalogue)})
+                is_theirs = images or traces(folder, catalogue)
+            if is_theirs:
+                forget_images(folder, images, wait_s=self._wait_s)
         gone = [path for path in (*self._files(), *self._texts()) if places.inside(path)]
         # First: a file that is gone is not looked for.
         for folder in {path.parent for path in gone}:
@@ -439,13 +443,6 @@ class _Work:
             self._tell("writing tables anew", 0, 1)
             if tables.count(path, subject):
                 tables.take_out(path, subject)
-
-    def _remove_from_index(self, folder: Path) -> None:
-        with Catalogue(folder / CATALOGUE) as catalogue:
-            images = sorted({name for name, *_ in self._indexed(catalogue)})
-            if not images and not traces(folder, catalogue):
-                return
-        forget_images(folder, images, wait_s=self._wait_s)
 
 
 def _lists_studies(path: Path) -> bool:

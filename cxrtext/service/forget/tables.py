@@ -14,12 +14,7 @@ from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, writ
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
 from cxrtext.records.sentences import META, TABLE, write_notes
-from cxrtext.service.forget.subject import (
-    IMAGE_COLUMNS,
-    PATIENT_COLUMNS,
-    STUDY_COLUMNS,
-    Subject,
-)
+from cxrtext.service.forget.subject import IMAGE_COLUMNS, PATIENT_COLUMNS, STUDY_COLUMNS, Subject
 
 CELL_LIMIT = 10_000_000
 COCO_LIMIT = 2**28
@@ -51,8 +46,7 @@ def rows_of(path: Path) -> Iterator[Row]:
                 yield from (_lowered(row) for row in part.to_pylist())
         elif suffix == ".jsonl":
             with path.open(encoding="utf-8", errors="surrogateescape") as handle:
-                rows = map(_json_row, _lines(handle))
-                yield from (row for row in rows if row is not None)
+                yield from (row for row in map(_json_row, _lines(handle)) if row is not None)
         elif suffix == ".csv":
             with _opened(path) as handle:
                 yield from (row for row, _ in _records(handle) if row is not None)

@@ -90,14 +90,13 @@ def verify_sentences(
     found = []
     for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
         support = None if other is None else percentile(score, other)
-        grounding = ground_grid(grid.reshape(side, side), score, geometry, threshold)
         found.append(
             SupportedSentence(
                 **asdict(one),
                 wording=wording(one.sentence),
                 support=support,
                 judgment=judge.judge(one.sentence, evidence),
-                grounding=grounding,
+                grounding=ground_grid(grid.reshape(side, side), score, geometry, threshold),
             )
         )
         yield

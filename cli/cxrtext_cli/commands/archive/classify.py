@@ -158,8 +158,7 @@ def _classify_index(
     from cxrtext.records import write_table
     from cxrtext.records.tables import plain
 
-    model = load_model(checkpoint, device) if checkpoint else None
-    with open_index(folder, model) as archive:
+    with open_index(folder, load_model(checkpoint, device) if checkpoint else None) as archive:
         archive.model.to(device)
         if archive.images > MAX_PRINTED and out is None and not keep:
             raise InputError(

@@ -247,10 +247,9 @@ def finish(
         from cxrtext.language import ScoreSettings
 
         NEW_TABLE.check(out)
-        settings = ScoreSettings(a=a, k=k, fit=fit, max_rejected=max_rejected)
         _finish_score(
             folder, out, as_json, reports=source, model=model, device=pick_device(device),
-            settings=settings,
+            settings=ScoreSettings(a=a, k=k, fit=fit, max_rejected=max_rejected),
         )  # fmt: skip
     elif plan.kind == "encode":
         raise ConfigError(
@@ -337,11 +336,10 @@ def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:
     if as_json:
         print_json(status.as_dict())
         return
-    left = status.shards - status.shards_done
     typer.echo(
         f"{folder}: {status.rows_done} of {status.rows} {status.unit} "
         f"({status.shards_done} of {status.shards} shards done, {status.shards_failed} failed, "
-        f"{left} left), {status.rejected} rejected"
+        f"{status.shards - status.shards_done} left), {status.rejected} rejected"
     )
     if status.rate is not None:
         typer.echo(f"rate: {status.rate:.1f} {status.unit} a second")

@@ -96,8 +96,7 @@ def search(
     from cxrtext.service.limits import UNLIKE_SENTENCE
     from cxrtext.service.tables import hit_row
 
-    loaded = load_model(model, pick_device(device)) if model else None
-    with open_index(index, loaded) as archive:
+    with open_index(index, load_model(model, pick_device(device)) if model else None) as archive:
         service = Service(archive.model.to(pick_device(device)), archive)
         try:
             known = _known(archive, image_id) if image_id is not None else None

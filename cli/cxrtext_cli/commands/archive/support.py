@@ -165,7 +165,10 @@ def verify(
     if data is not None:
         if image or report:
             raise InputError("give either IMAGE and REPORT, or --data DIR")
-        _check_wording(wording)
+        from cxrtext.text.wording import Wording
+
+        if wording is not None and wording not in get_args(Wording):
+            raise InputError(f"--wording: '{wording}' is not one of {', '.join(get_args(Wording))}")
 
         from cxrtext.records import Rejects
         from cxrtext.service import load_service
@@ -224,13 +227,6 @@ def _read(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{name}: not UTF-8 text; give the report as a text file") from None
-
-
-def _check_wording(wording: str | None) -> None:
-    from cxrtext.text.wording import Wording
-
-    if wording is not None and wording not in get_args(Wording):
-        raise InputError(f"--wording: '{wording}' is not one of {', '.join(get_args(Wording))}")
 
 
 def _compared(found: "Verification") -> str:

@@ -204,7 +204,14 @@ def evaluate(
         written = write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:
-        _export_regions(export, result)
+        from cxrtext.evaluation.probes.feature_probe import export_vectors
+        from cxrtext.evaluation.probes.linear_probe import features_of
+
+        # The mean region of each image, in the space of the sentences.
+        assert result.details is not None  # noqa: S101 - of an evaluation that was just made
+        cohort = result.details.cohort
+        about = {"model": result.fingerprint}
+        export_vectors(export, cohort.records, features_of(cohort).vectors, about)
         written.append(export)
     _tell(result, written, as_json, len(rejects.rows))
 
@@ -226,17 +233,6 @@ def _given_with_from(ctx: typer.Context) -> set[str]:
             f"--from goes without '{name.replace('_', '-')}': the predictions were made with it"
         )
     return given
-
-
-def _export_regions(path: Path, result: "Evaluation") -> None:
-    """Write the mean region of each image, in the space of the sentences."""
-    from cxrtext.evaluation.probes.feature_probe import export_vectors
-    from cxrtext.evaluation.probes.linear_probe import features_of
-
-    assert result.details is not None  # noqa: S101 - of an evaluation that was just made
-    cohort = result.details.cohort
-    about = {"model": result.fingerprint}
-    export_vectors(path, cohort.records, features_of(cohort).vectors, about)
 
 
 def _tell(

@@ -22,8 +22,6 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cxrtext.training.image_pretraining.pretrain import ImagePretrainSummary
 
 
@@ -168,7 +166,12 @@ def pretrain_image(
     check_output(out, resume)
     if words_only:
         others = {"--words": words, "--labels": labels, "--self-supervised": self_supervised}
-        _refuse_beside_words_only(others | {"--resume": resume})
+        for option, value in (others | {"--resume": resume}).items():
+            if value:
+                raise ConfigError(
+                    f"--words-only writes the words of the reports and trains nothing, so {option} "
+                    "has no meaning beside it; leave one of the two out"
+                )
         from cxrtext.training.image_pretraining.pretrain import write_found_words
 
         for line in write_found_words(
@@ -199,15 +202,6 @@ def pretrain_image(
         print_json(_plain(summary))
         return
     _print(summary)
-
-
-def _refuse_beside_words_only(given: "Mapping[str, object]") -> None:
-    for option, value in given.items():
-        if value:
-            raise ConfigError(
-                f"--words-only writes the words of the reports and trains nothing, so {option} "
-                "has no meaning beside it; leave one of the two out"
-            )
 
 
 def _plain(summary: "ImagePretrainSummary") -> dict[str, object]:

@@ -96,8 +96,12 @@ def listen(
 
     need("pynetdicom")
     from cxrtext.pacs.dimse.server import Caps, Listener
+    from cxrtext.pacs.peers import read_peers
 
-    allowed = _titles(peers, allow or [])
+    listed = {} if peers is None else read_peers(peers)
+    # The names of peers by the titles that they send with.
+    allowed = {peer.dimse.aet: name for name, peer in listed.items() if peer.dimse is not None}
+    allowed |= dict(_pair(one) for one in allow or [])
     tls = _tls(tls_cert, tls_key, tls_ca)
     caps = Caps(associations, max_megabytes * 2**20)
     with Inbox(folder, reserve=round(reserve * 2**30)) as opened, Listener(
@@ -161,15 +165,6 @@ def _until_stopped(folder: Path, settings: "WorkerSettings | None") -> None:
                     worker.look()
         except KeyboardInterrupt:
             say("stopped; what was acknowledged is kept")
-
-
-def _titles(peers: Path | None, allow: list[str]) -> dict[str, str]:
-    """The names of peers by the titles that they send with."""
-    from cxrtext.pacs.peers import read_peers
-
-    listed = {} if peers is None else read_peers(peers)
-    found = {peer.dimse.aet: name for name, peer in listed.items() if peer.dimse is not None}
-    return found | dict(_pair(one) for one in allow)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -97,7 +97,12 @@ def serve(
     if worklist and not index:
         raise InputError("--worklist wants --index DIR: it orders the images of an index")
     if uploads is not None:
-        _check_uploads(index or [], read_only)
+        from cxrtext.index.store.replica import is_replica
+
+        replicas = [folder for folder in index or [] if is_replica(folder)]
+        if read_only or replicas:
+            why = f"{replicas[0]} is a replica" if replicas else "the server is --read-only"
+            raise InputError(f"--uploads: {why}: no images can be added; leave --uploads out")
     from cxrtext_api.gate.keys import keys_file_of
     from cxrtext_api.observe.logs import configure_logging
     from cxrtext_api.server.serve import run_server
@@ -129,15 +134,6 @@ def serve(
     configure_logging(log_format)
     run_server(settings, on_ready=lambda url: typer.echo(f"serving at {url}"))
     gc.freeze()  # the process ends: to look for garbage among a model's objects takes seconds
-
-
-def _check_uploads(index: list[Path], read_only: bool) -> None:
-    from cxrtext.index.store.replica import is_replica
-
-    replicas = [folder for folder in index if is_replica(folder)]
-    if read_only or replicas:
-        why = f"{replicas[0]} is a replica" if replicas else "the server is --read-only"
-        raise InputError(f"--uploads: {why}: no images can be added; leave --uploads out")
 
 
 def _checked(**options: object) -> "Settings":
