@@ -169,6 +169,16 @@ def test_unknown_targets_do_not_count() -> None:
     assert float(known_loss(logits, torch.full_like(targets, -1))) == 0
 
 
+def test_weights_that_do_not_fit_are_refused_before_an_image_is_decoded(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    build_network("resnet18", 64).save_pretrained(tmp_path / "other")  # type: ignore[operator]
+    settings = replace(SMALL, weights=tmp_path / "other")
+    with pytest.raises(CheckpointError, match="would load and compute something else"):
+        pretrain_image(data_folder / "manifest.csv", tmp_path / "out", settings=settings)
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_be_trained_is_refused(data_folder: Path, cache: Path, tmp_path: Path) -> None:
     manifest, out = data_folder / "manifest.csv", tmp_path / "out"
     words = tmp_path / "words.txt"

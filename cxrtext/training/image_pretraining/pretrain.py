@@ -25,7 +25,12 @@ from cxrtext.training.image_pretraining.learning import (
     finding_aucs,
     view_numbers,
 )
-from cxrtext.training.image_pretraining.networks import has_layout, stride_of, write_backbone
+from cxrtext.training.image_pretraining.networks import (
+    build_network,
+    has_layout,
+    stride_of,
+    write_backbone,
+)
 from cxrtext.training.image_pretraining.settings import (
     VITS,
     ImagePretrainSettings,
@@ -147,6 +152,8 @@ def pretrain_image(
             f"{max(1, round(chosen.crop / stride)) * stride} is"
         )
     check_output(out, resume)
+    if chosen.weights:  # wrong ones are refused before images are decoded
+        build_network(chosen.image, chosen.crop, chosen.weights)
     with own_folder(out, option="--out"):
         records = read_manifest(manifest, allow_outside=allow_outside)
         targets = choose_targets(
