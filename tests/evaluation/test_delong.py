@@ -241,6 +241,21 @@ def test_differences_by_hand_and_their_p_value() -> None:
     assert 0 <= far.p_value < 1e-4
 
 
+def test_a_perfect_area_differs_from_anothers_group_without_proof() -> None:
+    """Its interval never closes on it, so that none of a level ends at 0."""
+    scores = np.random.default_rng(199).normal(size=40)
+    truth = np.isin(np.arange(40), [*range(4), *range(20, 30)])
+    scores[:4] += 9
+    scores[20:30] += 2.5
+    perfect = area(scores[:20], truth[:20], np.arange(20), 40)
+    other = area(scores[20:], truth[20:], np.arange(20, 40), 40)
+    for one, two, sign in ((perfect, other, 1), (other, perfect, -1)):
+        found = difference(one, two)
+        assert found.estimate * sign > 0
+        assert found.low < 0 < found.high
+        assert found.p_value == 1
+
+
 def test_models_that_say_almost_the_same_hardly_differ() -> None:
     scores, labels, codes = drawn(3, patients=60)
     one = area(scores[0], labels, codes)

@@ -254,6 +254,8 @@ def difference(one: Area, other: Area, level: float = 0.95) -> Difference:
     if not estimate:
         return Difference(estimate, low, high, 1.0)
     side = 0 if estimate > 0 else 1
+    if ends(0.0)[side] * estimate <= 0:  # of an AUC of 1, whose interval never closes on it
+        return Difference(estimate, low, high, 1.0)
     if ends(FARTHEST)[side] * estimate > 0:
         return Difference(estimate, low, high, 0.0)
     at_zero = brentq(lambda z: ends(z)[side], 0.0, FARTHEST)
