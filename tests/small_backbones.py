@@ -45,9 +45,26 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "Model",
         {"hidden_sizes": [8, 16], "depths": [1, 2], "num_stages": 2, "patch_size": 4},
     ),
+    "efficientnet": (
+        "EfficientNet",
+        "Model",
+        {
+            "width_coefficient": 0.01,
+            "depth_coefficient": 1.0,
+            "hidden_dim": 16,
+            "kernel_sizes": [3, 5],
+            "in_channels": [8, 8],
+            "out_channels": [8, 12],
+            "strides": [2, 2],
+            "num_block_repeats": [1, 2],
+            "expand_ratios": [1, 2],
+            "depthwise_padding": [],
+            "hidden_act": "swish",
+        },
+    ),
 }
 """By model_type: the family and head in transformers, and the configuration."""
-SIZES = {"swin": 24, "convnext": 32, "resnet": 32}
+SIZES = {"swin": 24, "convnext": 32, "resnet": 32, "efficientnet": 32}
 """The side of the crop; 28 for others."""
 PROCESSOR = {
     "image_processor_type": "BitImageProcessor",
@@ -64,10 +81,11 @@ def build(model_type: str, *, head: str = "", seed: int = 0, **changes: Any) -> 
     torch.manual_seed(seed)
     model = getattr(transformers, f"{family}{head or plain}")(config).eval()
     generator = torch.Generator().manual_seed(seed)
+    spread = 2.0 if model_type == "efficientnet" else 0.7  # its gates halve what they are given
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point():
             noise = torch.rand(tensor.shape, generator=generator)
-            tensor.copy_(noise + 0.5 if name.endswith("running_var") else (noise - 0.5) * 0.7)
+            tensor.copy_(noise + 0.5 if name.endswith("running_var") else (noise - 0.5) * spread)
     return model
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cxrtext.errors import ConfigError
 
-SCALES = ("smoke", "cpu", "gpu", "paper")
+SCALES = ("smoke", "cpu", "films", "gpu", "paper")
 Settings = Mapping[str, Any]
 """Fields of ``ViewSettings``; ``objective`` and ``augmentation`` are mappings themselves, and
 ``epochs`` may stand in place of ``steps``."""
@@ -18,16 +18,17 @@ Settings = Mapping[str, Any]
 class ExperimentOptions:
     """What is asked of an experiment.
 
-    ``scale`` says how much data and how long: "smoke", "cpu", "gpu" or "paper".  ``out`` is by
-    default ``experiments/<name>-<scale>``.  ``data`` is a data folder, by default phantoms drawn
+    ``scale`` says how much data and how long, one of ``SCALES``.  ``out`` is by default
+    ``experiments/<name>-<scale>``.  ``data`` is a data folder, by default phantoms drawn
     into ``out``; of the experiments on small images, a file or folder of CIFAR-10 or MNIST.
-    ``seeds`` is the number of trainings a row, by default the scale's; ``parallel`` of those at
-    the same time.
+    ``weights`` are an image encoder's, in place of one that is pre-trained here.  ``seeds`` is the
+    number of trainings a row, by default the scale's; ``parallel`` of those at the same time.
     """
 
     scale: str = "cpu"
     out: Path | None = None
     data: Path | None = None
+    weights: Path | None = None
     seeds: int | None = None
     rows: tuple[str, ...] | None = None
     parallel: int = 1

@@ -62,16 +62,18 @@ def paired(one: Resampled, other: Resampled) -> bool:
     return one.rows == other.rows and len(one.values) == len(other.values)
 
 
-def mean_of_seeds(seeds: Sequence[Measures]) -> Measures:
+def mean_of_seeds(seeds: Sequence[Measures], *, training: bool = True) -> Measures:
     """Average the trainings of a row, all on the same images, within each resample.
 
     The measures that all of them have.
     """
     shared = [name for name in seeds[0] if all(name in one for one in seeds)]
-    return {name: mean_of_trainings([one[name] for one in seeds]) for name in shared}
+    return {
+        name: mean_of_trainings([one[name] for one in seeds], training=training) for name in shared
+    }
 
 
-def mean_of_trainings(each: Sequence[Resampled]) -> Resampled:
+def mean_of_trainings(each: Sequence[Resampled], *, training: bool = True) -> Resampled:
     """The mean of one measure of trainings; three or more give an interval that includes training.
 
     Where each has an interval of its own, the ends of theirs are averaged first: no narrower than
@@ -86,7 +88,7 @@ def mean_of_trainings(each: Sequence[Resampled]) -> Resampled:
     values: Floats = np.mean([one.values for one in each], axis=0)
     mean = Resampled(float(np.mean(estimates)), values, first.rows, ends, first.patients)
     patients = mean.interval()
-    if len(each) < TRAININGS or patients is None:
+    if not training or len(each) < TRAININGS or patients is None:
         return mean
     return replace(mean, ends=with_training(estimates, patients))
 

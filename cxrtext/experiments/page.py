@@ -187,6 +187,12 @@ def intervals_text(table: Mapping[str, Any], how: str) -> Text:
         "seeds), though not that of the start where rows share one; of fewer they do not, and a "
         "row is better or worse only where every seed agrees. "
     )
+    if (starts := table.get("starts", 1)) > 1:
+        training = (
+            f"Seeds go on from {starts} common starts in turn; a start counts as one training, the "
+            "mean of its seeds, and intervals include the randomness of all (Student's t over "
+            "starts). "
+        )
     return Text(
         f"Intervals are 95 %, {how}, the same resamples for all rows. {several}{training}They are "
         f"not corrected for the number of comparisons: of the {compared} below, about "

@@ -71,8 +71,8 @@ class Prepared:
     """What the rows train on, and what was noted of each stage.
 
     The sentences are those of the training and validation studies, scored; the language model is
-    a folder, or a hub id; the cache a folder of decoded images; the start a checkpoint that all
-    rows go on from, None where they begin anew.
+    a folder, or a hub id; the cache a folder of decoded images; the starts are checkpoints that
+    rows go on from, none where they begin anew.
     """
 
     data: Path
@@ -81,7 +81,7 @@ class Prepared:
     language_model: str
     cache: Path
     stages: dict[str, dict[str, Any]]
-    start: Path | None = None
+    starts: tuple[Path, ...] = ()
 
     def tree(self, scale: Scale, folder: Path) -> dict[str, Any]:
         """A scale's configuration with what is here; paths are as they are from a folder."""
@@ -185,16 +185,21 @@ def _image_encoder(
 
 
 def _aligned(
-    out: Path, weights: Path, prepared: Prepared, scale: Scale, listener: ExperimentListener
+    out: Path,
+    weights: Path,
+    prepared: Prepared,
+    scale: Scale,
+    seed: int,
+    listener: ExperimentListener,
 ) -> dict[str, Any]:
-    """Train the common start: InfoNCE, on the image encoder of the finding words."""
+    """Train a common start: InfoNCE, on the image encoder of the finding words."""
     from cxrtext.config import load_config, write_config
     from cxrtext.training import train
 
     tree = prepared.tree(scale, out)
     tree["model"]["image_weights"] = relative(weights, out)
     tree["objective"] = {"name": "info-nce"}
-    tree["training"].update(scale.start)
+    tree["training"].update(scale.start, seed=seed)
     write_config(out / CONFIG, tree)
     config = load_config(out / CONFIG)
     with _one_thread():
@@ -214,10 +219,11 @@ def prepare(
     scale: Scale,
     listener: ExperimentListener,
     etas: Iterable[tuple[float, float]] = (),
+    weights: Path | None = None,
 ) -> Prepared:
     """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
 
-    ``etas``: further a and k, each of which some rows share.
+    ``etas``: further a and k, each of which some rows share; ``weights``: an image encoder's.
     """
     notes: dict[str, dict[str, Any]] = {}
 
@@ -249,12 +255,15 @@ def prepare(
     prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes)
     if not scale.columns:
         return prepared
-    encoder, aligned = out / "image-encoder", out / "start"
-    weights, start = encoder / "encoder.safetensors", aligned / "train/checkpoint"
-    once(
-        "pretrain-image",
-        weights,
-        lambda: _image_encoder(encoder, manifest, cache, scale, listener),
-    )
-    once("start", start, lambda: _aligned(aligned, weights, prepared, scale, listener))
-    return replace(prepared, start=start)
+    if (taken := weights) is None:
+        encoder = out / "image-encoder"
+        taken = encoder / "encoder.safetensors"
+        learn = partial(_image_encoder, encoder, manifest, cache, scale, listener)
+        once("pretrain-image", taken, learn)
+    starts = []
+    for seed in range(scale.starts):
+        folder = out / (f"start-{seed}" if seed else "start")
+        starts.append(folder / "train/checkpoint")
+        align = partial(_aligned, folder, taken, prepared, scale, seed, listener)
+        once(folder.name, starts[-1], align)
+    return replace(prepared, starts=tuple(starts))

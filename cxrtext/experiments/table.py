@@ -140,11 +140,19 @@ def order_of(
     }
 
 
-def trainings_of(finished: Sequence[Finished]) -> dict[str, Trainings]:
-    """The measures of each row's trainings, by row and seed."""
-    rows = dict.fromkeys(one.run.row for one in finished)
+def trainings_of(finished: Sequence[Finished], starts: int = 1) -> dict[str, Trainings]:
+    """The measures of each row's trainings, by row and seed.
+
+    Of several common starts, the seeds of one are no trainings apart: each start is one, and has
+    the mean of its seeds.
+    """
+    rows: dict[str, dict[int, list[Measures]]] = {}
+    for one in finished:
+        seed = one.run.seed % starts if starts > 1 else one.run.seed
+        rows.setdefault(one.run.row, {}).setdefault(seed, []).append(one.measures)
     return {
-        row: {one.run.seed: one.measures for one in finished if one.run.row == row} for row in rows
+        row: {seed: mean_of_seeds(several, training=False) for seed, several in found.items()}
+        for row, found in rows.items()
     }
 
 
@@ -154,13 +162,14 @@ def group_of(
     finished: Sequence[Finished],
     failures: Failures,
     recipe: Recipe,
+    starts: int = 1,
 ) -> dict[str, Any]:
     """Rows of a group: ``name``, ``title``, ``baseline``, ``measures`` and ``rows``.
 
     A row has its ``measures`` (value, interval, and deviation over seeds), the ``paper`` figures,
     the ``difference`` from the baseline by measure, its ``runs`` and what ``failed``.
     """
-    trainings = trainings_of(finished)
+    trainings = trainings_of(finished, starts)
     return {
         "name": group.name,
         "title": group.title,

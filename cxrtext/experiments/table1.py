@@ -45,7 +45,7 @@ from cxrtext.experiments.preparation import (
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
 from cxrtext.experiments.table import group_of, order_of, trainings_of
-from cxrtext.files import write_sealed
+from cxrtext.files import sha256, write_sealed
 from cxrtext.page import Block, Bullets, Text
 
 PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text", "init")}
@@ -75,12 +75,19 @@ class Table1:
                 f"--scale {self.options.scale}: wants real data; give a data folder with --data"
             )
         data = None if given is None else fingerprints(given)
-        return {"experiment": self.about.name, "scale": asdict(self.scale), "data": data}
+        found = {"experiment": self.about.name, "scale": asdict(self.scale), "data": data}
+        if (weights := self.options.weights) is not None:
+            if not self.scale.columns:
+                raise ConfigError(f"--weights: at --scale {self.options.scale} nothing starts so")
+            if not weights.is_file():
+                raise ConfigError(f"--weights {weights}: is no file; give an encoder.safetensors")
+            found["weights"] = sha256(weights)
+        return found
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Prepare the data, and write each run's configuration."""
         etas = dict.fromkeys(row.eta for row in self.rows if row.eta is not None)
-        prepared = prepare(out, self.options.data, self.scale, listener, etas)
+        prepared = prepare(out, self.options.data, self.scale, listener, etas, self.options.weights)
         runs, missing = plan(self.rows, self.seeds, out, prepared, self.scale)
         return Plan(runs, missing, prepared.stages)
 
@@ -123,18 +130,19 @@ class Table1:
                 f"({'; '.join(first.metrics['evaluation']['left_out'])}); give data with a "
                 "labels.csv or a boxes.json"
             )
-        trainings = trainings_of(finished)
+        trainings = trainings_of(finished, self.scale.starts)
         claims = (*claims_of(self.rows, [Measure("AUC")]), *self.about.claims)
         groups = []
         for column in dict.fromkeys(column_of.values()):
             rows = [row for row in self.rows if row.column == column]
-            groups.append(_group(column, rows, by_column[column], failed))
+            groups.append(_group(column, rows, by_column[column], failed, self.scale.starts))
         return {
             "sample": _sample(first),
             "groups": groups,
             "reading": read_claims(trainings, list(by_column)),
             "order": order_of(claims, trainings, MEASURES),
             "different": list(self.about.different),
+            "starts": self.scale.starts,
         }
 
     def page(self, table: dict[str, Any], out: Path) -> Page:
@@ -152,8 +160,9 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         tree["training"].update(scale.columns[row.column])
         if "text" in tree["training"].get("lock", ()):
             tree["training"].pop("mlm_weight", None)  # it would train what is locked
-    if prepared.start is not None:
-        tree["model"]["init"] = relative(prepared.start, folder)
+    if prepared.starts:
+        start = prepared.starts[seed % len(prepared.starts)]
+        tree["model"]["init"] = relative(start, folder)
     if row.eta is not None:
         tree["data"]["sentences"] = relative(sentences_with(prepared.sentences, row.eta), folder)
     objective = tree.get("objective", {}).get("name")
@@ -270,13 +279,16 @@ COLUMNS = {
     LIVE: "Live: everything learns",
 }
 START = (
-    "Rows go on from one common start, an InfoNCE run on an image encoder of the words of "
-    "findings. "
+    "Rows go on from a common start, an InfoNCE run on an image encoder of the words of findings. "
 )
 
 
 def _group(
-    column: str, rows: Sequence[Trial], finished: Sequence[Finished], failures: Failures
+    column: str,
+    rows: Sequence[Trial],
+    finished: Sequence[Finished],
+    failures: Failures,
+    starts: int,
 ) -> dict[str, Any]:
     """The rows of a column, each less LSE+NL of the same column."""
     measured = {name for one in finished for name in one.measures}
@@ -291,7 +303,7 @@ def _group(
             f"{START if column else ''}{how['steps']} steps of {how['batch']} images and "
             f"{how['sentences']} sentences each, learning rate {how['lr']:g}."
         )
-    found = group_of(group, rows, finished, failures, _recipe)
+    found = group_of(group, rows, finished, failures, _recipe, starts)
     return {**found, "about": about, "beside_paper": False}
 
 

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,11 +27,15 @@ def test_the_page_and_where_it_lies_or_json(asked: list[tuple[str, ExperimentOpt
     done = cxrtext(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
         "--parallel", "2", "--out", "here", "--data", "there",
+        "--weights", "encoder.safetensors",
     )  # fmt: skip
     assert done.stdout == "# The page\n"
     assert "a line" in done.stderr
     assert "written: table.html" in done.stderr
-    expected = ExperimentOptions("smoke", Path("here"), Path("there"), 3, ("lse-nl", "biovil"), 2)
+    expected = ExperimentOptions(
+        "smoke", Path("here"), Path("there"), Path("encoder.safetensors"), 3,
+        ("lse-nl", "biovil"), 2,
+    )  # fmt: skip
     done = cxrtext("experiment", "table1", "--json")
     assert json.loads(done.stdout) == {"rows": []}
     assert asked == [("table1", expected), ("table1", ExperimentOptions())]
@@ -43,19 +45,6 @@ def test_a_failed_row_is_the_exit_code(asked: list[tuple[str, ExperimentOptions]
     done = cxrtext("experiment", "bad", code=1)
     assert done.stdout == "# The page\n"
     assert "failed: biovil, seed 0: no memory" in done.stderr
-
-
-def test_without_a_terminal_library() -> None:
-    """The module says the same, and needs no typer."""
-    code = (
-        "import sys; sys.modules['typer'] = sys.modules['click'] = None\n"
-        "from cxrtext.experiments.__main__ import main\n"
-        "code = main(['table9'])\n"
-        "print(code, 'torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
-    assert done.stdout.split() == ["2", "False"]
-    assert done.stderr.startswith("error: there is no experiment 'table9'; there is table1")
 
 
 def test_help_names_every_experiment() -> None:

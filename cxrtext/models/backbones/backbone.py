@@ -15,7 +15,7 @@ import yaml
 from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError, ConfigError
-from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing, strided_offset
+from cxrtext.images.preprocessing import MAX_RESIZE, Preprocessing
 from cxrtext.models.backbones.processor import Prepared, read_processor
 from cxrtext.models.backbones.weights import Network, describe, load_network
 from cxrtext.models.folders import BACKBONE_FOLDER, BACKBONES_VARIABLE, CONFIG
@@ -44,7 +44,7 @@ class Backbone(nn.Module):
         self.precision: Precision = "float32"
         size, kind = prepared.preprocessing.crop, network.described.kind
         stride = kind.stride(network.described.config)
-        offset = strided_offset(stride) if kind.padded else 0.0
+        offset = kind.offset(network.described.config)
         self.preprocessing: Preprocessing = replace(prepared.preprocessing, offset=offset)
         cells = size // stride
         self.grid = (cells, cells)  # h, w
@@ -52,8 +52,10 @@ class Backbone(nn.Module):
         self._maps, self._prefix = kind.maps, kind.prefix(network.described.config)
         self._call = kind.call(network.described.config, size)
         self.model = network.model
-        sizes = getattr(network.described.config, "hidden_sizes", None)
-        self.channels = int(sizes[-1] if sizes else network.described.config.hidden_size)
+        config = network.described.config
+        names = ("hidden_sizes", "hidden_dim", "hidden_size")
+        width = next(value for name in names if (value := getattr(config, name, None)))
+        self.channels = int(width[-1] if isinstance(width, list | tuple) else width)
         self._levels = (prepared.mean, prepared.std)
         shape = (1, len(prepared.mean), 1, 1)
         self.register_buffer("mean", torch.tensor(prepared.mean).view(shape), persistent=False)

@@ -51,6 +51,7 @@ class _Processor:
     crop: int | None = None
     resample: int = 3
     square: bool = False  # whether one number of ``size`` means both sides
+    top: bool = False  # whether the deviation divides a second time, EfficientNet's include_top
 
 
 _BIT = _Processor({"shortest_edge": 224}, *_OPENAI, crop=224)
@@ -60,6 +61,7 @@ PROCESSORS: dict[str, _Processor] = {
     "ConvNextImageProcessor": _Processor({"shortest_edge": 384}),
     "DeiTImageProcessor": _Processor(256, crop=224, square=True),
     "DINOv3ViTImageProcessor": _Processor(224, *_IMAGENET, resample=2, square=True),
+    "EfficientNetImageProcessor": _Processor(346, square=True, top=True),
     "SiglipImageProcessor": _Processor({"height": 224, "width": 224}),
     "ViTImageProcessor": _Processor(224, resample=2, square=True),
 }
@@ -207,10 +209,17 @@ def _levels(
         top = 255 * _numbers("rescale_factor", [values.get("rescale_factor", 1 / 255)])[0]
     else:
         top = 255.0
-    if not values.get("do_normalize", True):
-        return (0.0,) * channels, (1 / top,) * channels
-    mean = _a_channel("image_mean", values.get("image_mean") or rules.mean, channels)
-    std = _a_channel("image_std", values.get("image_std") or rules.std, channels)
+    mean, std = (0.0,) * channels, (1.0,) * channels
+    scale = _a_channel("image_std", values.get("image_std") or rules.std, channels)
+    if values.get("do_normalize", True):
+        mean, std = (
+            _a_channel("image_mean", values.get("image_mean") or rules.mean, channels),
+            scale,
+        )
+    if values.get("rescale_offset", False):
+        mean = tuple(x + 1 for x in mean)
+    if values.get("include_top", rules.top):
+        std = tuple(x * y for x, y in zip(std, scale, strict=True))
     if min(*std, top) <= 0:
         raise ValueError("image_std and rescale_factor have to be above 0")
     if abs(top - 1) < 1e-9:  # 1/255 is written with any number of digits

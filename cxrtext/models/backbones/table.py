@@ -7,11 +7,14 @@ and no others (``auto_map``, ``_attn_implementation`` and the like do not get th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from cxrtext.images.preprocessing import strided_offset
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -28,7 +31,10 @@ Count = Annotated[int, Field(gt=0, le=200)]
 Width = Annotated[int, Field(gt=0, le=131_072)]
 Side = Annotated[int, Field(gt=0, le=8192), BeforeValidator(_one_side)]
 Small = Annotated[float, Field(gt=0, le=1)]
-Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu"]
+Activation = Literal[
+    "gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "relu6", "silu", "swish"
+]
+Stages = Annotated[list[Width], Field(min_length=1, max_length=8)]
 
 
 class _Schema(BaseModel):
@@ -112,6 +118,28 @@ class _ResNet(BaseModel):
     downsample_in_bottleneck: bool | None = None
 
 
+class _EfficientNet(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    num_channels: Literal[1, 3] | None = None
+    hidden_act: Activation | None = None
+    batch_norm_eps: Small | None = None
+    width_coefficient: Annotated[float, Field(gt=0, le=8)] | None = None
+    depth_coefficient: Annotated[float, Field(gt=0, le=8)] | None = None
+    depth_divisor: Count | None = None
+    hidden_dim: Width | None = None
+    squeeze_expansion_ratio: Small | None = None
+    kernel_sizes: Stages | None = None
+    in_channels: Stages | None = None
+    out_channels: Stages | None = None
+    strides: Annotated[list[Literal[1, 2]], Field(min_length=1, max_length=8)] | None = None
+    num_block_repeats: Stages | None = None
+    expand_ratios: Stages | None = None
+    depthwise_padding: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=99)] | None = (
+        None
+    )
+
+
 def _registers(config: Any) -> int:
     return 1 + int(config.num_register_tokens)
 
@@ -130,6 +158,28 @@ def _strided(config: Any) -> int:
     return 4 << (len(config.depths) - 1 + bool(config.downsample_in_first_stage))
 
 
+def _centered_first(config: Any) -> float:
+    return strided_offset(_strided(config))
+
+
+def _efficient_stride(config: Any) -> int:
+    return 2 * math.prod(map(int, config.strides))
+
+
+def _efficient_offset(config: Any) -> float:
+    """Padding is on the right and below, so that a stride of 2 is centered on its second pixel.
+
+    But for the blocks of ``depthwise_padding``, that pad all sides alike.
+    """
+    shift, step, block = 1, 2, 0
+    for stride, repeats in zip(config.strides, config.num_block_repeats, strict=True):
+        if stride == 2:
+            shift += step * (block not in config.depthwise_padding)
+            step *= 2
+        block += math.ceil(config.depth_coefficient * repeats)
+    return strided_offset(step) - shift
+
+
 def _interpolated(config: Any, size: int) -> dict[str, Any]:
     return {"interpolate_pos_encoding": size != config.image_size}
 
@@ -144,7 +194,7 @@ class Kind:
 
     What is taken is transformers' ``last_hidden_state``: after the last layer norm for DINOv2,
     DINOv3, ViT, SigLIP and Swin; before it for CLIP, where that norm stands behind the pooling of
-    the class token alone, and for ConvNeXT; a ResNet has none.
+    the class token alone, and for ConvNeXT; a ResNet and an EfficientNet have none.
     """
 
     config: str  # transformers' class of the configuration
@@ -154,7 +204,8 @@ class Kind:
     stride: Callable[[Any], int] = _patch  # pixels a region along each axis, from a configuration
     prefix: Callable[[Any], int] = lambda _: 1  # tokens before the first region's: [CLS]
     maps: bool = False  # [B, C, h, w] instead of tokens [B, prefix + h w, C]
-    padded: bool = False  # strided by padded convolutions, each centered on its first pixel
+    # pixels from a region's center to its cell's middle, to the right and down
+    offset: Callable[[Any], float] = lambda _: 0.0
     # keywords of the call, from a configuration and the side of the input
     call: Callable[[Any, int], dict[str, Any]] = lambda _config, _size: {}
     tower: str = ""  # prefix of the vision tower where the folder holds a text tower too
@@ -199,7 +250,7 @@ BACKBONES: dict[str, Kind] = {
         _ResNet,
         "embedder.embedder.convolution.weight",
         stride=_strided,
-        padded=True,
+        offset=_centered_first,
         prefix=lambda _: 0,
         maps=True,
         attention="eager",
@@ -258,6 +309,18 @@ BACKBONES: dict[str, Kind] = {
         maps=True,
         attention="eager",
         processor="ConvNextImageProcessor",
+    ),
+    "efficientnet": Kind(
+        "EfficientNetConfig",
+        "EfficientNetModel",
+        _EfficientNet,
+        "embeddings.convolution.weight",
+        stride=_efficient_stride,
+        offset=_efficient_offset,
+        prefix=lambda _: 0,
+        maps=True,
+        attention="eager",
+        processor="EfficientNetImageProcessor",
     ),
 }
 """Every kind, by ``model_type``; ``siglip`` and ``clip`` are folders with a text tower too."""

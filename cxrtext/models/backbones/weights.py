@@ -102,6 +102,7 @@ def describe(folder: Path) -> Described:
         )
     settings = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
     stages = {name: len(v) for name, v in settings.items() if isinstance(v, list)}
+    stages.pop("depthwise_padding", None)  # names blocks
     stages |= {"num_stages": settings["num_stages"]} if "num_stages" in settings else {}
     if len(set(stages.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in stages.items())

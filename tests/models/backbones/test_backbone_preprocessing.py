@@ -26,6 +26,8 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     ("ConvNextImageProcessor", {"size": 57, "crop_pct": 0.95, "resample": 2}),
     ("ConvNextImageProcessor", {"size": {"shortest_edge": 384}}),
     ("DeiTImageProcessor", {"size": 64, "crop_size": 55}),
+    ("EfficientNetImageProcessor", {"size": SQUARE, "resample": 0}),
+    ("EfficientNetImageProcessor", {"size": 44, "rescale_offset": True, "include_top": False}),
     ("SiglipImageProcessor", {"size": {"height": 49, "width": 49}, "resample": 2}),
     ("ViTImageProcessor", {"size": 48, "resample": 4}),
     ("ViTImageProcessor", {"size": {"height": 48, "width": 48}, "do_normalize": False}),

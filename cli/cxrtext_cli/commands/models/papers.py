@@ -155,7 +155,7 @@ KNOWN = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
 def experiment(
     name: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
     scale: Annotated[
-        str, typer.Option(help="How much data, and how long: smoke, cpu, gpu or paper.")
+        str, typer.Option(help="How much data, and how long: smoke, cpu, films, gpu or paper.")
     ] = "cpu",
     out: Annotated[
         Path | None, typer.Option(help="Folder; experiments/NAME-SCALE by default."), NEW_FOLDER
@@ -167,11 +167,13 @@ def experiment(
         ),
         ANY_PATH,
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Image encoder of table1 and sweep, by default trained first."),
+        ANY_PATH,
+    ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Trainings a row; by default 3 of table1 and sweep on cpu and gpu, else 1."
-        ),
+        int | None, typer.Option(min=1, help="Trainings a row; by default as the scale says.")
     ] = None,
     rows: Annotated[
         str | None, typer.Option(help="Rows wanted, separated by commas; all by default.")
@@ -188,7 +190,7 @@ def experiment(
     from cxrtext.experiments.experiment import split_names
 
     options = ExperimentOptions(
-        scale=scale, out=out, data=data, seeds=seeds, rows=split_names(rows), parallel=parallel
+        scale, out, data, weights, seeds, rows=split_names(rows), parallel=parallel
     )
     with Stages() as stages:
         outcome = run_experiment(name, options, ExperimentListener(say=say, progress=stages.show))
