@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cxrtext.datasets.importing.formats.openi import split_of
 from cxrtext.datasets.importing.reading import find_table, read_rows
 from cxrtext.errors import DataError
 from cxrtext.evaluation.recipes.recipe import ImageList, KnownList, ListFile, Recipe
@@ -123,15 +124,11 @@ def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Three tenths measured and one that chooses thresholds, by the study's number in the name.
-
-    Its SHA-256, as a number modulo 10, is 0 to 2, or 3.
-    """
-    tenths: list[set[str]] = [set() for _ in range(10)]
+    """Those measured and those that choose thresholds, by the study's number in the name."""
+    drawn: dict[str, set[str]] = {"train": set(), "val": set(), "test": set()}
     for name in names:
-        study = name.partition("_")[0]
-        tenths[int(hashlib.sha256(study.encode()).hexdigest(), 16) % 10].add(name)
-    return frozenset().union(*tenths[:3]), frozenset(tenths[3])
+        drawn[split_of(name.partition("_")[0])].add(name)
+    return frozenset(drawn["test"]), frozenset(drawn["val"])
 
 
 DRAWS = {"rsna-70-15-15": draw_rsna, "sha256-of-study": draw_studies}

@@ -2,9 +2,10 @@
 
 Labels are those that people coded as MeSH terms, a column of the reports; a study whose only term
 says that nothing was coded has none.  ``labels_mesh.csv`` beside (study_id, a column a finding)
-comes first.
+comes first.  The set has no split; studies have the one that the recipe ``openi`` measures.
 """
 
+import hashlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,12 @@ FINDINGS = {
 }
 """The columns of labels, and the terms of which any makes a 1."""
 UNCODED = {"No Indexing", "Technical Quality of Image Unsatisfactory"}
+
+
+def split_of(study: str) -> str:
+    """Three tenths are tested and one validates: SHA-256 of the ``uid``, as a number modulo 10."""
+    tenth = int(hashlib.sha256(study.encode()).hexdigest(), 16) % 10
+    return "test" if tenth < 3 else "val" if tenth == 3 else "train"
 
 
 def _coded(path: Path) -> Iterator[LabelRow | LeftOut]:
@@ -104,7 +111,7 @@ def open_openi(root: Path, out: Path) -> Reading | None:
             name, path = existing(root, item, places.get(file, ""))
             check_ids(item, study, "")
             # The set names no patients: each has one study.
-            return FoundImage(path, name, study, study, view=view, box_key=file)
+            return FoundImage(path, name, study, study, split_of(study), view, box_key=file)
 
         yield from map_rows(table, ["uid", "filename", "projection"], make)
 
