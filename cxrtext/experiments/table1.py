@@ -69,18 +69,18 @@ class Table1:
 
     def identity(self) -> dict[str, Any]:
         """The scale, and the tables of the data that were given."""
-        given = self.options.data
+        given, weights = self.options.data, self.options.weights
+        if weights is not None and not self.scale.columns:
+            raise ConfigError(f"--weights: at --scale {self.options.scale} no row takes them")
+        if weights is not None and not weights.is_file():
+            raise ConfigError(f"--weights {weights}: is no file; give an encoder.safetensors")
         if given is None and not self.scale.studies:
             raise ConfigError(
                 f"--scale {self.options.scale}: wants real data; give a data folder with --data"
             )
         data = None if given is None else fingerprints(given)
         found = {"experiment": self.about.name, "scale": asdict(self.scale), "data": data}
-        if (weights := self.options.weights) is not None:
-            if not self.scale.columns:
-                raise ConfigError(f"--weights: at --scale {self.options.scale} nothing starts so")
-            if not weights.is_file():
-                raise ConfigError(f"--weights {weights}: is no file; give an encoder.safetensors")
+        if weights is not None:
             found["weights"] = sha256(weights)
         return found
 

@@ -169,6 +169,39 @@ def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
     assert "| LSE+NL | 0." in outcome.page
 
 
+def test_seeds_go_on_from_several_starts_in_turn(
+    whole: tuple[Path, Outcome],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_here: Callable[[list[str]], Any],
+) -> None:
+    """On given data, from given weights; a start is one training, the mean of its seeds."""
+    monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_here([]))
+    monkeypatch.setitem(SCALES, "smoke", replace(SCALES["smoke"], starts=2))
+    weights = whole[0] / "image-encoder/encoder.safetensors"
+    out = tmp_path / "starts"
+    options = ExperimentOptions("smoke", out, whole[0] / "data", weights, 3, ("lse-nl",))
+    outcome = run_experiment("table1", options)
+    assert not (out / "image-encoder").exists()
+    assert "Seeds go on from 2 common starts in turn" in outcome.page
+    first, second = (
+        out / f"{name}/train/checkpoint/model.safetensors" for name in ("start", "start-1")
+    )
+    assert first.read_bytes() != second.read_bytes()
+    (row,) = rows_of(outcome)
+    by_seed = {run["seed"]: run["measures"]["AUC"] for run in row["runs"]}
+    inits = [run["configuration"]["training"]["seed"] for run in row["runs"]]
+    assert sorted(inits) == [0, 1, 2]
+    one, two = (by_seed[0] + by_seed[2]) / 2, by_seed[1]
+    assert row["measures"]["AUC"]["value"] == pytest.approx((one + two) / 2)
+    assert row["measures"]["AUC"]["deviation"] == pytest.approx(abs(one - two) / math.sqrt(2))
+    for seed, start in ((0, "start"), (1, "start-1"), (2, "start")):
+        tree = (out / f"runs/lse-nl/seed-{seed}/train.yaml").read_text()
+        assert f"{start}/train/checkpoint" in tree
+    with pytest.raises(ConfigError, match="the folder holds an experiment with weights"):
+        run_experiment("table1", replace(options, weights=first))
+
+
 @pytest.mark.slow
 def test_a_run_that_fails_on_the_way_is_told_with_its_own_line(half: Path) -> None:
     (half / "text/sentences.csv").write_text("study_id,sentence\n")
@@ -189,9 +222,9 @@ def test_a_run_trained_with_another_recipe_is_not_mixed_in(copy: Path) -> None:
 
 
 def start(out: Path) -> "subprocess.Popen[str]":
-    command = ["-m", "cxrtext.experiments", "table1", "--scale", "smoke", "--rows", ",".join(ROWS)]
+    command = ["experiment", "table1", "--scale", "smoke", "--rows", ",".join(ROWS)]
     return subprocess.Popen(
-        [sys.executable, *command, "--out", str(out)],
+        [str(Path(sys.executable).with_name("cxrtext")), *command, "--out", str(out)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -248,12 +281,14 @@ def test_wrong_requests(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no experiment 'table9'; there is table1"):
         run_experiment("table9", options)
     for change, says in (
-        ({"scale": "huge"}, "--scale huge: is not one of smoke, cpu, gpu, paper"),
+        ({"scale": "huge"}, "--scale huge: is not one of smoke, cpu, films, gpu, paper"),
         ({"rows": ("lse",)}, "there is no row 'lse'; there are biovil, lse-nl"),
         ({"rows": ()}, "names no row"),
         ({"seeds": 0}, "--seeds 0: must be 1 or more"),
         ({"parallel": 0}, "--parallel 0: must be 1 or more"),
-        ({"scale": "paper"}, "wants real data; give a data folder with --data"),
+        ({"scale": "films"}, "wants real data; give a data folder with --data"),
+        ({"scale": "paper", "weights": tmp_path}, "--weights: at --scale paper"),
+        ({"weights": tmp_path}, "is no file; give an encoder.safetensors"),
     ):
         with pytest.raises(ConfigError, match=says):
             run_experiment("table1", replace(options, **change))
