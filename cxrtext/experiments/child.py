@@ -48,6 +48,7 @@ from cxrtext.experiments.stages import noted_in
 from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.simclr import SimclrSpec
+from cxrtext.models.features import open_features
 from cxrtext.phantom.truth import read_truth
 from cxrtext.training import Listener, train
 from cxrtext.training.loop.device import choose_device
@@ -188,6 +189,7 @@ def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         split=str(job["split"]),
         device=device,
         cache=DecodedCache(Path(job["cache"])),
+        features=open_features(Path(job["features"])) if job.get("features") else None,
         settings=Settings(resamples=int(job["resamples"])),
     )
     write_measures(folder / RESAMPLED, _measures_of(evaluation))

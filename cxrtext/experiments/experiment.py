@@ -21,14 +21,15 @@ class ExperimentOptions:
     ``scale`` says how much data and how long, one of ``SCALES``.  ``out`` is by default
     ``experiments/<name>-<scale>``.  ``data`` is a data folder, by default phantoms drawn
     into ``out``; of the experiments on small images, a file or folder of CIFAR-10 or MNIST.
-    ``weights`` are an image encoder's, in place of one that is pre-trained here.  ``seeds`` is the
-    number of trainings a row, by default the scale's; ``parallel`` of those at the same time.
+    ``features`` are of a backbone (``cxrtext encode``), in place of an image encoder that is
+    pre-trained here.  ``seeds`` is the number of trainings a row, by default the scale's;
+    ``parallel`` of those at the same time.
     """
 
     scale: str = "cpu"
     out: Path | None = None
     data: Path | None = None
-    weights: Path | None = None
+    features: Path | None = None
     seeds: int | None = None
     rows: tuple[str, ...] | None = None
     parallel: int = 1

@@ -72,7 +72,7 @@ class Prepared:
 
     The sentences are those of the training and validation studies, scored; the language model is
     a folder, or a hub id; the cache a folder of decoded images; the starts are checkpoints that
-    rows go on from, none where they begin anew.
+    rows go on from, none where they begin anew; features stand in place of decoded images.
     """
 
     data: Path
@@ -82,11 +82,16 @@ class Prepared:
     cache: Path
     stages: dict[str, dict[str, Any]]
     starts: tuple[Path, ...] = ()
+    features: Path | None = None
 
     def tree(self, scale: Scale, folder: Path) -> dict[str, Any]:
         """A scale's configuration with what is here; paths are as they are from a folder."""
         tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
-        for key in ("manifest", "sentences", "cache"):
+        places = ["manifest", "sentences", "cache"]
+        if self.features is not None:
+            tree["data"], places[2] = {}, "features"
+            tree["model"].pop("image")
+        for key in places:
             tree["data"][key] = relative(getattr(self, key), folder)
         model = Path(self.language_model)
         tree["model"]["text"] = relative(model, folder) if model.is_dir() else self.language_model
@@ -186,7 +191,7 @@ def _image_encoder(
 
 def _aligned(
     out: Path,
-    weights: Path,
+    weights: Path | None,
     prepared: Prepared,
     scale: Scale,
     seed: int,
@@ -197,7 +202,8 @@ def _aligned(
     from cxrtext.training import train
 
     tree = prepared.tree(scale, out)
-    tree["model"]["image_weights"] = relative(weights, out)
+    if weights is not None:
+        tree["model"]["image_weights"] = relative(weights, out)
     tree["objective"] = {"name": "info-nce"}
     tree["training"].update(scale.start, seed=seed)
     write_config(out / CONFIG, tree)
@@ -219,11 +225,11 @@ def prepare(
     scale: Scale,
     listener: ExperimentListener,
     etas: Iterable[tuple[float, float]] = (),
-    weights: Path | None = None,
+    features: Path | None = None,
 ) -> Prepared:
     """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
 
-    ``etas``: further a and k, each of which some rows share; ``weights``: an image encoder's.
+    ``etas``: further a and k, each of which some rows share; ``features``: of a backbone.
     """
     notes: dict[str, dict[str, Any]] = {}
 
@@ -251,19 +257,22 @@ def prepare(
     for eta in etas:  # likelihoods come from the cache of the first
         table = sentences_with(text / SENTENCES, eta)
         once(table.stem, table, partial(_score, table, model, listener, eta))
-    once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
-    prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes)
+    if features is None:
+        once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
+    sentences = text / SENTENCES
+    prepared = Prepared(data, manifest, sentences, model, cache, notes, features=features)
     if not scale.columns:
         return prepared
-    if (taken := weights) is None:
+    weights = None
+    if features is None:
         encoder = out / "image-encoder"
-        taken = encoder / "encoder.safetensors"
+        weights = encoder / "encoder.safetensors"
         learn = partial(_image_encoder, encoder, manifest, cache, scale, listener)
-        once("pretrain-image", taken, learn)
+        once("pretrain-image", weights, learn)
     starts = []
     for seed in range(scale.starts):
         folder = out / (f"start-{seed}" if seed else "start")
         starts.append(folder / "train/checkpoint")
-        align = partial(_aligned, folder, taken, prepared, scale, seed, listener)
+        align = partial(_aligned, folder, weights, prepared, scale, seed, listener)
         once(folder.name, starts[-1], align)
     return replace(prepared, starts=tuple(starts))

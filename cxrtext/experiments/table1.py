@@ -46,9 +46,11 @@ from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
 from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import sha256, write_sealed
+from cxrtext.models.features import open_features
+from cxrtext.models.features.folder import FEATURES
 from cxrtext.page import Block, Bullets, Text
 
-PLACES = {"data": ("manifest", "sentences", "cache"), "model": ("text", "init")}
+PLACES = {"data": ("manifest", "sentences", "cache", "features"), "model": ("text", "init")}
 """Keys that say where something lies, not what is trained."""
 
 
@@ -69,25 +71,25 @@ class Table1:
 
     def identity(self) -> dict[str, Any]:
         """The scale, and the tables of the data that were given."""
-        given, weights = self.options.data, self.options.weights
-        if weights is not None and not self.scale.columns:
-            raise ConfigError(f"--weights: at --scale {self.options.scale} no row takes them")
-        if weights is not None and not weights.is_file():
-            raise ConfigError(f"--weights {weights}: is no file; give an encoder.safetensors")
+        given, features = self.options.data, self.options.features
+        if features is not None and (not self.scale.columns or LIVE in self.scale.columns):
+            raise ConfigError(f"--features: at --scale {self.options.scale} no row takes them")
         if given is None and not self.scale.studies:
             raise ConfigError(
                 f"--scale {self.options.scale}: wants real data; give a data folder with --data"
             )
         data = None if given is None else fingerprints(given)
         found = {"experiment": self.about.name, "scale": asdict(self.scale), "data": data}
-        if weights is not None:
-            found["weights"] = sha256(weights)
+        if features is not None:
+            found["features"] = sha256(open_features(features).folder / FEATURES)
         return found
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
         """Prepare the data, and write each run's configuration."""
         etas = dict.fromkeys(row.eta for row in self.rows if row.eta is not None)
-        prepared = prepare(out, self.options.data, self.scale, listener, etas, self.options.weights)
+        prepared = prepare(
+            out, self.options.data, self.scale, listener, etas, self.options.features
+        )
         runs, missing = plan(self.rows, self.seeds, out, prepared, self.scale)
         return Plan(runs, missing, prepared.stages)
 
@@ -205,6 +207,7 @@ def plan(
             job = {
                 "data": str(prepared.data.resolve()),
                 "cache": str(prepared.cache.resolve()),
+                "features": str(prepared.features.resolve()) if prepared.features else None,
                 "split": scale.split,
                 "resamples": scale.resamples,
                 "device": tree["training"]["device"],

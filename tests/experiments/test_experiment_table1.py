@@ -27,6 +27,8 @@ from cxrtext.experiments.papers.table1 import (
 )
 from cxrtext.experiments.preparation import prepare
 from cxrtext.files import read_sealed, write_sealed
+from cxrtext.jobs import EncodeOptions, encode_images
+from tests import small_backbones
 from tests.conftest import read_csv
 from tests.waiting import until
 
@@ -169,37 +171,37 @@ def test_a_row_that_cannot_be_trained_is_told_and_the_others_go_on(
     assert "| LSE+NL | 0." in outcome.page
 
 
-def test_seeds_go_on_from_several_starts_in_turn(
+def test_seeds_go_on_from_several_starts_in_turn_on_features(
     whole: tuple[Path, Outcome],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run_here: Callable[[list[str]], Any],
 ) -> None:
-    """On given data, from given weights; a start is one training, the mean of its seeds."""
+    """On given data and a backbone's features; a start is one training, the mean of its seeds."""
+    smoke = SCALES["smoke"]
+    columns = {LOCKED: smoke.columns[LOCKED]}
+    monkeypatch.setitem(SCALES, "smoke", replace(smoke, starts=2, columns=columns))
     monkeypatch.setattr("cxrtext.experiments.runner.run_all", run_here([]))
-    monkeypatch.setitem(SCALES, "smoke", replace(SCALES["smoke"], starts=2))
-    weights = whole[0] / "image-encoder/encoder.safetensors"
-    out = tmp_path / "starts"
-    options = ExperimentOptions("smoke", out, whole[0] / "data", weights, 3, ("lse-nl",))
+    data, out, features = whole[0] / "data", tmp_path / "starts", tmp_path / "features"
+    backbone = small_backbones.write(tmp_path / "backbone", "resnet")
+    encode_images(data / "manifest.csv", backbone, features, EncodeOptions(workers=1))
+    options = ExperimentOptions("smoke", out, data, features, 3, ("lse-nl",))
     outcome = run_experiment("table1", options)
     assert not (out / "image-encoder").exists()
+    assert not (out / "decoded").exists()
     assert "Seeds go on from 2 common starts in turn" in outcome.page
-    first, second = (
-        out / f"{name}/train/checkpoint/model.safetensors" for name in ("start", "start-1")
-    )
-    assert first.read_bytes() != second.read_bytes()
+    first, second = (out / name / "train/checkpoint" for name in ("start", "start-1"))
+    weights = [(one / "model.safetensors").read_bytes() for one in (first, second)]
+    assert weights[0] != weights[1]
     (row,) = rows_of(outcome)
     by_seed = {run["seed"]: run["measures"]["AUC"] for run in row["runs"]}
-    inits = [run["configuration"]["training"]["seed"] for run in row["runs"]]
-    assert sorted(inits) == [0, 1, 2]
+    assert sorted(by_seed) == [0, 1, 2]
     one, two = (by_seed[0] + by_seed[2]) / 2, by_seed[1]
     assert row["measures"]["AUC"]["value"] == pytest.approx((one + two) / 2)
     assert row["measures"]["AUC"]["deviation"] == pytest.approx(abs(one - two) / math.sqrt(2))
     for seed, start in ((0, "start"), (1, "start-1"), (2, "start")):
         tree = (out / f"runs/lse-nl/seed-{seed}/train.yaml").read_text()
         assert f"{start}/train/checkpoint" in tree
-    with pytest.raises(ConfigError, match="the folder holds an experiment with weights"):
-        run_experiment("table1", replace(options, weights=first))
 
 
 @pytest.mark.slow
@@ -287,8 +289,7 @@ def test_wrong_requests(tmp_path: Path) -> None:
         ({"seeds": 0}, "--seeds 0: must be 1 or more"),
         ({"parallel": 0}, "--parallel 0: must be 1 or more"),
         ({"scale": "films"}, "wants real data; give a data folder with --data"),
-        ({"scale": "paper", "weights": tmp_path}, "--weights: at --scale paper"),
-        ({"weights": tmp_path}, "is no file; give an encoder.safetensors"),
+        ({"features": tmp_path}, "--features: at --scale smoke no row takes them"),
     ):
         with pytest.raises(ConfigError, match=says):
             run_experiment("table1", replace(options, **change))

@@ -167,11 +167,7 @@ def experiment(
         ),
         ANY_PATH,
     ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="Image encoder of table1 and sweep, by default trained first."),
-        ANY_PATH,
-    ] = None,
+    features: Features = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Trainings a row; by default as the scale says.")
     ] = None,
@@ -190,7 +186,7 @@ def experiment(
     from cxrtext.experiments.experiment import split_names
 
     options = ExperimentOptions(
-        scale, out, data, weights, seeds, rows=split_names(rows), parallel=parallel
+        scale, out, data, features, seeds, rows=split_names(rows), parallel=parallel
     )
     with Stages() as stages:
         outcome = run_experiment(name, options, ExperimentListener(say=say, progress=stages.show))

@@ -53,8 +53,8 @@ def train(
         bool,
         typer.Option(
             "--init",
-            help="Write a commented cxrtext.yaml; or ssd-mimic-cxr.yaml or biovil-baseline.yaml, "
-            "where one is named: the paper's.",
+            help="Write a commented cxrtext.yaml, or the file that is named: studies-300.yaml, "
+            "-3000, -30000; ssd-mimic-cxr.yaml or biovil-baseline.yaml, the paper's.",
         ),
     ] = False,
     as_json: AsJson = False,
