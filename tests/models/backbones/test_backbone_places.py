@@ -70,7 +70,7 @@ def centroid(full: npt.NDArray[np.float32]) -> tuple[float, float]:
 @grid(1, model_type=list(BACKBONES), fit=list(FITS))
 def test_a_lit_square_lands_on_its_point(tmp_path: Path, model_type: str, fit: str) -> None:
     side = 12 * (8 if model_type in STRIDED else 7)
-    changes = {"hidden_act": "relu"} if model_type == "efficientnet" else {}
+    changes: dict[str, Any] = {"hidden_act": "relu"} if model_type == "efficientnet" else {}
     model = small_backbones.build(model_type, **changes)
     pass_brightness(model_type, model)
     model.save_pretrained(tmp_path)
