@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cxrtext.errors import ConfigError
 
-SCALES = ("smoke", "cpu", "films", "gpu", "paper")
+SCALES = ("smoke", "cpu", "gpu", "paper")
 Settings = Mapping[str, Any]
 """Fields of ``ViewSettings``; ``objective`` and ``augmentation`` are mappings themselves, and
 ``epochs`` may stand in place of ``steps``."""
@@ -18,9 +18,10 @@ Settings = Mapping[str, Any]
 class ExperimentOptions:
     """What is asked of an experiment.
 
-    ``scale`` says how much data and how long, one of ``SCALES``.  ``out`` is by default
-    ``experiments/<name>-<scale>``.  ``data`` is a data folder, by default phantoms drawn
-    into ``out``; of the experiments on small images, a file or folder of CIFAR-10 or MNIST.
+    ``scale`` says how much data and how long, one of ``SCALES``; of table 1 and its sweep also
+    "films".  ``out`` is by default ``experiments/<name>-<scale>``.  ``data`` is a data folder, by
+    default phantoms drawn into ``out``; of the experiments on small images, a file or folder of
+    CIFAR-10 or MNIST.
     ``features`` are of a backbone (``cxrtext encode``), in place of an image encoder that is
     pre-trained here.  ``seeds`` is the number of trainings a row, by default the scale's;
     ``parallel`` of those at the same time.

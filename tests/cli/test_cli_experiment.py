@@ -27,13 +27,13 @@ def test_the_page_and_where_it_lies_or_json(asked: list[tuple[str, ExperimentOpt
     done = cxrtext(
         "experiment", "table1", "--scale", "smoke", "--rows", "lse-nl, biovil", "--seeds", "3",
         "--parallel", "2", "--out", "here", "--data", "there",
-        "--features", "there",
+        "--features", ".",
     )  # fmt: skip
     assert done.stdout == "# The page\n"
     assert "a line" in done.stderr
     assert "written: table.html" in done.stderr
     expected = ExperimentOptions(
-        "smoke", Path("here"), Path("there"), Path("there"), 3,
+        "smoke", Path("here"), Path("there"), Path(), 3,
         ("lse-nl", "biovil"), 2,
     )  # fmt: skip
     done = cxrtext("experiment", "table1", "--json")
