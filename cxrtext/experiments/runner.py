@@ -58,6 +58,8 @@ def run_experiment(
 def _kind(name: str, options: ExperimentOptions) -> Kind:
     # Imported when they are wanted: they need torch, and listing does not.
     if name in SMALL_EXPERIMENTS:
+        if options.features is not None:
+            raise ConfigError(f"--features: {name} takes none; table1 and sweep do")
         from cxrtext.experiments.views import Views
 
         return Views(SMALL_EXPERIMENTS[name], options)

@@ -273,6 +273,7 @@ SAYS = {
     "experiment fair-cclk --data nowhere": "nowhere: no such file or folder; --data takes",
     "experiment weaksup-cclk --rows none": "there is no row 'none'; there are info-nce,",
     "experiment hardneg-cclk --scale huge": "--scale huge: is not one of smoke, cpu, gpu,",
+    "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",
     "experiment table1 --scale huge": "--scale huge: is not one of smoke, cpu, films, gpu, paper",
     "experiment table1 --rows none": "--rows: there is no row 'none'; there are biovil,",
     "experiment table1 --data nowhere": "nowhere: no such folder",
