@@ -70,7 +70,7 @@ def _source(path: str | Path) -> None:
 def _new_folder(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise DataError(f"{path}: is a file; name a folder")
-    _place(path)
+    _writable(path)
 
 
 def _new_address(address: str) -> None:
@@ -87,10 +87,10 @@ def _empty_folder(path: Path) -> None:
 def _new_file(path: Path) -> None:
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name a file")
-    _place(path)
+    _writable(path)
 
 
-def _place(path: Path) -> None:
+def _writable(path: Path) -> None:
     """Refuse a place where nothing can be made."""
     there = next(one for one in (path, *path.absolute().parents) if one.exists())
     if there != path and not there.is_dir():
@@ -162,6 +162,12 @@ def _index(folder: Path) -> None:
     check_index_folder(folder)
 
 
+def _place(folder: Path) -> None:
+    from cxrtext.project.place import find_place
+
+    find_place(folder)
+
+
 def _language_model(name: str | Path) -> None:
     from cxrtext.models.folders import check_model_name
 
@@ -230,6 +236,8 @@ FEATURES = Kind(_features)
 EXPORT = Kind(_export)
 """A file of embeddings."""
 INDEX = Kind(_index)
+PLACE = Kind(_place)
+"""A project, a checkpoint or an index."""
 LANGUAGE_MODEL = Kind(_language_model)
 """A folder, or a hub id; the hub is not asked."""
 DATA_FOLDER = Kind(_data_folder)
