@@ -22,7 +22,7 @@ SMALL_SIDE = 200
 STEPS = ((600, 100), (10_000, 300), (None, 3000))
 """Steps of a training with a locked encoder, by the number of its studies (films.md)."""
 LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
-"""Of small images, up to the demonstration's own: a few hundred studies are soon learned by heart."""
+"""Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
 MOST_LONGER = 3
 """A budget is used for at most so many times the usual epochs: more was not seen to help."""
 

@@ -55,7 +55,7 @@ class Progress:
         path = self.folder / name
         if name == REPORTS:
             return self.trained_on
-        return sha256(path) if path.isfile_of() else ""
+        return sha256(path) if path.is_file() else ""
 
     def note(self, stage: Stage) -> dict[str, Any]:
         """What is noted of a stage; {} of one that never ended."""
@@ -294,7 +294,7 @@ def index_stage(folder: Path, tables: Sequence[str]) -> Stage:
     index, checkpoint = folder / INDEX, folder / CHECKPOINT
     cache = ["--cache", folder / DECODED, "--json"]
     words: list[list[Any]] = []
-    if (index / "index.json").isfile_of():
+    if (index / "index.json").is_file():
         words.append(["index", "rebuild", index, "--model", checkpoint, *cache])
     build = ["index", "build", folder / DATA / "manifest.csv", "--model", checkpoint]
     words.append([*build, "--out", index, "--prompts", folder / "prompts.yaml", *cache])

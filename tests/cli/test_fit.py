@@ -1,0 +1,327 @@
+"""``cxrtext fit``: its stages, what is done again and why; that no process is left behind."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+from cxrtext.config import load_config
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.project.estimate import Speeds, estimate, fitted
+from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
+from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, write_recipe
+from cxrtext.project.training_data import REPORTS, THIRD, training_data, write_training_data
+from cxrtext.records import write_table
+from cxrtext_cli.commands import fit as fitting
+from cxrtext_cli.commands.fit import Fit, claim
+from cxrtext_cli.fitting import processes
+from cxrtext_cli.fitting.stages import (
+    NOTES,
+    Progress,
+    Stage,
+    check_stage,
+    curve_stages,
+    evaluation_stages,
+    import_stage,
+    index_stage,
+    label_stage,
+    model_stages,
+    training_stage,
+)
+from tests.conftest import read_csv
+from tests.test_manifests import parse
+
+DRAWN = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())
+FILMS = Facts(3400, 3400, 2700, True, True, 900_000, 2_000_000_000, 2000, ())
+SOURCE = Source(archive="/archive", reports="/reports.csv", columns={"image": "Bild"})
+RECIPE = choose_recipe(SOURCE, DRAWN, None, 1)
+TABLES = ["data/manifest.csv", "data/reports.csv"]
+WRITES = """
+import os, sys
+_, _, code, path, *rest = sys.argv
+if code != "0":
+    print("error: it fails", file=sys.stderr)
+    sys.exit(int(code))
+os.makedirs(os.path.dirname(path), exist_ok=True)
+with open(path, "a") as file:
+    file.write(os.environ["OMP_NUM_THREADS"] + (" again;" if "--resume" in rest else ";"))
+print('{"images": 3}')
+"""
+
+
+def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
+    text, encoder = model_stages(folder, recipe)
+    return [
+        import_stage(folder, recipe.source, "listing"),
+        label_stage(folder),
+        check_stage(folder, TABLES),
+        *text,
+        encoder,
+        training_stage(folder, recipe),
+        *curve_stages(folder, recipe),
+        *evaluation_stages(folder, recipe, TABLES),
+        index_stage(folder, TABLES),
+    ]
+
+
+def small(folder: Path, code: int = 0, settings: object = None) -> Stage:
+    """A stage that appends to a file how it was called."""
+    words = [str(code), folder / "made/it"]
+    return Stage(
+        "small", [words], lambda said: f"{said['images']} images", settings, ("given.csv",),
+        ("made/it",), "made/state", ("--resume",), threads=2,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], str]:
+    """Does a stage as a run of fit does; gives what its file holds then."""
+    monkeypatch.setattr(processes, "_CHILD", WRITES)
+    (tmp_path / NOTES / "logs").mkdir(parents=True)
+    (tmp_path / "given.csv").write_text("1")
+
+    def run(stage: Stage) -> str:
+        (tmp_path / "made").mkdir(exist_ok=True)
+        one = Fit(tmp_path, SOURCE)
+        one.progress = Progress(tmp_path)
+        with processes.running() as one.running:
+            one._do(stage)
+        return (tmp_path / "made/it").read_text()
+
+    return run
+
+
+@pytest.mark.parametrize("number", range(len(stages_of(Path("p"), RECIPE))))
+def test_every_stage_is_a_command_line_of_ours(number: int, tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index/index.json").write_text("{}")  # one that turns to a new model
+    stage = stages_of(tmp_path, RECIPE)[number]
+    for words in stage.words:
+        parse(list(map(str, words)))
+    if stage.state:
+        parse([*map(str, stage.words[-1]), *stage.resume])
+
+
+def test_what_is_trained_is_what_the_stages_make(tmp_path: Path) -> None:
+    one = Fit(tmp_path, SOURCE)
+    one.recipe = RECIPE
+    one._write_settings()
+    (tmp_path / "language-model").mkdir()
+    words = [
+        str(word) for stage in stages_of(tmp_path, RECIPE) for some in stage.words for word in some
+    ]
+    for name in ("train", "learning-curve"):
+        config = load_config(tmp_path / f"{name}.yaml")
+        for path in (config.data.manifest, config.data.sentences, config.model.text, config.out):
+            assert str(path) in words or str(path) == str(config.out)
+        assert config.model.image_weights is not None
+        assert str(config.model.image_weights.parent) in words
+        assert config.data.words == config.model.image_weights.with_name("words.txt")
+    assert (tmp_path / "prompts.yaml").is_file()
+
+
+def test_a_stage_is_done_once_and_again_where_what_it_rests_on_changed(
+    tmp_path: Path, do: Callable[[Stage], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert do(small(tmp_path)) == "2;"
+    assert "small, 0 s: 3 images" in capsys.readouterr().err
+    assert do(small(tmp_path)) == "2;"
+    assert capsys.readouterr().err == ""
+    (tmp_path / "given.csv").write_text("2")
+    assert do(small(tmp_path)) == "2;"  # what was there before is gone
+    assert "again: given.csv" in capsys.readouterr().err
+    assert do(small(tmp_path, settings=5)) == "2;"
+    assert "again: its part of the recipe" in capsys.readouterr().err
+    (tmp_path / "made/it").unlink()
+    do(small(tmp_path, settings=5))
+    assert "again: made/it gone" in capsys.readouterr().err
+
+
+def test_a_stage_goes_on_only_on_what_it_began_with(
+    tmp_path: Path, do: Callable[[Stage], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        do(small(tmp_path, code=2))
+    assert ended.value.exit_code == 2
+    assert "error: it fails" in capfd.readouterr().err
+    (tmp_path / "made/state").mkdir(parents=True)
+    assert do(small(tmp_path)) == "2 again;"
+    (tmp_path / "made/state").mkdir(exist_ok=True)
+    (tmp_path / "given.csv").write_text("another")
+    assert do(small(tmp_path)) == "2;"
+    assert not (tmp_path / "made/state").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "data"
+    archive.mkdir()
+    claim(tmp_path, archive)  # the archive alone
+    (tmp_path / "train.yaml").write_text("mine")
+    with pytest.raises(DataError, match=r"holds 'train.yaml' and no project; name a folder with"):
+        claim(tmp_path, archive)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("1.5h", 5400), ("2d", 172800)])
+def test_budgets(text: str, seconds: float) -> None:
+    assert fitting._seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["20", "m", "20x", "-3m", "1h30m"])
+def test_what_is_no_budget(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no time; give 20m, 8h or 2d"):
+        fitting._seconds(text)
+
+
+def test_columns_are_named_in_pairs() -> None:
+    assert fitting._columns("image=Bild-Datei, report = Befund") == {
+        "image": "Bild-Datei",
+        "report": "Befund",
+    }
+    with pytest.raises(ConfigError, match="'image' is not NAME=HEADER"):
+        fitting._columns("image")
+
+
+# --- the recipe ---
+
+
+def test_the_recipe_follows_from_what_is_there(tmp_path: Path) -> None:
+    weights = tmp_path / "half.safetensors"
+    drawn, films, begun = (
+        choose_recipe(SOURCE, facts, given, 3)
+        for facts, given in ((DRAWN, None), (FILMS, None), (FILMS, weights))
+    )
+    assert [one.image_encoder.image for one in (drawn, films, begun)] == [
+        "resnet-narrow", "resnet18", "resnet50-half",
+    ]  # fmt: skip
+    assert drawn.train["training"]["steps"] < 600
+    assert films.train["training"]["lock"] == ["image"]
+    assert begun.image_encoder.weights == str(weights)
+    write_recipe(tmp_path, begun)
+    assert read_recipe(tmp_path) == begun
+
+
+def test_a_recipe_that_people_broke_says_where(tmp_path: Path) -> None:
+    write_recipe(tmp_path, RECIPE)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(path.read_text().replace("crop: 112", "crop: wide", 1))
+    with pytest.raises(ConfigError, match=r"recipe.yaml: image_encoder.crop: "):
+        read_recipe(tmp_path)
+    path.write_text("threads: 0\n")
+    with pytest.raises(ConfigError, match=r"recipe.yaml: source: "):
+        read_recipe(tmp_path)
+
+
+SPEEDS = Speeds(reading=0.01, learning=0.02, embedding=0.01, language=4e-5)
+
+
+@pytest.mark.parametrize("minutes", [20, 30, 45])
+def test_a_budget_is_filled_by_the_image_encoder(minutes: float) -> None:
+    usual = choose_recipe(SOURCE, FILMS, None, 1)
+    recipe = fitted(usual, FILMS, SPEEDS, 60 * minutes, imports=False)
+    taken = estimate(recipe, FILMS, SPEEDS, imports=False).total
+    longer = recipe.image_encoder.model_copy(update={"epochs": recipe.image_encoder.epochs + 1})  # type: ignore[operator]
+    more = recipe.model_copy(update={"image_encoder": longer})
+    assert taken <= 60 * minutes
+    assert estimate(more, FILMS, SPEEDS, imports=False).total > 60 * minutes
+
+
+def test_a_budget_that_is_too_short_says_what_is_needed() -> None:
+    usual = choose_recipe(SOURCE, FILMS, None, 1)
+    with pytest.raises(ConfigError, match=r"at least \d+ minutes are needed here for 3400 studies"):
+        fitted(usual, FILMS, SPEEDS, 60, imports=False)
+
+
+# --- what the models are made of ---
+
+
+@pytest.fixture
+def project(data_folder: Path, tmp_path: Path) -> Path:
+    shutil.copytree(data_folder, tmp_path / "project/data")
+    return tmp_path / "project"
+
+
+def test_facts_of_a_data_folder(project: Path) -> None:
+    facts = facts_of_data(project / "data")
+    rows = read_csv(project / "data/manifest.csv")
+    assert facts.images == len(rows)
+    assert facts.training == len({row["study_id"] for row in rows if row["split"] == "train"})
+    assert facts.side == 80
+    assert facts.has_reports
+    paths = [project / "data" / row["image"] for row in rows]
+    guessed = facts_of_archive(paths, 50, project / "data/reports.csv", has_labels=False)
+    assert (guessed.training, guessed.side, guessed.has_labels) == (40, 80, False)
+
+
+def test_models_rest_on_the_training_studies_alone(project: Path) -> None:
+    before = training_data(project)
+    write_training_data(project, before)
+    rows = read_csv(project / "data/manifest.csv")
+    of = {row["study_id"]: row["split"] for row in rows}
+    seen = {row["study_id"] for row in read_csv(project / REPORTS)}
+    assert seen == {study for study, split in of.items() if split != "test"}
+    third = read_csv(project / "data" / THIRD)
+    train = [row for row in third if row["split"] == "train"]
+    assert 0 < len(train) < before.studies
+    assert [r for r in third if r["split"] != "train"] == [r for r in rows if r["split"] != "train"]
+
+    def changed(split: str) -> bool:
+        reports = project / "data/reports.csv"
+        kept = reports.read_text()
+        study = next(study for study, one in of.items() if one == split)
+        rows = (
+            {**row, "findings": "Another."} if row["study_id"] == study else row
+            for row in read_csv(reports)
+        )
+        write_table(reports, ["study_id", "findings", "impression"], rows)
+        now = training_data(project)
+        reports.write_text(kept)
+        return now != before
+
+    assert changed("train")
+    assert changed("val")
+    assert not changed("test")
+
+
+# --- processes ---
+
+WAITS = """
+import signal
+from pathlib import Path
+from cxrtext_cli.fitting import processes
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+ends_with_its_parent = processes._CHILD.rpartition("from ")[0]
+processes._CHILD = ends_with_its_parent + (
+    "import time; print('waits', file=sys.stderr, flush=True); time.sleep(600)"
+)
+try:
+    with processes.running() as these:
+        one = these.start([], 1, Path("out"), None)
+        these.finish(one, "one", None)
+finally:
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("number", "last"), [(signal.SIGKILL, ""), (signal.SIGINT, "ended\n")])
+def test_what_is_stopped_leaves_no_process(
+    number: signal.Signals, last: str, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITS], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout, process.stderr:
+        assert process.stderr.readline() == "waits\n"
+        process.send_signal(number)
+        # The pipes end when the last process that holds them is gone.
+        assert process.stdout.read() == last
+        process.stderr.read()
+    process.wait()
