@@ -88,14 +88,13 @@ def choose_recipe(
     if facts.side and facts.side <= SMALL_SIDE and weights is None:
         train = _preset("demo/train.yaml")
         few = max(LEAST_STEPS, round(STEPS_A_STUDY * facts.training))
-        train["training"]["steps"] = min(train["training"]["steps"], few)
+        train["training"] = with_steps(train["training"], min(train["training"]["steps"], few))
         encoder = ImageEncoder(image="resnet-narrow", resize=128, crop=112)
         size: Literal["compact", "demo"] = "demo"
     else:
         train = _preset("studies-3000.yaml")
-        train["training"]["steps"] = next(
-            steps for most, steps in STEPS if most is None or facts.training <= most
-        )
+        steps = next(steps for most, steps in STEPS if most is None or facts.training <= most)
+        train["training"] = with_steps(train["training"], steps)
         image = "resnet50-half" if weights else "resnet18"
         encoder = ImageEncoder(
             image=image, resize=256, crop=224, weights=str(weights.absolute()) if weights else None
@@ -124,6 +123,14 @@ def choose_recipe(
         learning_curve=curve,
         threads=threads,
     )
+
+
+def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
+    """The settings of a training with another number of steps; too short to unlock, it is locked."""
+    dropped = ("unlock", "unlocked_lr") if training.get("unlock", 0) >= steps else ()
+    every = min(training["validate_every"], max(1, steps // 2))
+    kept = {name: value for name, value in training.items() if name not in dropped}
+    return {**kept, "steps": steps, "validate_every": every, "save_every": every}
 
 
 def _preset(name: str) -> dict[str, Any]:

@@ -260,6 +260,7 @@ class Fit:
         from cxrtext.config import template
         from cxrtext.files import write_text
         from cxrtext.project.place import DATA
+        from cxrtext.project.recipe import with_steps
         from cxrtext.project.training_data import THIRD
         from cxrtext_cli.fitting.stages import CURVE
 
@@ -267,7 +268,7 @@ class Fit:
         training = train["training"]
         third = {
             **train,
-            "training": {**training, "steps": max(50, training["steps"] // 2)},
+            "training": with_steps(training, max(50, training["steps"] // 2)),
             "data": {
                 **train["data"],
                 "manifest": f"{DATA}/{THIRD}",
