@@ -126,7 +126,7 @@ def choose_recipe(
 
 
 def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
-    """The settings of a training with another number of steps; too short to unlock, it is locked."""
+    """The settings of a training with another number of steps; a short one stays locked."""
     dropped = ("unlock", "unlocked_lr") if training.get("unlock", 0) >= steps else ()
     every = min(training["validate_every"], max(1, steps // 2))
     kept = {name: value for name, value in training.items() if name not in dropped}
