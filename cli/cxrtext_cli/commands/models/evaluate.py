@@ -20,6 +20,7 @@ from cxrtext_cli.options import (
     Uncertain,
     cache_in,
     features_in,
+    keep_how_good,
     pick_device,
     print_json,
     print_table,
@@ -198,10 +199,10 @@ def evaluate(
             progress=update,
             settings=settings,
         )
-    written = []
+    written = keep_how_good(checkpoint, result)
     if out is not None:
         options = ReportOptions(pictures=pictures, command=command, answers=told)
-        written = write_report(out, result, options)
+        written += write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:
         from cxrtext.evaluation.probes.feature_probe import export_vectors
@@ -249,7 +250,8 @@ def _tell(
 
 
 def _show(result: "Evaluation") -> None:
-    """Print every table of an evaluation, its primary measure, and what was left out."""
+    """Print every table of an evaluation, its primary measure, what was left out, and the sum."""
+    from cxrtext.evaluation.how_good import how_good_of
     from cxrtext.evaluation.report.tables import SHOWN, primary_line
     from cxrtext.records import CHEX5
 
@@ -268,6 +270,8 @@ def _show(result: "Evaluation") -> None:
     if result.mean_auc is not None:
         name = "mean CheX5 AUC" if set(result.findings) == set(CHEX5) else "mean AUC"
         typer.echo(f"{name} {result.mean_auc:.3f}")
+    good = how_good_of(result)
+    typer.echo("\n".join(["", "How good is it", *good.lines, *filter(None, [good.warning])]))
 
 
 def say_written(written: Sequence[Path]) -> None:
