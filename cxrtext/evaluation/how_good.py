@@ -1,7 +1,7 @@
 """How good a model is, in five lines that its checkpoint keeps, and whether it is at chance."""
 
 from collections.abc import Iterator, Sequence
-from math import inf, log2, sqrt
+from math import inf, sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -147,9 +147,8 @@ def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tup
         return bool(tasks) and not any(is_beyond for _, is_beyond in tasks), why
     mean, level = mean_area(areas), 1 - 0.05 / len(areas)
     found = any(area.interval(level)[0] > CHANCE for area in areas)
-    told = f"mean AUC {_short(mean.value, mean.interval())} of {len(areas)} findings"
-    why = f"{told} in {evaluation.images:,} images"
-    return mean.interval()[0] <= CHANCE and not found, why
+    why = f"mean AUC {_short(mean.value, mean.interval())} of {len(areas)} findings in "
+    return mean.interval()[0] <= CHANCE and not found, f"{why}{evaluation.images:,} images"
 
 
 def _basis(evaluation: Evaluation, labels_from: str) -> list[str]:
@@ -172,19 +171,17 @@ def _gain(curve: Curve) -> str:
             "not measured; train on a half and a quarter of the training studies too, and evaluate "
             "each on the same test images"
         )
-    sizes = np.array([log2(studies) for studies, _, _ in curve])
-    values = np.array([auc for _, auc, _ in curve])
+    sizes = [studies for studies, _, _ in curve]
     errors = np.array([(high - low) / (2 * quantile(0.95)) for _, _, (low, high) in curve])
-    if len(set(sizes.tolist())) < 2 or not (errors > 0).all():
+    if len(set(sizes)) < 2 or not (errors > 0).all():
         raise ValueError("a learning curve wants two numbers of studies and intervals of a width")
-    weights = errors**-2
-    away = sizes - np.average(sizes, weights=weights)
-    spread = float((weights * away**2).sum())
-    slope, reach = float((weights * away * values).sum()) / spread, quantile(0.95) / sqrt(spread)
+    values = [auc for _, auc, _ in curve]
+    fit, spread = np.polyfit(np.log2(sizes), values, 1, w=1 / errors, cov="unscaled")
+    slope, reach = float(fit[0]), quantile(0.95) * sqrt(spread[0, 0])
     told = _short(slope, (slope - reach, slope + reach), 3)
-    shown = "" if slope - reach > 0 else ", no gain shown"
-    least, most = min(one[0] for one in curve), max(one[0] for one in curve)
-    return f"mean AUC {told} per doubling, measured from {least:,} to {most:,} studies{shown}"
+    shown = "" if slope > reach else ", no gain shown"
+    span = f"from {min(sizes):,} to {max(sizes):,} studies"
+    return f"mean AUC {told} per doubling, measured {span}{shown}"
 
 
 def save_how_good(folder: Path, kept: HowGood) -> Path:

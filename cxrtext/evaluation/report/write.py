@@ -149,8 +149,9 @@ def write_report(
     warnings = [Text(line, "warn") for line in result.warnings]
     primary = [Text(primary_line(result), "lead")] if result.primary else []
     good = options.how_good or how_good_of(result)
-    told = [*([Text(good.warning, "warn")] if good.at_chance else []), Bullets(good.lines)]
-    head = [*told, Text(summary_line(result)), *primary, *warnings]
+    told = [Text(good.warning, "warn")] if good.at_chance else []
+    rest = [Text(summary_line(result)), *primary, *warnings]
+    head: list[Block] = [*told, Bullets(good.lines), *rest]
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
     tiles = [

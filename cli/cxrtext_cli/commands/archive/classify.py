@@ -88,9 +88,9 @@ def classify(
     from cxrtext.service import load_service
 
     service = load_service(model, prompts=prompts_in(prompts), device=pick_device(device))
-    if warning := service.how_good.warning:
-        say(warning)
     found, failed = _classify_files(service, sources)
+    if found and (warning := service.how_good.warning):
+        say(warning)
     if found or as_json:
         _show(found, out, as_json)
     for line in failed:

@@ -98,8 +98,6 @@ def search(
 
     with open_index(index, load_model(model, pick_device(device)) if model else None) as archive:
         service = Service(archive.model.to(pick_device(device)), archive)
-        if warning := service.how_good.warning:
-            say(warning)
         try:
             known = _known(archive, image_id) if image_id is not None else None
             embedded = _embedded(service, image, known)
@@ -143,6 +141,8 @@ def search(
                 raise DataError(f"the filter leaves no image: {held}")
         finally:
             service.close()
+    if warning := service.how_good.warning:
+        say(warning)
     if out is not None:
         write_rows(out, rows)
     if as_json:

@@ -199,10 +199,10 @@ def evaluate(
             progress=update,
             settings=settings,
         )
-    written = keep_how_good(checkpoint, result)
+    written = []
     if out is not None:
         options = ReportOptions(pictures=pictures, command=command, answers=told)
-        written += write_report(out, result, options)
+        written = write_report(out, result, options)
         rejects.write(out / "images")
     if export is not None:
         from cxrtext.evaluation.probes.feature_probe import export_vectors
@@ -214,6 +214,7 @@ def evaluate(
         about = {"model": result.fingerprint}
         export_vectors(export, cohort.records, features_of(cohort).vectors, about)
         written.append(export)
+    written += keep_how_good(checkpoint, result)
     _tell(result, written, as_json, len(rejects.rows))
 
 
