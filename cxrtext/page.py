@@ -279,6 +279,15 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:z.{digits}f}".replace("-", "−").replace("inf", "∞")
 
 
+def without_zero(text: str) -> str:
+    """The same figures without the zero before the point, as papers have them.
+
+    >>> without_zero("0.87 [0.81, 1.00] of 10.5")
+    '.87 [.81, 1.00] of 10.5'
+    """
+    return re.sub(r"(?<![\d.])0(?=\.\d)", "", text)
+
+
 def with_interval(value: float | None, ends: Sequence[float] | None, digits: int = 3) -> str:
     """A number as "0.812 [0.780, 0.843]", its interval where there is one."""
     if value is None or ends is None:

@@ -339,6 +339,12 @@ def index_copy(index_folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def checkpoint_copy(checkpoint: Path, tmp_path: Path) -> Path:
+    """A checkpoint of the test's own, in which an evaluation keeps how good it is."""
+    return Path(shutil.copytree(checkpoint, tmp_path / "run/checkpoint"))
+
+
+@pytest.fixture
 def data_copy(data_folder: Path, tmp_path: Path) -> Path:
     """A data folder of the test's own."""
     return Path(shutil.copytree(data_folder, tmp_path / "set"))

@@ -14,7 +14,7 @@ import typer
 from cxrtext_cli.given import CHECKPOINT, DEVICE, FOLDER, NEW_FOLDER, PROMPTS, SECTION
 
 if TYPE_CHECKING:
-    from cxrtext.evaluation import Prompts
+    from cxrtext.evaluation import Evaluation, Prompts
     from cxrtext.images.cache import DecodedCache
     from cxrtext.models.familiar import Unlike
     from cxrtext.models.features import FeatureFolder
@@ -111,6 +111,20 @@ def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
 def say(text: str) -> None:
     """Print a line about the work on standard error."""
     typer.echo(text, err=True)
+
+
+def keep_how_good(checkpoint: Path, found: "Evaluation") -> list[Path]:
+    """Keep how good a model is where its test images were measured; returns the file."""
+    from cxrtext.evaluation.how_good import how_good_of, save_how_good
+
+    good = how_good_of(found)
+    if found.split != "test" or not found.findings or not good.measured:
+        return []
+    try:
+        return [save_how_good(checkpoint, good)]
+    except OSError as error:
+        say(f"{checkpoint}: how good the model is cannot be kept there ({error.strerror})")
+        return []
 
 
 def print_table(rows: Sequence[Sequence[str]], *, left: int = 1) -> None:

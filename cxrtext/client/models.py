@@ -169,6 +169,15 @@ class LimitInfo(Answer):
     max_report_characters: int
 
 
+class HowGood(Answer):
+    """How good the model is on test images, in a few lines."""
+
+    measured: bool = Field(description="Whether the checkpoint was evaluated.")
+    at_chance: bool
+    warning: str = Field(description="Why not to use the answers; else empty.")
+    lines: list[str] = Field(description="What it finds, weakly, and not; what that rests on.")
+
+
 class ModelInfo(Answer):
     """What is loaded."""
 
@@ -204,6 +213,7 @@ class ModelInfo(Answer):
     evaluated: EvaluationInfo | None = Field(
         default=None, description="Null until the checkpoint is calibrated."
     )
+    how_good: HowGood | None = Field(default=None, description="Null from an older server.")
     limits: LimitInfo
     max_body_bytes: int = Field(description="Largest request.")
     notice: str = "Research use only. Not a medical device."

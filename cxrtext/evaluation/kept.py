@@ -39,5 +39,5 @@ def load_kept(path: Path, kind: type[Kept], what: str, fingerprint: str) -> Kept
         at = ".".join(map(str, place["loc"]))
         raise CheckpointError(f"{path}: {at}: {place['msg']}; {AGAIN}") from None
     if values["fingerprint"] != fingerprint:
-        raise CheckpointError(f"{path}: fitted for another model; {AGAIN}")
+        raise CheckpointError(f"{path}: made for another model; {AGAIN}")
     return kept

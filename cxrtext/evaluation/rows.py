@@ -30,8 +30,9 @@ MEAN, MEAN_OF_FINDINGS, MEAN_OF_SENTENCES = "mean", "mean of findings", "mean of
 ALL, ALL_IMAGES, NO_FINDING = "all sentences", "all images", "no finding"
 BOTH, GAP = "both directions", "gap"
 """Groups beside findings, directions and cells of the manifest."""
+BY_CHANCE = ", by chance"
 ELSEWHERE, GAIN = ", other patients", ", gain over other patients"
-"""What a measure's name goes on with: the same sentences in other patients' images."""
+"""What a measure's name goes on with: of a random order, and of other patients' images."""
 
 
 class Row(NamedTuple):

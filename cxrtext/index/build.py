@@ -15,6 +15,7 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
 from cxrtext.evaluation.classification.calibration import calibrations_of
 from cxrtext.evaluation.data import sentences_beside
+from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.files import write_private
 from cxrtext.images.cache import DecodedCache
 from cxrtext.index.changes import NewImage, NewReports, add_images, add_reports, set_attributes
@@ -77,6 +78,7 @@ def build_index(
     records = read_manifest(manifest, allow_outside=allow_outside)
     check_columns(manifest, records)
     model = load_model(checkpoint, device)
+    warning = how_good_beside(model).warning
     said = said_in(manifest, reports, {record.study_id for record in records})
     rejects = Rejects(max_rejected)
     with writing(out, wait_s=wait_s, create=True) as catalogue:
@@ -107,7 +109,8 @@ def build_index(
         replaced = sum(record.name in known for record in todo)
         replaced -= sum(name in known for name, _ in rejects.rows)
         written = write_summary(out, catalogue)
-    return IndexSummary.of(written, added=embedded - replaced, replaced=replaced, rejected=rejected)
+    counts = {"added": embedded - replaced, "replaced": replaced}
+    return IndexSummary.of(written, **counts, rejected=rejected, warning=warning)
 
 
 def make_index(

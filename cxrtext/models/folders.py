@@ -53,6 +53,15 @@ _HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
+def read_training(folder: Path) -> dict[str, Any]:
+    """What a checkpoint notes of its training; nothing where it does not, or not readably."""
+    try:
+        found = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Path:
     """Return the local folder of a model, fetched from the hub when it is not here yet.
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import calibration_beside
+from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
 from cxrtext.files import note_source
@@ -106,6 +107,7 @@ class Service:
         self._references = References(model, archive)
         self.prompts = dict(prompts or CHEX5_PROMPTS)
         self.calibration = calibration_beside(model)
+        self.how_good = how_good_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
         self._judge = Judge(verdicts_beside(model))

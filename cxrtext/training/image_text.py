@@ -49,7 +49,7 @@ from cxrtext.training.losses.loss_data import gather_extras, objective_files
 from cxrtext.training.losses.objective import build_objective
 from cxrtext.training.step import PairLearner, build_learner, pair_job
 from cxrtext.training.trainer import Trainer, keep_references
-from cxrtext.training.validation import check_best, zero_shot_of
+from cxrtext.training.validation import check_best, not_learned, zero_shot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TrainSummary:
     ``checkpoint`` is the folder of the model after the last of ``steps``; ``best`` that of the
     model that was best by ``training.best``, after ``best_step``.  ``images`` are trained on,
     ``rejected`` lists those that could not be.  ``validation`` has the last validation's numbers,
-    none without a validation split.
+    none without a validation split, and ``warning`` says where they show no learning.
     """
 
     checkpoint: Path
@@ -69,6 +69,7 @@ class TrainSummary:
     rejected: Path | None
     best: Path | None = None
     best_step: int = 0
+    warning: str = ""
 
 
 def train(
@@ -139,6 +140,7 @@ def _train(
         data=tables.fingerprint,
         job=pair_job(learner, train_set, objective, arguments),
         train_images=len(train_set),
+        train_studies=len({record.study_id for record in train_set.records}),
         val_set=val_set,
         zero_shot=zero_shot,
         listener=listener,
@@ -182,6 +184,7 @@ def _summary(trainer: Trainer, validation: dict[str, float], rejects: Rejects) -
         rejected=rejects.write(out / "images") if learner.processes.first else None,
         best=out / "checkpoint-best" if learner.progress.best is not None else None,
         best_step=learner.progress.best_step,
+        warning=not_learned(validation, trainer.val_set, trainer.zero_shot, trainer.config),
     )
 
 

@@ -96,6 +96,7 @@ class Trainer:
     data: str
     job: PairJob
     train_images: int
+    train_studies: int
     val_set: Examples
     zero_shot: ZeroShot | None
     listener: Listener
@@ -193,6 +194,7 @@ class Trainer:
             "configuration": self.config.model_dump(mode="json"),
             "data_fingerprint": self.data,
             "reports": made_of_labels(find_table(self.config.data.manifest.parent, "reports")),
+            "studies": self.train_studies,
             "step": self.job.learner.progress.step,
             "validation": self.validation,
         }

@@ -20,6 +20,7 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel
 from cxrtext.models.regions import standardized
 from cxrtext.models.similarity import attention_entropy
+from cxrtext.page import without_zero
 from cxrtext.records import read_labels
 from cxrtext.training.data.batches import group_by_length
 from cxrtext.training.data.loader import Examples
@@ -31,6 +32,8 @@ from cxrtext.training.step import Loss, accuracy, embed_group
 RETRIEVED = 500
 """Images, the first of the split, among which sentences are searched, and the other way round."""
 CUTOFFS = (1, 5)
+LEVEL = 0.025
+"""Chance of a result as good by luck alone from which on a training has shown nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,40 @@ def _areas(differences: Mapping[int, Sequence[float]], zero_shot: ZeroShot) -> d
         if len(np.unique(labels[known])) == 2:
             areas[f"auc_{name}"] = area_under_curve(values[known], labels[known])
     return {"auc": float(np.mean(list(areas.values()))), **areas} if areas else {}
+
+
+def not_learned(
+    numbers: Mapping[str, float], examples: Examples, zero_shot: ZeroShot | None, config: Config
+) -> str:
+    """A warning where a validation's numbers could as well be chance, at 2.5 % on one side; or "".
+
+    With labels the mean AUC is tested as that of rank sums, of findings that go together in the
+    worst case; without, the in-batch accuracy as that of so many guesses as there are images,
+    since the sentences of one are not guessed apart.  Images of one patient count as independent.
+
+    Source: Mann and Whitney 1947; Clopper and Pearson 1934 (the binomial tail).
+    """
+    from scipy.stats import binom, norm
+
+    if "auc" in numbers and zero_shot is not None:
+        counts = [((own == 1).sum(), (own == 0).sum()) for own in zero_shot.labels]
+        errors = [((m + n + 1) / (12 * m * n)) ** 0.5 for m, n in counts if m and n]
+        p = norm.sf((numbers["auc"] - 0.5) / np.mean(errors))
+        told, what = f"AUC {numbers['auc']:.2f}, chance 0.50", "tell findings"
+    elif "accuracy" in numbers:
+        size = min(config.training.batch, len(examples))
+        images = len(examples) // size * size
+        p = binom.sf(np.ceil(numbers["accuracy"] * images - 1e-6) - 1, images, 1 / size)
+        told = f"in-batch accuracy {numbers['accuracy']:.3f}, chance {1 / size:.3f}"
+        what = "match images and sentences"
+    else:
+        return ""
+    if p <= LEVEL:
+        return ""
+    return without_zero(
+        f"validation {told} (p = {p:.2f}, {len(examples)} images): nothing shows that the model "
+        f"has learned to {what}; do not use its answers"
+    )
 
 
 def zero_shot_of(config: Config, examples: Examples, say: Callable[[str], None]) -> ZeroShot | None:

@@ -10,7 +10,7 @@ import pytest
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
 from tests.api.conftest import as_file
-from tests.browser.conftest import calibrated_as, file_of, locate
+from tests.browser.conftest import VIEWS, calibrated_as, file_of, fits, go, locate
 
 IMAGE = "#/read?image=images/s25.png"
 UNLIKE = "This image is unlike those the model was trained on; its answers mean little."
@@ -194,3 +194,25 @@ def test_where_the_checkpoint_does_not_say_the_page_says_so(visit: Any, service:
         assert not page.is_visible("#unlike")
     finally:
         service.familiar = known
+
+
+@pytest.mark.parametrize("at_chance", [True, False])
+def test_every_view_warns_of_a_model_at_chance(
+    change: Any, visit: Any, page: Any, at_chance: bool
+) -> None:
+    lines = ["Finds: nothing", "At chance: Edema .50 [.42, .58]"]
+    warning = "This model is at chance." if at_chance else ""
+
+    def told(found: Any) -> None:
+        said = {"measured": True, "at_chance": at_chance, "warning": warning, "lines": lines}
+        found["how_good"] = said
+
+    change("**/v1/model", told)
+    visit()
+    for place in VIEWS:
+        go(page, place)
+        assert page.locator("#at-chance").is_visible() == at_chance
+        assert page.text_content("#at-chance") == warning
+    assert page.locator(".good dt").all_text_contents() == ["Finds", "At chance"]
+    assert page.locator(".good dd").all_text_contents() == ["nothing", "Edema .50 [.42, .58]"]
+    fits(page, 380)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cxrtext.evaluation.how_good import HowGood, save_how_good
+from cxrtext.models import load_model
 from tests.api.conftest import as_dicom
 from tests.cli.conftest import Refused, cxrtext
 from tests.conftest import read_csv
@@ -103,8 +105,10 @@ def test_evaluate_and_index_share_decoded_images(
     )
 
 
-def test_evaluate_prints_and_writes(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
-    done = cxrtext("evaluate", checkpoint, "--data", data_folder, "--out", tmp_path / "out")
+def test_evaluate_prints_and_writes(
+    checkpoint_copy: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    done = cxrtext("evaluate", checkpoint_copy, "--data", data_folder, "--out", tmp_path / "out")
     assert "12 images of 12 patients, split 'test'" in done.stdout
     assert json.loads((tmp_path / "out/evaluation.json").read_text())["images"] == 12
     assert "<h1>Evaluation</h1>" in (tmp_path / "out/report.html").read_text()
@@ -147,3 +151,28 @@ def test_wrong_options_of_the_command_line_itself() -> None:
     cxrtext("classify", code=2)
     done = cxrtext("--version")
     assert done.stdout.strip() == "cxrtext 0.1.0"
+
+
+def test_commands_say_that_a_model_is_at_chance_or_was_never_measured(
+    checkpoint_copy: Path, data_folder: Path, image: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    built = ("index", "build", data_folder / "manifest.csv", "--model", checkpoint_copy)
+    asked = (
+        (*built, "--out", index),
+        ("search", "Left pleural effusion.", "--index", index),
+        ("classify", image, "--model", checkpoint_copy),
+        ("classify", "--index", index),
+    )
+    unknown = HowGood(fingerprint=load_model(checkpoint_copy).fingerprint)
+    for warning, kept in (
+        (unknown.warning, None),
+        ("This model is at chance.", {"at_chance": True, "warning": "This model is at chance."}),
+        ("", {"warning": ""}),
+    ):
+        if kept is not None:
+            save_how_good(checkpoint_copy, unknown.model_copy(update={"measured": True, **kept}))
+        for command in asked:
+            said = cxrtext(*command).stderr.splitlines()
+            assert said.count(warning) == (1 if warning else 0), command
+            assert sum("This model" in line for line in said) == (1 if warning else 0), command

@@ -7,11 +7,16 @@ from cxrtext.evaluation.report.comparison import model_names
 from tests.cli.conftest import cxrtext
 
 
-def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path: Path) -> None:
     options = ("--resamples", "20", "--slice", "age", "--out", tmp_path / "out")
-    out = cxrtext("evaluate", checkpoint, "--data", data_folder, *options).stdout
+    out = cxrtext("evaluate", checkpoint_copy, "--data", data_folder, *options).stdout
     assert "zero-shot classification" in out
     assert "left out: grounding: the data have no boxes.json" in out
+    kept = json.loads((checkpoint_copy / "how-good.json").read_text())
+    assert (len(kept["lines"]), kept["at_chance"]) == (5, False)
+    assert "\n".join(["", "How good is it", *kept["lines"], "written: "]) in out
+    assert kept["lines"][3].startswith("Rests on: 12 images of 12 patients, split 'test'")
+    assert "; trained on 28 studies; labels given" in kept["lines"][3]
     assert f"written: {tmp_path / 'out/report.html'}" in out
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
@@ -27,16 +32,16 @@ def test_a_report_is_written(checkpoint: Path, data_folder: Path, tmp_path: Path
     for wrong, said in (
         (("--from", file, "--average", "scores"), "--from goes without 'average'"),
         ((), "give a checkpoint and --data, or --from"),
-        ((checkpoint,), "give a checkpoint and --data, or --from"),
+        ((checkpoint_copy,), "give a checkpoint and --data, or --from"),
     ):
         (line,) = cxrtext("evaluate", *wrong, code=2).stderr.splitlines()
         assert said in line
 
 
-def test_models_are_compared(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
+def test_models_are_compared(checkpoint_copy: Path, data_folder: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):
         options = ("--out", tmp_path / name, "--resamples", "20", "--no-pictures")
-        cxrtext("evaluate", checkpoint, "--data", data_folder, *options)
+        cxrtext("evaluate", checkpoint_copy, "--data", data_folder, *options)
     evaluations = tmp_path / "first", tmp_path / "second/predictions.parquet"
     out = cxrtext(
         *("compare", *evaluations, "--out", tmp_path / "out", "--noninferiority", "0.3"),

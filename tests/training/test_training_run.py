@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from cxrtext.config import Config, load_config
+from cxrtext.config import Config, TrainingSection, load_config
 from cxrtext.errors import CheckpointError, ConfigError, DataError, WorkError
 from cxrtext.models import load_model
 from cxrtext.records import read_sentences
@@ -19,8 +20,9 @@ from cxrtext.training.loop.job import StepReport
 from cxrtext.training.loop.resume import save_state
 from cxrtext.training.losses.directions import Terms
 from cxrtext.training.losses.objective import Objective
+from cxrtext.training.validation import not_learned
 from tests.records.test_reports_labels_boxes import save_sentences
-from tests.training.conftest import metrics
+from tests.training.conftest import examples_of, metrics
 
 
 def test_a_run_learns_and_leaves_what_it_promises(run_folder: Path) -> None:
@@ -244,3 +246,34 @@ def test_sentences_without_eta_are_left_out_and_counted(
     save_sentences(tmp_path / "s.csv", [foreign])
     with pytest.raises(DataError, match="s.csv: no sentence has an eta"):
         train(load_config(None, [*chosen, f"out={tmp_path / 'other'}"]))
+
+
+def test_a_training_that_learned_nothing_says_so(
+    options: list[str],
+    options_into: Callable[[Path], list[str]],
+    run_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+) -> None:
+    still = ("training.steps=1", "training.lr=1e-9", "training.warmup=0")
+    for labels, said in (
+        ("labels.csv", r"validation AUC \.\d\d, chance \.50 \(p = [.1]\d+, 8 images\): nothing"),
+        (None, r"validation in-batch accuracy \.\d+, chance \.125 \(p = .*match images and"),
+    ):
+        if labels is None:
+            shutil.copytree(data_folder, tmp_path / "set")
+            (tmp_path / "set/labels.csv").unlink()
+            options = [*options, f"data.manifest={tmp_path / 'set/manifest.csv'}"]
+        out = f"out={tmp_path / str(labels)}"
+        assert re.match(said, train(load_config(None, [*options, *still, out])).warning)
+    shutil.copytree(run_folder, tmp_path / "learned")
+    learned = train(load_config(None, options_into(tmp_path / "learned")), resume=True)
+    assert learned.warning == ""
+
+
+def test_accuracy_is_told_from_guesses_by_the_number_of_images() -> None:
+    config = Config.model_construct(training=TrainingSection(batch=8))
+    for images, accuracy, is_warned in ((8, 0.375, True), (64, 0.375, False), (640, 0.126, True)):
+        examples = examples_of([[0]], [[0]] * images)
+        assert bool(not_learned({"accuracy": accuracy}, examples, None, config)) == is_warned
+    assert not_learned({}, examples_of([[0]], [[0]]), None, config) == ""

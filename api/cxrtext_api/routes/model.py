@@ -1,6 +1,5 @@
 """The loaded model, and what the caller may do."""
 
-import json
 from collections.abc import Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from cxrtext.client.answers import measured_of, publications_of
 from cxrtext.client.models import (
     Access,
     EvaluationInfo,
+    HowGood,
     IndexInfo,
     LimitInfo,
     ModelInfo,
@@ -19,7 +19,7 @@ from cxrtext.client.models import (
     TrainingInfo,
 )
 from cxrtext.index.search.archive import EXACT_BYTES
-from cxrtext.models.folders import TRAINING
+from cxrtext.models.folders import read_training
 from cxrtext.service.limits import (
     MAX_PROMPTS,
     MAX_QUERY_CHARACTERS,
@@ -53,7 +53,8 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
     key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
     index = _index_info(service) if service.has_index else None
     about = service.describe(look=False)
-    noted = _training_notes(service)
+    folder = service.model.folder
+    noted = {} if folder is None else read_training(folder)
     return ModelInfo(
         version=cxrtext.__version__,
         model=about["fingerprint"],
@@ -79,6 +80,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         trained=_trained(noted),
         measured=_measured(noted),
         evaluated=_evaluated(service),
+        how_good=HowGood.model_validate(service.how_good),
         limits=LimitInfo(
             max_body_bytes=settings.max_body_bytes,
             max_results=MAX_RESULTS,
@@ -112,18 +114,6 @@ def _index_info(service: "Service") -> IndexInfo:
         exact_share=round(max(shares), 6) if shares else None,
         publications=publications_of(service),
     )
-
-
-def _training_notes(service: "Service") -> dict[str, Any]:
-    """What the checkpoint's folder notes of the training; nothing where it is not there."""
-    folder = service.model.folder
-    if folder is None:
-        return {}
-    try:
-        value = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _trained(noted: Mapping[str, Any]) -> TrainingInfo | None:

@@ -40,6 +40,12 @@ function showFacts(model) {
   byId("facts").textContent = parts.join(" · ");
 }
 
+/** On all views: that a model at chance answers. */
+function showWarning({ how_good: good }) {
+  byId("at-chance").hidden = !good?.at_chance;
+  byId("at-chance").textContent = good?.at_chance ? good.warning : "";
+}
+
 /** In place of the views: why there is nothing to see, and what to do. */
 function showGate(error) {
   const wantsKey = error.status === 401;
@@ -76,6 +82,7 @@ async function load() {
   session.current.model = model;
   prompts.take();
   showFacts(model);
+  showWarning(model);
   about.show(model);
   byId("fitting-body").hidden = !model.sentences;
   await search.start(model.has_index);

@@ -4,7 +4,6 @@ Nothing of it names a person, a host or a folder: of every path only the last pa
 """
 
 import hashlib
-import json
 import os
 import platform
 import re
@@ -19,7 +18,7 @@ from cxrtext.evaluation.data import find_table
 from cxrtext.files import sha256
 from cxrtext.files.digests import read_sums
 from cxrtext.models.checkpoint import checkpoint_fingerprint
-from cxrtext.models.folders import PINNED, TRAINING, read_checkpoint_config
+from cxrtext.models.folders import PINNED, read_checkpoint_config, read_training
 
 PACKAGES = (
     *("cxrtext", "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy"),
@@ -119,18 +118,9 @@ def checkpoint_facts(folder: Path, fingerprint: str) -> dict[str, Any]:
         return facts
     facts["files"] = sums
     facts["configuration"] = without_paths(config)
-    training = _training(folder / TRAINING)
-    if training:
+    if training := read_training(folder):
         facts["training"] = without_paths(training)
     return facts
-
-
-def _training(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def model_name(folder: Path) -> str:

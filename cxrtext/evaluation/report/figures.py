@@ -31,7 +31,7 @@ from cxrtext.evaluation.rows import (
     Rows,
 )
 from cxrtext.models import ImageTextModel
-from cxrtext.page import COLORS, Figure, draw_svg
+from cxrtext.page import COLORS, Figure, draw_svg, number, without_zero
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -323,7 +323,7 @@ def prompt_matrix(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Figu
         axes.set_xticks([])
         axes.grid(visible=False)
         for (row, column), value in np.ndenumerate(cosines) if large else ():
-            text = f"{value:.2f}".replace("-", "−").replace("0.", ".")
+            text = without_zero(number(value, 2))
             place = column + 0.5, row + 0.5
             axes.text(*place, text, ha="center", va="center", fontsize=7.5)
 

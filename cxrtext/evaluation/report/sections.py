@@ -59,8 +59,8 @@ DEFINITIONS = {
     "Pixel AUROC": "the chance that a pixel inside the masks is higher than one outside.",
     "R@K": "the share of queries with a right answer among the first K; ties count against the "
     "model.",
-    "MedR": "the median rank of the first right answer; of both directions, the mean of their "
-    "medians.",
+    "MedR": "the median rank of the first right answer, by chance that of a random order; of both "
+    "directions, the mean of their medians.",
     "MRR": "the mean of 1 / rank of the first right answer.",
     "Recall": "the mean of R@10, R@50 and R@100 over both directions between boxes and sentences.",
     "Gap": "the AUC of the best group less that of the worst; never below 0, and larger by "

@@ -30,6 +30,7 @@ from cxrtext.evaluation.rows import (
     ABSENCE,
     BOTH,
     BOX_RETRIEVAL,
+    BY_CHANCE,
     CALIBRATION,
     CLASSES,
     CONFUSION,
@@ -184,7 +185,7 @@ def digits_of(name: str) -> int:
     """Digits after the point that a measure is printed with."""
     if name in ("queries", "candidates"):
         return 0
-    return 1 if name.endswith(SMALLER_IS_BETTER) else 3
+    return 1 if name.removesuffix(BY_CHANCE).endswith(SMALLER_IS_BETTER) else 3
 
 
 def _ranked(rows: Rows, part: str, directions: Sequence[str]) -> Cells:

@@ -11,6 +11,7 @@ from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.table_one import NOTE
 from cxrtext.evaluation.documents.write import write_documents
 from cxrtext.evaluation.grounding.phrases import PhraseValues
+from cxrtext.evaluation.how_good import HowGood, how_good_of
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report.export import TABLES, export_tables, to_csv, to_latex
 from cxrtext.evaluation.report.figures import prompt_matrix, sentence_map
@@ -54,7 +55,8 @@ class ReportOptions:
     So many best and worst grounded sentences, and sentences with what they retrieve; or no pixels
     of patients and no sentences of reports at all.  ``command`` is the command line that asked for
     it, and ``answers`` are the author's to the questions of the documents, by name.  ``data`` is
-    the data folder that the documents describe, where figures are computed from predictions.
+    the data folder that the documents describe, where figures are computed from predictions, and
+    ``how_good`` what stands on top, by default what the figures alone say.
     """
 
     examples: int = 4
@@ -62,6 +64,7 @@ class ReportOptions:
     command: tuple[str, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     data: Path | None = None
+    how_good: HowGood | None = None
 
 
 def summary_line(result: Evaluation) -> str:
@@ -145,7 +148,10 @@ def write_report(
     sections = _sections(result, options, material)
     warnings = [Text(line, "warn") for line in result.warnings]
     primary = [Text(primary_line(result), "lead")] if result.primary else []
-    head = [Text(summary_line(result)), *primary, *warnings]
+    good = options.how_good or how_good_of(result)
+    told = [Text(good.warning, "warn")] if good.at_chance else []
+    rest = [Text(summary_line(result)), *primary, *warnings]
+    head: list[Block] = [*told, Bullets(good.lines), *rest]
     if any(isinstance(block, Gallery) for one in sections for block in one.blocks):
         head.append(Text(PROTECTED, "warn"))
     tiles = [

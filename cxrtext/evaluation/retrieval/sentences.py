@@ -29,7 +29,7 @@ from cxrtext.evaluation.predictions.columns import (
     whole,
     words,
 )
-from cxrtext.evaluation.rows import RETRIEVAL, Rows, estimate
+from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL, Rows, estimate
 from cxrtext.evaluation.settings import Settings
 from cxrtext.models import ImageTextModel
 from cxrtext.records import Sentence
@@ -215,13 +215,15 @@ DIRECTIONS = ("sentence to image", "image to sentence")
 class Queries:
     """Ranks of the queries of one direction, [Q], among so many candidates, and their patients.
 
-    ``names`` [Q] are the sentences or the images that ask.
+    ``names`` [Q] are the sentences or the images that ask, ``right`` [Q] says how many answers of
+    each are right; None in predictions that do not say so.
     """
 
     names: list[str]
     patients: list[str]
     ranks: Ranks
     candidates: int
+    right: Ranks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ class SentenceRanks:
         parts = list(self.queries.items())
         sizes = [len(one.ranks) for _, one in parts]
         own = np.repeat(np.arange(len(parts)), sizes)
+        right = [one.right for _, one in parts if one.right is not None]
 
         def asking(asks: str) -> "pa.DictionaryArray":
             names = [name if of == asks else None for of, one in parts for name in one.names]
@@ -250,6 +253,7 @@ class SentenceRanks:
                 "patient_id": words([name for _, one in parts for name in one.patients]),
                 "rank": np.concatenate([one.ranks for _, one in parts]),
                 "candidates": np.repeat([one.candidates for _, one in parts], sizes),
+                **({"right": np.concatenate(right)} if len(right) == len(parts) else {}),
             }
         )
 
@@ -262,6 +266,8 @@ class SentenceRanks:
         queries = [a or b for a, b in zip(asking["sentence"], asking["image"], strict=True)]
         patients = texts(table, "patient_id")
         ranks, candidates = whole(table, "rank"), whole(table, "candidates")
+        known = "right" in table.column_names and not table["right"].null_count
+        right = whole(table, "right") if known else None
         found = {}
         for number, name in enumerate(names):
             at = np.flatnonzero(which == number)
@@ -272,6 +278,7 @@ class SentenceRanks:
                 [patients[row] for row in at],
                 ranks[at],
                 int(candidates[at[0]]),
+                None if right is None else right[at],
             )
         return cls(found)
 
@@ -334,9 +341,26 @@ def rank_sentences(
         _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1]),
     )
     images = images_of([cohort.records[row] for row in spoken])
-    first = Queries(wording.texts, wording.patients, ranks[0], B)
-    second = Queries(images.names, images.patients, ranks[1], S)
+    answers = ([len(wording.images[row]) for row in range(S)], [len(right[row]) for row in spoken])
+    counts = [np.asarray(some, dtype=np.int64) for some in answers]
+    first = Queries(wording.texts, wording.patients, ranks[0], B, counts[0])
+    second = Queries(images.names, images.patients, ranks[1], S, counts[1])
     return SentenceRanks(dict(zip(DIRECTIONS, (first, second), strict=True)))
+
+
+def chance_median_rank(right: Ranks, candidates: int) -> float:
+    """The median rank of the first right answer in a random order.
+
+    >>> chance_median_rank(np.array([1, 1]), 9), chance_median_rank(np.array([5]), 9)
+    (5.0, 1.0)
+
+    ``right`` [Q] says how many of the candidates are right for each query, 1 or more.
+    """
+    left = candidates - np.arange(candidates)
+    missed = np.zeros(candidates)  # the share of queries without a right one among the first r
+    for count, times in zip(*np.unique(right, return_counts=True), strict=True):
+        missed += times / len(right) * np.cumprod(np.maximum(1 - count / left, 0))
+    return float(np.argmax(missed <= 0.5) + 1)
 
 
 def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
@@ -352,6 +376,9 @@ def measure_retrieval(given: SentenceRanks, settings: Settings) -> Rows:
         resampled["MRR"] = weighted_mean(1 / ranks, counts)
         ends = {name: interval_of(resampled[name], patients) for name in ("MedR", "MRR")}
         add_ranks(rows, (RETRIEVAL, direction), ranks, cutoffs, cluster_codes(one.patients), ends)
+        if one.right is not None:
+            chance = chance_median_rank(one.right, one.candidates)
+            rows.add(RETRIEVAL, direction, "MedR" + BY_CHANCE, chance, len(ranks))
         rows.add(RETRIEVAL, direction, "queries", len(ranks))
         rows.add(RETRIEVAL, direction, "candidates", one.candidates)
         # The patients of the queries alone, so that no sentence is kept for a comparison.

@@ -214,6 +214,7 @@ class IndexSummary:
     replaced: int = 0  # images that took the place of one of their name
     reranked: float | None = None  # mean share of the images that the exact search has to score
     candidates: str = ""  # kind of the FAISS structure
+    warning: str = ""  # why not to rely on its model
 
     @classmethod
     def of(cls, written: Mapping[str, Any], **counts: Any) -> "IndexSummary":

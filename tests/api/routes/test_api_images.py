@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import cxrtext
 from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.evaluation.how_good import NEVER, HowGood
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from tests.api.conftest import check_problem, picture, serving
@@ -52,6 +53,15 @@ def test_model_tells_what_is_loaded_and_what_it_was_trained_on(
     assert body["trained"]["objective"] == noted["configuration"]["objective"]["name"]
     assert body["measured"]["loss"] == pytest.approx(noted["validation"]["loss"], abs=1e-5)
     assert body["evaluated"] is None
+    unknown = {"measured": False, "at_chance": False, "lines": []}
+    assert body["how_good"] == unknown | {"warning": NEVER}
+
+
+def test_model_says_that_it_is_at_chance(service: Service) -> None:
+    said = {"measured": True, "at_chance": True, "warning": "At chance.", "lines": ["Finds: none"]}
+    service.how_good = HowGood.model_validate({"fingerprint": "f", **said})
+    with serving(service) as client:
+        assert client.get("/v1/model").json()["how_good"] == said
 
 
 def test_model_looks_at_the_columns_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,18 @@ function notice(model) {
   );
 }
 
+/** What the model finds, weakly, and not, on what that rests, and what more films would bring. */
+function goodCard({ how_good: good }) {
+  if (!good) return null;
+  const { warning, lines } = good;
+  const pairs = lines.map((line) => {
+    const at = line.indexOf(": ");
+    return [line.slice(0, at), line.slice(at + 2)];
+  });
+  return element("section", { className: `about-card wide good${warning ? " caution" : ""}` },
+    element("h2", {}, "How good is it"), warning ? element("p", {}, warning) : null, list(pairs));
+}
+
 function modelCard(model) {
   return card("Model", list([
     ["Fingerprint", digest(model.model)], ["Image encoder", model.image_encoder],
@@ -160,6 +172,6 @@ export function showLoading() {
 
 export function show(model) {
   byId("about").replaceChildren(...[
-    notice, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard, keysCard,
-  ].map((part) => part(model)));
+    notice, goodCard, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard, keysCard,
+  ].map((part) => part(model)).filter(Boolean));
 }

@@ -89,6 +89,8 @@ def classify(
 
     service = load_service(model, prompts=prompts_in(prompts), device=pick_device(device))
     found, failed = _classify_files(service, sources)
+    if found and (warning := service.how_good.warning):
+        say(warning)
     if found or as_json:
         _show(found, out, as_json)
     for line in failed:
@@ -153,6 +155,7 @@ def _classify_index(
     as_json: bool,
 ) -> None:
     from cxrtext.evaluation.classification.calibration import calibrations_of
+    from cxrtext.evaluation.how_good import how_good_beside
     from cxrtext.index import keep_labels, label_archive, open_index
     from cxrtext.models import load_model
     from cxrtext.records import write_table
@@ -160,6 +163,8 @@ def _classify_index(
 
     with open_index(folder, load_model(checkpoint, device) if checkpoint else None) as archive:
         archive.model.to(device)
+        if warning := how_good_beside(archive.model).warning:
+            say(warning)
         if archive.images > MAX_PRINTED and out is None and not keep:
             raise InputError(
                 f"{archive.images} images are many to print; give --out FILE or --keep"

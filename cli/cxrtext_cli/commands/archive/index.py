@@ -150,6 +150,8 @@ def build(
             progress=update,
         )
     _show(out, summary, as_json)
+    if summary.warning and not as_json:
+        say(summary.warning)
 
 
 def _noted(folder: Path) -> Path:

@@ -141,6 +141,8 @@ def search(
                 raise DataError(f"the filter leaves no image: {held}")
         finally:
             service.close()
+    if warning := service.how_good.warning:
+        say(warning)
     if out is not None:
         write_rows(out, rows)
     if as_json:

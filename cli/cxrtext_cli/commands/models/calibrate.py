@@ -15,6 +15,7 @@ from cxrtext_cli.options import (
     PromptsFile,
     cache_in,
     features_in,
+    keep_how_good,
     pick_device,
     progress,
     prompts_in,
@@ -72,7 +73,7 @@ def calibrate(
             cache=decoded,
             features=features_in(features),
             progress=update,
-            settings=Settings(resamples=0, slices=()),
+            settings=Settings(slices=()),
         )
     written, lacking = _keep_fits(checkpoint, result, decoded)
     if lacking and not written and not keep_reference:
@@ -80,6 +81,7 @@ def calibrate(
     if keep_reference:
         written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
         written.append(_keep_familiar(checkpoint, data, allow_outside, decoded))
+    written += keep_how_good(checkpoint, result)
     for line in (*result.left_out, *lacking):
         typer.echo(f"left out: {line}")
     typer.echo(f"written: {', '.join(map(str, written))}")

@@ -20,6 +20,7 @@ from cxrtext_cli.options import (
     Uncertain,
     cache_in,
     features_in,
+    keep_how_good,
     pick_device,
     print_json,
     print_table,
@@ -213,6 +214,7 @@ def evaluate(
         about = {"model": result.fingerprint}
         export_vectors(export, cohort.records, features_of(cohort).vectors, about)
         written.append(export)
+    written += keep_how_good(checkpoint, result)
     _tell(result, written, as_json, len(rejects.rows))
 
 
@@ -249,7 +251,8 @@ def _tell(
 
 
 def _show(result: "Evaluation") -> None:
-    """Print every table of an evaluation, its primary measure, and what was left out."""
+    """Print every table of an evaluation, its primary measure, what was left out, and the sum."""
+    from cxrtext.evaluation.how_good import how_good_of
     from cxrtext.evaluation.report.tables import SHOWN, primary_line
     from cxrtext.records import CHEX5
 
@@ -268,6 +271,8 @@ def _show(result: "Evaluation") -> None:
     if result.mean_auc is not None:
         name = "mean CheX5 AUC" if set(result.findings) == set(CHEX5) else "mean AUC"
         typer.echo(f"{name} {result.mean_auc:.3f}")
+    good = how_good_of(result)
+    typer.echo("\n".join(["", "How good is it", *good.lines, *filter(None, [good.warning])]))
 
 
 def say_written(written: Sequence[Path]) -> None:

@@ -109,6 +109,8 @@ def train(
         typer.echo(f"{summary.best}: best by {loaded.training.best}, step {summary.best_step}")
     if summary.rejected:
         typer.echo(f"images rejected: {summary.rejected}")
+    if summary.warning:
+        say(f"warning: {summary.warning}")
 
 
 def _check(config: "Config", resume: bool) -> None:

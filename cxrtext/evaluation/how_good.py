@@ -1,0 +1,203 @@
+"""How good a model is, in five lines that its checkpoint keeps, and whether it is at chance."""
+
+from collections.abc import Iterator, Sequence
+from math import inf, sqrt
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from cxrtext.evaluation.grounding.phrases import POINTING
+from cxrtext.evaluation.grounding.sides import AUC as SIDE_AUC
+from cxrtext.evaluation.intervals.bootstrap import Interval
+from cxrtext.evaluation.intervals.comparison import OF_FINDING, Ranked
+from cxrtext.evaluation.intervals.delong import mean_area
+from cxrtext.evaluation.intervals.multiple import FEW
+from cxrtext.evaluation.intervals.quantiles import quantile
+from cxrtext.evaluation.kept import load_kept
+from cxrtext.evaluation.result import Evaluation
+from cxrtext.evaluation.rows import (
+    ALL,
+    BY_CHANCE,
+    GAIN,
+    GROUNDING,
+    MEAN_OF_SENTENCES,
+    RETRIEVAL,
+    SIDES,
+    ZERO_SHOT,
+    Row,
+    Rows,
+)
+from cxrtext.files import write_sealed
+from cxrtext.models import ImageTextModel
+from cxrtext.models.folders import read_training
+from cxrtext.page import with_interval, without_zero
+
+HOW_GOOD = "how-good.json"
+FOUND = 0.7
+"""AUC from which on a finding counts as found, if its interval lies above chance."""
+CHANCE = 0.5
+LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
+NEVER = (
+    "This model was never measured: 'cxrtext evaluate CHECKPOINT --data DIR' does, on test images "
+    "with labels."
+)
+Curve = Sequence[tuple[int, float, Interval]]
+"""Of each training the number of studies, the mean AUC and its interval."""
+
+
+class HowGood(BaseModel):
+    """Five lines: found, found weakly, at chance, what that rests on, what more films would bring.
+
+    ``fingerprint`` is the model's.  ``at_chance``: nothing tells the model from chance.  There are
+    a ``warning``, then and where nothing was ``measured``, and without a measurement no lines.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["cxrtext how good"] = "cxrtext how good"
+    version: Literal[1] = 1
+    fingerprint: str
+    measured: bool = False
+    at_chance: bool = False
+    warning: str = NEVER
+    lines: tuple[str, ...] = ()
+
+
+def how_good_of(
+    evaluation: Evaluation, *, labels_from: str = LABELS_GIVEN, curve: Curve = ()
+) -> HowGood:
+    """Judge a model by the 95 % intervals of an evaluation.
+
+    A finding is found if its AUC is :data:`FOUND` or more with an interval above chance, found
+    weakly if it is less, and at chance if the interval holds .5.  The model is at chance if the
+    interval of the mean AUC holds .5 and that of no finding is above (Bonferroni); without labels,
+    if neither retrieval nor places nor sides are above.
+    """
+    rows = evaluation.rows
+    aucs = [rows.find(ZERO_SHOT, name, "AUC") for name in evaluation.findings]
+    known = [row for row in aucs if row and row.ends]
+    known.sort(key=lambda row: -(row.value or 0))
+    above = [row for row in known if row.low is not None and row.low > CHANCE]
+    found = [row for row in above if (row.value or 0) >= FOUND]
+    tasks = list(_tasks(rows))
+    at_chance, why = _at_chance(evaluation, tasks)
+    chance = [_figure(row) + _counts(rows, row.group, FEW) for row in known if row not in above]
+    chance += [name for name, is_beyond in tasks if not is_beyond]
+    lacking = [row.group + _counts(rows, row.group) for row in aucs if row and row not in known]
+    if lacking or not aucs:
+        chance.append(f"not measured: {', '.join(lacking) or 'findings, for want of labels'}")
+    lines = {
+        "Finds": [*map(_figure, found), *(name for name, is_beyond in tasks if is_beyond)],
+        "Finds weakly": [_figure(row) for row in above if row not in found],
+        "At chance, or not told from it": chance,
+        "Rests on": _basis(evaluation, labels_from),
+        "More films": [_gain(curve)],
+    }
+    measured = bool(known or tasks)
+    warning = f"This model is at chance: {why}; do not use its answers." if at_chance else ""
+    return HowGood(
+        fingerprint=evaluation.fingerprint,
+        measured=measured,
+        at_chance=at_chance,
+        warning=warning if measured else NEVER,
+        lines=tuple(f"{name}: {'; '.join(said) or 'nothing'}" for name, said in lines.items()),
+    )
+
+
+def _short(value: float | None, ends: Interval | None = None, digits: int = 2) -> str:
+    return without_zero(with_interval(value, ends, digits))
+
+
+def _figure(row: Row) -> str:
+    return f"{row.group} {_short(row.value, row.ends)}"
+
+
+def _counts(rows: Rows, name: str, few: float = inf) -> str:
+    """How many images are with and without a finding, where either are fewer than so many."""
+    counts = [rows.count(ZERO_SHOT, name, side) for side in ("with", "without")]
+    return f" ({counts[0]:,} images with it, {counts[1]:,} without)" if min(counts) < few else ""
+
+
+def _tasks(rows: Rows) -> Iterator[tuple[str, bool]]:
+    """Retrieval, places and sides as far as they have intervals, and whether they beat chance."""
+    for direction in rows.groups(RETRIEVAL):
+        row = rows.find(RETRIEVAL, direction, "MedR")
+        chance = rows.value(RETRIEVAL, direction, "MedR" + BY_CHANCE)
+        if row and row.ends and chance is not None:
+            told = f"median rank {_short(row.value, row.ends, 0)}, chance {chance:.0f}"
+            yield f"retrieval, {direction} ({told})", row.ends[1] < chance
+    gain = rows.find(GROUNDING, MEAN_OF_SENTENCES, POINTING + GAIN)
+    if gain and gain.ends:
+        own = _short(rows.value(GROUNDING, MEAN_OF_SENTENCES, POINTING))
+        told = f"pointing game {own}, gain over other patients {_short(gain.value, gain.ends)}"
+        yield f"places ({told})", gain.ends[0] > 0
+    side = rows.find(SIDES, ALL, SIDE_AUC)
+    if side and side.ends:
+        yield f"left from right (AUC {_short(side.value, side.ends)})", side.ends[0] > CHANCE
+
+
+def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tuple[bool, str]:
+    """Whether a model is at chance, and by which figures."""
+    compared = evaluation.rows.compared
+    ranked = [compared.get(OF_FINDING + name) for name in evaluation.findings]
+    if not (areas := [one.area for one in ranked if isinstance(one, Ranked)]):
+        why = "; ".join(name for name, _ in tasks)
+        return bool(tasks) and not any(is_beyond for _, is_beyond in tasks), why
+    mean, level = mean_area(areas), 1 - 0.05 / len(areas)
+    found = any(area.interval(level)[0] > CHANCE for area in areas)
+    why = f"mean AUC {_short(mean.value, mean.interval())} of {len(areas)} findings in "
+    return mean.interval()[0] <= CHANCE and not found, f"{why}{evaluation.images:,} images"
+
+
+def _basis(evaluation: Evaluation, labels_from: str) -> list[str]:
+    noted = read_training(Path(evaluation.checkpoint)).get("studies")
+    data = f"split '{evaluation.split}' of {Path(evaluation.data).resolve().name}"
+    return [
+        f"{evaluation.images:,} images of {evaluation.patients:,} patients, {data}",
+        f"trained on {noted:,} studies" if isinstance(noted, int) else "training studies not noted",
+        labels_from,
+    ]
+
+
+def _gain(curve: Curve) -> str:
+    """The slope of the mean AUC by the logarithm of the studies, weighted by the intervals.
+
+    The trainings count as independent; that they share their test images is not made use of.
+    """
+    if not curve:
+        return (
+            "not measured; train on a half and a quarter of the training studies too, and evaluate "
+            "each on the same test images"
+        )
+    sizes = [studies for studies, _, _ in curve]
+    errors = np.array([(high - low) / (2 * quantile(0.95)) for _, _, (low, high) in curve])
+    if len(set(sizes)) < 2 or not (errors > 0).all():
+        raise ValueError("a learning curve wants two numbers of studies and intervals of a width")
+    values = [auc for _, auc, _ in curve]
+    fit, spread = np.polyfit(np.log2(sizes), values, 1, w=1 / errors, cov="unscaled")
+    slope, reach = float(fit[0]), quantile(0.95) * sqrt(spread[0, 0])
+    told = _short(slope, (slope - reach, slope + reach), 3)
+    shown = "" if slope > reach else ", no gain shown"
+    span = f"from {min(sizes):,} to {max(sizes):,} studies"
+    return f"mean AUC {told} per doubling, measured {span}{shown}"
+
+
+def save_how_good(folder: Path, kept: HowGood) -> Path:
+    """Put it into the checkpoint of its model, whose fingerprint stays as it is."""
+    write_sealed(folder / HOW_GOOD, kept.model_dump(mode="json"))
+    return folder / HOW_GOOD
+
+
+def load_how_good(folder: Path, fingerprint: str) -> HowGood:
+    """How good the model of a fingerprint is, as its checkpoint keeps it, if it does."""
+    kept = load_kept(folder / HOW_GOOD, HowGood, "how good the model is", fingerprint)
+    return kept or HowGood(fingerprint=fingerprint)
+
+
+def how_good_beside(model: ImageTextModel) -> HowGood:
+    """How good a model is, as far as its checkpoint says."""
+    if model.folder is None:
+        return HowGood(fingerprint=model.fingerprint)
+    return load_how_good(model.folder, model.fingerprint)

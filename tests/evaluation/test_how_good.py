@@ -1,0 +1,165 @@
+"""The five lines of how good a model is, and the warning where it is at chance."""
+
+import json
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import CheckpointError
+from cxrtext.evaluation import Evaluation, Predictions, Settings, measure
+from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.how_good import (
+    HOW_GOOD,
+    LABELS_READ,
+    HowGood,
+    how_good_beside,
+    how_good_of,
+    load_how_good,
+    save_how_good,
+)
+from cxrtext.evaluation.metrics import Floats
+from cxrtext.evaluation.predictions.file import Part
+from cxrtext.evaluation.report import write_report
+from cxrtext.evaluation.retrieval.sentences import (
+    DIRECTIONS,
+    Queries,
+    SentenceRanks,
+    positive_ranks,
+)
+from cxrtext.evaluation.rows import BY_CHANCE, RETRIEVAL
+from cxrtext.models import ImageTextModel
+from tests.evaluation.conftest import images_of_two
+
+IMAGES = 400
+
+
+def evaluation_of(
+    *scores: Floats, labels: Floats, ranks: SentenceRanks | None = None
+) -> Evaluation:
+    """An evaluation of findings A, B, … by their scores [n]."""
+    names, values = tuple("ABCDEF"[: len(scores)]), np.stack(scores)
+    classified = Classified(
+        names, images_of_two(IMAGES), values, np.zeros_like(values),
+        np.broadcast_to(labels, values.shape).astype(np.int8), np.ones(IMAGES, dtype=np.bool_),
+    )  # fmt: skip
+    about = {
+        **{"checkpoint": "none", "fingerprint": "f", "data": "/d/set", "split": "test"},
+        "settings": Settings(resamples=100, slices=()).to_dict(),
+    }
+    parts: dict[str, Part] = {"classification": classified}
+    if ranks:
+        parts["retrieval"] = ranks
+    return measure(Predictions(about, parts))
+
+
+def ranks_of(scores: Floats) -> SentenceRanks:
+    """Of images that have one sentence each."""
+    n = len(scores)
+    names, patients = images_of_two(n).names, images_of_two(n).patients
+    found = (positive_ranks(scores), positive_ranks(scores.T))
+    one = np.ones(n, dtype=np.int64)
+    return SentenceRanks(
+        {
+            name: Queries(names, patients, own, n, one)
+            for name, own in zip(DIRECTIONS, found, strict=True)
+        }
+    )
+
+
+CHANCE = np.random.default_rng(0)
+HALF = np.tile([0.0, 1.0], IMAGES // 2)
+NOISE = [CHANCE.normal(size=IMAGES) for _ in range(3)]
+
+
+def test_a_perfect_model_finds_and_is_not_warned_of() -> None:
+    ranks = ranks_of(np.eye(40))
+    good = how_good_of(evaluation_of(HALF, HALF + NOISE[0] * 2, labels=HALF, ranks=ranks))
+    assert (good.measured, good.at_chance, good.warning) == (True, False, "")
+    finds, weakly, chance, basis, more = good.lines
+    assert finds.startswith("Finds: A 1.00 [.9")
+    told = "(median rank 1 [1, 1], chance 20)"
+    assert finds.endswith("; ".join(f"retrieval, {name} {told}" for name in DIRECTIONS))
+    assert weakly.startswith("Finds weakly: B .6")
+    assert chance == "At chance, or not told from it: nothing"
+    assert basis == (
+        "Rests on: 400 images of 200 patients, split 'test' of set; training studies not noted; "
+        "labels given"
+    )
+    assert more.startswith("More films: not measured; ")
+
+
+def test_a_model_of_random_scores_is_at_chance(tmp_path: Path) -> None:
+    ranks = ranks_of(np.random.default_rng(1).normal(size=(80, 80)))
+    found = evaluation_of(*NOISE, labels=HALF, ranks=ranks)
+    good = how_good_of(found, labels_from=LABELS_READ)
+    assert good.measured
+    assert good.at_chance
+    assert good.warning.startswith("This model is at chance: mean AUC .")
+    assert good.warning.endswith(" of 3 findings in 400 images; do not use its answers.")
+    assert good.lines[:2] == ("Finds: nothing", "Finds weakly: nothing")
+    assert all(f"{name} ." in good.lines[2] for name in "ABC")
+    assert all(f"retrieval, {name} (median rank" in good.lines[2] for name in DIRECTIONS)
+    assert good.lines[3].endswith("labels read from reports by rules")
+    write_report(tmp_path, found)
+    page = (tmp_path / "report.html").read_text()
+    assert page.index("This model is at chance") < page.index("400 images of 200 patients, split")
+
+
+def test_one_finding_that_is_found_is_enough() -> None:
+    """Where the others rank the wrong way round and the mean is a half."""
+    good = how_good_of(evaluation_of(HALF + NOISE[0] / 4, NOISE[1] / 4 - HALF, labels=HALF))
+    assert not good.at_chance
+    assert "B .0" in good.lines[2]
+
+
+def test_too_few_images_with_a_finding_are_counted() -> None:
+    labels = np.zeros(IMAGES)
+    labels[:3] = 1.0
+    some = how_good_of(evaluation_of(NOISE[0], labels=labels))
+    assert "(3 images with it, 397 without)" in some.lines[2]
+    none = how_good_of(evaluation_of(NOISE[0], labels=np.zeros(IMAGES)))
+    assert (none.measured, none.at_chance) == (False, False)
+    assert none.lines[2].endswith("not measured: A (0 images with it, 400 without)")
+    assert none.warning == HowGood(fingerprint="").warning
+    assert "never measured" in none.warning
+
+
+def test_a_learning_curve_says_what_more_films_bring() -> None:
+    found = evaluation_of(NOISE[0], labels=HALF)
+    rising = [(n, 0.6 + 0.03 * log2(n / 250), (0.55, 0.65)) for n in (250, 500, 1000, 2000)]
+    line = how_good_of(found, curve=rising).lines[4]
+    assert line == (  # half-width .05 over the root of the summed squares of -1.5, -.5, .5, 1.5
+        "More films: mean AUC .030 [.008, .052] per doubling, measured from 250 to 2,000 studies"
+    )
+    level = [(n, 0.7, (0.6, 0.8)) for n in (250, 2000)]
+    assert how_good_of(found, curve=level).lines[4].endswith("studies, no gain shown")
+    with pytest.raises(ValueError, match="two numbers of studies"):
+        how_good_of(found, curve=level[:1])
+
+
+def test_old_predictions_do_not_say_how_many_are_right() -> None:
+    ranks = ranks_of(np.eye(40))
+    old = SentenceRanks.from_table(ranks.to_table().drop_columns("right"))
+    found = evaluation_of(NOISE[0], labels=HALF, ranks=old)
+    assert found.rows.find(RETRIEVAL, DIRECTIONS[0], "MedR" + BY_CHANCE) is None
+    assert "median rank" not in "".join(how_good_of(found).lines)
+    same = SentenceRanks.from_table(ranks.to_table()).queries[DIRECTIONS[0]].right
+    assert same is not None
+    assert same.tolist() == [1] * 40
+
+
+def test_it_is_kept_for_its_own_model_alone(model: ImageTextModel, tmp_path: Path) -> None:
+    good = how_good_of(evaluation_of(*NOISE, labels=HALF))
+    path = save_how_good(tmp_path, good)
+    assert path == tmp_path / HOW_GOOD
+    assert load_how_good(tmp_path, "f") == good
+    with pytest.raises(CheckpointError, match=r"how-good\.json: made for another model"):
+        load_how_good(tmp_path, "another")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"at_chance": False}))
+    with pytest.raises(CheckpointError, match=r"how-good\.json"):
+        load_how_good(tmp_path, "f")
+    path.unlink()
+    assert load_how_good(tmp_path, "f") == HowGood(fingerprint="f")
+    assert how_good_beside(model).fingerprint == model.fingerprint
