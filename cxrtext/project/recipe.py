@@ -23,6 +23,8 @@ STEPS = ((600, 100), (10_000, 300), (None, 3000))
 """Steps of a training with a locked encoder, by the number of its studies (films.md)."""
 LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
 """Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
+LEAST_FOR_CURVE = 200
+"""Training studies, of which a third can be trained on at all."""
 MOST_LONGER = 3
 """A budget is used for at most so many times the usual epochs: more was not seen to help."""
 
@@ -120,7 +122,7 @@ def choose_recipe(
         language_model=LanguageModel(size=size),
         image_encoder=encoder,
         train=train,
-        learning_curve=curve,
+        learning_curve=curve and facts.training >= LEAST_FOR_CURVE,
         threads=threads,
     )
 
