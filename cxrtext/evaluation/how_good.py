@@ -39,6 +39,9 @@ FOUND = 0.7
 """AUC from which on a finding counts as found, if its interval lies above chance."""
 CHANCE = 0.5
 LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
+EVIDENCE = "labels.evidence.csv"
+"""Lies beside labels that 'cxrtext label-reports' read."""
+MORE = "More films"
 NEVER = (
     "This model was never measured: 'cxrtext evaluate CHECKPOINT --data DIR' does, on test images "
     "with labels."
@@ -65,9 +68,7 @@ class HowGood(BaseModel):
     lines: tuple[str, ...] = ()
 
 
-def how_good_of(
-    evaluation: Evaluation, *, labels_from: str = LABELS_GIVEN, curve: Curve = ()
-) -> HowGood:
+def how_good_of(evaluation: Evaluation) -> HowGood:
     """Judge a model by the 95 % intervals of an evaluation.
 
     A finding is found if its AUC is :data:`FOUND` or more with an interval above chance, found
@@ -92,8 +93,8 @@ def how_good_of(
         "Finds": [*map(_figure, found), *(name for name, is_beyond in tasks if is_beyond)],
         "Finds weakly": [_figure(row) for row in above if row not in found],
         "At chance, or not told from it": chance,
-        "Rests on": _basis(evaluation, labels_from),
-        "More films": [_gain(curve)],
+        "Rests on": _basis(evaluation),
+        MORE: ["not measured; 'cxrtext fit' does, by a training on a third of the patients"],
     }
     measured = bool(known or tasks)
     warning = f"This model is at chance: {why}; do not use its answers." if at_chance else ""
@@ -151,13 +152,20 @@ def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tup
     return mean.interval()[0] <= CHANCE and not found, f"{why}{evaluation.images:,} images"
 
 
-def _basis(evaluation: Evaluation, labels_from: str) -> list[str]:
+def with_curve(good: HowGood, curve: Curve) -> HowGood:
+    """The same with what more films would bring, by a learning curve of two trainings or more."""
+    return good.model_copy(update={"lines": (*good.lines[:-1], f"{MORE}: {_gain(curve)}")})
+
+
+def _basis(evaluation: Evaluation) -> list[str]:
     noted = read_training(Path(evaluation.checkpoint)).get("studies")
-    data = f"split '{evaluation.split}' of {Path(evaluation.data).resolve().name}"
+    folder = Path(evaluation.data)
+    data = f"split '{evaluation.split}' of {folder.resolve().name}"
+    labels = LABELS_READ if (folder / EVIDENCE).is_file() else LABELS_GIVEN
     return [
         f"{evaluation.images:,} images of {evaluation.patients:,} patients, {data}",
         f"trained on {noted:,} studies" if isinstance(noted, int) else "training studies not noted",
-        labels_from,
+        labels,
     ]
 
 
@@ -166,11 +174,6 @@ def _gain(curve: Curve) -> str:
 
     The trainings count as independent; that they share their test images is not made use of.
     """
-    if not curve:
-        return (
-            "not measured; train on a half and a quarter of the training studies too, and evaluate "
-            "each on the same test images"
-        )
     sizes = [studies for studies, _, _ in curve]
     errors = np.array([(high - low) / (2 * quantile(0.95)) for _, _, (low, high) in curve])
     if len(set(sizes)) < 2 or not (errors > 0).all():

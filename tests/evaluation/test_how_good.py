@@ -1,6 +1,7 @@
 """The five lines of how good a model is, and the warning where it is at chance."""
 
 import json
+from dataclasses import replace
 from math import log2
 from pathlib import Path
 
@@ -12,12 +13,12 @@ from cxrtext.evaluation import Evaluation, Predictions, Settings, measure
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.how_good import (
     HOW_GOOD,
-    LABELS_READ,
     HowGood,
     how_good_beside,
     how_good_of,
     load_how_good,
     save_how_good,
+    with_curve,
 )
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.file import Part
@@ -93,7 +94,8 @@ def test_a_perfect_model_finds_and_is_not_warned_of() -> None:
 def test_a_model_of_random_scores_is_at_chance(tmp_path: Path) -> None:
     ranks = ranks_of(np.random.default_rng(1).normal(size=(80, 80)))
     found = evaluation_of(*NOISE, labels=HALF, ranks=ranks)
-    good = how_good_of(found, labels_from=LABELS_READ)
+    (tmp_path / "labels.evidence.csv").touch()
+    good = how_good_of(replace(found, data=str(tmp_path)))
     assert good.measured
     assert good.at_chance
     assert good.warning.startswith("This model is at chance: mean AUC .")
@@ -129,14 +131,15 @@ def test_too_few_images_with_a_finding_are_counted() -> None:
 def test_a_learning_curve_says_what_more_films_bring() -> None:
     found = evaluation_of(NOISE[0], labels=HALF)
     rising = [(n, 0.6 + 0.03 * log2(n / 250), (0.55, 0.65)) for n in (250, 500, 1000, 2000)]
-    line = how_good_of(found, curve=rising).lines[4]
+    plain = how_good_of(found)
+    line = with_curve(plain, rising).lines[4]
     assert line == (  # half-width .05 over the root of the summed squares of -1.5, -.5, .5, 1.5
         "More films: mean AUC .030 [.008, .052] per doubling, measured from 250 to 2,000 studies"
     )
     level = [(n, 0.7, (0.6, 0.8)) for n in (250, 2000)]
-    assert how_good_of(found, curve=level).lines[4].endswith("studies, no gain shown")
+    assert with_curve(plain, level).lines[4].endswith("studies, no gain shown")
     with pytest.raises(ValueError, match="two numbers of studies"):
-        how_good_of(found, curve=level[:1])
+        with_curve(plain, level[:1])
 
 
 def test_old_predictions_do_not_say_how_many_are_right() -> None:

@@ -33,6 +33,7 @@ from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import Link, duration, print_table, say
 
 if TYPE_CHECKING:
+    from cxrtext.evaluation.how_good import HowGood
     from cxrtext.project.estimate import Estimate
     from cxrtext.project.facts import Facts
     from cxrtext.project.recipe import Recipe, Source
@@ -252,6 +253,27 @@ class Fit:
         for stage in evaluation_stages(self.folder, self.recipe, self.tables):
             self._do(stage)
         self._do(index_stage(self.folder, self.tables))
+        self.good = self._how_good()
+
+    def _how_good(self) -> "HowGood":
+        """What the evaluation kept with the model, with the slope of the learning curve."""
+        from cxrtext.evaluation.how_good import load_how_good, save_how_good, with_curve
+        from cxrtext.models.checkpoint import checkpoint_fingerprint
+        from cxrtext.project.place import CHECKPOINT, EVALUATION
+        from cxrtext_cli.fitting.stages import CURVE
+
+        best = self.folder / CHECKPOINT
+        good = load_how_good(best, checkpoint_fingerprint(best))
+        if self.recipe.learning_curve and good.measured:
+            third = self.folder / CURVE
+            points = [
+                point_of(third / "run/checkpoint-best", third / "evaluation"),
+                point_of(best, self.folder / EVALUATION),
+            ]
+            if curve := [point for point in points if point is not None]:
+                good = with_curve(good, curve) if len(curve) == len(points) else good
+                save_how_good(best, good)
+        return good
 
     def _write_settings(self) -> None:
         """The configurations of the trainings, and prompts where people have not written some."""
@@ -330,8 +352,27 @@ class Fit:
     def _tell(self) -> None:
         where = self.folder
         say(f"done in {duration(time.monotonic() - self.begun)}")
+        typer.echo("How good it is")
+        for line in self.good.lines:
+            typer.echo(f"  {line}")
+        if self.good.warning:
+            typer.echo(self.good.warning)
         typer.echo(f'search:  cxrtext search {where} "Pleural effusion."')
         typer.echo(f"page:    cxrtext serve {where}")
+
+
+def point_of(checkpoint: Path, evaluation: Path) -> "tuple[int, float, tuple[float, float]] | None":
+    """Training studies, mean AUC and its interval of a model; None where it has no such figure."""
+    from cxrtext.evaluation.result import RESULTS
+    from cxrtext.evaluation.rows import MEAN, ZERO_SHOT
+    from cxrtext.models.folders import read_training
+    from cxrtext.records.tables import read_table
+
+    for row in read_table(evaluation / RESULTS).rows:
+        if (row["part"], row["group"], row["measure"]) == (ZERO_SHOT, MEAN, "AUC") and row["low"]:
+            ends = float(row["low"]), float(row["high"])
+            return int(read_training(checkpoint)["studies"]), float(row["value"]), ends
+    return None
 
 
 def _clock(seconds: float) -> str:
