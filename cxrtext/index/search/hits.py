@@ -60,7 +60,7 @@ class FoundImages:
     """A page of a search."""
 
     hits: list[ImageHit]  # best first
-    images: int  # images that the filters leave
+    searched: int  # images that the filters leave
     scored: int  # images that were scored exactly to find these
     exact: bool  # whether these are proven to be the best
 

@@ -75,7 +75,7 @@ def ground(
     found = service.ground(embedded, sentence, as_written=as_written)
     if found.read_as is not None:
         say(f"read as: {found.read_as}")
-    (far,) = service.unlike_sentences([found.read_as or sentence])
+    far = service.familiar.of_sentence(found.read_as or sentence)
     boxes = [box.bbox for box in found.boxes]
     placement = placement_of(image)
     moved = placement if placement is not None and not placement.plain else None
@@ -203,7 +203,7 @@ def verify(
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.verify(embedded, text)
-    far = service.unlike_sentences([one.sentence for one in found.sentences])
+    far = [service.familiar.of_sentence(one.sentence) for one in found.sentences]
     _write(out, found, text, pixels, embedded.is_unlike)
     if as_json:
         print_json(verified_of(service, embedded, found).model_dump(mode="json"))
