@@ -1,4 +1,4 @@
-"""PNG and JPEG files."""
+"""PNG and JPEG files, and pictures that lie in memory."""
 
 import struct
 import zlib
@@ -49,6 +49,38 @@ def decode_raster(data: bytes) -> Gray:
         return _gray(_upright(BytesIO(data), "PNG"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise ImageError(_UNREADABLE) from None
+
+
+def gray_of(picture: Samples | Image.Image) -> Gray:
+    """Make gray of an array or a Pillow image, as of a file with its pixels (ImageError).
+
+    An array is [H, W] or [H, W, 3], of uint8 or uint16, or floats in [0, 1], black 0.
+    """
+    if isinstance(picture, Image.Image):
+        check_size(picture.height, picture.width)
+        if picture.mode not in ("F", "I"):
+            return _gray(ImageOps.exif_transpose(picture))
+        picture = np.asarray(picture)
+        if picture.dtype == np.int32 and not picture.min() < 0 and picture.max() < 2**16:
+            picture = picture.astype(np.uint16)
+    shape, kind = list(picture.shape), picture.dtype
+    if len(shape) not in (2, 3) or shape[2:] not in ([], [3]):
+        raise ImageError(f"is {shape}; an image is [H, W] or [H, W, 3]")
+    check_size(*shape[:2])
+    if kind == np.uint8:
+        return _gray(Image.fromarray(picture))
+    if kind == np.uint16:
+        return _of_depth(picture if len(shape) == 2 else _opaque_gray(picture))
+    if kind.kind != "f":
+        raise ImageError(f"is {kind}; give uint8, uint16, or floats in [0, 1]")
+    low, high = float(picture.min()), float(picture.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ImageError("holds values that are no numbers; replace them")
+    if low < 0 or high > 1:
+        raise ImageError(
+            f"is from {low:g} to {high:g}; scale it to [0, 1], or give uint8 or uint16"
+        )
+    return Gray((picture if len(shape) == 2 else luma(picture)).astype(np.float32))
 
 
 def _upright(source: BytesIO, kind: str) -> Image.Image:

@@ -118,13 +118,23 @@ def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) ->
     ]
     labels, unlike = [], []
     for view, own in zip(views, numbers, strict=True):
-        with view.part.same_model() as same:  # else they are what another model says
-            labels.append(view.part.catalogue.labels(own) if same else {})
-            unlike.append(view.part.catalogue.unlike(own) if same else {})
+        known = kept_of(view.part, own)
+        labels.append(known[0])
+        unlike.append(known[1])
     return [
         ImageHit(image, score, labels[which].get(image.number, {}), unlike[which].get(image.number))
         for (score, which, _), image in kept
     ]
+
+
+def kept_of(
+    part: Index, numbers: Sequence[int]
+) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
+    """Labels of images, and how unlike they are, by number; none of what another model says."""
+    with part.same_model() as same:
+        if not same:
+            return {}, {}
+        return part.catalogue.labels(numbers), part.catalogue.unlike(numbers)
 
 
 def _first(
