@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from contextlib import AbstractContextManager
+from dataclasses import asdict, fields
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -18,16 +19,17 @@ from cxrtext.images import to_uint8
 from cxrtext.images.raster import gray_of
 from cxrtext.images.source import named_errors
 from cxrtext.index import ImageHit, IndexedImage, SentenceHit
-from cxrtext.index.features.scoring import exact_scores, mean_region
-from cxrtext.index.search.hits import UNIQUE, Unique, kept_of
+from cxrtext.index.features.scoring import mean_region
+from cxrtext.index.search.hits import Unique, hits_of
 from cxrtext.index.search.selection import View, views_of
 from cxrtext.index.store.catalogue import TEXT_COLUMNS
 from cxrtext.models.folders import read_json
 from cxrtext.pausing import finish
-from cxrtext.project.answers import Findings, Heatmap, Hits, OpenedImage, Row, Rows, Verified
+from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
 from cxrtext.project.place import find_place
 from cxrtext.service import Service, load_service
-from cxrtext.service.tables import image_row
+from cxrtext.service.tables import HIT_COLUMNS, hit_row
+from cxrtext.service.verify.verify import SupportedSentence
 
 HOW_GOOD = "how-good.json"
 """Of a checkpoint: what was measured of the model, in lines."""
@@ -42,7 +44,7 @@ black 0; a picture of Pillow; the id of an indexed image, where no file has this
 what :meth:`Project.image` gave."""
 
 
-class Project:
+class Project(AbstractContextManager["Project"]):
     """A loaded model and, where there is one, its index; a context manager.
 
     ``service`` has what else can be asked of them.  An ImageError or an InputError says in one line
@@ -51,9 +53,6 @@ class Project:
 
     def __init__(self, folder: Path, service: Service) -> None:
         self.folder, self.service = folder, service
-
-    def __enter__(self) -> "Project":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -64,14 +63,8 @@ class Project:
     @property
     def summary(self) -> tuple[str, ...]:
         """How good the model is, in lines; none where its checkpoint does not say."""
-        folder = self.service.model.folder
-        if folder is None or not (folder / HOW_GOOD).is_file():
-            return ()
-        found = read_json(folder / HOW_GOOD)
-        lines = found.get("lines") if isinstance(found, dict) else None
-        if not isinstance(lines, list):
-            raise DataError(f"{folder / HOW_GOOD}: holds no 'lines'; evaluate the model again")
-        return tuple(map(str, lines))
+        path = (self.service.model.folder or self.folder) / HOW_GOOD
+        return tuple(map(str, read_json(path)["lines"])) if path.is_file() else ()
 
     # --- images ---
 
@@ -147,18 +140,18 @@ class Project:
         """Where an image supports a sentence; from the threshold on a region counts for boxes."""
         opened = self.image(image)
         found = self.service.ground(opened.embedded, sentence, threshold)
-        return Heatmap(opened, sentence, found)
+        values = {one.name: getattr(found, one.name) for one in fields(found)}
+        return Heatmap(**values, image=opened, sentence=sentence)
 
     def score(self, image: ImageGiven, sentence: str) -> float:
         """How well an image fits a sentence, in [−1, 1], as `search` and `ground` score it."""
-        texts = self.service.make_query(sentence).texts
-        assert texts is not None  # noqa: S101 - of a sentence
-        regions = self.image(image).embedded.regions[None].float()
-        return float(exact_scores(self.service.model, regions, texts)[0, 0])
+        return self.ground(image, sentence).score
 
-    def verify(self, image: ImageGiven, report: str) -> Verified:
+    def verify(self, image: ImageGiven, report: str) -> Rows[SupportedSentence]:
         """How well an image supports each sentence of a report."""
-        return Verified(self.service.verify(self.image(image).embedded, report))
+        found = self.service.verify(self.image(image).embedded, report).sentences
+        names = ("section", "sentence", "wording", "score", "support", "verdict")
+        return Rows(found, [{name: getattr(one, name) for name in names} for one in found])
 
     # --- questions about the index ---
 
@@ -170,7 +163,7 @@ class Project:
         where: str | None = None,
         without: Phrases = (),
         unique: Unique | None = None,
-    ) -> Hits:
+    ) -> Rows[ImageHit]:
         """The k indexed images that fit sentences, an image or both best, among some.
 
         ``where`` is a filter such as ``"age > 60 and sex = 'F'"``; ``without`` is what is not to
@@ -179,10 +172,10 @@ class Project:
         _ = self.service.archive  # refused before an image is embedded
         given = None if image is None else self.image(image).embedded
         query = self.service.make_query(sentence, without=without, image=given)
-        if unique is not None and unique not in UNIQUE:
-            raise InputError(f"unique '{unique}'; give one of {', '.join(UNIQUE)}")
-        found = Hits(self.service.search(query, k, where=where, unique=unique))
-        return self._some(found, where)
+        found = self.service.search(query, k, where=where, unique=unique)
+        said = f"{len(found.hits)} of {found.searched} images"
+        said += "" if found.exact else f", by {found.scored} candidates"
+        return self._some(Rows(found.hits, map(hit_row, found.hits), HIT_COLUMNS, said), where)
 
     def search_sentences(
         self,
@@ -195,8 +188,7 @@ class Project:
         _ = self.service.archive
         if (sentence is None) == (image is None):
             raise InputError("give a sentence or an image, and not both")
-        asked = sentence if image is None else self.image(image).embedded
-        assert asked is not None  # noqa: S101 - one of the two is given
+        asked = sentence or "" if image is None else self.image(image).embedded
         found = self.service.search_sentences(asked, k, where=where)
         return self._some(Rows(found, map(asdict, found)), where)
 
@@ -207,14 +199,12 @@ class Project:
         """
         views: list[View] = []
         finish(views_of(self.service.archive.parts, where, (), views))
-        images, rows = list[IndexedImage](), list[Row]()
-        for view in views:
-            numbers = view.snapshot.numbers[view.places].tolist()
-            labels, unlike = kept_of(view.part, numbers)
-            for one in filter(None, view.part.catalogue.images(numbers)):
-                images.append(one)
-                rows.append(image_row(one, labels.get(one.number, {}), unlike.get(one.number)))
-        return self._some(Rows(images, rows, columns=TEXT_COLUMNS), where)
+        kept = []
+        for which, view in enumerate(views):
+            there = view.part.catalogue.images(view.snapshot.numbers[view.places].tolist())
+            kept += [((0.0, which, 0), image) for image in there if image]
+        rows = [dict(list(hit_row(hit).items())[1:]) for hit in hits_of(views, kept)]  # no score
+        return self._some(Rows([image for _, image in kept], rows, TEXT_COLUMNS), where)
 
     def _some(self, found: R, where: str | None) -> R:
         """Refuse a filter that leaves nothing since it asks a column what it does not hold."""
@@ -242,10 +232,8 @@ def open(
     one, takes the place of the project's own.
     """
     place = find_place(Path(folder))
-    service = load_service(
-        place.checkpoint, place.indexes if index is None else index, device=device
-    )
-    return Project(place.folder, service)
+    indexes = place.indexes if index is None else index
+    return Project(place.folder, load_service(place.checkpoint, indexes, device=device))
 
 
 def _prompts(given: PromptsGiven | None) -> Mapping[str, Prompts] | None:
@@ -255,10 +243,7 @@ def _prompts(given: PromptsGiven | None) -> Mapping[str, Prompts] | None:
     for finding, entry in given.items():
         sides = (entry.positive, entry.negative) if isinstance(entry, Prompts) else entry
         if isinstance(sides, str) or len(sides) != 2:
-            raise InputError(
-                f"prompts of '{finding}': give what says that it is there, and what says that it "
-                "is not"
-            )
+            raise InputError(f"prompts of '{finding}': give what affirms it and what denies it")
         positive, negative = ((side,) if isinstance(side, str) else tuple(side) for side in sides)
         found[finding] = Prompts(positive, negative)
     return found

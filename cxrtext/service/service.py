@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -65,7 +65,6 @@ from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
 from cxrtext.text.rewording import reworded
 
-T = TypeVar("T")
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
 
@@ -208,21 +207,15 @@ class Service:
         part, found = self.archive.find(image_id)
         return embedded_of(part, found, self.familiar)
 
-    def pixels(self, image_id: str) -> Image:
-        """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed."""
-        return self._of_file(image_id, self._readers.read_bytes)
-
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
-        """As :meth:`pixels`, in 8 bits, [H, W], the longest side at most so long."""
-        return self._of_file(image_id, partial(self._readers.show_bytes, side=side))
-
-    def _of_file(self, image_id: str, read: Callable[[bytes, str], T]) -> T:
+        """The pixels of an indexed image's file, [H, W], the longest side at most so long."""
         path = ""
         # One that is replaced has another file; the old one may go before it is opened.
         while path != (path := (found := self.find_image(image_id)).path):
             with suppress(OSError):
                 found.require_whole()
-                return read(Path(path).read_bytes(), "the indexed image")
+                data = Path(path).read_bytes()
+                return self._readers.show_bytes(data, "the indexed image", side)
         raise NotFoundError("the file of this image is no longer where it was indexed")
 
     # --- sentences ---

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.index.store.catalogue import TEXT_COLUMNS, UNLIKE
-from cxrtext.records.manifest import LABEL
+from cxrtext.index.store.catalogue import TEXT_COLUMNS
 from cxrtext.records.tables import plain
 
 if TYPE_CHECKING:
-    from cxrtext.index import ImageHit, IndexedImage
+    from cxrtext.index import ImageHit
 
 HIT_COLUMNS = ("score", *TEXT_COLUMNS)
 """The first columns of every table of hits."""
@@ -18,17 +17,11 @@ HIT_COLUMNS = ("score", *TEXT_COLUMNS)
 
 def hit_row(hit: "ImageHit", *, labels: bool = True) -> dict[str, Any]:
     """A found image: score, names, the manifest's other columns, and what the model says."""
-    kept = (hit.labels, hit.unlike) if labels else ({}, None)
-    return {"score": hit.score} | image_row(hit.image, *kept)
-
-
-def image_row(
-    image: "IndexedImage", labels: Mapping[str, float], unlike: float | None
-) -> dict[str, Any]:
-    """An indexed image: names, the manifest's other columns, and what the model says."""
-    row = {name: getattr(image, name) for name in TEXT_COLUMNS} | dict(image.metadata)
-    row |= {f"{LABEL}{finding}": probability for finding, probability in labels.items()}
-    return row if unlike is None else row | {UNLIKE: unlike}
+    row = {"score": hit.score} | {name: getattr(hit.image, name) for name in TEXT_COLUMNS}
+    kept = {f"label.{finding}": p for finding, p in hit.labels.items()} if labels else {}
+    if labels and hit.unlike is not None:
+        kept["model.unlike"] = hit.unlike
+    return row | dict(hit.image.metadata) | kept
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:

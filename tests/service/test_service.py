@@ -19,7 +19,7 @@ import torch
 
 from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
-from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
+from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image, to_uint8
 from cxrtext.index import ImageHit, build_index
 from cxrtext.pausing import finish
 from cxrtext.service import Column, Service, load_service
@@ -109,13 +109,13 @@ def test_the_pixels_of_an_indexed_image(checkpoint: Path, data_copy: Path, tmp_p
     build_index(data_copy / "manifest.csv", checkpoint, tmp_path / "index")
     service = load_service(checkpoint, tmp_path / "index")
     path = data_copy / "images/s01.png"
-    assert np.array_equal(service.pixels("images/s01.png"), read_image(path))
+    assert np.array_equal(service.shown("images/s01.png"), to_uint8(read_image(path)))
     path.write_bytes(b"no image")
     with pytest.raises(ImageError, match="^the indexed image: is no PNG"):
-        service.pixels("images/s01.png")
+        service.shown("images/s01.png")
     path.unlink()
     with pytest.raises(NotFoundError, match="no longer where it was"):
-        service.pixels("images/s01.png")
+        service.shown("images/s01.png")
     service.close()
 
 
@@ -134,7 +134,7 @@ def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Pat
     image = read_image(data_folder / "images/s01.png")
     found = service.ground(service.embed(image), "Left pleural effusion.")
     assert found.grid.shape == (4, 4)
-    full = found.map()
+    full = found.map_over()
     assert full.shape == (80, 80)
     assert np.isnan(full[0, 0])  # outside the crop that the model saw
     # bilinear between region centres: never above the best region, and near it somewhere

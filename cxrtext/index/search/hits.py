@@ -99,7 +99,7 @@ def page(
         kept += [there[at] for at in _first(first, views, there)]
         if len(some) < wanted:
             break
-    return _hits(views, kept[offset:])
+    return hits_of(views, kept[offset:])
 
 
 def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage | None]:
@@ -112,29 +112,20 @@ def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage
     return images
 
 
-def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
+def hits_of(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
+    """Hits with what the indexes keep of their images."""
     numbers = [
         [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]
     labels, unlike = [], []
     for view, own in zip(views, numbers, strict=True):
-        known = kept_of(view.part, own)
-        labels.append(known[0])
-        unlike.append(known[1])
+        with view.part.same_model() as same:  # else they are what another model says
+            labels.append(view.part.catalogue.labels(own) if same else {})
+            unlike.append(view.part.catalogue.unlike(own) if same else {})
     return [
         ImageHit(image, score, labels[which].get(image.number, {}), unlike[which].get(image.number))
         for (score, which, _), image in kept
     ]
-
-
-def kept_of(
-    part: Index, numbers: Sequence[int]
-) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
-    """Labels of images, and how unlike they are, by number; none of what another model says."""
-    with part.same_model() as same:
-        if not same:
-            return {}, {}
-        return part.catalogue.labels(numbers), part.catalogue.unlike(numbers)
 
 
 def _first(
@@ -284,7 +275,7 @@ class Cohort:
         kept = [(h, i) for h, i in zip(found, _images(self._views, found), strict=True) if i]
         if len(kept) < len(found):
             raise WorkError("images were deleted while the cohort was read; ask again")
-        return _hits(self._views, kept)
+        return hits_of(self._views, kept)
 
     def _page(self, start: int) -> list[Ranked]:
         scores = self._ranked_scores[start : start + PAGE].tolist()
