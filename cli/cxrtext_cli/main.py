@@ -23,6 +23,7 @@ from cxrtext_cli.commands.data.forget import forget
 from cxrtext_cli.commands.data.import_data import import_data
 from cxrtext_cli.commands.data.phantom import phantom
 from cxrtext_cli.commands.demo import demo
+from cxrtext_cli.commands.fit import fit
 from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.evaluate import evaluate
@@ -88,6 +89,7 @@ app = typer.Typer(
 )
 SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
     "To begin with": {
+        "fit": (fit, "Make a searchable project of an archive, in one command."),
         "demo": (demo, "Run everything on drawn radiographs, then serve the page."),
     },
     "Data": {

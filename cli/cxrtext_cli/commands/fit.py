@@ -1,0 +1,418 @@
+"""``cxrtext fit``: from an archive to a model that says how good it is."""
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cxrtext.errors import ConfigError, DataError
+from cxrtext_cli.fitting.processes import running
+from cxrtext_cli.fitting.stages import (
+    LOGS,
+    NOTES,
+    Progress,
+    Stage,
+    check_stage,
+    curve_stages,
+    evaluation_stages,
+    file_of,
+    import_stage,
+    index_stage,
+    label_stage,
+    model_stages,
+    training_stage,
+)
+from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FOLDER
+from cxrtext_cli.options import Link, duration, print_table, say
+
+if TYPE_CHECKING:
+    from cxrtext.project.estimate import Estimate
+    from cxrtext.project.facts import Facts
+    from cxrtext.project.recipe import Recipe, Source
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
+_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
+GIB = 2**30
+
+
+def fit(
+    archive: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of DICOM, PNG or JPEG files, a public set, a data folder; or a project, "
+            "to go on with."
+        ),
+        FILE_OR_FOLDER,
+    ],
+    reports: Annotated[
+        Path | None, typer.Option(help="Table or folder of reports."), FILE_OR_FOLDER
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Table of labels, to measure on; else read from reports."),
+        FILE,
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="What the table calls them: image=Bild-Datei,report=Befundtext,…"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The project's folder."), NEW_FOLDER] = Path("project"),
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Weights of a ResNet of half width to begin from."),
+        FILE_OR_FOLDER,
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Time to spend in all: 20m, 8h, 2d.")] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show recipe, time, disk and memory; start nothing.")
+    ] = False,
+    link: Link = False,
+) -> None:
+    """From an archive to a model that says how good it is, in one folder: a project.
+
+    Imports, checks, trains, measures and indexes, as far as that is not done; stop it at any
+    time, and the same command goes on. With new films it takes them in.
+    """
+    from cxrtext.project.place import RECIPE
+    from cxrtext.project.recipe import Source, read_recipe
+
+    limit = None if budget is None else _seconds(budget)
+    given = Source(
+        archive=str(archive.absolute()),
+        reports=str(reports.absolute()) if reports else None,
+        labels=str(labels.absolute()) if labels else None,
+        columns=_columns(columns),
+        link=link,
+    )
+    if (archive / RECIPE).is_file():
+        out, given = archive, read_recipe(archive).source
+    claim(out, archive)
+    if (out / RECIPE).is_file():
+        if limit is not None:
+            say(f"{out / RECIPE} stays as it is; remove it to choose anew for --budget")
+        if weights is not None:
+            say(f"{out / RECIPE} says which weights are begun from; change it there")
+    if plan:
+        _plan(given, out, weights, limit)
+        return
+    Fit(out, given, weights, limit).run()
+
+
+def claim(out: Path, archive: Path) -> None:
+    """Refuse a folder that holds something else than a project, or the archive alone."""
+    own = {NOTES, archive.name} if archive.resolve().parent == out.resolve() else {NOTES}
+    left = {one.name for one in out.iterdir()} - own if out.is_dir() else set()
+    if left and not (out / NOTES).is_dir():
+        raise DataError(f"{out}: holds '{min(left)}' and no project; name a folder with --out")
+
+
+def _seconds(budget: str) -> float:
+    match = _BUDGET.fullmatch(budget.strip())
+    if not match:
+        raise ConfigError(f"--budget: '{budget}' is no time; give 20m, 8h or 2d")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _columns(text: str | None) -> dict[str, str]:
+    pairs = [one.partition("=") for one in (text or "").split(",") if one.strip()]
+    for name, equals, of in pairs:
+        if not (name.strip() and equals and of.strip()):
+            raise ConfigError(f"--columns: '{name}{equals}{of}' is not NAME=HEADER")
+    return {name.strip(): of.strip() for name, _, of in pairs}
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass
+class Fit:
+    """A run of ``cxrtext fit``."""
+
+    folder: Path
+    source: "Source"
+    weights: Path | None = None
+    budget: float | None = None
+    curve: bool = True  # whether a new recipe has a learning curve
+    expected: dict[str, float] = field(default_factory=dict)  # seconds of each stage
+
+    def run(self) -> None:
+        """Do what is not done; says at the end how good the model is."""
+        from cxrtext.files import only_one
+
+        (self.folder / LOGS).mkdir(parents=True, exist_ok=True)
+        self.begun = time.monotonic()
+        with only_one(self.folder / NOTES / "fit"), running() as self.running:
+            self._import()
+            self.recipe = self._recipe()
+            self._data()
+            self._models()
+            self._measure()
+        self._tell()
+
+    # --- stages ---
+
+    def _import(self) -> None:
+        from cxrtext.project.place import DATA
+
+        self.progress = Progress(self.folder)
+        if Path(self.source.archive).resolve() != (self.folder / DATA).resolve():
+            source = self.source
+            stage = import_stage(self.folder, source, listing(source))
+            self._do(stage)
+
+    def _recipe(self) -> "Recipe":
+        """The recipe that is there, or one for what was imported."""
+        from cxrtext.project.facts import facts_of_data
+        from cxrtext.project.place import DATA, RECIPE
+        from cxrtext.project.recipe import read_recipe, write_recipe
+
+        if not (self.folder / RECIPE).is_file():
+            facts = facts_of_data(self.folder / DATA)
+            used = time.monotonic() - self.begun
+            left = None if self.budget is None else self.budget - used
+            recipe, estimate = choose(
+                self.source, facts, self.weights, left, imports=False, curve=self.curve
+            )
+            write_recipe(self.folder, recipe)
+            say(_found(facts))
+            say(f"recipe: {self.folder / RECIPE}; about {duration(estimate.total)} from here")
+            self.expected = dict(estimate.seconds)
+        recipe = read_recipe(self.folder)
+        if recipe.source != self.source:  # asked for again, with other tables
+            recipe = recipe.model_copy(update={"source": self.source})
+            write_recipe(self.folder, recipe)
+        return recipe
+
+    def _data(self) -> None:
+        from cxrtext.evaluation.data import find_table, manifest_of, reports_of
+        from cxrtext.project.place import DATA
+
+        data = self.folder / DATA
+        noted = self.progress.note(label_stage(self.folder))
+        lacking = find_table(data, "labels") is None or noted
+        if lacking and reports_of(manifest_of(data)) is not None:
+            self._do(label_stage(self.folder))
+        stems = ("manifest", "reports", "labels", "boxes")
+        tables = [found for stem in stems if (found := find_table(data, stem))]
+        self.tables = [f"{DATA}/{table.name}" for table in tables]
+        self._do(check_stage(self.folder, self.tables))
+
+    def _models(self) -> None:
+        from cxrtext.project.place import CHECKPOINT
+        from cxrtext.project.training_data import (
+            REPORTS,
+            TrainingData,
+            noted,
+            training_data,
+            write_training_data,
+        )
+
+        self._write_settings()
+        now, before = training_data(self.folder), noted(self.folder)
+        train = training_stage(self.folder, self.recipe)
+        made: TrainingData = before or now
+        if before is not None and before.digest != now.digest:
+            grown = now.studies / max(1, before.studies)
+            finished = bool(self.progress.note(train)) and (self.folder / CHECKPOINT).is_dir()
+            if finished and grown < self.recipe.retrain_from:
+                say(
+                    f"the models stay: trained on {before.studies} studies, {now.studies} now; "
+                    f"from {self.recipe.retrain_from:g} times as many on they are trained again"
+                )
+            else:
+                made = now
+        self.progress = Progress(self.folder, made.digest)
+        text, encoder = model_stages(self.folder, self.recipe)
+        curve = curve_stages(self.folder, self.recipe) if self.recipe.learning_curve else []
+        if made == now and not all(map(self.progress.is_done, [*text, encoder, train, *curve])):
+            write_training_data(self.folder, now)
+        beside = None
+        if cores() > 1 and not any(map(self.progress.is_done, [encoder, text[-1]])):
+            say(f"image encoder, beside the text (its progress: {self._log(encoder)})")
+            beside = self._start(encoder, self._log(encoder))
+        for stage in text:
+            self._do(stage)
+        if beside is not None:
+            self._finish(encoder, *beside, self._log(encoder))
+        self._do(encoder)
+        self._do(train)
+        for stage in curve:
+            self._do(stage)
+        (self.folder / REPORTS).unlink(missing_ok=True)
+
+    def _measure(self) -> None:
+        for stage in evaluation_stages(self.folder, self.recipe, self.tables):
+            self._do(stage)
+        self._do(index_stage(self.folder, self.tables))
+
+    def _write_settings(self) -> None:
+        """The configurations of the trainings, and prompts where people have not written some."""
+        import yaml
+
+        from cxrtext.config import template
+        from cxrtext.files import write_text
+        from cxrtext.project.place import DATA
+        from cxrtext.project.training_data import THIRD
+        from cxrtext_cli.fitting.stages import CURVE
+
+        train = self.recipe.train
+        training = train["training"]
+        third = {
+            **train,
+            "training": {**training, "steps": max(50, training["steps"] // 2)},
+            "data": {
+                **train["data"],
+                "manifest": f"{DATA}/{THIRD}",
+                "words": f"{CURVE}/image-encoder/words.txt",
+            },
+            "model": {
+                **train["model"],
+                "image_weights": f"{CURVE}/image-encoder/encoder.safetensors",
+            },
+            "out": f"{CURVE}/run",
+        }
+        about = "# Written by `cxrtext fit` from recipe.yaml; change it there.\n"
+        for name, config in {"train": train, CURVE: third}.items():
+            write_text(self.folder / f"{name}.yaml", about + yaml.safe_dump(config))
+        if not (self.folder / "prompts.yaml").is_file():
+            write_text(self.folder / "prompts.yaml", template("demo/prompts.yaml"))
+
+    # --- a stage ---
+
+    def _log(self, stage: Stage) -> Path:
+        return self.folder / LOGS / f"{file_of(stage.name)}.log"
+
+    def _do(self, stage: Stage) -> None:
+        """Do a stage that is not done."""
+        if self.progress.is_done(stage):
+            return
+        again = self.progress.why_again(stage)
+        usual = self.expected.get(stage.name)
+        about = f" (about {duration(usual)}, until {_clock(usual)})" if usual else ""
+        say(f"{stage.name}{about}" + (f", again: {again}" if again else ""))
+        self._finish(stage, *self._start(stage, None), None)
+
+    def _start(self, stage: Stage, log: Path | None) -> "tuple[Any, float]":
+        begun = time.monotonic()
+        goes_on = self.progress.begin(stage)
+        results = self._log(stage).with_suffix(".json")
+        for words in stage.words[:-1]:
+            self.running.finish(
+                self.running.start(list(map(str, words)), stage.threads, results, log),
+                stage.name,
+                log,
+            )
+        words = list(stage.words[-1])
+        if stage.state and goes_on and (self.folder / stage.state).is_dir():
+            words += stage.resume
+        return self.running.start(list(map(str, words)), stage.threads, results, log), begun
+
+    def _finish(self, stage: Stage, process: Any, begun: float, log: Path | None) -> None:
+        self.running.finish(process, stage.name, log)
+        text = self._log(stage).with_suffix(".json").read_text(encoding="utf-8")
+        try:
+            made = stage.made(json.loads(text))
+        except ValueError:
+            made = stage.made({})
+        seconds = time.monotonic() - begun
+        self.progress.end(stage, seconds, made)
+        say(f"  {stage.name}, {duration(seconds)}: {made}")
+
+    def _tell(self) -> None:
+        where = self.folder
+        say(f"done in {duration(time.monotonic() - self.begun)}")
+        typer.echo(f'search:  cxrtext search {where} "Pleural effusion."')
+        typer.echo(f"page:    cxrtext serve {where}")
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%H:%M", time.localtime(time.time() + seconds))
+
+
+def listing(source: "Source") -> str:
+    """A digest of the names, sizes and times of an archive's files, and of the tables' content."""
+    from cxrtext.files import sha256
+
+    found = hashlib.sha256()
+    for given in filter(None, (source.archive, source.reports, source.labels)):
+        path = Path(given)
+        if path.is_file():
+            found.update(sha256(path).encode())
+        for one in sorted(path.rglob("*")) if path.is_dir() else ():
+            if one.is_file():
+                known = one.stat()
+                found.update(f"{one}|{known.st_size}|{known.st_mtime_ns}\n".encode())
+    return found.hexdigest()
+
+
+def choose(
+    source: "Source",
+    facts: "Facts",
+    weights: Path | None,
+    budget: float | None,
+    *,
+    imports: bool,
+    curve: bool = True,
+) -> "tuple[Recipe, Estimate]":
+    """The recipe for an archive and a budget of seconds, and what it takes here."""
+    from cxrtext.project.estimate import estimate, fitted, measure_speeds
+    from cxrtext.project.recipe import choose_recipe
+
+    if not facts.has_reports and not facts.has_labels:
+        raise DataError(f"{source.archive}: no reports and no labels; give --reports TABLE")
+    recipe = choose_recipe(source, facts, weights, max(1, cores() - 1), curve=curve)
+    speeds = measure_speeds(recipe, facts)
+    if budget is not None:
+        recipe = fitted(recipe, facts, speeds, budget, imports=imports)
+    return recipe, estimate(recipe, facts, speeds, imports=imports)
+
+
+def _found(facts: "Facts") -> str:
+    labels = "with labels" if facts.has_labels else "labels to be read from the reports"
+    return (
+        f"{facts.images:,} images of {facts.studies:,} studies, {facts.training:,} to train on; "
+        f"shorter side {facts.side} px; {labels}"
+    )
+
+
+def _plan(source: "Source", out: Path, weights: Path | None, budget: float | None) -> None:
+    from cxrtext.project.facts import facts_of_archive, facts_of_data
+    from cxrtext.project.place import DATA, RECIPE
+    from cxrtext.project.recipe import read_recipe
+
+    archive, data = Path(source.archive), out / DATA
+    imports = archive.resolve() != data.resolve()
+    if (data / "manifest.csv").is_file():
+        facts = facts_of_data(data)
+    else:
+        paths = [p for p in sorted(archive.rglob("*")) if p.is_file() and p.suffix != ".csv"]
+        table = Path(source.reports) if source.reports else None
+        facts = facts_of_archive(paths, len(paths), table, has_labels=source.labels is not None)
+    recipe, estimate = choose(source, facts, weights, budget, imports=imports)
+    if (out / RECIPE).is_file():
+        from cxrtext.project.estimate import estimate as estimate_of
+        from cxrtext.project.estimate import measure_speeds
+
+        recipe = read_recipe(out)
+        estimate = estimate_of(recipe, facts, measure_speeds(recipe, facts), imports=imports)
+    typer.echo(_found(facts))
+    encoder, steps = recipe.image_encoder, recipe.train["training"]["steps"]
+    typer.echo(
+        f"image encoder {encoder.image} at {encoder.crop} px, {encoder.epochs or 'usual'} epochs; "
+        f"language model {recipe.language_model.size}; {steps} steps of training; "
+        f"learning curve: {'yes' if recipe.learning_curve else 'no'}"
+    )
+    rows: Sequence[tuple[str, str]] = [
+        (name, duration(value)) for name, value in estimate.seconds.items()
+    ]
+    print_table([("stage", "about"), *rows, ("in all", duration(estimate.total))])
+    typer.echo(f"disk {estimate.disk / GIB:.1f} GiB, memory {estimate.memory / GIB:.1f} GiB")
+    typer.echo("nothing was started; the same command without --plan does it")

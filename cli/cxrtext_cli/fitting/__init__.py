@@ -1,0 +1,1 @@
+"""``cxrtext fit``: stages as commands, what each rests on, and their processes."""

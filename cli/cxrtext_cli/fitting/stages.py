@@ -1,0 +1,309 @@
+"""The stages of a project: the command of each, what it rests on, and what it made.
+
+A stage is done where its note in ``.fit`` has the same basis: its settings and the digests of what
+it reads.  One that was begun on the same basis goes on; of another basis what it left is removed.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cxrtext.files import seal_of, sha256, write_json
+from cxrtext.project.place import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX
+from cxrtext.project.recipe import Recipe, Source
+from cxrtext.project.training_data import REPORTS, THIRD
+
+NOTES, LOGS = ".fit", ".fit/logs"
+CURVE = "learning-curve"
+KEPT = "age", "sex"
+"""Metadata that an evaluation measures groups by, where the archive has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A command, and more than one where the first makes way for the second."""
+
+    name: str
+    words: Sequence[Sequence[Any]]
+    made: Callable[[Any], str]  # a line of the JSON that the last command prints
+    settings: Any = None
+    reads: tuple[str, ...] = ()  # files of the project whose content it rests on
+    makes: tuple[str, ...] = ()  # files and folders that are there once it is done
+    state: str = ""  # a folder: where it is there, the command goes on with ``resume``
+    resume: tuple[str, ...] = ()
+    threads: int = 1
+    keeps: bool = False  # another basis removes nothing: the command itself replaces it
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The notes of a project's stages."""
+
+    folder: Path
+    trained_on: str = ""  # digest of what the models are made of
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def basis(self, stage: Stage) -> dict[str, Any]:
+        """What a stage rests on, now."""
+        files = {name: self._digest(name) for name in stage.reads}
+        return {"settings": seal_of(stage.settings), "files": files}
+
+    def _digest(self, name: str) -> str:
+        path = self.folder / name
+        if name == REPORTS:
+            return self.trained_on
+        return sha256(path) if path.isfile_of() else ""
+
+    def note(self, stage: Stage) -> dict[str, Any]:
+        """What is noted of a stage; {} of one that never ended."""
+        return _read(self.folder / NOTES / f"{file_of(stage.name)}.json")
+
+    def is_done(self, stage: Stage) -> bool:
+        there = all((self.folder / name).exists() for name in stage.makes)
+        return there and self.note(stage).get("basis") == self.basis(stage)
+
+    def why_again(self, stage: Stage) -> str:
+        """What has changed since a stage ended; "" of one that never did."""
+        before = self.note(stage).get("basis")
+        if not before:
+            return ""
+        now = self.basis(stage)
+        changed = [n for n, digest in now["files"].items() if before["files"].get(n) != digest]
+        changed += ["its part of the recipe"] * (now["settings"] != before["settings"])
+        gone = [name for name in stage.makes if not (self.folder / name).exists()]
+        return ", ".join(changed) or f"{', '.join(gone)} gone"
+
+    def begin(self, stage: Stage) -> bool:
+        """Note that a stage begins; whether it goes on with what a stopped run left."""
+        path = self.folder / NOTES / f"{file_of(stage.name)}.begun.json"
+        basis = self.basis(stage)
+        goes_on = _read(path) == basis
+        if not goes_on and not stage.keeps:
+            for name in [str(Path(stage.state).parent)] if stage.state else stage.makes:
+                _remove(self.folder / name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, basis)
+        return goes_on
+
+    def end(self, stage: Stage, seconds: float, made: str) -> None:
+        note = {"basis": self.basis(stage), "seconds": round(seconds, 1), "made": made}
+        write_json(self.folder / NOTES / f"{file_of(stage.name)}.json", note)
+
+
+def file_of(name: str) -> str:
+    return name.replace(": ", "-").replace(" ", "-")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# --- the stages, in order ---
+
+
+def import_stage(folder: Path, source: Source, listing: str) -> Stage:
+    """``listing``: a digest of the archive's files, their sizes and times."""
+    words: list[Any] = ["import", source.archive, "--out", folder / DATA, "--json"]
+    for option, value in {"--reports": source.reports, "--labels": source.labels}.items():
+        words += [option, value] if value else []
+    if source.columns:
+        words += ["--columns", ",".join(f"{name}={of}" for name, of in source.columns.items())]
+    words += ["--link"] if source.link else []
+    return Stage(
+        "import",
+        [words],
+        _imported,
+        settings=[source.model_dump(), listing],
+        makes=(f"{DATA}/manifest.csv",),
+        keeps=True,
+    )
+
+
+def _imported(summary: Mapping[str, Any]) -> str:
+    said = f"{summary['images']} images of {summary['studies']} studies"
+    said += f", {summary['patients']} patients"
+    if summary["reports"] is not None:
+        said += f"; {summary['reports']} reports"
+    left = sum(summary["set_aside"].values())
+    return said + (f"; {left} left out ({DATA}/import.rejected.csv says why)" if left else "")
+
+
+def check_stage(folder: Path, tables: Sequence[str]) -> Stage:
+    words = ["check-data", folder / DATA, "--out", folder / "check.html", "--json"]
+    return Stage("check", [words], _checked, reads=tuple(tables), makes=("check.html",))
+
+
+def _checked(report: Mapping[str, Any]) -> str:
+    counts = [f"{report[kind]} {kind}" for kind in ("errors", "warnings", "notes") if report[kind]]
+    return f"{', '.join(counts) or 'nothing wrong'} (check.html)"
+
+
+def label_stage(folder: Path) -> Stage:
+    data = folder / DATA
+    words = ["label-reports", data / "reports.csv", "--out", data / "labels.csv", "--json"]
+    reads, makes = (f"{DATA}/reports.csv",), (f"{DATA}/labels.csv",)
+    return Stage("labels", [words], _labelled, reads=reads, makes=makes)
+
+
+def _labelled(summary: Mapping[str, Any]) -> str:
+    return (
+        f"read from {summary['studies']} reports by rules, which cover "
+        f"{summary['covered']:.0%} of the sentences ({', '.join(summary['languages'])})"
+    )
+
+
+def model_stages(folder: Path, recipe: Recipe) -> tuple[list[Stage], Stage]:
+    """The stages of the text, one after the other, and that of the images beside them."""
+    language = recipe.language_model
+    words = ["pretrain-text", folder / REPORTS, "--out", folder / "language-model", "--json"]
+    words += ["--size", language.size]
+    words += ["--epochs", language.epochs] if language.epochs else []
+    weights = "language-model/model.safetensors"
+    score = ["score-text", folder / REPORTS, "--model", folder / "language-model"]
+    text = [
+        Stage(
+            "language model",
+            [words],
+            lambda s: f"pseudo-perplexity {s['perplexity']:.1f} a word piece on held-out reports",
+            settings=language.model_dump(),
+            reads=(REPORTS,),
+            makes=("language-model",),
+        ),
+        Stage(
+            "likelihoods",
+            [[*score, "--out", folder / "sentences.csv", "--json"]],
+            lambda s: f"of {s['sentences']} sentences",
+            reads=(REPORTS, weights),
+            makes=("sentences.csv", "sentences.csv.meta.json"),
+        ),
+    ]
+    return text, _encoder(folder, recipe, "manifest.csv", "image-encoder", "image encoder")
+
+
+def _encoder(folder: Path, recipe: Recipe, manifest: str, out: str, name: str) -> Stage:
+    encoder = recipe.image_encoder
+    words: list[Any] = ["pretrain-image", folder / DATA / manifest, "--out", folder / out]
+    words += ["--cache", folder / DECODED, "--json"]
+    for option, value in encoder.model_dump().items():
+        words += [f"--{option}", value] if value is not None else []
+    weights = encoder.weights
+    return Stage(
+        name,
+        [words],
+        _encoded,
+        settings=[encoder.model_dump(), sha256(Path(weights)) if weights else "", recipe.threads],
+        reads=(REPORTS,),
+        makes=(f"{out}/encoder.safetensors", f"{out}/pretraining.json"),
+        state=f"{out}/state",
+        resume=("--resume",),
+        threads=recipe.threads,
+    )
+
+
+def _encoded(summary: Mapping[str, Any]) -> str:
+    words = len(summary["findings"])
+    auc = summary["validation"].get("auc")
+    said = f"; validation AUC {auc:.3f}" if auc is not None else ""
+    return f"learned {words} words of findings from {summary['images']} images{said}"
+
+
+def training_stage(folder: Path, recipe: Recipe) -> Stage:
+    return _training(folder, recipe, "train.yaml", recipe.train["out"], "training", "image-encoder")
+
+
+def _training(
+    folder: Path, recipe: Recipe, config: str, out: str, name: str, encoder: str
+) -> Stage:
+    best = f"{out}/checkpoint-best"
+    return Stage(
+        name,
+        [["train", folder / config, "--json"]],
+        lambda s: f"{s['steps']} steps on {s['images']} images; best after {s['best_step']}",
+        settings=[recipe.train, recipe.threads],
+        reads=("sentences.csv", f"{encoder}/encoder.safetensors", "prompts.yaml"),
+        makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
+        state=f"{out}/state",
+        resume=("--resume", str(folder / out)),
+        threads=recipe.threads + 1,
+    )
+
+
+def curve_stages(folder: Path, recipe: Recipe) -> list[Stage]:
+    """The same on a third of the patients, to tell what more would bring."""
+    encoder = _encoder(folder, recipe, THIRD, f"{CURVE}/image-encoder", "a third: image encoder")
+    out = f"{CURVE}/run"
+    train = _training(
+        folder, recipe, f"{CURVE}.yaml", out, "a third: training", f"{CURVE}/image-encoder"
+    )
+    found = _evaluation(
+        folder, f"{out}/checkpoint-best", f"{CURVE}/evaluation", "a third: measured"
+    )
+    return [encoder, train, found]
+
+
+def evaluation_stages(folder: Path, recipe: Recipe, tables: Sequence[str]) -> list[Stage]:
+    words = ["calibrate", folder / CHECKPOINT, "--data", folder / DATA]
+    words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED]
+    del recipe
+    return [
+        Stage(
+            "calibration",
+            [words],
+            lambda _: "probabilities and thresholds, from validation films",
+            reads=(f"{CHECKPOINT}/model.safetensors", "prompts.yaml", *tables),
+            makes=(f"{CHECKPOINT}/calibration.json",),
+            keeps=True,
+            threads=2,
+        ),
+        _evaluation(folder, CHECKPOINT, EVALUATION, "evaluation", tables),
+    ]
+
+
+def _evaluation(
+    folder: Path, checkpoint: str, out: str, name: str, tables: Sequence[str] = ()
+) -> Stage:
+    words = ["evaluate", folder / checkpoint, "--data", folder / DATA, "--out", folder / out]
+    words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED, "--json"]
+    return Stage(
+        name,
+        [words],
+        lambda s: f"{s['images']} films of {s['patients']} held-out patients ({out}/report.html)",
+        reads=(f"{checkpoint}/model.safetensors", "prompts.yaml", *tables),
+        makes=(f"{out}/report.html", f"{out}/evaluation.json"),
+        keeps=True,
+        threads=2,
+    )
+
+
+def index_stage(folder: Path, tables: Sequence[str]) -> Stage:
+    """An index that is there turns to a new model and takes what is new."""
+    index, checkpoint = folder / INDEX, folder / CHECKPOINT
+    cache = ["--cache", folder / DECODED, "--json"]
+    words: list[list[Any]] = []
+    if (index / "index.json").isfile_of():
+        words.append(["index", "rebuild", index, "--model", checkpoint, *cache])
+    build = ["index", "build", folder / DATA / "manifest.csv", "--model", checkpoint]
+    words.append([*build, "--out", index, "--prompts", folder / "prompts.yaml", *cache])
+    return Stage(
+        "index",
+        words,
+        lambda s: f"{s['images']} images, {s['sentences']} sentences to search",
+        reads=(f"{CHECKPOINT}/model.safetensors", *tables),
+        makes=(f"{INDEX}/index.json",),
+        keeps=True,
+        threads=2,
+    )

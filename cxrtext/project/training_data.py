@@ -1,0 +1,76 @@
+"""What the models of a project are made of: its training studies, and a third of them."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cxrtext.evaluation.data import find_table, manifest_of
+from cxrtext.files import write_json
+from cxrtext.project.place import DATA
+from cxrtext.records import LeftOut, RowWriter
+from cxrtext.records.rows import TableRows
+
+REPORTS = "training-reports.csv"
+"""The reports of all studies but those to measure on, which no model may see."""
+THIRD = "manifest.third.csv"
+"""In the data folder: a third of the training patients, and all others."""
+_NOTE = ".fit/trained-on.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    digest: str
+    studies: int
+
+
+def training_data(folder: Path) -> TrainingData:
+    """What the models would be made of now: rows of the manifest and reports, not of "test"."""
+    digest, studies = hashlib.sha256(), set()
+    for row in _rows(manifest_of(folder / DATA)):
+        if row["split"] != "test":
+            studies.add(row["study_id"])
+            digest.update(json.dumps([row["image"], row["study_id"], row["split"]]).encode())
+    for row in _reports(folder, studies):
+        digest.update(json.dumps(row, sort_keys=True).encode())
+    trained = {r["study_id"] for r in _rows(manifest_of(folder / DATA)) if r["split"] == "train"}
+    return TrainingData(digest.hexdigest(), len(trained))
+
+
+def noted(folder: Path) -> TrainingData | None:
+    """What the models that are there, or are being made, are made of."""
+    try:
+        return TrainingData(**json.loads((folder / _NOTE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_training_data(folder: Path, data: TrainingData) -> None:
+    """Write the reports and the third of the manifest that models are made of."""
+    manifest = manifest_of(folder / DATA)
+    rows = list(_rows(manifest))
+    studies = {row["study_id"] for row in rows if row["split"] != "test"}
+    table = find_table(folder / DATA, "reports") or manifest
+    columns = TableRows(table).columns
+    with RowWriter(folder / REPORTS, dict.fromkeys(columns, "text")) as writer:
+        for row in _reports(folder, studies):
+            writer.write(row)
+    (folder / REPORTS).chmod(0o600)
+    with RowWriter(folder / DATA / THIRD, dict.fromkeys(rows[0], "text")) as writer:
+        for row in rows:
+            drawn = hashlib.sha256(row["patient_id"].encode("utf-8", "surrogatepass")).digest()[0]
+            if row["split"] != "train" or drawn < 256 / 3:
+                writer.write(row)
+    (folder / DATA / THIRD).chmod(0o600)
+    (folder / _NOTE).parent.mkdir(exist_ok=True)
+    write_json(folder / _NOTE, {"digest": data.digest, "studies": data.studies})
+
+
+def _reports(folder: Path, studies: set[str]) -> Iterator[dict[str, str]]:
+    table = find_table(folder / DATA, "reports") or manifest_of(folder / DATA)
+    return (row for row in _rows(table) if row["study_id"] in studies)
+
+
+def _rows(table: Path) -> Iterator[dict[str, str]]:
+    return (row[1] for row in TableRows(table) if not isinstance(row, LeftOut))
