@@ -11,6 +11,7 @@ if _typing.TYPE_CHECKING:
     from cxrtext.index import open_index
     from cxrtext.language import score_sentences
     from cxrtext.models import load_model
+    from cxrtext.project import open
     from cxrtext.service import load_service
 
 __version__ = "0.1.0"
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "load_model": "cxrtext.models",
     "load_service": "cxrtext.service",
+    "open": "cxrtext.project",
     "open_index": "cxrtext.index",
     "score_sentences": "cxrtext.language",
 }
@@ -27,6 +29,7 @@ __all__ = [
     "load_model",
     "load_service",
     "objectives",
+    "open",
     "open_index",
     "score_sentences",
 ]

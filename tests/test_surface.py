@@ -10,7 +10,7 @@ import pytest
 
 import cxrtext
 
-PACKAGES = ("evaluation", "index", "jobs", "language", "models", "service", "training")
+PACKAGES = ("evaluation", "index", "jobs", "language", "models", "project", "service", "training")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -39,5 +39,5 @@ def test_packages_import_nothing_heavy_and_names_win_over_modules() -> None:
 
 def test_help_tells_the_public_functions() -> None:
     functions = plain(render_doc(cxrtext)).split("FUNCTIONS")[1]
-    for name in ("load_model", "load_service", "open_index", "score_sentences"):
+    for name in ("load_model", "load_service", "open", "open_index", "score_sentences"):
         assert f"\n    {name}(" in functions

@@ -40,8 +40,10 @@ def _questions(
             "classify-large": lambda data=data: _classify(service, data),
             "classify-id": lambda name=name: service.classify(service.embedded(name)),
             "ground-id": lambda name=name, said=said: service.ground(service.embedded(name), said),
-            "search": lambda said=said: service.search_text(said, 10),
-            "search-id": lambda name=name: service.search_image(service.embedded(name), 10),
+            "search": lambda said=said: service.search(service.make_query(said), 10),
+            "search-id": lambda name=name: service.search(
+                service.make_query(image=service.embedded(name)), 10
+            ),
         }[question]
 
 
@@ -96,11 +98,8 @@ def handler(port: int, threads: int, model: Path, index: Path) -> None:
     def search(
         query: str | None = Form(None), image_id: str | None = Form(None), k: int = Form(10)
     ) -> Any:
-        hits = (
-            service.search_text(query, k)
-            if query is not None
-            else service.search_image(service.embedded(image_id or ""), k)
-        )
+        image = None if query is not None else service.embedded(image_id or "")
+        hits = service.search(service.make_query(query, image=image), k).hits
         return [{"image": h.image.image, "study": h.image.study_id, "score": h.score} for h in hits]
 
     uvicorn.run(app, port=port, log_level="warning")

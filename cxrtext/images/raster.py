@@ -1,4 +1,4 @@
-"""PNG and JPEG files."""
+"""PNG and JPEG files, and pictures that lie in memory."""
 
 import struct
 import zlib
@@ -49,6 +49,32 @@ def decode_raster(data: bytes) -> Gray:
         return _gray(_upright(BytesIO(data), "PNG"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise ImageError(_UNREADABLE) from None
+
+
+def gray_of(picture: Samples | Image.Image) -> Gray:
+    """Make gray of an array or a Pillow image, as of a file with its pixels (ImageError).
+
+    An array is [H, W] or [H, W, 3], of uint8 or uint16, or floats in [0, 1], black 0.
+    """
+    if isinstance(picture, Image.Image):
+        check_size(picture.height, picture.width)
+        if picture.mode not in ("F", "I"):
+            return _gray(ImageOps.exif_transpose(picture))
+        picture = np.asarray(picture)
+    shape, kind = list(picture.shape), picture.dtype
+    if len(shape) not in (2, 3) or shape[2:] not in ([], [3]):
+        raise ImageError(f"is {shape}; an image is [H, W] or [H, W, 3]")
+    check_size(*shape[:2])
+    if kind == np.uint8:
+        return _gray(Image.fromarray(picture))
+    if kind == np.uint16:
+        return _of_depth(picture if len(shape) == 2 else _opaque_gray(picture))
+    if kind.kind != "f":
+        raise ImageError(f"is {kind}; give uint8, uint16, or floats in [0, 1]")
+    low, high = float(picture.min()), float(picture.max())
+    if not (low >= 0 and high <= 1):  # of a NaN neither is true
+        raise ImageError(f"is from {low:g} to {high:g}; give floats in [0, 1], or uint8 or uint16")
+    return Gray((picture if len(shape) == 2 else luma(picture)).astype(np.float32))
 
 
 def _upright(source: BytesIO, kind: str) -> Image.Image:

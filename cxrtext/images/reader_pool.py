@@ -49,12 +49,6 @@ class ReaderPool(SandboxPool):
         """Read a stored image; see `cxrtext.images.read_image`."""
         return self._read(str(path), frame=frame, window=window).pixels
 
-    def read_bytes(
-        self, data: bytes, name: str, *, frame: int | None = None, window: Window | None = None
-    ) -> Floats:
-        """Read an image that was sent; see `cxrtext.images.read_image_bytes`."""
-        return self._read(name, data, frame=frame, window=window).pixels
-
     def show_bytes(self, data: bytes, name: str, side: int | None = None) -> Bytes:
         """Read an image that was sent in 8 bits, [H, W], with its longest side at most so long."""
         shown: Bytes = self._read(name, data, shown=True, side=side).pixels[0]

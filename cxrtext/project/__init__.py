@@ -6,7 +6,8 @@ from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
     from cxrtext.project.place import Place, find_place
+    from cxrtext.project.project import Project, open
 
-__all__ = ["Place", "find_place"]
+__all__ = ["Place", "Project", "find_place", "open"]
 
 import_on_use(__name__)

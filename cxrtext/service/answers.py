@@ -97,7 +97,7 @@ class Grounding:
         """Whether any region does; None where no scale says so."""
         return None if self.scale is None else bool(self.grid.max() > self.scale[0])
 
-    def map(self, size: tuple[int, int] | None = None) -> Grid:
+    def map_over(self, size: tuple[int, int] | None = None) -> Grid:
         """The map [H, W] over the original, or over a copy of another size (height, width).
 
         NaN outside the crop that the model saw.
@@ -112,7 +112,7 @@ class Grounding:
         x, y = (scale[:2] * self.peak).tolist()
         return render_overlay(
             np.divide(pixels[np.newaxis], np.float32(255), dtype=np.float32),
-            self.map((height, width)),
+            self.map_over((height, width)),
             limits=self.limits,
             boxes=[(scale * box.bbox).tolist() for box in self.boxes],
             peak=(x, y),

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from cxrtext.evaluation import Prompts
 from cxrtext.models import ImageTextModel
+from cxrtext.models.text_encoder import family_name
+from cxrtext.service.limits import check_sentence, tokens_a_turn
 
 REMEMBERED = 20_000
 """Sentences; with 128 numbers each this is 10 MiB.  As many as a server's questions can hold at a
@@ -74,6 +76,39 @@ class TextMemory(Remembered[str, Tensor]):
             found |= made
             self.keep(made)
         return torch.stack([found[sentence] for sentence in sentences])
+
+    @property
+    def turn(self) -> int:
+        """Tokens of sentences that are embedded between two pauses."""
+        text = self._model.spec.text
+        wide, inner = int(text["hidden_size"]), int(text["intermediate_size"])
+        return tokens_a_turn(int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner))
+
+    def tokens(self, sentences: Sequence[str]) -> int:
+        """Tokens that sentences have at most, counted without a tokenizer."""
+        longest = self._model.spec.max_tokens
+        by_bytes = family_name(self._model.spec.text) == "roberta"
+        lengths = (len(s.encode(errors="replace")) if by_bytes else len(s) for s in sentences)
+        return sum(min(longest, length + 2) for length in lengths)
+
+    def turns(self, sentences: Sequence[str]) -> list[list[str]]:
+        """The sentences that are not remembered, in parts that are each embedded in a turn."""
+        missing = self.missing(sentences)
+        encoded = self._model.tokenizer.backend_tokenizer.encode_batch(missing) if missing else []
+        longest = self._model.spec.max_tokens
+        lengths = [min(longest, sum(encoding.attention_mask)) for encoding in encoded]
+        turns: list[list[str]] = []
+        for at in sorted(range(len(missing)), key=lengths.__getitem__):
+            if not turns or lengths[at] * (len(turns[-1]) + 1) > self.turn:
+                turns.append([])
+            turns[-1].append(missing[at])
+        return turns
+
+    def has(self, sentences: Sequence[str]) -> bool:
+        """Whether all of some sentences are remembered (InputError)."""
+        for sentence in sentences:
+            check_sentence(sentence)
+        return not self.missing(sentences)
 
 
 def prompt_vectors(memory: TextMemory, prompts: Mapping[str, Prompts]) -> Tensor:

@@ -91,7 +91,7 @@ def same_pixels(
     """
     if not service.archive.images:
         return
-    for hit in service.search_image(image, SAME_AMONG):
+    for hit in service.search(service.make_query(image=image), SAME_AMONG).hits:
         known, size = hit.image, (hit.image.height, hit.image.width)
         if hit.score >= ALIKE and size == shape and digest_of_known(known) == digest:
             yield known

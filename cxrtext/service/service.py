@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -26,9 +26,7 @@ from cxrtext.images import Geometry, ReaderPool
 from cxrtext.images.gray import Bytes
 from cxrtext.index import (
     Archive,
-    Column,
     FoundImages,
-    ImageHit,
     Index,
     IndexedImage,
     Query,
@@ -43,7 +41,6 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
-from cxrtext.models.text_encoder import family_name
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
     EmbeddedImage,
@@ -63,14 +60,12 @@ from cxrtext.service.limits import (
     check_prompts,
     check_query,
     check_sentence,
-    tokens_a_turn,
 )
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
 from cxrtext.text.rewording import reworded
 
-T = TypeVar("T")
 READERS = 2
 """Processes that read images: a small file need not wait for a large one."""
 
@@ -102,7 +97,7 @@ class Service:
         self._readers = ReaderPool(READERS)
         self._end_readers = weakref.finalize(self, self._readers.close)
         self._lock = threading.RLock()
-        self._texts = TextMemory(model)
+        self.texts = TextMemory(model)
         self.index_rows = RowMaker(model)
         self._references = References(model, archive)
         self.prompts = dict(prompts or CHEX5_PROMPTS)
@@ -111,7 +106,7 @@ class Service:
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
         self._judge = Judge(verdicts_beside(model))
-        self._prompt_vectors = prompt_vectors(self._texts, self.prompts)
+        self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
 
     @property
     def archive(self) -> Archive:
@@ -193,20 +188,8 @@ class Service:
         """Embed an image [1, H, W] in [0, 1]."""
         square = self.model.spec.preprocessing.square(image)
         (regions,) = self.embed_squares([square])
-        return EmbeddedImage(
-            regions, image.shape[1], image.shape[2], unlike=self.unlike_square(square)
-        )
-
-    def unlike_square(self, square: Square) -> Unlike | None:
-        """How unlike those that the model was trained on an image is, by its 8-bit square.
-
-        None where the checkpoint does not say what the model was trained on.
-        """
-        return self.familiar.of_squares([square], self.model.spec.preprocessing)[0]
-
-    def unlike_sentences(self, sentences: Sequence[str]) -> list[Unlike | None]:
-        """How unlike those of the training reports sentences are; None as above."""
-        return [self.familiar.of_sentence(sentence) for sentence in sentences]
+        unlike = self.familiar.of_squares([square], self.model.spec.preprocessing)[0]
+        return EmbeddedImage(regions, image.shape[1], image.shape[2], unlike=unlike)
 
     def read_file(self, path: Path) -> Image:
         """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
@@ -226,35 +209,25 @@ class Service:
         part, found = self.archive.find(image_id)
         return embedded_of(part, found, self.familiar)
 
-    def pixels(self, image_id: str) -> Image:
-        """The pixels of an indexed image, [1, H, W] in [0, 1], from where it was indexed."""
-        return self._of_file(image_id, self._readers.read_bytes)
-
     def shown(self, image_id: str, side: int | None = None) -> Bytes:
-        """As :meth:`pixels`, in 8 bits, [H, W], the longest side at most so long."""
-        return self._of_file(image_id, partial(self._readers.show_bytes, side=side))
-
-    def _of_file(self, image_id: str, read: Callable[[bytes, str], T]) -> T:
+        """The pixels of an indexed image's file, [H, W], the longest side at most so long."""
         path = ""
         # One that is replaced has another file; the old one may go before it is opened.
         while path != (path := (found := self.find_image(image_id)).path):
             with suppress(OSError):
                 found.require_whole()
-                return read(Path(path).read_bytes(), "the indexed image")
+                data = Path(path).read_bytes()
+                return self._readers.show_bytes(data, "the indexed image", side)
         raise NotFoundError("the file of this image is no longer where it was indexed")
-
-    def columns(self) -> list[Column]:
-        """The columns that filters can name, with what is in them."""
-        return self.archive.columns()
 
     # --- sentences ---
 
     def embed_sentences(self, sentences: Sequence[str]) -> Tensor:
         """Embed sentences as [S, D], unit vectors; those used lately are remembered."""
-        if not self._texts.missing(sentences):
-            return self._texts.embed(sentences)
+        if not self.texts.missing(sentences):
+            return self.texts.embed(sentences)
         with self._lock:
-            return self._texts.embed(sentences)
+            return self.texts.embed(sentences)
 
     def readings(self, sentences: Sequence[str], *, as_written: bool = False) -> list[str]:
         """Typed sentences as they are embedded (:func:`~cxrtext.text.rewording.reworded`)."""
@@ -276,42 +249,6 @@ class Service:
         reason = next(filter(None, map(self._judge.doubt, sentences)), None)
         return reason and f"verify would not judge this sentence: {reason}"
 
-    def forget_asked(self) -> None:
-        self._texts.clear()
-
-    @property
-    def text_turn(self) -> int:
-        """Tokens of sentences that are embedded between two pauses."""
-        text = self.model.spec.text
-        wide, inner = int(text["hidden_size"]), int(text["intermediate_size"])
-        return tokens_a_turn(int(text["num_hidden_layers"]) * (4 * wide**2 + 2 * wide * inner))
-
-    def text_tokens(self, sentences: Sequence[str]) -> int:
-        """Tokens that sentences have at most, counted without a tokenizer."""
-        longest = self.model.spec.max_tokens
-        by_bytes = family_name(self.model.spec.text) == "roberta"
-        lengths = (len(s.encode(errors="replace")) if by_bytes else len(s) for s in sentences)
-        return sum(min(longest, length + 2) for length in lengths)
-
-    def text_turns(self, sentences: Sequence[str]) -> list[list[str]]:
-        """The sentences that are not remembered, in parts that are each embedded in a turn."""
-        missing = self._texts.missing(sentences)
-        encoded = self.model.tokenizer.backend_tokenizer.encode_batch(missing) if missing else []
-        longest = self.model.spec.max_tokens
-        lengths = [min(longest, sum(encoding.attention_mask)) for encoding in encoded]
-        turns: list[list[str]] = []
-        for at in sorted(range(len(missing)), key=lengths.__getitem__):
-            if not turns or lengths[at] * (len(turns[-1]) + 1) > self.text_turn:
-                turns.append([])
-            turns[-1].append(missing[at])
-        return turns
-
-    def has_embedded(self, sentences: Sequence[str]) -> bool:
-        """Whether all of some sentences are remembered (InputError)."""
-        for sentence in sentences:
-            check_sentence(sentence)
-        return not self._texts.missing(sentences)
-
     # --- questions ---
 
     def classify(
@@ -327,7 +264,7 @@ class Service:
             check_prompts(prompts)
         with self._lock, torch.inference_mode():
             vectors = (
-                self._prompt_vectors if prompts is None else prompt_vectors(self._texts, prompts)
+                self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
             )
             regions = image.regions[None].to(self.model.device)
             differences = score_differences(self.model, regions, vectors)[:, 0]
@@ -402,7 +339,7 @@ class Service:
         self,
         sentence: str | Sequence[str] | None = None,
         *,
-        without: Sequence[str] = (),
+        without: str | Sequence[str] = (),
         image: EmbeddedImage | None = None,
         image_weight: float = 0.5,
         as_written: bool = False,
@@ -413,6 +350,7 @@ class Service:
         [0, 1], is that of the likeness beside a sentence.
         """
         sentences = [sentence] if isinstance(sentence, str) else list(sentence or ())
+        without = [without] if isinstance(without, str) else list(without)
         if not sentences and image is None:
             raise InputError("give a sentence or an image")
         check_query(sentences, without, image_weight)
@@ -434,15 +372,6 @@ class Service:
     ) -> Pausing[FoundImages]:
         check_count(k)
         return (yield from within(self._lock, self.archive.search_pausing(query, k, **options)))
-
-    def search_text(self, query: str, k: int = 10) -> list[ImageHit]:
-        """The k indexed images that fit a sentence best."""
-        _ = self.archive
-        return self.search(self.make_query(query), k).hits
-
-    def search_image(self, image: EmbeddedImage, k: int = 10) -> list[ImageHit]:
-        """The k indexed images most alike to an image."""
-        return self.search(self.make_query(image=image), k).hits
 
     def search_sentences(
         self, asked: EmbeddedImage | str, k: int = 10, **options: Unpack[SentenceOptions]

@@ -76,11 +76,11 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
             str(one) if isinstance(one, ImageError) else one.pixels.tobytes()
             for one in pool.map(paths * 5)
         ]
-        sent = pool.read_bytes(paths[0].read_bytes(), "x")
+        sent = pool.show_bytes(paths[0].read_bytes(), "x")
         assert not pool.lost
     assert single == wanted
     assert several == wanted * 5
-    np.testing.assert_array_equal(sent, read_image(paths[0]))
+    np.testing.assert_array_equal(sent, to_uint8(read_image(paths[0])))
     with ReaderPool(0) as here:
         assert [outcome(here.read, path) for path in paths] == wanted
 

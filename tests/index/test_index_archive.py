@@ -33,7 +33,7 @@ def test_shards_give_what_all_together_give(
         assert shards.images == 243
         found = shards.search(Query(texts=text), 25, offset=5)
         assert found.hits == best[5:30]
-        assert (found.images, found.exact) == (243, True)
+        assert (found.searched, found.exact) == (243, True)
         patients = shards.search(Query(texts=text), 1000, unique="patient").hits
         assert len({hit.image.patient_id for hit in patients}) == len(patients)
         said = shards.search_sentences(2, text=text[0])

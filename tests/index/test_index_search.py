@@ -113,7 +113,7 @@ def test_filters_are_applied_inside_the_search(
     scores = {name: s for name, s in scan(opened, query).items() if name in wanted}
     for mode in ("exact", "fast"):
         found = opened.search(query, 10, where=where, mode=mode)
-        assert found.images == len(wanted)
+        assert found.searched == len(wanted)
         assert len(found.hits) == min(10, len(wanted))
         assert {hit.image.image for hit in found.hits} <= wanted
         if mode == "exact":
@@ -153,7 +153,7 @@ def test_the_fast_search_finds_as_many_as_there_are(
 
 def test_fewer_images_are_scored_than_there_are(opened: Archive, model: ImageTextModel) -> None:
     found = opened.search(query_like(model, 0, 0.0), 10, mode="exact")
-    assert found.scored < found.images == 1000
+    assert found.scored < found.searched == 1000
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_one_hit_a_patient_a_study_a_picture(
         assert len(index.search(query, 100, unique="study").hits) == 30
         assert len(index.search(query, 100, unique="picture").hits) == 60
         found = index.search(query, 200, exclude_patients=["p0", "p3"])
-        assert found.images == 120 - 24
+        assert found.searched == 120 - 24
         assert not {"p0", "p3"} & {hit.image.patient_id for hit in found.hits}
 
 

@@ -215,11 +215,11 @@ def test_what_the_disk_damaged_is_not_taken_in_nor_shown(
     assert outcomes(inbox, [number]) == [("failed", DAMAGED)]
     service = load_service(None, index)
     (name,) = indexed(index)
-    assert service.pixels(name).shape
+    assert service.shown(name).shape
     (kept,) = (tmp_path / "archive").iterdir()
     flip(kept)
     with pytest.raises(ImageError, match="is damaged; put it back from a backup"):
-        service.pixels(name)
+        service.shown(name)
 
 
 def test_reports_before_and_after_their_images_corrected_and_withdrawn(

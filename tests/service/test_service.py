@@ -19,8 +19,8 @@ import torch
 
 from cxrtext.errors import DataError, ImageError, InputError, NotFoundError
 from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, prompt_embeddings
-from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image
-from cxrtext.index import build_index
+from cxrtext.images import Geometry, Preprocessing, ReaderPool, read_image, to_uint8
+from cxrtext.index import ImageHit, build_index
 from cxrtext.pausing import finish
 from cxrtext.service import Column, Service, load_service
 from cxrtext.service.answers import ground_grid
@@ -49,6 +49,10 @@ def test_a_file_and_its_indexed_image_give_the_same(service: Service, data_folde
     ):
         assert one.probability == pytest.approx(other.probability, abs=0.02)
         assert one.probability == pytest.approx(1 / (1 + np.exp(-one.score)))
+
+
+def hits_of(service: Service, query: str, k: int = 10) -> list[ImageHit]:
+    return service.search(service.make_query(query), k).hits
 
 
 Started = list[subprocess.Popen[bytes]]
@@ -105,13 +109,13 @@ def test_the_pixels_of_an_indexed_image(checkpoint: Path, data_copy: Path, tmp_p
     build_index(data_copy / "manifest.csv", checkpoint, tmp_path / "index")
     service = load_service(checkpoint, tmp_path / "index")
     path = data_copy / "images/s01.png"
-    assert np.array_equal(service.pixels("images/s01.png"), read_image(path))
+    assert np.array_equal(service.shown("images/s01.png"), to_uint8(read_image(path)))
     path.write_bytes(b"no image")
     with pytest.raises(ImageError, match="^the indexed image: is no PNG"):
-        service.pixels("images/s01.png")
+        service.shown("images/s01.png")
     path.unlink()
     with pytest.raises(NotFoundError, match="no longer where it was"):
-        service.pixels("images/s01.png")
+        service.shown("images/s01.png")
     service.close()
 
 
@@ -130,7 +134,7 @@ def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Pat
     image = read_image(data_folder / "images/s01.png")
     found = service.ground(service.embed(image), "Left pleural effusion.")
     assert found.grid.shape == (4, 4)
-    full = found.map()
+    full = found.map_over()
     assert full.shape == (80, 80)
     assert np.isnan(full[0, 0])  # outside the crop that the model saw
     # bilinear between region centres: never above the best region, and near it somewhere
@@ -141,13 +145,13 @@ def test_grounding_has_a_map_a_peak_and_boxes(service: Service, data_folder: Pat
 
 def test_search_in_every_direction(service: Service) -> None:
     image = service.embedded("images/s01.png")
-    (like,) = service.search_image(image, 1)
+    (like,) = service.search(service.make_query(image=image), 1).hits
     assert like.image.image == "images/s01.png"
     assert like.score == pytest.approx(1.0, abs=1e-3)
     assert len(service.search_sentences(image, 2)) == 2
     (said,) = service.search_sentences("Left pleural effusion.", 1)
     assert said.sentence == "Left pleural effusion."
-    assert len(service.search_text("Effusion.", 1000)) == 48
+    assert len(hits_of(service, "Effusion.", 1000)) == 48
     query = service.make_query(
         "Left pleural effusion.", without=["Right pneumothorax."], image=image, image_weight=0.4
     )
@@ -164,7 +168,7 @@ def test_a_typed_sentence_is_read_in_the_words_of_the_reports(service: Service) 
     assert service.ground(image, meant).read_as is None
     as_written = service.ground(image, "R PTX.", as_written=True)
     assert (as_written.read_as, as_written.score == found.score) == (None, False)
-    assert service.search_text("R PTX.") == service.search_text(meant)
+    assert hits_of(service, "R PTX.") == hits_of(service, meant)
     asked = [service.search_sentences(one, 2) for one in ("R PTX.", meant)]
     as_typed = finish(service.search_sentences_pausing("R PTX.", 2, as_written=True))
     assert asked[0] == asked[1] != as_typed
@@ -180,7 +184,7 @@ def test_a_typed_sentence_is_read_in_the_words_of_the_reports(service: Service) 
 )
 def test_wrong_sentences(service: Service, query: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        service.search_text(query)
+        hits_of(service, query)
     with pytest.raises(InputError, match=says):
         service.make_query("Edema.", without=[query])
     with pytest.raises(InputError, match=says):
@@ -198,7 +202,7 @@ def test_wrong_queries(service: Service) -> None:
         service.search(service.make_query("Edema."), where="weight > 3")
     for k in (0, 10**9):
         with pytest.raises(InputError, match="between 1 and 1000"):
-            service.search_text("Effusion.", k)
+            hits_of(service, "Effusion.", k)
     for count, says in ((0, "0 prompts"), (33, "66 prompts")):
         many = {str(i): Prompts(("a",), ("b",)) for i in range(count)}
         with pytest.raises(InputError, match=says):
@@ -209,7 +213,7 @@ def test_what_is_not_there(service: Service, checkpoint: Path) -> None:
     with pytest.raises(NotFoundError, match="no image of that id"):
         service.embedded("../../etc/passwd")
     with pytest.raises(NotFoundError, match="no index is loaded"):
-        load_service(checkpoint).search_text("Effusion.")
+        hits_of(load_service(checkpoint), "Effusion.")
     with pytest.raises(DataError, match="a checkpoint, an index, or both"):
         load_service()
 
@@ -222,9 +226,9 @@ def test_an_index_alone_brings_its_model(index_folder: Path, checkpoint: Path) -
 
 def test_several_threads_get_the_answers_of_one(service: Service) -> None:
     queries = [f"Left pleural effusion {i}." for i in range(8)]
-    expected = [[h.score for h in service.search_text(q, 5)] for q in queries]
+    expected = [[h.score for h in hits_of(service, q, 5)] for q in queries]
     with ThreadPoolExecutor(8) as pool:
-        found = pool.map(lambda query: [h.score for h in service.search_text(query, 5)], queries)
+        found = pool.map(lambda query: [h.score for h in hits_of(service, query, 5)], queries)
         assert list(found) == expected
 
 
@@ -251,11 +255,11 @@ def test_phrases_that_are_known_give_the_prompts_of_evaluation(service: Service)
 
 
 def test_knowing_checks_the_sentences(service: Service) -> None:
-    assert not service.has_embedded(["Never asked before."])
+    assert not service.texts.has(["Never asked before."])
     service.embed_sentences(["Never asked before."])
-    assert service.has_embedded(["Never asked before."])
+    assert service.texts.has(["Never asked before."])
     with pytest.raises(InputError, match="is empty"):
-        service.has_embedded(["Effusion.", " "])
+        service.texts.has(["Effusion.", " "])
 
 
 def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Path) -> None:
@@ -265,12 +269,14 @@ def test_the_first_question_can_be_asked_ahead(service: Service, checkpoint: Pat
 
 
 def test_columns_say_what_filters_can_ask(service: Service) -> None:
-    columns = {column.name: column for column in service.columns()}
+    columns = {column.name: column for column in service.archive.columns()}
     assert columns["height"] == Column("height", "number", 80, 80)
     assert columns["image"] == Column("image", "text")  # names say nothing of the archive
     assert set(columns["split"].values) <= {"train", "val", "test"}
     assert columns["split"].values
-    assert service.columns() is service.columns()  # remembered until the index changes
+    assert (
+        service.archive.columns() is service.archive.columns()
+    )  # remembered until the index changes
 
 
 def test_a_page_of_the_archive(service: Service) -> None:
@@ -299,9 +305,10 @@ def test_several_indexes_are_one_archive(
     assert [image.image.partition("/")[0] for image in found] == ["images"] + ["more"] * 3
     name = found[-1].image
     assert service.find_image(name).image == name
-    assert service.search_image(service.embedded(name), 51)[0].score == pytest.approx(1, abs=0.01)
-    assert len(service.search_text("Effusion.", 51)) == 51
-    assert {"height", "split"} <= {column.name for column in service.columns()}
+    alike = service.search(service.make_query(image=service.embedded(name)), 51)
+    assert alike.hits[0].score == pytest.approx(1, abs=0.01)
+    assert len(hits_of(service, "Effusion.", 51)) == 51
+    assert {"height", "split"} <= {column.name for column in service.archive.columns()}
     service.close()
 
 

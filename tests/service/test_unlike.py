@@ -51,12 +51,12 @@ def test_the_index_knows_it_of_its_images(service: Service, data_folder: Path) -
         assert fresh.unlike is not None
         assert kept.unlike.distance == pytest.approx(fresh.unlike.distance, rel=1e-5)
         assert kept.unlike.threshold == fresh.unlike.threshold
-        (hit,) = service.search_image(kept, 1)
+        (hit,) = service.search(service.make_query(image=kept), 1).hits
         assert hit.image.image == image
         assert hit.unlike == pytest.approx(kept.unlike.share, rel=1e-6)
-    assert UNLIKE in [column.name for column in service.columns()]
+    assert UNLIKE in [column.name for column in service.archive.columns()]
     found = service.search(service.make_query("Left pleural effusion."), where=f"{UNLIKE} > 1")
-    assert found.images < 48
+    assert found.searched < 48
     assert csv_table([hit]).splitlines()[0].endswith(UNLIKE)
 
 
@@ -64,12 +64,12 @@ def test_without_a_file_nothing_is_known(service: Service, monkeypatch: pytest.M
     monkeypatch.setattr(service, "familiar", Familiar())
     assert service.embed(BLANK).unlike is None
     assert service.embedded("images/s00.png").unlike is None
-    assert service.unlike_sentences(["asdf qwerty"]) == [None]
+    assert service.familiar.of_sentence("asdf qwerty") is None
 
 
 def test_nonsense_is_flagged_and_queries_are_not(service: Service) -> None:
     asked = ["asdf qwerty", "left effusion", "PNEUMOTHORAX", "42"]
-    flags = [one is not None and one.flagged for one in service.unlike_sentences(asked)]
+    flags = [one is not None and one.flagged for one in map(service.familiar.of_sentence, asked)]
     assert flags == [True, False, False, True]
 
 

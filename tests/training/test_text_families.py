@@ -80,7 +80,7 @@ def test_a_model_of_each_family_is_evaluated_indexed_searched_and_served(
     build_index(data_folder / "manifest.csv", run, tmp_path / "index")
     service = load_service(run, tmp_path / "index")
     assert service.describe()["text_encoder_layers"] == 2
-    assert service.text_turn > 0
+    assert service.texts.turn > 0
     sentence = SENTENCES["effusion"]
     with serving(service, Settings()) as client:
         asked = client.post("/v1/search", data={"query": sentence, "k": 3})

@@ -56,7 +56,7 @@ def _columns(service: "Service") -> Columns:
             Column.model_validate(
                 {**asdict(column), "values": column.values if column.kind == "text" else None}
             )
-            for column in service.columns()
+            for column in service.archive.columns()
         ]
     )
 

@@ -71,7 +71,7 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         and not is_read_only(service, settings),
         has_results=settings.results is not None,
         has_worklist=settings.worklist,
-        columns=len(service.columns()) if service.has_index else 0,
+        columns=len(service.archive.columns()) if service.has_index else 0,
         exact=_is_exact(service),
         index=index,
         images=0 if index is None else index.images,

@@ -150,7 +150,7 @@ def _asked(
     patients = list(form.exclude_patient)
     if image is not None and form.image_id is not None and form.other_patients:
         patients.append(service.find_image(form.image_id).patient_id)
-    unlike = service.unlike_sentences(read)
+    unlike = list(map(service.familiar.of_sentence, read))
     said = [] if image is None else _doubts(service, form, image)
     if any(one is not None and one.flagged for one in unlike):
         said.append(f"A sentence {UNLIKE_SENTENCE}.")
@@ -196,7 +196,7 @@ async def search(
         form,
         asked,
         images=[hit_of(hit) for hit in found.hits],
-        matching=found.images,
+        matching=found.searched,
         scored=found.scored,
         exact=found.exact,
     )

@@ -208,8 +208,8 @@ class Resources:
                 service.embed_sentences([sentence for some in several for sentence in some])
                 return [None] * len(several)
 
-            weight = TURNS_AT_ONCE * service.text_turn
-            self._sentences = service, Batch("text", embed, weight, service.text_tokens)
+            weight = TURNS_AT_ONCE * service.texts.turn
+            self._sentences = service, Batch("text", embed, weight, service.texts.tokens)
         return self._sentences[1]
 
     async def close(self) -> None:
@@ -247,7 +247,7 @@ class Resources:
         deletions = [part.seen.meta.get("deletions") for part in service.archive.parts]
         if self._deletions not in (None, deletions):
             self.uploads.forget()
-            service.forget_asked()
+            service.texts.clear()
         self._deletions = deletions
         self._begin_turn()
 
@@ -353,13 +353,13 @@ class Session(RequestScope):
         The questions that follow find them in the service's memory.
         """
         service, resources = self.service, self._resources
-        if service.has_embedded(sentences):
+        if service.texts.has(sentences):
             return
         batch, engine = resources.batch_of(service), resources.engine
-        if service.text_tokens(sentences) <= service.text_turn:
+        if service.texts.tokens(sentences) <= service.texts.turn:
             await engine.do(self, batch, tuple(sentences))
             return
-        turns = await engine.call(self, service.text_turns, sentences)
+        turns = await engine.call(self, service.texts.turns, sentences)
         for turn in turns:
             await engine.do(self, batch, tuple(turn), has_time=len(turns) > TURNS_AT_ONCE)
 

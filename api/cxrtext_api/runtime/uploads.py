@@ -145,7 +145,7 @@ class Uploads:
 
         def decode() -> tuple[ReadImage, Unlike | None]:
             read = self._decoders.prepare_bytes(data, UPLOAD, square, **shown)
-            return read, service.unlike_square(read.pixels)
+            return read, service.familiar.of_squares([read.pixels], square)[0]
 
         read, unlike = await self._waiters.run(scope, decode)
         if self._batch is None or self._batch_of is not service:

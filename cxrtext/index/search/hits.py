@@ -60,7 +60,7 @@ class FoundImages:
     """A page of a search."""
 
     hits: list[ImageHit]  # best first
-    images: int  # images that the filters leave
+    searched: int  # images that the filters leave
     scored: int  # images that were scored exactly to find these
     exact: bool  # whether these are proven to be the best
 
@@ -99,7 +99,7 @@ def page(
         kept += [there[at] for at in _first(first, views, there)]
         if len(some) < wanted:
             break
-    return _hits(views, kept[offset:])
+    return hits_of(views, kept[offset:])
 
 
 def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage | None]:
@@ -112,7 +112,8 @@ def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage
     return images
 
 
-def _hits(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
+def hits_of(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
+    """Hits with what the indexes keep of their images."""
     numbers = [
         [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]
@@ -274,7 +275,7 @@ class Cohort:
         kept = [(h, i) for h, i in zip(found, _images(self._views, found), strict=True) if i]
         if len(kept) < len(found):
             raise WorkError("images were deleted while the cohort was read; ask again")
-        return _hits(self._views, kept)
+        return hits_of(self._views, kept)
 
     def _page(self, start: int) -> list[Ranked]:
         scores = self._ranked_scores[start : start + PAGE].tolist()

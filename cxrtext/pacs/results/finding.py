@@ -53,7 +53,7 @@ def find(service: Service, image: EmbeddedImage, sentence: str) -> Finding:
     found = None
     if asked is not None:
         (found,) = service.classify(image, {name: asked})
-    (far,) = service.unlike_sentences([sentence])
+    far = service.familiar.of_sentence(sentence)
     return Finding(
         sentence,
         service.model.fingerprint,

@@ -29,7 +29,7 @@ def mask_of(result: Result) -> "NDArray[np.bool_]":
     """Pixels of the file that reach the finding's threshold, [rows, columns]."""
     where = result.finding.grounding
     with np.errstate(invalid="ignore"):
-        reached = where.map() >= where.threshold
+        reached = where.map_over() >= where.threshold
     return result.source.placement.to_stored(reached)
 
 

@@ -60,7 +60,7 @@ def answer(
         WorkError: The folder cannot be written, or the images of the index are not there.
     """
     done = Answered()
-    if not {SOURCE, RECEIVED} <= {column.name for column in service.columns()}:
+    if not {SOURCE, RECEIVED} <= {column.name for column in service.archive.columns()}:
         return done  # nothing was received yet
     faults: list[PeerError] = []
     for peer in peers:

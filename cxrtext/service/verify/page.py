@@ -1,10 +1,12 @@
 """A report beside its image, every sentence marked by its support, as a page without scripts."""
 
-import numpy as np
+from dataclasses import replace
+
 from markupsafe import Markup, escape
 from PIL import Image as Pictures
 
-from cxrtext.images.overlay import encode_png, render_overlay
+from cxrtext.images.gray import Bytes
+from cxrtext.images.overlay import encode_png, shrunk, to_uint8
 from cxrtext.page import Columns, Figure, Gallery, Picture, Section, Text, html_page, number
 from cxrtext.service.answers import Image
 from cxrtext.service.limits import UNLIKE_IMAGE
@@ -26,11 +28,16 @@ _NOTE = (
 def verification_page(found: Verification, report: str, pixels: Image, unlike: bool = False) -> str:
     """An HTML page of a report against an image [1, H, W] in [0, 1]; it holds both."""
     warning = [Text(f"This image {UNLIKE_IMAGE}.", "warn")] if unlike else []
-    small, factor = _shrunk(pixels)
+    small = shrunk(to_uint8(pixels), LONGEST_SIDE)
     used = found.reference
     compared = f"{used.images} {used.source} images" if used.images else "no reference images"
-    beside = Columns([Figure([(encode_png(small), "The radiograph")]), _marked(found, report)])
-    maps = [_picture(one, small, factor) for one in found.sentences]
+    beside = Columns(
+        [
+            Figure([(encode_png(Pictures.fromarray(small)), "The radiograph")]),
+            _marked(found, report),
+        ]
+    )
+    maps = [_picture(one, small) for one in found.sentences]
     return html_page(
         "Report against image",
         [Section("Sentences", [Gallery("", "", maps)])],
@@ -64,23 +71,9 @@ def _why(one: SupportedSentence) -> str:
     return " · ".join(part for part in said if part)
 
 
-def _picture(one: SupportedSentence, pixels: Image, factor: float) -> Picture:
-    heat = one.grounding.map(pixels.shape[1:])
-    x, y = one.grounding.peak
-    overlay = render_overlay(
-        pixels, heat, limits=one.grounding.limits, peak=(x * factor, y * factor)
-    )
+def _picture(one: SupportedSentence, pixels: Bytes) -> Picture:
+    overlay = replace(one.grounding, boxes=[]).drawn_on(pixels)
     return Picture(
         [encode_png(overlay)],
         [one.sentence, f"{_why(one)} · support {number(one.support, 0)}"],
     )
-
-
-def _shrunk(pixels: Image) -> tuple[Image, float]:
-    height, width = pixels.shape[1:]
-    factor = min(1.0, LONGEST_SIDE / max(height, width))
-    if factor == 1:
-        return pixels, 1.0
-    size = max(1, round(width * factor)), max(1, round(height * factor))
-    picture = Pictures.fromarray(np.ascontiguousarray(pixels[0], dtype=np.float32))
-    return np.asarray(picture.resize(size, Pictures.Resampling.BILINEAR))[np.newaxis], factor

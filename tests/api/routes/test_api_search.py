@@ -30,7 +30,7 @@ def test_search_by_a_sentence(client: TestClient, service: Service, model: Image
     query = "Left pleural effusion."
     body = answer(client.post("/v1/search", data={"query": query, "k": 5}))
     assert (body["model"], body["target"], body["sentences"]) == (model.fingerprint, "images", [])
-    expected = service.search_text(query, 5)
+    expected = service.search(service.make_query(query), 5).hits
     assert [hit["image_id"] for hit in body["images"]] == [hit.image.image for hit in expected]
     scores = [hit["score"] for hit in body["images"]]
     assert scores == pytest.approx([hit.score for hit in expected], abs=1e-5)

@@ -106,7 +106,7 @@ def search(
             for one in read:
                 if one not in asked:
                     say(f"read as: {one}")
-            for far in service.unlike_sentences(read):
+            for far in map(service.familiar.of_sentence, read):
                 say_unlike("a sentence", far, UNLIKE_SENTENCE)
             if caution := service.caution(read):
                 say(caution)
@@ -136,7 +136,7 @@ def search(
                 columns = dict.fromkeys(name for row in rows for name in row)
                 rows = [{name: row.get(name, "") for name in columns} for row in rows]
                 if not found.exact:
-                    say(f"candidates only: {found.scored} of {found.images} images were scored")
+                    say(f"candidates only: {found.scored} of {found.searched} images were scored")
             if where is not None and not rows and (held := archive.why_nothing(where)):
                 raise DataError(f"the filter leaves no image: {held}")
         finally:

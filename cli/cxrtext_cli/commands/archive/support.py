@@ -64,7 +64,7 @@ def ground(
 
     from cxrtext.client.answers import grounded_of
     from cxrtext.files import replacing
-    from cxrtext.images import encode_png, render_overlay
+    from cxrtext.images import encode_png, to_uint8
     from cxrtext.images.dicom.orientation import placement_of
     from cxrtext.service import load_service
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
@@ -75,13 +75,11 @@ def ground(
     found = service.ground(embedded, sentence, as_written=as_written)
     if found.read_as is not None:
         say(f"read as: {found.read_as}")
-    (far,) = service.unlike_sentences([found.read_as or sentence])
-    boxes = [box.bbox for box in found.boxes]
+    far = service.familiar.of_sentence(found.read_as or sentence)
     placement = placement_of(image)
     moved = placement if placement is not None and not placement.plain else None
-    overlay = render_overlay(pixels, found.map(), limits=found.limits, boxes=boxes, peak=found.peak)
     with replacing(target) as temporary:
-        temporary.write_bytes(encode_png(overlay))
+        temporary.write_bytes(encode_png(found.drawn_on(to_uint8(pixels))))
     if as_json:
         answer = grounded_of(service, replace(embedded, placement=placement), sentence, found)
         print_json(answer.model_dump(mode="json") | {"overlay": str(target)})
@@ -203,7 +201,7 @@ def verify(
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.verify(embedded, text)
-    far = service.unlike_sentences([one.sentence for one in found.sentences])
+    far = [service.familiar.of_sentence(one.sentence) for one in found.sentences]
     _write(out, found, text, pixels, embedded.is_unlike)
     if as_json:
         print_json(verified_of(service, embedded, found).model_dump(mode="json"))

@@ -1,0 +1,146 @@
+"""What a project answers: tables and heatmaps, as Python, a terminal and a notebook take them."""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+from PIL import Image as Pictures
+
+from cxrtext.errors import UnavailableError
+from cxrtext.images import encode_png
+from cxrtext.images.gray import Bytes
+from cxrtext.images.overlay import shrunk
+from cxrtext.service.answers import EmbeddedImage, FindingScore, Grid, Grounding
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+SHOWN = 20  # rows of a table that a terminal or a notebook shows
+SHOWN_SIDE = 512  # pixels of an image's longest side there
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+class Tabular:
+    """What has rows; a value that a row lacks is null."""
+
+    _rows: Sequence[Row]
+    _columns: Sequence[str] = ()  # those that are there without rows, too
+    _caption = ""
+
+    def table(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+        import pyarrow as pa
+
+        names = dict.fromkeys([*self._columns, *(name for row in self._rows for name in row)])
+        return pa.table({name: [row.get(name) for row in self._rows] for name in names})
+
+    def to_pandas(self) -> Any:
+        """The rows as a data frame of pandas (UnavailableError)."""
+        try:
+            import_module("pandas")
+        except ImportError:
+            raise UnavailableError(
+                "to_pandas() needs pandas, which is not installed; install it, or use table()"
+            ) from None
+        return self.table().to_pandas()
+
+    def _shown(self) -> tuple[list[list[str]], str]:
+        """Cells, the header first, and what is said below them."""
+        table, more = self.table(), len(self._rows) - SHOWN
+        rows = [list(map(_text, row.values())) for row in table.slice(0, SHOWN).to_pylist()]
+        said = [self._caption, f"{more} more rows" if more > 0 else ""]
+        return [table.column_names, *rows], ", ".join(filter(None, said))
+
+    def __repr__(self) -> str:
+        cells, below = self._shown()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+        return "\n".join([*lines, below]).rstrip()
+
+    def _repr_html_(self) -> str:
+        cells, below = self._shown()
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in cells)
+        body = "".join(f"<tr>{row}</tr>" for row in rows).replace("td>", "th>", 2 * len(cells[0]))
+        return f"<table>{body}</table><small>{escape(below)}</small>"
+
+
+class Findings(Tabular, dict[str, FindingScore]):
+    """Findings of an image by name, in the order of the prompts."""
+
+    def __init__(self, found: Sequence[FindingScore]) -> None:
+        super().__init__({one.finding: one for one in found})
+        self._rows = [asdict(one) for one in found]
+
+
+class Rows(Tabular, tuple[T, ...]):
+    """Answers in order, each of them with its row."""
+
+    def __new__(
+        cls, items: Sequence[T], rows: Iterable[Row], columns: Sequence[str] = (), caption: str = ""
+    ) -> Self:
+        made = super().__new__(cls, items)
+        made._rows, made._columns, made._caption = list(rows), columns, caption
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedImage:
+    """An image that a project has embedded: what is asked of it next does not embed it again."""
+
+    name: str
+    embedded: EmbeddedImage
+    read: Callable[[], Bytes]  # its pixels [H, W] in 8 bits; of an indexed image its file is read
+
+    def _repr_png_(self) -> bytes:
+        return encode_png(Pictures.fromarray(shrunk(self.read(), SHOWN_SIDE)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heatmap(Grounding):
+    """Where an image supports a sentence."""
+
+    image: OpenedImage
+    sentence: str
+
+    @cached_property
+    def map(self) -> Grid:
+        """[H, W] over the original's pixels; NaN outside the crop that the model saw."""
+        return self.map_over()
+
+    def overlay(self) -> Pictures.Image:
+        """The map, the boxes and the peak over the image, in its size."""
+        return self.drawn_on(self.image.read())
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the overlay with matplotlib, into axes of its own or those that are given."""
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots()[1]
+        ax.imshow(np.asarray(self.overlay()))
+        ax.set_title(repr(self))
+        ax.set_axis_off()
+        return ax
+
+    def __repr__(self) -> str:
+        nothing = ", nothing stands out" if self.stands_out is False else ""
+        return f"{self.read_as or self.sentence} {self.score:.3f}{nothing}"
+
+    def _repr_html_(self) -> str:
+        picture = encode_png(self.drawn_on(shrunk(self.image.read(), SHOWN_SIDE)))
+        said, data = escape(repr(self)), b64encode(picture).decode("ascii")
+        return f'<img src="data:image/png;base64,{data}" alt="{said}"><p>{said}</p>'

@@ -1,0 +1,249 @@
+"""A model and its index as Python asks them: images in, tables and heatmaps out."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, fields
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pictures
+
+from cxrtext.errors import DataError, InputError, NotFoundError
+from cxrtext.evaluation import Prompts, read_prompts
+from cxrtext.images import to_uint8
+from cxrtext.images.raster import gray_of
+from cxrtext.images.source import named_errors
+from cxrtext.index import ImageHit, IndexedImage, SentenceHit
+from cxrtext.index.features.scoring import mean_region
+from cxrtext.index.search.hits import Unique, hits_of
+from cxrtext.index.search.selection import View, views_of
+from cxrtext.index.store.catalogue import TEXT_COLUMNS
+from cxrtext.models.folders import read_json
+from cxrtext.pausing import finish
+from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
+from cxrtext.project.place import find_place
+from cxrtext.service import Service, load_service
+from cxrtext.service.tables import HIT_COLUMNS, hit_row
+from cxrtext.service.verify.verify import SupportedSentence
+
+HOW_GOOD = "how-good.json"
+"""Of a checkpoint: what was measured of the model, in lines."""
+
+R = TypeVar("R", bound=Rows[Any])
+Vector = NDArray[np.float32]
+Phrases = str | Sequence[str]
+PromptsGiven = Mapping[str, Prompts | tuple[Phrases, Phrases]] | str | Path
+ImageGiven = str | Path | NDArray[Any] | Pictures.Image | ImageHit | OpenedImage
+"""The path of a PNG, JPEG or DICOM file; [H, W] or [H, W, 3], uint8, uint16 or floats in [0, 1],
+black 0; a picture of Pillow; the id of an indexed image, where no file has this name; a hit; or
+what :meth:`Project.image` gave."""
+
+
+class Project(AbstractContextManager["Project"]):
+    """A loaded model and, where there is one, its index; a context manager.
+
+    ``service`` has what else can be asked of them.  An ImageError or an InputError says in one line
+    what is wrong with an image or a question, a NotFoundError that it wants an index.
+    """
+
+    def __init__(self, folder: Path, service: Service) -> None:
+        self.folder, self.service = folder, service
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.service.close()
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """How good the model is, in lines; none where its checkpoint does not say."""
+        path = (self.service.model.folder or self.folder) / HOW_GOOD
+        return tuple(map(str, read_json(path)["lines"])) if path.is_file() else ()
+
+    # --- images ---
+
+    def image(self, image: ImageGiven) -> OpenedImage:
+        """Read and embed an image, once for all questions about it."""
+        if isinstance(image, OpenedImage):
+            return image
+        if isinstance(image, ImageHit):
+            return self._indexed(image.image.image)
+        if isinstance(image, str | Path):
+            is_file = os.path.isfile(image)  # noqa: PTH113 - of any text, however long
+            if isinstance(image, str) and not is_file and self.service.has_index:
+                return self._indexed(image)
+            # absolute, since a reader process stays in the folder in which it was started
+            name, pixels = str(image), self.service.read_file(Path(image).absolute())
+        elif isinstance(image, np.ndarray | Pictures.Image):
+            name = "the array" if isinstance(image, np.ndarray) else "the Pillow image"
+            with named_errors(name):
+                pixels = gray_of(image).floats()
+        else:
+            raise InputError(
+                f"an image cannot be a {type(image).__name__}; give a path, an array, a Pillow "
+                "image or the id of an indexed image"
+            )
+        shown = to_uint8(pixels)
+        return OpenedImage(name, self.service.embed(pixels), lambda: shown)
+
+    def _indexed(self, image_id: str) -> OpenedImage:
+        try:
+            embedded = self.service.embedded(image_id)
+        except NotFoundError:
+            raise NotFoundError(
+                f"'{image_id}': neither a file nor the id of an indexed image; check the path"
+            ) from None
+        return OpenedImage(image_id, embedded, partial(self.service.shown, image_id))
+
+    def embed(self, image: ImageGiven) -> Vector:
+        """The unit vector [D] of an image, its mean region, by which images are compared."""
+        regions = self.image(image).embedded.regions[None]
+        return np.asarray(mean_region(regions.float()).cpu()[0])
+
+    def embed_text(self, sentence: str) -> Vector:
+        """The unit vector [D] of a sentence as it is written."""
+        return np.asarray(self.service.embed_sentences([sentence]).float().cpu()[0])
+
+    # --- questions about an image ---
+
+    @overload
+    def classify(self, image: ImageGiven, prompts: PromptsGiven | None = None) -> Findings: ...
+    @overload
+    def classify(
+        self, image: list[ImageGiven], prompts: PromptsGiven | None = None
+    ) -> Rows[Findings]: ...
+    def classify(
+        self, image: ImageGiven | list[ImageGiven], prompts: PromptsGiven | None = None
+    ) -> Findings | Rows[Findings]:
+        """Probabilities of findings; of a list of images a row each.
+
+        Prompts are a YAML file, or by finding the sentences that say that it is there and those
+        that say that it is not: ``{"Edema": ("Pulmonary edema.", "No pulmonary edema.")}``.
+        """
+        asked = _prompts(prompts)
+        if not isinstance(image, list):
+            return Findings(self.service.classify(self.image(image).embedded, asked))
+        every, rows = list[Findings](), list[Row]()
+        for opened in map(self.image, image):
+            every.append(found := Findings(self.service.classify(opened.embedded, asked)))
+            probabilities = {name: one.probability for name, one in found.items()}
+            rows.append({"image": opened.name} | probabilities)
+        return Rows(every, rows)
+
+    def ground(self, image: ImageGiven, sentence: str, threshold: float | None = None) -> Heatmap:
+        """Where an image supports a sentence; from the threshold on a region counts for boxes."""
+        opened = self.image(image)
+        found = self.service.ground(opened.embedded, sentence, threshold)
+        values = {one.name: getattr(found, one.name) for one in fields(found)}
+        return Heatmap(**values, image=opened, sentence=sentence)
+
+    def score(self, image: ImageGiven, sentence: str) -> float:
+        """How well an image fits a sentence, in [−1, 1], as `search` and `ground` score it."""
+        return self.ground(image, sentence).score
+
+    def verify(self, image: ImageGiven, report: str) -> Rows[SupportedSentence]:
+        """How well an image supports each sentence of a report."""
+        found = self.service.verify(self.image(image).embedded, report).sentences
+        names = ("section", "sentence", "wording", "score", "support", "verdict")
+        return Rows(found, [{name: getattr(one, name) for name in names} for one in found])
+
+    # --- questions about the index ---
+
+    def search(
+        self,
+        sentence: Phrases | None = None,
+        image: ImageGiven | None = None,
+        k: int = 10,
+        where: str | None = None,
+        without: Phrases = (),
+        unique: Unique | None = None,
+    ) -> Rows[ImageHit]:
+        """The k indexed images that fit sentences, an image or both best, among some.
+
+        ``where`` is a filter such as ``"age > 60 and sex = 'F'"``; ``without`` is what is not to
+        fit; ``unique`` gives one hit a "patient", a "study" or a "picture".
+        """
+        _ = self.service.archive  # refused before an image is embedded
+        given = None if image is None else self.image(image).embedded
+        query = self.service.make_query(sentence, without=without, image=given)
+        found = self.service.search(query, k, where=where, unique=unique)
+        said = f"{len(found.hits)} of {found.searched} images"
+        said += "" if found.exact else f", by {found.scored} candidates"
+        return self._some(Rows(found.hits, map(hit_row, found.hits), HIT_COLUMNS, said), where)
+
+    def search_sentences(
+        self,
+        sentence: str | None = None,
+        image: ImageGiven | None = None,
+        k: int = 10,
+        where: str | None = None,
+    ) -> Rows[SentenceHit]:
+        """The k sentences of indexed reports that fit an image best, or are most alike to one."""
+        _ = self.service.archive
+        if (sentence is None) == (image is None):
+            raise InputError("give a sentence or an image, and not both")
+        asked = sentence or "" if image is None else self.image(image).embedded
+        found = self.service.search_sentences(asked, k, where=where)
+        return self._some(Rows(found, map(asdict, found)), where)
+
+    def images(self, where: str | None = None) -> Rows[IndexedImage]:
+        """The indexed images, with their manifest's columns as text and the labels that are kept.
+
+        A column of labels is ``label.FINDING``, as filters name it.
+        """
+        views: list[View] = []
+        finish(views_of(self.service.archive.parts, where, (), views))
+        kept = []
+        for which, view in enumerate(views):
+            there = view.part.catalogue.images(view.snapshot.numbers[view.places].tolist())
+            kept += [((0.0, which, 0), image) for image in there if image]
+        rows = [dict(list(hit_row(hit).items())[1:]) for hit in hits_of(views, kept)]  # no score
+        return self._some(Rows([image for _, image in kept], rows, TEXT_COLUMNS), where)
+
+    def _some(self, found: R, where: str | None) -> R:
+        """Refuse a filter that leaves nothing since it asks a column what it does not hold."""
+        if where is not None and not found and (held := self.service.archive.why_nothing(where)):
+            raise DataError(f"the filter leaves no image: {held}")
+        return found
+
+    # --- how it is shown ---
+
+    def __repr__(self) -> str:
+        about = self.service.describe()
+        return f"Project({self.folder}: {about['images']} images, {about['sentences']} sentences)"
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{escape(line)}</li>" for line in self.summary)
+        return f"<p>{escape(repr(self))}</p>" + (f"<ul>{lines}</ul>" if lines else "")
+
+
+def open(
+    folder: str | Path, device: str = "cpu", index: str | Path | Sequence[str | Path] | None = None
+) -> Project:
+    """Open a project of 'cxrtext fit', a checkpoint or an index (DataError, CheckpointError).
+
+    An index brings the checkpoint that made it.  ``index``, one or several that are searched as
+    one, takes the place of the project's own.
+    """
+    place = find_place(Path(folder))
+    indexes = place.indexes if index is None else index
+    return Project(place.folder, load_service(place.checkpoint, indexes, device=device))
+
+
+def _prompts(given: PromptsGiven | None) -> Mapping[str, Prompts] | None:
+    if given is None or isinstance(given, str | Path):
+        return None if given is None else read_prompts(Path(given))
+    found = {}
+    for finding, entry in given.items():
+        sides = (entry.positive, entry.negative) if isinstance(entry, Prompts) else entry
+        if isinstance(sides, str) or len(sides) != 2:
+            raise InputError(f"prompts of '{finding}': give what affirms it and what denies it")
+        positive, negative = ((side,) if isinstance(side, str) else tuple(side) for side in sides)
+        found[finding] = Prompts(positive, negative)
+    return found
