@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast
 
@@ -13,6 +14,7 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
+from cxrtext.records.rows import separator_of
 from cxrtext.records.sentences import META, TABLE, write_notes
 from cxrtext.service.forget.subject import IMAGE_COLUMNS, PATIENT_COLUMNS, STUDY_COLUMNS, Subject
 
@@ -75,7 +77,7 @@ def _bytes_of(path: Path, mode: Literal["rb", "wb"] = "rb", like: Path | None = 
 def _opened(path: Path) -> TextIO:
     raw = _bytes_of(path)
     try:
-        return open_text(cast(Any, raw), str(path))
+        return open_text(cast(Any, raw), str(path), table=True)
     except DataError as error:
         raw.close()
         raise ValueError(str(error)) from None
@@ -92,16 +94,18 @@ def _lines(handle: TextIO) -> Iterator[str]:
 def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
     """Each record of a CSV file with the text that it was written as; the header has no row."""
     lines: list[str] = []
+    given = _lines(handle)
+    first = next(given, "")
 
     def noted() -> Iterator[str]:
-        for line in _lines(handle):
+        for line in chain([first] if first else [], given):
             lines.append(line)
             yield line
 
     before = csv.field_size_limit(CELL_LIMIT)
     try:
         header: list[str] | None = None
-        for cells in csv.reader(noted()):
+        for cells in csv.reader(noted(), delimiter=separator_of(first)):
             text = "".join(lines)
             lines.clear()
             if header is None:

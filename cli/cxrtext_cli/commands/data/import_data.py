@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from cxrtext.datasets.importing import ImportSummary
 
 
+def _columns(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    for name, _, header in pairs:
+        if not header.strip():
+            raise ConfigError(f"--columns {name}: give name=header, such as report=Befundtext")
+    return {name.strip(): header.strip() for name, _, header in pairs}
+
+
 def _shares(text: str) -> tuple[int, int, int]:
     parts = text.split(",")
     if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
@@ -61,7 +69,7 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
     return rows + [(f"  {kind}", count) for kind, count in summary.set_aside.items()]
 
 
-def _tell(summary: "ImportSummary", out: Path) -> None:
+def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
     from cxrtext.records.report_sources import made_of_labels
 
     rows = _rows(summary)
@@ -87,6 +95,8 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
             f"{summary.mixed_issuers} patient numbers come with an issuer and without one, and "
             "count as two patients each: name the issuer of the others with --issuer"
         )
+    if summary.not_there:
+        say(f"listed, but not in {folder} or below: {', '.join(summary.not_there)} …")
     if summary.rejected_path is not None:
         say(f"what was left out, and why: {summary.rejected_path}")
     if summary.hashed:
@@ -112,8 +122,23 @@ def import_data(
     ] = "auto",
     reports: Annotated[
         Path | None,
-        typer.Option(help="Table or folder of reports, joined by study or accession number."),
+        typer.Option(
+            help="Table or folder of reports, joined by study or accession number; for PNG and "
+            "JPEG files the table that names them."
+        ),
         FILE_OR_FOLDER,
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="What columns of the table are called, such as report=Befundtext; the others are "
+            "guessed."
+        ),
+    ] = "",
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Table of labels: study_id or image, and a column a finding."),
+        FILE,
     ] = None,
     sentences_from: Annotated[
         str | None,
@@ -174,12 +199,15 @@ def import_data(
     """
     from dataclasses import asdict
 
-    from cxrtext.datasets.importing import ImportOptions, import_folder
+    from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
+    from cxrtext.datasets.importing.columns import is_table, shown
 
     options = ImportOptions(
         layout=layout,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
         reports=reports,
+        columns=_columns(columns),
+        labels=labels,
         sentences_from=sentences_from,
         boxes=boxes,
         hash_key=hash_ids,
@@ -193,10 +221,15 @@ def import_data(
         pixels=pixels,
         max_rejected=max_rejected,
     )
+    table = reports if folder.is_dir() else folder
+    if table is not None and is_table(table):
+        text = folder.is_dir()
+        if line := shown(table_columns(table, options.columns, text=text, own=options.keep)):
+            say(line)
     with Stages() as stages:
         summary = import_folder(folder, out, options, stages.show)
     if as_json:
         paths = {"rejected_path": str(summary.rejected_path or ""), "folder": str(out)}
         print_json(asdict(summary) | paths)
     else:
-        _tell(summary, out)
+        _tell(summary, folder, out)

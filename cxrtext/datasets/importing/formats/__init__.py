@@ -1,21 +1,33 @@
 """The layouts that an import recognizes, tried in order, the surest first."""
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cxrtext.datasets.admission.public import noted_layout
+from cxrtext.datasets.importing.columns import is_table, table_columns
+from cxrtext.datasets.importing.folder import PICTURES, Files, inside
 from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
-from cxrtext.datasets.importing.formats.generic import open_generic, open_reports_alone
+from cxrtext.datasets.importing.formats.generic import (
+    as_reports,
+    by_image,
+    open_generic,
+    open_labels,
+    open_reports_alone,
+)
 from cxrtext.datasets.importing.formats.mimic import open_mimic
 from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
-from cxrtext.datasets.importing.reading import Reading
+from cxrtext.datasets.importing.reading import NO_NAMES, ImportOptions, Names, Reading
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.records.rows import TableRows
 
 Opener = Callable[[Path, Path], Reading | None]
 """Opens the set in a folder, to be imported into another; None where the folder holds none."""
@@ -38,36 +50,92 @@ LAYOUTS: dict[str, tuple[Opener, str]] = {
 """Every layout: what opens it, and how it is recognized."""
 
 
-def open_layout(folder: Path, asked: str, out: Path) -> tuple[Path, str, Reading]:
+def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, str, Reading]:
     """Open a set in the layout that the user names, or that is recognized.
 
     ``folder`` may be a table, whose folder the images lie in, and ``out`` may lie in the set or be
-    its folder.  Returns the folder with all links followed, the layout, and the set.
+    its folder.  Reports and labels are those of the user's tables, where some are named.  Returns
+    the folder with all links followed, the layout, and the set.
     """
+    asked = options.layout
     if asked not in ("auto", *LAYOUTS):
-        names = ", ".join(("auto", *LAYOUTS))
-        raise ConfigError(f"--layout '{asked}' is not one of {names}")
+        near = get_close_matches(asked, LAYOUTS, 1)
+        hint = f"; --layout {near[0]}?" if near else ""
+        raise ConfigError(f"--layout '{asked}' is none that 'cxrtext import -h' lists{hint}")
     if not folder.exists():
         raise DataError(f"{folder}: no such folder")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
-    root = folder.resolve()
+    root, home = folder.resolve(), out.resolve()
+    table = root if folder.is_file() else options.reports
+    names = NO_NAMES
+    if table is not None and is_table(table):
+        text = table == options.reports
+        names = table_columns(table, options.columns, text=text, own=options.keep)
+    elif options.columns:
+        raise ConfigError("--columns is of a table; give one as --reports")
+    if folder.is_file():
+        root = root.parent
+    files = Files(root, home)
     if folder.is_file():
         openers = {
-            "generic": partial(open_generic, table=root),
-            "reports": partial(open_reports_alone, table=root),
+            "generic": partial(open_generic, table=table, names=names, files=files),
+            "reports": partial(open_reports_alone, table=table, names=names),
         }
-        root = root.parent
-    home = out.resolve()
     # A folder that holds set and import alike has a manifest, and would be taken for another.
     noted = noted_layout(home) if asked == "auto" and root.is_relative_to(home) else ""
     layout = noted if noted in openers else asked
+    pictures = partial(open_generic, table=table, names=names, files=files, pictures=True)
     for name, opener in openers.items():
-        if layout in ("auto", name) and (reading := opener(root, home)) is not None:
-            return root, name, reading
+        if layout not in ("auto", name):
+            continue
+        reading = opener(root, home)
+        if reading is None and names and name == ("dicom" if layout == "auto" else "generic"):
+            name, reading = "generic", pictures(root, home)
+        if reading is not None:
+            if name != "generic":  # whose own patients are not to be checked against a guess
+                sure = ("patient_id", options.columns.get("patient_id"))
+                names = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
+            return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
         raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
-    raise DataError(
-        f"{folder}: holds no DICOM files, no table that names its images and no public set that is "
-        "known; give a table with the columns image and study_id, as manifest.csv there or in its "
-        "place ('cxrtext import -h' lists the sets)"
-    )
+    raise DataError(f"{folder}: {_nothing_known(files)}")
+
+
+def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: Files) -> Reading:
+    """The set with the reports and the labels of the tables that the user names."""
+    notes = []
+    if (path := options.reports) is not None:
+        opened = partial(as_reports, path, names, files)
+        named = by_image(path, names)
+        reading = replace(reading, reports=opened, by_image=reading.by_image or named)
+    if (path := options.labels) is not None:
+        is_table(path)
+        here = [name.strip() for name in TableRows(path).columns]
+        given = {name: header for name, header in options.columns.items() if header in here}
+        own = table_columns(path, given, text=False)
+        findings, rows = open_labels(path, own, files)
+        named = reading.by_image or by_image(path, own)
+        reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
+    for path in filter(None, (options.reports, options.labels)):
+        if is_table(path) and TableRows(path).is_windows:
+            notes.append(f"{path.name}: read as Windows-1252")
+    return replace(reading, names=names, notes=tuple(notes))
+
+
+def _nothing_known(files: Files) -> str:
+    """What a folder holds instead of a set, and what to give."""
+    found = Counter[str]()
+    tables = []
+    for name in files.names:
+        ending = PurePosixPath(name).suffix.lower()
+        leads_out = inside(files.root, name) is None
+        found["links that lead out of it" if leads_out else ending or "without ending"] += 1
+        if ending == ".csv":
+            tables.append(name)
+    held = ", ".join(f"{count} {what}" for what, count in found.most_common(4))
+    if any(found[ending] for ending in PICTURES):
+        table = files.root / tables[0] if len(tables) == 1 else "TABLE"
+        advice = f"name the table of its images and reports: --reports {table}"
+    else:
+        advice = "give a folder of DICOM, PNG or JPEG files"
+    return f"no set that is known; it holds {held or 'nothing'}; {advice}"
