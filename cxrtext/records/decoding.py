@@ -59,14 +59,6 @@ def _encoding(start: bytes) -> tuple[str, str]:
     return "utf-8-sig", "surrogateescape"
 
 
-def _beginning(raw: io.BufferedReader | gzip.GzipFile) -> bytes:
-    start = b""
-    with suppress(EOFError, zlib.error):  # the reading of its lines will come to it
-        while len(start) < LOOKED_AT and (block := raw.read1(LOOKED_AT - len(start))):
-            start += block
-    return start
-
-
 def _is_windows(start: bytes) -> bool:
     """Whether the start of a table is Windows-1252: it has accents, and nothing in it is UTF-8.
 
@@ -114,7 +106,8 @@ def open_text(
         raise DataError(f"{name}: {reason}")
     encoding, errors = _encoding(start)
     if table:
-        encoding = WINDOWS if _is_windows(_beginning(raw)) else encoding
+        with suppress(EOFError, zlib.error):  # the reading of its lines will come to it
+            encoding = WINDOWS if _is_windows(raw.read(LOOKED_AT)) else encoding
         raw.seek(0)
     return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="")
 

@@ -218,7 +218,7 @@ SAYS = {
     "import DATA --out new --split 80,20": "--split is '80,20'; give three shares such as 80,10,10",
     "import DATA --out new --split a,b,c": "--split is 'a,b,c'",
     "import DATA --out new --hash-ids GONE": "gone: the key file cannot be read",
-    "import DATA --out new --layout x": "--layout 'x' is not one of auto, mimic",
+    "import DATA --out new --layout x": "--layout 'x' is none that 'cxrtext import -h' lists",
     "import DATA --out new --layout nih": "holds no set of the layout nih",
     "check-data EMPTY": "holds no manifest.csv",
     "check-data DATA --out page.pdf": "ends in .html or .json",

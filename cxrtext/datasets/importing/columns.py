@@ -1,6 +1,6 @@
 """Which column of a table is what: by its own name, by what hospitals call it, or as given."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -25,6 +25,7 @@ _WORDS: dict[str, set[str]] = {
 """What columns are called, by their own names."""
 _TEXT = ("report", *SECTION_COLUMNS)
 _NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time")
+_KEYS = {"image", "study_id"}
 _MAY_BE_MISSED = {"age", "sex", "date"}
 
 
@@ -46,65 +47,53 @@ def table_columns(
         own: Headers that are not to be taken for others: metadata that are kept under them.
     """
     headers = [name.strip() for name in TableRows(path).columns]
-    found = _given(path, given, headers)
-    rest = [name for name in dict.fromkeys(headers) if name and name not in found.values()]
-    exact = [name for name in _NAMES if name in rest and name not in found]
-    found |= dict(zip(exact, exact, strict=True))
+    for name, header in given.items():
+        if name not in _NAMES:
+            raise ConfigError(f"--columns {name}={header}: the name is one of {', '.join(_NAMES)}")
+        if header not in headers:
+            raise _refused(path, f"there is no column '{header}'", headers, {name: {header}})
+    rest = [name for name in dict.fromkeys(headers) if name and name not in given.values()]
+    exact = {name: name for name in _NAMES if name in rest and name not in given}
+    found = {**given, **exact}
     # What was a table before there were guesses stays what it was.
-    is_own = not {"image", "study_id"}.isdisjoint(exact) and not set(_TEXT).isdisjoint(exact)
+    is_own = not _KEYS.isdisjoint(exact) and not set(_TEXT).isdisjoint(exact)
     for name, words in _WORDS.items():
         like = [one for one in rest if one not in (*exact, *own) and _folded(one) in words]
-        if name in found or not like:
-            continue
         if len(like) == 1:
-            found[name] = like[0]
-        elif not is_own and name not in _MAY_BE_MISSED:
-            raise DataError(
-                f"{path}: {name} may be {' or '.join(like)}; say which: --columns {name}={like[0]}"
-            )
+            found.setdefault(name, like[0])
+        elif like and name not in found and not is_own and name not in _MAY_BE_MISSED:
+            choice = f"{name} may be {' or '.join(like)}; say which: --columns {name}={like[0]}"
+            raise DataError(f"{path}: {choice}")
     if "study_id" not in found and "accession" in found:
         found["study_id"] = found.pop("accession")
     # Beside a Beurteilung, a Befund is what was found.
     guessed = found.get("report") not in (None, "report", given.get("report"))
     if guessed and "impression" in found and "findings" not in found:
         found["findings"] = found.pop("report")
-    if not {"image", "study_id"} & found.keys():
-        raise DataError(_missing(path, "an image or a study", ("image", "study_id"), headers))
-    if text and not set(_TEXT) & found.keys():
-        raise DataError(_missing(path, "the text of a report", _TEXT, headers))
+    if _KEYS.isdisjoint(found):
+        what = "no column is known to name an image or a study"
+        raise _refused(path, what, headers, {name: _WORDS[name] for name in _KEYS})
+    if text and set(_TEXT).isdisjoint(found):
+        what = "no column is known to hold report text"
+        raise _refused(path, what, headers, {name: _WORDS[name] for name in _TEXT})
     return found
 
 
-def _given(path: Path, given: Mapping[str, str], headers: Sequence[str]) -> dict[str, str]:
-    for name, header in given.items():
-        if name not in _NAMES:
-            raise ConfigError(f"--columns {name}={header}: the name is one of {', '.join(_NAMES)}")
-        if header not in headers:
-            likest = max(headers, key=lambda one: _likeness(one, header), default="")
-            said = found_columns(headers)
-            hint = (
-                f"; --columns {name}={likest}?" if said.endswith(likest) or likest in said else ""
-            )
-            raise DataError(f"{path}: there is no column '{header}' ({said}){hint}")
-    return dict(given)
-
-
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, _folded(one), _folded(other)).ratio()
-
-
-def _missing(path: Path, what: str, names: Sequence[str], headers: Sequence[str]) -> str:
-    """That no column is one of some names, and which comes nearest."""
+def _refused(
+    path: Path, what: str, headers: Sequence[str], wanted: Mapping[str, Set[str]]
+) -> DataError:
+    """That a column is missing, with the header that is nearest to some words, by its name."""
+    said = found_columns(headers)
     near = [
-        (_likeness(header, word), f"{name}={header}")
+        (SequenceMatcher(None, _folded(header), _folded(word)).ratio(), name, header)
+        for name, words in wanted.items()
         for header in headers
-        for name in names
-        for word in _WORDS[name]
+        for word in words
     ]
-    said, (likeness, pair) = found_columns(headers), max(near, default=(0.0, ""))
-    likely = likeness >= 0.6 and pair.partition("=")[2] in said
-    hint = f"--columns {pair}?" if likely else f"name it: --columns {names[0]}=COLUMN"
-    return f"{path}: no column is known to name {what} ({said}); {hint}"
+    likeness, name, header = max(near, default=(0.0, "", ""))
+    if likeness < 0.6 or header not in said:
+        return DataError(f"{path}: {what} ({said}); name it: --columns {min(wanted)}=COLUMN")
+    return DataError(f"{path}: {what} ({said}); --columns {name}={header}?")
 
 
 def shown(columns: Mapping[str, str]) -> str:

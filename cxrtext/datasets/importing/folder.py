@@ -119,37 +119,24 @@ class Files:
         A cell is that path, or the name of a file somewhere below; with its ending or without.
         """
         name = PurePosixPath(cell.replace("\\", "/"))
+        path, own = inside(self.root, str(name)), str(name)
         if not name.name:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
-        if name.is_absolute() or (inside(self.root, str(name)) is None and ".." in name.parts):
+        if name.is_absolute() or (path is None and ".." in name.parts):
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
-        with suppress(LeftOutError):
-            found, path = existing(self.root, item, str(name))
-            found = path.relative_to(self.root).as_posix() if ".." in name.parts else found
-            self.asked.add(found)
-            return found, path
-        names = self._named(name)
+        names = [own] if path and path.is_file() else self._named(name)
         if len(names) > 1:
             reason = f"{len(names)} files are called so; name the folder too, or the ending"
             raise LeftOutError(LeftOut(item, reason))
-        found, path = existing(self.root, item, *names, str(name))
-        self.asked.add(found)
-        return found, path
-
-    def there(self, cell: str) -> Path | None:
-        """The file that a cell names; None where there is none."""
-        with suppress(LeftOutError):
-            return self.find("", cell)[1]
-        return None
+        self.asked.update(names)
+        found, path = existing(self.root, item, *names, own)
+        return path.relative_to(self.root).as_posix() if ".." in name.parts else found, path
 
     def study(self, item: str, row: Mapping[str, str]) -> str:
         """The study that a row names, or the image whose study it is."""
-        if "study_id" in row:
-            return row["study_id"]
-        cell = row.get("image", "")
         with suppress(LeftOutError):  # which is said of the image
-            return self.find(item, cell)[0]
-        return cell
+            return row["study_id"] if "study_id" in row else self.find(item, row["image"])[0]
+        return row["image"]
 
     def _named(self, name: PurePosixPath) -> list[str]:
         wanted, bare = _alike(str(name)), len(name.parts) == 1

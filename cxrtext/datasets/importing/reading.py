@@ -151,21 +151,18 @@ def find_table(folder: Path, *stems: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _renamed(columns: Iterable[str], names: Names) -> dict[str, str]:
-    """What columns are read as; "" where another column is read under such a name."""
-    own = {header: name for name, header in names.items()}
-    called = {column: column.strip() for column in columns}
-    return {one: own.get(name, "" if name in names else name) for one, name in called.items()}
+def _renamed(column: str, names: Names) -> str:
+    """What a column is read as; "" where another one is read under its name."""
+    own, name = {header: name for name, header in names.items()}, column.strip()
+    return own.get(name, "" if name in names else name)
 
 
 def columns_of(path: Path, names: Names = NO_NAMES) -> tuple[str, ...]:
     """The names in the header of a table; () where there is none that can be read."""
     try:
-        columns = TableRows(path).columns
+        return tuple(_renamed(name, names) for name in TableRows(path).columns)
     except DataError:
         return ()
-    renamed = _renamed(columns, names)
-    return tuple(renamed[name] for name in columns)
 
 
 def count_rows(path: Path) -> int:
@@ -189,7 +186,7 @@ def read_rows(
 ) -> Iterator[Row | LeftOut]:
     """Give the rows of a table; one that is unreadable, or lacks a column, raises a DataError."""
     table = TableRows(path)
-    renamed = _renamed(table.columns, names)
+    renamed = {name: _renamed(name, names) for name in table.columns}
     columns = [renamed[name] for name in table.columns]
     table.require_once([name for name in columns if name])  # some headers end in commas
     for name in required:

@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from cxrtext.datasets.importing import ImportSummary
 
 
-def _columns(text: str) -> dict[str, str]:
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    for name, _, header in pairs:
-        if not header.strip():
-            raise ConfigError(f"--columns {name}: give name=header, such as report=Befundtext")
-    return {name.strip(): header.strip() for name, _, header in pairs}
-
-
 def _shares(text: str) -> tuple[int, int, int]:
     parts = text.split(",")
     if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
@@ -109,7 +101,7 @@ def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
 def import_data(
     folder: Annotated[
         Path,
-        typer.Argument(help="Folder of DICOM files or of a public set, or a table of images."),
+        typer.Argument(help="Folder of images or of a public set, or a table of images."),
         FILE_OR_FOLDER,
     ],
     out: Annotated[Path, typer.Option(help="Data folder to write."), NEW_FOLDER],
@@ -117,7 +109,7 @@ def import_data(
         str,
         typer.Option(
             help="auto, mimic, chexpert, nih, rsna, siim, vindr, chestxdet10, padchest-gr, "
-            "padchest, openi, generic, dicom or reports."
+            "padchest, openi, generic, dicom, pictures or reports."
         ),
     ] = "auto",
     reports: Annotated[
@@ -191,22 +183,24 @@ def import_data(
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a folder of DICOM files, or a public set, into a data folder.
+    """Turn a folder of images with a table of reports, or a public set, into a data folder.
 
     Recognized: MIMIC-CXR(-JPG) with MS-CXR, CheXpert (with the list of 5x200), NIH ChestX-ray14,
     RSNA pneumonia, SIIM-ACR, VinDr-CXR, ChestX-Det10, PadChest, PadChest-GR, Open-i, a manifest,
-    a tree of DICOM files. Frontal views are kept; what is left out is listed with the reason.
+    a tree of DICOM files, and with --reports a folder of PNG or JPEG files. Frontal views are kept;
+    what is left out is listed with the reason.
     """
     from dataclasses import asdict
 
     from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
     from cxrtext.datasets.importing.columns import is_table, shown
 
+    pairs = (part.partition("=") for part in columns.split(",") if part.strip())
     options = ImportOptions(
         layout=layout,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
         reports=reports,
-        columns=_columns(columns),
+        columns={name.strip(): header.strip() for name, _, header in pairs},
         labels=labels,
         sentences_from=sentences_from,
         boxes=boxes,

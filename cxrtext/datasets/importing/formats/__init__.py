@@ -9,23 +9,29 @@ from pathlib import Path, PurePosixPath
 
 from cxrtext.datasets.admission.public import noted_layout
 from cxrtext.datasets.importing.columns import is_table, table_columns
-from cxrtext.datasets.importing.folder import PICTURES, Files, inside
+from cxrtext.datasets.importing.folder import Files, inside
 from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
 from cxrtext.datasets.importing.formats.generic import (
     as_reports,
     by_image,
+    labels_of,
     open_generic,
-    open_labels,
     open_reports_alone,
 )
-from cxrtext.datasets.importing.formats.mimic import open_mimic
+from cxrtext.datasets.importing.formats.mimic import label_rows, open_mimic
 from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
-from cxrtext.datasets.importing.reading import NO_NAMES, ImportOptions, Names, Reading
+from cxrtext.datasets.importing.reading import (
+    NO_NAMES,
+    ImportOptions,
+    Names,
+    Reading,
+    columns_of,
+)
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records.rows import TableRows
 
@@ -45,6 +51,7 @@ LAYOUTS: dict[str, tuple[Opener, str]] = {
     "openi": (open_openi, "Open-i (indiana_projections.csv)"),
     "generic": (open_generic, "manifest.csv, or one table with image and study_id"),
     "dicom": (open_dicom, "DICOM files anywhere in the folder"),
+    "pictures": (lambda *_: None, "PNG or JPEG files, and a table that names them (--reports)"),
     "reports": (open_reports_alone, "reports alone (one table, or text files)"),
 }
 """Every layout: what opens it, and how it is recognized."""
@@ -64,78 +71,63 @@ def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, 
         raise ConfigError(f"--layout '{asked}' is none that 'cxrtext import -h' lists{hint}")
     if not folder.exists():
         raise DataError(f"{folder}: no such folder")
-    openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
     root, home = folder.resolve(), out.resolve()
-    table = root if folder.is_file() else options.reports
-    names = NO_NAMES
+    alone = folder.is_file()
+    table, root = (root, root.parent) if alone else (options.reports, root)
+    names, files = NO_NAMES, Files(root, home)
     if table is not None and is_table(table):
-        text = table == options.reports
-        names = table_columns(table, options.columns, text=text, own=options.keep)
+        names = table_columns(table, options.columns, text=not alone, own=options.keep)
     elif options.columns:
         raise ConfigError("--columns is of a table; give one as --reports")
-    if folder.is_file():
-        root = root.parent
-    files = Files(root, home)
-    if folder.is_file():
+    openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
+    table_of = partial(open_generic, table=table, names=names, files=files)
+    if names:
+        openers["pictures"] = partial(table_of, pictures=True)
+    if alone:
         openers = {
-            "generic": partial(open_generic, table=table, names=names, files=files),
+            "generic": table_of,
             "reports": partial(open_reports_alone, table=table, names=names),
         }
     # A folder that holds set and import alike has a manifest, and would be taken for another.
     noted = noted_layout(home) if asked == "auto" and root.is_relative_to(home) else ""
     layout = noted if noted in openers else asked
-    pictures = partial(open_generic, table=table, names=names, files=files, pictures=True)
     for name, opener in openers.items():
-        if layout not in ("auto", name):
-            continue
-        reading = opener(root, home)
-        if reading is None and names and name == ("dicom" if layout == "auto" else "generic"):
-            name, reading = "generic", pictures(root, home)
-        if reading is not None:
-            if name != "generic":  # whose own patients are not to be checked against a guess
+        if layout in ("auto", name) and (reading := opener(root, home)) is not None:
+            if name not in ("generic", "pictures"):  # which know patients by more than a guess
                 sure = ("patient_id", options.columns.get("patient_id"))
                 names = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
             return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
         raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
-    raise DataError(f"{folder}: {_nothing_known(files)}")
+    endings = Counter(
+        "that lead out of it" if inside(root, name) is None else PurePosixPath(name).suffix.lower()
+        for name in files.names
+    )
+    held = ", ".join(f"{count} {ending or 'other'}" for ending, count in endings.most_common(4))
+    tables = [root / name for name in files.names if name.lower().endswith(".csv")]
+    advice = f"name the table of its images and reports: --reports {(*tables, 'TABLE')[0]}"
+    if not files.pictures:
+        advice = "give a folder of DICOM, PNG or JPEG files"
+    raise DataError(f"{folder}: no set that is known; files: {held or 'none'}; {advice}")
 
 
 def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: Files) -> Reading:
     """The set with the reports and the labels of the tables that the user names."""
-    notes = []
+    reading = replace(reading, names=names)
     if (path := options.reports) is not None:
+        named = reading.by_image or by_image(path, names)
         opened = partial(as_reports, path, names, files)
-        named = by_image(path, names)
-        reading = replace(reading, reports=opened, by_image=reading.by_image or named)
-    if (path := options.labels) is not None:
-        is_table(path)
-        here = [name.strip() for name in TableRows(path).columns]
-        given = {name: header for name, header in options.columns.items() if header in here}
-        own = table_columns(path, given, text=False)
-        findings, rows = open_labels(path, own, files)
-        named = reading.by_image or by_image(path, own)
+        reading = replace(reading, reports=opened, by_image=named)
+    if (path := options.labels) is not None and not is_table(path):
+        raise DataError(f"{path}: labels are in a .csv or .parquet table")
+    if path is not None:
+        headers = columns_of(path)
+        given = {name: header for name, header in options.columns.items() if header in headers}
+        called = table_columns(path, given, text=False)
+        findings = labels_of(columns_of(path, called))
+        rows = partial(label_rows, path, findings, called, files)
+        named = reading.by_image or by_image(path, called)
         reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
-    for path in filter(None, (options.reports, options.labels)):
-        if is_table(path) and TableRows(path).is_windows:
-            notes.append(f"{path.name}: read as Windows-1252")
-    return replace(reading, names=names, notes=tuple(notes))
-
-
-def _nothing_known(files: Files) -> str:
-    """What a folder holds instead of a set, and what to give."""
-    found = Counter[str]()
-    tables = []
-    for name in files.names:
-        ending = PurePosixPath(name).suffix.lower()
-        leads_out = inside(files.root, name) is None
-        found["links that lead out of it" if leads_out else ending or "without ending"] += 1
-        if ending == ".csv":
-            tables.append(name)
-    held = ", ".join(f"{count} {what}" for what, count in found.most_common(4))
-    if any(found[ending] for ending in PICTURES):
-        table = files.root / tables[0] if len(tables) == 1 else "TABLE"
-        advice = f"name the table of its images and reports: --reports {table}"
-    else:
-        advice = "give a folder of DICOM, PNG or JPEG files"
-    return f"no set that is known; it holds {held or 'nothing'}; {advice}"
+    tables = [path for path in (options.reports, path) if path is not None and is_table(path)]
+    notes = (f"{one.name}: read as Windows-1252" for one in tables if TableRows(one).is_windows)
+    return replace(reading, notes=tuple(notes))

@@ -1,20 +1,20 @@
 """A data folder, or a table that names images or studies; tables of reports and of labels."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from cxrtext.datasets.importing.columns import is_table
-from cxrtext.datasets.importing.folder import Files, inside, without_ending
+from cxrtext.datasets.importing.folder import Files, without_ending
 from cxrtext.datasets.importing.formats.mimic import label_rows
-from cxrtext.datasets.importing.formats.openi import read_indiana_reports
 from cxrtext.datasets.importing.reading import (
     NO_NAMES,
     Columns,
     Entry,
     FoundImage,
-    LabelRow,
+    LeftOutError,
     Names,
     Reading,
     Row,
@@ -26,7 +26,6 @@ from cxrtext.datasets.importing.reading import (
     frontal_view,
     label_values,
     make_each,
-    map_rows,
     read_rows,
     reject,
 )
@@ -46,7 +45,7 @@ SPLITS = {
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
-_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex"}
+_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex", "date"}
 NOT_NAMED = "no row of the table names it"
 
 
@@ -83,14 +82,16 @@ def _manifest(root: Path) -> Path | None:
     if (named := find_table(root, "manifest")) is not None:
         return named
     found = [path for path in _tables(root) if {"image", "study_id"} <= set(columns_of(path))]
-    there = partial(inside, root)
-    return found[0] if len(found) == 1 and _has_images(found[0], there) else None
+    is_one = len(found) == 1 and any(_there(found[0], NO_NAMES, Files(root, root)))
+    return found[0] if is_one else None
 
 
-def _has_images(table: Path, find: Callable[[str], Path | None], names: Names = NO_NAMES) -> bool:
-    """Whether an image of a table is there: the Indiana reports have a column of that name."""
-    rows = (row[1]["image"] for row in read_rows(table, names=names) if isinstance(row, tuple))
-    return any((path := find(name)) and path.is_file() for name in islice(rows, 100))
+def _there(table: Path, names: Names, files: Files) -> Iterator[bool]:
+    """Whether the first images of a table are there: the Indiana reports have such a column too."""
+    for row in islice(read_rows(table, (), names), 100):
+        if isinstance(row, tuple):
+            with suppress(LeftOutError):
+                yield bool(files.find(row[0], row[1]["image"]))
 
 
 def _by_study(table: Path, names: Names, files: Files) -> Iterator[Row | LeftOut]:
@@ -117,24 +118,17 @@ def as_reports(
     path: Path, names: Names = NO_NAMES, files: Files | None = None
 ) -> Iterable[Study | ReportVersion | LeftOut]:
     """Open a table, a file of messages or a folder as reports."""
-    if path.is_file() and {"uid"} <= set(columns_of(path)) - {"study_id"}:
-        return read_indiana_reports(path)
+    columns = columns_of(path, names)
+    if "uid" in columns and "study_id" not in columns:
+        names = {"study_id": "uid"}  # as Open-i calls it
     if any(name != header for name, header in names.items()) or by_image(path, names):
         return open_table(path, names, files)
     return open_versions(path) if has_versions(path) else open_reports(path)
 
 
-def open_labels(
-    path: Path, names: Names, files: Files
-) -> tuple[Columns, Callable[[], Iterator[LabelRow | LeftOut]]]:
-    """The findings of a table of labels, and what reads its rows, of studies or of images."""
-    known = {*_NO_LABEL, *_TEXT, *names, ""}
-    findings = tuple(name for name in columns_of(path, names) if name not in known)
-
-    def labels(item: str, row: dict[str, str]) -> LabelRow:
-        return files.study(item, row), label_values(item, row, findings)
-
-    return findings, partial(map_rows, path, (), labels, names)
+def labels_of(columns: Columns) -> Columns:
+    """The columns that are findings."""
+    return tuple(name for name in columns if name not in (*_NO_LABEL, *_TEXT, ""))
 
 
 def open_generic(
@@ -148,19 +142,19 @@ def open_generic(
     if (manifest := table or _manifest(root)) is None:
         return None
     files = files or Files(root, out)
-    present = columns_of(manifest, names)
     if pictures and not files.pictures:
         return None
+    present = columns_of(manifest, names)
     named = "image" in present
-    if pictures and named and "study_id" in present:
-        named = _has_images(manifest, files.there, names)
-    if not named and not (pictures and "study_id" in present):
+    if pictures and "study_id" in present:
+        named = named and any(_there(manifest, names, files))
+    elif not named:
         return None
     labels = find_table(root, "labels")
     own = () if labels else findings_of(present)
     findings = own
     if labels:
-        findings = tuple(name for name in columns_of(labels) if name not in _NO_LABEL)
+        findings = labels_of(columns_of(labels))
     texts = find_table(root, "reports") or (manifest if set(_TEXT) & set(present) else None)
     called = names if texts == manifest else NO_NAMES
     by_name = texts is not None and by_image(texts, called)
