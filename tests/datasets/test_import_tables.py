@@ -43,7 +43,7 @@ def reports(folder: Path) -> dict[str, str]:
     ("header", "columns"),
     [
         (GERMAN, "image patient_id report age sex"),
-        ("Untersuchungs-Nr.;Dateiname;BEFUND", "image report"),
+        ("Untersuchungs-Nr.;Dateiname;BEFUND", "image study_id report"),
         ("nombre_archivo;Informe;Paciente;Edad;Sexo", "image report patient_id age sex"),
         ("Étude;Compte-rendu;Âge", "study_id report age"),
         ("Esame;Referto;Sesso;Età", "study_id report sex age"),
