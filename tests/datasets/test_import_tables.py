@@ -10,6 +10,7 @@ import pytest
 
 from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
 from cxrtext.datasets.importing.columns import shown
+from cxrtext.datasets.importing.folder import LEADS_OUT
 from cxrtext.errors import ConfigError, DataError
 from tests.datasets.written import Imported, import_beside, load_table, save_radiograph
 
@@ -121,7 +122,8 @@ def test_the_table_of_a_hospital(tmp_path: Path) -> None:
     ]
     assert reports(folder)["a/eins"] == "Größe normal, kein Erguß."
     assert "2 files are called so" in left["t.csv row 7"]
-    assert "a link that leads nowhere or out of the folder" in left["t.csv row 8"]
+    assert left["t.csv row 8"] == f"{LEADS_OUT}: put the file there"
+    assert summary.set_aside[LEADS_OUT] == 1
     assert left["t.csv row 9"] == "listed, but the image file is not there: fort.png"
     assert "image is empty" in left["t.csv row 10"]
     assert "image lies outside the folder" in left["t.csv row 11"]

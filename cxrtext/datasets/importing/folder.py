@@ -41,7 +41,7 @@ _OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
 PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
 ENDINGS = (*PICTURES, ".dcm")
 NOT_THERE = "listed, but the image file is not there"
-LEADS_OUT = "a link that leads nowhere or out of the folder; put the file there"
+LEADS_OUT = "a link that leads nowhere or out of the folder"
 
 
 def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
@@ -76,7 +76,7 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
         if path is not None and path.is_file():
             return name, path
         if path is None and name and "\0" not in name and os.path.lexists(root / name):
-            raise LeftOutError(LeftOut(item, f"image is {LEADS_OUT}"))
+            raise LeftOutError(LeftOut(item, "put the file there", LEADS_OUT))
     raise LeftOutError(LeftOut(item, what=NOT_THERE, other=next(filter(None, names), "")))
 
 
@@ -106,11 +106,12 @@ class Files:
         return [name for name in self.names if name.lower().endswith(PICTURES)]
 
     @cached_property
-    def _by_stem(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+    def _called(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
         for name in self.names:
-            stem = _alike(without_ending(name.rpartition("/")[2]))
-            found.setdefault(stem, []).append(name)
+            for one in (name, name.rpartition("/")[2]):
+                for called in (one, without_ending(one)):
+                    found.setdefault(_alike(called), set()).add(name)
         return found
 
     def find(self, item: str, cell: str) -> tuple[str, Path]:
@@ -124,7 +125,7 @@ class Files:
             raise LeftOutError(LeftOut(item, "image is empty; name its file"))
         if name.is_absolute() or (path is None and ".." in name.parts):
             raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
-        names = [own] if path and path.is_file() else self._named(name)
+        names = [own] if path and path.is_file() else [*self._called.get(_alike(own), ())]
         if len(names) > 1:
             reason = f"{len(names)} files are called so; name the folder too, or the ending"
             raise LeftOutError(LeftOut(item, reason))
@@ -137,13 +138,6 @@ class Files:
         with suppress(LeftOutError):  # which is said of the image
             return row["study_id"] if "study_id" in row else self.find(item, row["image"])[0]
         return row["image"]
-
-    def _named(self, name: PurePosixPath) -> list[str]:
-        wanted, bare = _alike(str(name)), len(name.parts) == 1
-        files = self._by_stem.get(_alike(without_ending(name.name)), [])
-        called = {one: _alike(one.rpartition("/")[2] if bare else one) for one in files}
-        whole = [one for one, own in called.items() if own == wanted]
-        return whole or [one for one, own in called.items() if without_ending(own) == wanted]
 
     def by_folder(self, studies: Set[str]) -> dict[str, list[str]]:
         """The pictures by the folder they lie in; {} where their own names name more studies."""

@@ -6,7 +6,6 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from io import TextIOWrapper
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast
 
@@ -94,18 +93,18 @@ def _lines(handle: TextIO) -> Iterator[str]:
 def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
     """Each record of a CSV file with the text that it was written as; the header has no row."""
     lines: list[str] = []
-    given = _lines(handle)
-    first = next(given, "")
+    separator = separator_of(handle.readline(CELL_LIMIT))
+    handle.seek(0)
 
     def noted() -> Iterator[str]:
-        for line in chain([first] if first else [], given):
+        for line in _lines(handle):
             lines.append(line)
             yield line
 
     before = csv.field_size_limit(CELL_LIMIT)
     try:
         header: list[str] | None = None
-        for cells in csv.reader(noted(), delimiter=separator_of(first)):
+        for cells in csv.reader(noted(), delimiter=separator):
             text = "".join(lines)
             lines.clear()
             if header is None:

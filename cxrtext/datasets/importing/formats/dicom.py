@@ -118,7 +118,7 @@ def listed_object(
 def _image(root: Path, name: str, columns: Columns) -> Entry:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
-        return LeftOut(item, LEADS_OUT)
+        return LeftOut(item, f"{LEADS_OUT}; put the file there")
     if item != name:
         return LeftOut(item, "its name holds control characters or is not UTF-8; rename the file")
     said, found = read_object(path, item, columns)
