@@ -5,7 +5,9 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,6 +18,8 @@ LINE_LIMIT = 1_000_000  # longest line that is read, in characters
 JSON_LIMIT = 2**28  # largest JSON file that is read, in bytes: it is read whole
 NO_LINE = 100 * LINE_LIMIT  # what is longer is no line, and its file no text
 NOT_UTF8 = "not UTF-8 text; save it as UTF-8"
+WINDOWS = "cp1252"  # Windows-1252, in which Excel of Western Europe writes what it calls CSV
+LOOKED_AT = 65_536  # bytes of a table by which Windows-1252 is told
 
 _MAGIC = {
     b"\x1f\x8b": "compressed with gzip; unpack it first (gunzip)",
@@ -24,6 +28,10 @@ _MAGIC = {
     b"PAR1": "a Parquet file; give it a name that ends in .parquet",
 }
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# Characters of more than one byte in UTF-8, and bytes that are no character of Windows-1252.
+_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_UNPRINTABLE = re.compile(rb"[\0-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")
+_ACCENTED = re.compile(rb"[\x80-\xff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -51,6 +59,15 @@ def _encoding(start: bytes) -> tuple[str, str]:
     return "utf-8-sig", "surrogateescape"
 
 
+def _is_windows(start: bytes) -> bool:
+    """Whether the start of a table is Windows-1252: it has accents, and nothing in it is UTF-8.
+
+    A damaged byte or two are no accents.
+    """
+    no = start.startswith(_UTF16_MARKS) or _UTF8.search(start) or _UNPRINTABLE.search(start)
+    return not no and len(_ACCENTED.findall(start)) > 2
+
+
 def decode(content: bytes) -> str | None:
     """Decode UTF-8, or UTF-16 with its mark, line ends as line feeds; None where it is neither."""
     try:
@@ -74,8 +91,12 @@ def read_json(path: Path, if_large: str, if_none: str) -> Any:
         raise DataError(f"{path}: not readable JSON in UTF-8; {if_none}") from None
 
 
-def open_text(raw: io.BufferedReader | gzip.GzipFile, name: str) -> io.TextIOWrapper:
+def open_text(
+    raw: io.BufferedReader | gzip.GzipFile, name: str, *, table: bool = False
+) -> io.TextIOWrapper:
     """Open UTF-8, or UTF-16 with its mark, from the start of a binary stream.
+
+    A ``table``, whose stream can go back, may be Windows-1252; `LOOKED_AT` bytes of it decide.
 
     Bytes that are no text become lone surrogates (see ``undecoded``), so that what stands around
     them can be read.  Line ends are kept as they are.
@@ -84,6 +105,10 @@ def open_text(raw: io.BufferedReader | gzip.GzipFile, name: str) -> io.TextIOWra
     if (reason := unreadable(start)) is not None:
         raise DataError(f"{name}: {reason}")
     encoding, errors = _encoding(start)
+    if table:
+        with suppress(EOFError, zlib.error):  # the reading of its lines will come to it
+            encoding = WINDOWS if _is_windows(raw.read(LOOKED_AT)) else encoding
+        raw.seek(0)
     return io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="")
 
 

@@ -18,7 +18,7 @@ from cxrtext.files import check_listed, note_source, open_regular, sha256
 from cxrtext.records.decoding import LINE_LIMIT, NOT_UTF8, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import cell_text
 from cxrtext.records.report_folder import open_folder, open_report_file
-from cxrtext.records.rows import TABLES, Row, TableRows, clean_row
+from cxrtext.records.rows import EXCEL, TABLES, WORKBOOKS, Row, TableRows, clean_row
 from cxrtext.records.study import LeftOut, Sentence, Study, none_left_out
 from cxrtext.records.text_source import (
     REPORT_COLUMNS,
@@ -185,9 +185,8 @@ _BY_ENDING = {**dict.fromkeys(TABLES, _open_table), ".jsonl": open_jsonl, ".txt"
 _REFUSED = {
     ".gz": "it is compressed; unpack it first (gunzip)",
     ".zip": "it is an archive; unpack it first",
-    ".tsv": "save the table separated by commas, as .csv",
-    ".xlsx": "save the table as .csv in UTF-8",
-    ".xls": "save the table as .csv in UTF-8",
+    ".tsv": "give it a name that ends in .csv",
+    **dict.fromkeys(WORKBOOKS, EXCEL),
     ".json": "write JSON Lines, one object a line, as .jsonl",
 }
 

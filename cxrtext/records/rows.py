@@ -1,8 +1,9 @@
 """Rows of CSV and Parquet tables, one at a time, going on past the bad ones.
 
-One verdict on one file, whoever reads it: UTF-8, or UTF-16 with its mark; a row whose bytes are no
-text, whose cells are too many or too few, or whose quotes are broken is rejected and does not take
-others along.
+One verdict on one file, whoever reads it: UTF-8, UTF-16 with its mark or, by its beginning,
+Windows-1252; commas, semicolons, tabs or bars between the cells.  A row whose bytes are no text,
+whose cells are too many or too few, or whose quotes are broken is rejected and does not take others
+along.
 """
 
 import csv
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from cxrtext.errors import DataError
 from cxrtext.files import check_listed, note_source
-from cxrtext.records.decoding import NOT_UTF8, open_text, read_lines, undecoded
+from cxrtext.records.decoding import NOT_UTF8, WINDOWS, open_text, read_lines, undecoded
 from cxrtext.records.parquet_process import CELL_LIMIT
 from cxrtext.records.parquet_tables import ParquetTable
 from cxrtext.records.study import LeftOut
@@ -29,9 +30,17 @@ ROW_LIMIT = 1_000_000
 
 PASSED_OVER = 1_000  # most lines that one message accounts for after a broken row
 TABLES = (".csv", ".csv.gz", ".parquet")  # how the names of tables end
-_NAME = re.compile(r"[A-Za-z_][\w ]{0,39}")
+EXCEL = "save the table as CSV UTF-8 (in Excel: Save as, 'CSV UTF-8')"
+WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
+_NAME = re.compile(r"[^\W\d][\w /()-]{0,39}")
 _DIGIT = re.compile(r"\d")
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+
+
+def separator_of(header: str) -> str:
+    """What separates the cells of a table: what divides its first line into most of them."""
+    cells = {one: next(csv.reader([header], delimiter=one), []) for one in _SEPARATORS}
+    return max(cells, key=lambda one: len(cells[one]))  # of several the first, a comma
 
 
 class RowLines:
@@ -61,10 +70,10 @@ class RowLines:
         self._row.clear()
         self._size = 0
 
-    def go_back(self) -> None:
-        """Give the lines of this row again, all but its first."""
-        self._again.extendleft(reversed(self._row[1:]))
-        self.number -= len(self._row) - 1
+    def go_back(self, first: int = 1) -> None:
+        """Give the lines of this row again, by default all but its first."""
+        self._again.extendleft(reversed(self._row[first:]))
+        self.number -= len(self._row) - first
 
 
 class _StudyIds:
@@ -121,7 +130,7 @@ def _fitted(cells: list[str], columns: Sequence[str]) -> list[str]:
 
 
 def _csv_cells(
-    lines: RowLines, columns: Sequence[str]
+    lines: RowLines, columns: Sequence[str], separator: str
 ) -> Iterator[tuple[int, list[str]] | LeftOut]:
     """The rows after the header, or what was rejected instead of them.
 
@@ -132,7 +141,7 @@ def _csv_cells(
     place = columns.index("study_id") if "study_id" in columns else None
     ids = _StudyIds()
     row, broken = 0, 0  # broken: the line where a broken row begins
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         lines.begin_row()
         first = lines.number + 1
@@ -171,15 +180,19 @@ def _csv_cells(
             yield LeftOut(
                 f"row {row}",
                 f"{len(cells)} cells where the header has {width} (line {first}); quote "
-                "cells that hold a comma or a line break",
+                f"cells that hold a {_SEPARATORS[separator]} or a line break",
             )
     if broken:
         yield _broken(row, broken, lines.number)
 
 
-def _header(path: Path, lines: RowLines) -> tuple[str, ...]:
+def _header(path: Path, lines: RowLines) -> tuple[tuple[str, ...], str]:
+    """The names of the columns, and what separates the cells."""
     try:
-        columns = next(csv.reader(lines, strict=True), [])
+        separator = separator_of(next(lines, ""))
+        lines.go_back(0)
+        lines.begin_row()
+        columns = next(csv.reader(lines, delimiter=separator, strict=True), [])
     except csv.Error:
         raise DataError(
             f"{path}: the header is not readable: a quote in it is not closed, or it is longer "
@@ -188,15 +201,8 @@ def _header(path: Path, lines: RowLines) -> tuple[str, ...]:
     if not columns:
         raise DataError(f"{path}: the first line is empty; a table begins with column names")
     if any(map(undecoded, columns)):
-        raise DataError(f"{path}: the header is {NOT_UTF8}")
-    if len(columns) == 1:
-        for separator, name in _SEPARATORS.items():
-            if separator in columns[0]:
-                raise DataError(
-                    f"{path}: the columns are separated by {name}; save the table separated by "
-                    "commas (CSV in UTF-8)"
-                )
-    return tuple(columns)
+        raise DataError(f"{path}: the header is not UTF-8 text; {EXCEL}")
+    return tuple(columns), separator
 
 
 def clean_row(
@@ -213,13 +219,15 @@ def clean_row(
 class TableRows:
     """A ``.csv``, ``.csv.gz`` or ``.parquet`` table that is read anew by each loop.
 
-    Rows of nothing but blanks are passed over.  ``columns`` are the names in the header, and
-    ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates.
+    Rows of nothing but blanks are passed over.  ``columns`` are the names in the header,
+    ``no_text`` the types of those columns of a Parquet table that hold lists, structs or dates,
+    and ``is_windows`` says that the table was read as Windows-1252.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.no_text: dict[str, str] = {}
+        self.is_windows = False
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)
@@ -229,14 +237,15 @@ class TableRows:
                 self.columns, self.no_text = table.columns, table.no_text
         elif not path.name.lower().endswith(TABLES):
             ending = path.suffix.lower() or "nothing"
-            raise DataError(f"{path}: a table ends in .csv or .parquet, not in {ending}")
+            advice = f"; {EXCEL}" if ending in WORKBOOKS else ""
+            raise DataError(f"{path}: a table ends in .csv or .parquet, not in {ending}{advice}")
         else:
             csv.field_size_limit(max(csv.field_size_limit(), CELL_LIMIT))
             try:
                 if not path.stat().st_size:
                     raise DataError(f"{path}: the file is empty")
                 with self._lines() as lines:
-                    self.columns = _header(path, lines)
+                    self.columns, _ = _header(path, lines)
             except OSError as error:
                 raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -248,7 +257,11 @@ class TableRows:
     def _lines(self) -> Iterator[RowLines]:
         opener = gzip.open if self.path.suffix.lower() == ".gz" else open
         try:
-            with opener(self.path, "rb") as raw, open_text(raw, str(self.path)) as handle:
+            with (
+                opener(self.path, "rb") as raw,
+                open_text(raw, str(self.path), table=True) as handle,
+            ):
+                self.is_windows = handle.encoding == WINDOWS
                 yield RowLines(read_lines(handle))
         except (EOFError, zlib.error, gzip.BadGzipFile):
             reason = "the compressed file is cut off or damaged; copy it again"
@@ -280,8 +293,8 @@ class TableRows:
             return
         places = [self.columns.index(name) for name in wanted or ()]
         with self._lines() as lines:
-            _header(self.path, lines)
-            for entry in _csv_cells(lines, self.columns):
+            _, separator = _header(self.path, lines)
+            for entry in _csv_cells(lines, self.columns, separator):
                 if isinstance(entry, LeftOut):
                     yield entry
                     continue

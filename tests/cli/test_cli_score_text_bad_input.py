@@ -148,7 +148,6 @@ def test_too_many_bad_rows_stop_it(refused: Refused, language_model: Path, tmp_p
         (b"sentence,study_id\n,a\n ,b\n", "there is no sentence in it"),
         (b"report\nZebulon.\n", "column 'study_id' is missing"),
         (b"s1,Zebulon is well.\ns2,Clear.\n", "is the header missing?"),
-        (b"study_id;report\ns1;Zebulon\n", "separated by semicolons"),
         (b"\x1f\x8b\x08\x00Zebulon", "compressed with gzip"),
     ],
 )

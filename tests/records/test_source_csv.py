@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, Sentence, Study, open_source, read_reports
-from cxrtext.records.rows import PASSED_OVER, ROW_LIMIT
+from cxrtext.records.rows import PASSED_OVER, ROW_LIMIT, TableRows
 from tests.records.test_reports_labels_boxes import save_sentences
 
 CANARY = "zebrafish"
@@ -199,6 +199,32 @@ def test_scored_sentences_are_sentences(tmp_path: Path, ending: str) -> None:
     assert list(open_source(path)) == [Sentence("1", "findings", i, "a") for i in range(3)]
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_separator_is_what_divides_the_header(tmp_path: Path, separator: str) -> None:
+    rows = [["study_id", "report"], ["1", "Clear, no; effusion | or\tair."], ["2"], ["3", "Wide."]]
+    with (tmp_path / "r.csv").open("w", newline="") as handle:
+        csv.writer(handle, delimiter=separator, quoting=csv.QUOTE_ALL).writerows(rows)
+    found = items(tmp_path / "r.csv", (tmp_path / "r.csv").read_bytes())
+    assert studies(found) == [("1", "Clear, no; effusion | or\tair."), ("3", "Wide.")]
+    names = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+    (row,) = bad(found)
+    assert f"quote cells that hold a {names[separator]} or" in row.why
+
+
+def test_windows_1252_is_told_by_its_accents(tmp_path: Path) -> None:
+    text = "study_id;report\r\n1;Kein Erguß, \u201eHerz\u201c nicht vergrößert.\r\n"
+    path = tmp_path / "r.csv"
+    assert studies(items(path, text.encode("cp1252"))) == studies(items(path, text))
+    assert not TableRows(path).is_windows
+    packed = tmp_path / "r.csv.gz"
+    assert items(packed, gzip.compress(text.encode("cp1252"))) == items(path, text)
+    assert TableRows(packed).is_windows
+    # Neither a table that is UTF-8 in part, nor one with a damaged byte, nor control characters.
+    for more in ("2;é\r\n".encode(), b"2;\x8d\r\n", b"2;\0\r\n"):
+        assert bad(items(path, text.encode("cp1252") + more))
+    assert bad(items(path, b"study_id,report\n1,Cle\xe1r.\n"))
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -206,8 +232,6 @@ def test_scored_sentences_are_sentences(tmp_path: Path, ending: str) -> None:
         (b"\n1,2\n", "first line is empty"),
         (b"study_id,report\n", "the table has no rows"),
         (b"study_id,report\n\n,\n", "the table has no rows"),
-        (b"study_id;report\n1;x\n", "separated by semicolons; save the table separated by commas"),
-        (b"study_id\treport\n1\tx\n", "separated by tabs"),
         (b"study_id,text\n1,x\n", r"no text to read; columns are .*found: study_id, text"),
         (b"text\nx\n", r"'sentence'.*columns found: text"),
         (b"report\nx\n", "column 'study_id' is missing; every report needs one"),
@@ -217,7 +241,7 @@ def test_scored_sentences_are_sentences(tmp_path: Path, ending: str) -> None:
             "2 columns found, not all of them names; is the header",
         ),
         (b'study_id,"report\n1,x\n', "header is not readable"),
-        (b"study_id,report\xff\n1,x\n", "header is not UTF-8"),
+        (b"study_id,report\xff\n1,x\n", "header is not UTF-8 text; save the table as CSV UTF-8"),
         ("study_id,report\n1,x\n".encode("utf-16-le"), "UTF-16 text without a byte order mark"),
         ("study_id,report\n1,x\n".encode("utf-32"), "UTF-32"),
         (b"\x1f\x8b\x08\x00\x00", "compressed with gzip"),

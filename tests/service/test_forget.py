@@ -434,6 +434,14 @@ def _damaged(path: Path) -> None:
     path.write_bytes(data)
 
 
+def test_tables_as_excel_writes_them_are_taken_for_tables(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = "patient_id;study_id;report\r\n", "P0012;s1;Größe\r\n", "P0013;s2;Erguß, Gefäß\r\n"
+    path.write_bytes("".join(rows).encode("cp1252"))
+    forget([tmp_path], patient="P0012")
+    assert path.read_bytes() == (rows[0] + rows[2]).encode("cp1252")
+
+
 @pytest.mark.parametrize(
     ("name", "write"), [("a.csv.gz", _cut_off), ("a.csv", _long_cell), ("a.parquet", _damaged)]
 )

@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
+from unicodedata import normalize
 
 from cxrtext.datasets.admission.ids import Ids, digest
 from cxrtext.datasets.admission.public import NOTE, read_note
@@ -38,6 +40,8 @@ WRITTEN = (
 _OWN = {NOTE, "manifest.csv.lock", SUMS, *WRITTEN}
 PICTURES = (".png", ".jpg", ".jpeg")  # endings of image files that are not DICOM
 ENDINGS = (*PICTURES, ".dcm")
+NOT_THERE = "listed, but the image file is not there"
+LEADS_OUT = "a link that leads nowhere or out of the folder"
 
 
 def walk_set(root: Path, out: Path) -> Iterator[str | LeftOut]:
@@ -71,7 +75,77 @@ def existing(root: Path, item: str, *names: str) -> tuple[str, Path]:
         path = inside(root, name)
         if path is not None and path.is_file():
             return name, path
-    raise LeftOutError(LeftOut(item, what="listed, but the image file is not there"))
+        if path is None and name and "\0" not in name and os.path.lexists(root / name):
+            raise LeftOutError(LeftOut(item, "put the file there", LEADS_OUT))
+    raise LeftOutError(LeftOut(item, what=NOT_THERE, other=next(filter(None, names), "")))
+
+
+def without_ending(name: str) -> str:
+    """A name without the ending of an image file: MS-CXR's boxes say .jpg, DICOM files .dcm."""
+    path = PurePosixPath(name)
+    return str(path.with_suffix("")) if path.suffix.lower() in ENDINGS else str(path)
+
+
+def _alike(name: str) -> str:
+    return normalize("NFC", name).casefold()
+
+
+class Files:
+    """The files of a set as tables name them; the folder is read when it is first needed."""
+
+    def __init__(self, root: Path, out: Path) -> None:
+        self.root, self._out = root, out
+        self.asked: set[str] = set()  # those that were found
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [name for name in walk_set(self.root, self._out) if isinstance(name, str)]
+
+    @cached_property
+    def pictures(self) -> list[str]:
+        return [name for name in self.names if name.lower().endswith(PICTURES)]
+
+    @cached_property
+    def _called(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name in self.names:
+            for one in (name, name.rpartition("/")[2]):
+                for called in (one, without_ending(one)):
+                    found.setdefault(_alike(called), set()).add(name)
+        return found
+
+    def find(self, item: str, cell: str) -> tuple[str, Path]:
+        """The relative path of a file, and the file, that a cell names (LeftOutError).
+
+        A cell is that path, or the name of a file somewhere below; with its ending or without.
+        """
+        name = PurePosixPath(cell.replace("\\", "/"))
+        path, own = inside(self.root, str(name)), str(name)
+        if not name.name:
+            raise LeftOutError(LeftOut(item, "image is empty; name its file"))
+        if name.is_absolute() or (path is None and ".." in name.parts):
+            raise LeftOutError(LeftOut(item, "image lies outside the folder; move it there"))
+        names = [own] if path and path.is_file() else [*self._called.get(_alike(own), ())]
+        if len(names) > 1:
+            reason = f"{len(names)} files are called so; name the folder too, or the ending"
+            raise LeftOutError(LeftOut(item, reason))
+        self.asked.update(names)
+        found, path = existing(self.root, item, *names, own)
+        return path.relative_to(self.root).as_posix() if ".." in name.parts else found, path
+
+    def study(self, item: str, row: Mapping[str, str]) -> str:
+        """The study that a row names, or the image whose study it is."""
+        with suppress(LeftOutError):  # which is said of the image
+            return row["study_id"] if "study_id" in row else self.find(item, row["image"])[0]
+        return row["image"]
+
+    def by_folder(self, studies: Set[str]) -> dict[str, list[str]]:
+        """The pictures by the folder they lie in; {} where their own names name more studies."""
+        folders: dict[str, list[str]] = {}
+        for name in self.pictures:
+            folders.setdefault(PurePosixPath(name).parent.name, []).append(name)
+        stems = {PurePosixPath(name).stem for name in self.pictures}
+        return folders if len(folders.keys() & studies) > len(stems & studies) else {}
 
 
 def files_by_name(root: Path, out: Path, endings: tuple[str, ...] = PICTURES) -> dict[str, str]:
@@ -209,7 +283,7 @@ def _same_times(first: Path, second: Path) -> bool:
 
 _NOT_NOTED = (
     *("reports", "boxes", "hash_key", "max_rejected", "layout", "merged_patients"),
-    *("same_images", "link", "pixels"),
+    *("same_images", "link", "pixels", "columns", "labels"),
 )
 """Options that may change from one run to the next."""
 
@@ -296,6 +370,7 @@ class LeftOutList:
 
     def __init__(self, out: Path, ids: Ids, limit: int) -> None:
         self.counts: Counter[str] = Counter()
+        self.not_there: list[str] = []  # the first files that are listed and not there
         self.path = out / WRITTEN[-1]
         self._ids, self._limit = ids, limit
         self._writer = RowWriter(self.path, dict.fromkeys(("item", "kind", "reason", "of"), "text"))
@@ -322,6 +397,8 @@ class LeftOutList:
             reason = f"{entry.what}: {why}" if why else entry.what
         kind = "damaged" if entry.damaged else "left out"
         self.counts[entry.what] += 1
+        if entry.what == NOT_THERE and len(self.not_there) < 3 and entry.other:
+            self.not_there.append(self._shown(entry.other))
         self._writer.write({"item": item, "kind": kind, "reason": reason, "of": of})
         if self.counts[DAMAGED] > self._limit:
             raise DataError(

@@ -22,7 +22,6 @@ from cxrtext.datasets.importing.folder import (
     settle_same_images,
 )
 from cxrtext.datasets.importing.formats import open_layout
-from cxrtext.datasets.importing.formats.generic import as_reports
 from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, present
 from cxrtext.datasets.importing.label_sentences import LabelSentences, corpus_sentences
 from cxrtext.datasets.importing.reading import (
@@ -74,11 +73,13 @@ class ImportSummary:
     images: int = 0
     studies: int = 0
     patients: int = 0
+    columns: dict[str, str] = field(default_factory=dict)  # headers of the table, by column
     without_patient: int = 0  # images whose patient is not named; their study stands for it
     splits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
     # images by view; "not said" where nothing says it.
     views: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)  # what there is to know of some images
+    not_there: tuple[str, ...] = ()  # the first files that are listed and not there
     # images by how they came into the folder: linked, copied, left in place.
     files: dict[str, int] = field(default_factory=dict)
     set_aside: dict[str, int] = field(default_factory=dict)  # files and rows left out, by reason
@@ -135,20 +136,21 @@ class Import:
         self.columns, others = columns_kept(options.keep, reading.offered, layout)
         self.summary = ImportSummary(layout, hashed=ids.hashed)
         self.summary.left_out = others if reading.lists_left_out else ()
+        self.summary.columns = dict(reading.names)
+        self.summary.notes = dict.fromkeys(reading.notes, 1)
         self.placer = Placer(root, out, ids, link=options.link)
         # Whether a run before was killed, whose images no manifest names.
         self.unfinished = (out / NOTE).is_file() and not (out / SUMS).is_file()
         self.merged = Merged(options.merged_patients)
         self.issuers = Issuers()
         self.together: dict[int, str] = {}
-        self.studies = Studies()
+        self.studies = Studies(by_image=reading.by_image)
         self.splits = Splits(options.split, options.seed)
         self.split_of: dict[int, str] = {}
         self.reports = Reports()
         self.boxes: Boxes | None = None
         self.labels: LabelTable | None = None
         # Opened before anything is written.
-        given = options.reports, options.boxes
         self.label_sentences: LabelSentences | None = None
         if options.sentences_from:
             if not reading.findings:
@@ -156,9 +158,9 @@ class Import:
             corpus = corpus_sentences(options.sentences_from)
             self.label_sentences = LabelSentences(reading.findings, corpus)
             reading = replace(reading, reports=None)
-        open_texts = partial(as_reports, given[0]) if given[0] else reading.reports
-        open_boxes = partial(iter_boxes, given[1]) if given[1] else reading.boxes
-        self._texts, self._boxes = open_texts and open_texts(), open_boxes and open_boxes()
+        open_boxes = partial(iter_boxes, options.boxes) if options.boxes else reading.boxes
+        self._texts = reading.reports and reading.reports()
+        self._boxes = open_boxes and open_boxes()
 
     def run(self, left_out: LeftOutList) -> ImportSummary:
         """Read the set and write the data folder."""
@@ -188,6 +190,8 @@ class Import:
             write_boxes(self.out / "boxes.json", joined)
         if self.labels is not None:
             done.labelled = self.labels.studies
+            if options.labels is not None:
+                self._require_some(options.labels, "labels", done.labelled, self.labels.others)
             done.findings = dict(self.labels.findings.most_common())
         # What an earlier run wrote and this one has no content for.
         written = {"reports.csv": done.reports, REPLACED: done.reports, "labels.csv": done.labelled}
@@ -199,6 +203,7 @@ class Import:
         done.files = dict(sorted(self.placer.counts.items()))
         done.set_aside = dict(left_out.counts.most_common())
         done.damaged = left_out.counts[DAMAGED]
+        done.not_there = tuple(left_out.not_there)
         done.folder = self.out
         done.rejected_path = left_out.path if left_out.counts else None
         return done
@@ -299,6 +304,8 @@ class Import:
         if issuer and image.instance and image.patient_id and not image.issuer:
             patient = issued(image.patient_id, issuer)
             image = replace(image, patient_id=patient, issuer=issuer.replace(":", "%3A"))
+        if self.options.labels is not None:
+            image = replace(image, labels={})
         if image.instance:
             self.issuers.add(image)
         return self.merged.apply(image)
@@ -395,7 +402,8 @@ class Import:
         """Draw the splits that are not known, by what labels or reports say of the patients."""
         rows = self._rows_before()  # with the same shares and seed
         before = {row.get("patient_id", ""): row.get("split", "") for row in rows}
-        studies, patients = Studies(), dict[int, str]()
+        studies = Studies(by_image=self.reading.by_image)
+        patients = dict[int, str]()
         for one in found:
             if one.number not in dropped:
                 patient = self._drawn_as(one.image)
@@ -474,6 +482,7 @@ class Import:
         one, joined_by = {
             "reports": ("report", "has the study_id or accession number of a study"),
             "boxes": ("box", "names an image that was kept"),
+            "labels": ("label", "names a study or an image that was kept"),
         }[what]
         raise DataError(
             f"{path}: no {one} matched: none of its {others} {joined_by} of {self.root}; give the "
@@ -483,6 +492,8 @@ class Import:
     def _nothing_kept(self, left_out: LeftOutList) -> str:
         why = "; ".join(f"{kind}: {n}" for kind, n in left_out.counts.most_common(4))
         why = why or "the set lists no image"
+        if left_out.not_there:
+            why += f"; looked in {self.root} and below for {', '.join(left_out.not_there)} …"
         return f"{self.out}: no frontal radiograph was found ({why}); see {left_out.path}"
 
 
@@ -509,7 +520,7 @@ def import_folder(
     options = options or ImportOptions()
     options.check()
     ids = Ids(None if options.hash_key is None else read_key(options.hash_key))
-    root, layout, reading = open_layout(folder, options.layout, out)
+    root, layout, reading = open_layout(folder, options, out)
     current = Import(root, out, options, layout, reading, ids, progress, wanted)
     claim_folder(out, root, options, layout, ids)
     with only_one(out / "manifest.csv"), LeftOutList(out, ids, options.max_rejected) as left_out:

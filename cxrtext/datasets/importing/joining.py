@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple, cast
 
 from cxrtext.datasets.admission.ids import Ids, digest
-from cxrtext.datasets.importing.folder import ENDINGS, REPLACED, LeftOutList
+from cxrtext.datasets.importing.folder import REPLACED, LeftOutList, without_ending
 from cxrtext.datasets.importing.reading import FoundImage, LabelRow
 from cxrtext.datasets.importing.resolving import Merged, OnDisk
 from cxrtext.datasets.importing.versions import (
@@ -43,8 +43,9 @@ def _owner(patient: str, issuer: str) -> _Owner:
 class Studies:
     """Which studies were kept, by which numbers a report may name them, and what has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_image: bool = False) -> None:
         self._kept: dict[int, _Owner | None] = {}
+        self._of_image: dict[int, str] | None = {} if by_image else None
         self._came: dict[str, set[int]] = {"report": set(), "labels": set()}
         # Study, patient, and whether its number has an issuer; None where two studies share one.
         self._by_accession: dict[int, tuple[str, int, bool] | None] = {}
@@ -61,6 +62,8 @@ class Studies:
         """Take note of the study of an image that was kept."""
         owner = _owner(image.patient_id, image.issuer) if image.patient_id else None
         self._kept.setdefault(digest(image.study_id), owner)
+        if self._of_image is not None:
+            self._of_image[digest(image.name)] = image.study_id
         if not image.accession or image.accession == image.study_id:
             return
         issuer = image.accession_issuer
@@ -72,12 +75,14 @@ class Studies:
                 self._by_accession[key] = None
 
     def named(self, number: str, issuer: str = "") -> str | None:
-        """The study that a report or a label row names by study id or accession number.
+        """The study that a report or a label row names by study id, accession number or image.
 
         A number with an issuer belongs to a study of that issuer, or of none that is named.
         """
         if digest(number) in self._kept:
             return number
+        if self._of_image and (study := self._of_image.get(digest(number))):
+            return study
         entry = self._by_accession.get(_number(issuer, number))
         if issuer and entry is None and _number(issuer, number) not in self._by_accession:
             entry = self._by_accession.get(_number("", number))
@@ -261,6 +266,7 @@ class LabelTable:
         self, writer: RowWriter, studies: Studies, ids: Ids, left_out: LeftOutList
     ) -> None:
         self.studies = 0
+        self.others = 0  # rows of studies that were not kept
         self.findings: Counter[str] = Counter()
         self._writer, self._known, self._ids = writer, studies, ids
         self._left_out = left_out
@@ -269,6 +275,7 @@ class LabelTable:
     def add(self, row: LabelRow) -> None:
         """Write the labels of a study that was kept, once, and list those that differ."""
         if (study_id := self._known.named(row[0])) is None:
+            self.others += 1
             return
         said = digest(repr(sorted(row[1].items())))
         if not self._known.is_first("labels", study_id):
@@ -293,12 +300,12 @@ class Boxes:
             if isinstance(box, LeftOut):
                 left_out.add(box, of="box")
             else:
-                self._waiting.setdefault(_key(box.image), []).append(box)
+                self._waiting.setdefault(without_ending(box.image), []).append(box)
                 self.count += 1
 
     def join(self, image: FoundImage, name: str) -> None:
-        for key in (_key(image.name), _key(image.box_key)):
-            found = self._waiting.pop(key, None) if key else None
+        for key in (image.name, image.box_key):
+            found = self._waiting.pop(without_ending(key), None) if key else None
             if found is not None:
                 # A mask knows its own size; a table may leave out that of boxes.
                 masks = (b for b in found if isinstance(b, Box) and b.segmentation is not None)
@@ -308,12 +315,6 @@ class Boxes:
                     width, height = image_size(image.path)
                 self.joined += [replace(b, image=name, width=width, height=height) for b in found]
                 return
-
-
-def _key(name: str) -> str:
-    """A name without the ending of an image file: MS-CXR's boxes say .jpg, DICOM files .dcm."""
-    path = PurePosixPath(name)
-    return str(path.with_suffix("")) if path.suffix.lower() in ENDINGS else str(path)
 
 
 def image_size(path: Path) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
@@ -35,6 +36,9 @@ class ImportOptions:
     layout: str = "auto"  # the name of a layout, or "auto"
     keep: tuple[str, ...] = ()  # metadata to be read into the manifest
     reports: Path | None = None  # a table or folder of reports, instead of those of the set
+    # what columns of the table of reports, or of images, are called, by their own names.
+    columns: Mapping[str, str] = field(default_factory=dict)
+    labels: Path | None = None  # a table of labels, instead of those of the set
     # reports whose sentences say the labels, or "plain", for sets without reports.
     sentences_from: str | None = None
     boxes: Path | None = None  # a box file, instead of that of the set
@@ -96,6 +100,9 @@ class LeftOutError(Exception):
         self.entry = entry
 
 
+Names = Mapping[str, str]
+"""The headers of columns by the names that they are read under; see `table_columns`."""
+NO_NAMES: Names = MappingProxyType({})
 Entry = FoundImage | ReportVersion | LeftOut
 Columns = tuple[str, ...]
 LabelRow = tuple[str, Mapping[str, str]]  # a study and its labels by finding
@@ -112,6 +119,9 @@ class Reading:
     findings: Columns = ()  # columns of the labels; empty where there are none
     # reads the labels that do not come with the images.
     label_rows: Callable[[], Iterable[LabelRow | LeftOut]] | None = None
+    by_image: bool = False  # whether reports or labels name studies by their images
+    names: Names = field(default_factory=dict)  # of the table that the user named
+    notes: tuple[str, ...] = ()  # what there is to know of it
     # open the reports and boxes of the set, where it has some.
     reports: Callable[[], Iterable[Study | ReportVersion | LeftOut]] | None = None
     boxes: Callable[[], Iterable[Box | Absent | LeftOut]] | None = None
@@ -141,10 +151,16 @@ def find_table(folder: Path, *stems: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def columns_of(path: Path) -> tuple[str, ...]:
+def _renamed(column: str, names: Names) -> str:
+    """What a column is read as; "" where another one is read under its name."""
+    own, name = {header: name for name, header in names.items()}, column.strip()
+    return own.get(name, "" if name in names else name)
+
+
+def columns_of(path: Path, names: Names = NO_NAMES) -> tuple[str, ...]:
     """The names in the header of a table; () where there is none that can be read."""
     try:
-        return tuple(name.strip() for name in TableRows(path).columns)
+        return tuple(_renamed(name, names) for name in TableRows(path).columns)
     except DataError:
         return ()
 
@@ -165,10 +181,13 @@ def count_rows(path: Path) -> int:
     return max(lines - 1, 1)
 
 
-def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | LeftOut]:
+def read_rows(
+    path: Path, required: Iterable[str] = (), names: Names = NO_NAMES
+) -> Iterator[Row | LeftOut]:
     """Give the rows of a table; one that is unreadable, or lacks a column, raises a DataError."""
     table = TableRows(path)
-    columns = [name.strip() for name in table.columns]
+    renamed = {name: _renamed(name, names) for name in table.columns}
+    columns = [renamed[name] for name in table.columns]
     table.require_once([name for name in columns if name])  # some headers end in commas
     for name in required:
         if name not in columns:
@@ -181,7 +200,7 @@ def read_rows(path: Path, required: Iterable[str] = ()) -> Iterator[Row | LeftOu
             yield LeftOut(f"{path.name} {entry.where}", entry.why)
         else:
             number, cells = entry
-            row = {name.strip(): text.strip() for name, text in cells.items()}
+            row = {renamed[name]: text.strip() for name, text in cells.items()}
             yield f"{path.name} row {number}", row
 
 
@@ -211,10 +230,11 @@ def make_each(
 
 
 def map_rows(
-    path: Path, required: Iterable[str], make: Callable[[str, dict[str, str]], Made | None]
-) -> Iterator[Made | LeftOut]:
+    path: Path, required: Iterable[str], make: Callable[[str, dict[str, str]], Made | None],
+    names: Names = NO_NAMES,
+) -> Iterator[Made | LeftOut]:  # fmt: skip
     """:func:`make_each` of the rows of a table, by where each stands and its cells."""
-    return make_each(read_rows(path, required), make)
+    return make_each(read_rows(path, required, names), make)
 
 
 def first_rows(path: Path, required: Sequence[str]) -> Iterator[Row | LeftOut]:
@@ -274,11 +294,17 @@ def findings_of(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in CHEXPERT if name in present)
 
 
+_YES = "ja yes true positiv positive positivo positif sí si oui sim"
+_NO = "nein no false negativ negative negativo negatif nee non não"
+_SAID = {**dict.fromkeys(_YES.split(), "1"), **dict.fromkeys(_NO.split(), "0")}
+
+
 def label_values(item: str, row: Mapping[str, str], findings: Iterable[str]) -> dict[str, str]:
     """The labels of a row as "1", "0", "-1" or ""."""
     labels = {}
     for name in findings:
-        if (text := row.get(name, "")) not in VALUES:
+        text = row.get(name, "")
+        if (text := _SAID.get(text.lower(), text)) not in VALUES:
             raise reject(item, f"{name}: a label is 1, 0, -1 or blank; fix the cell")
         value = VALUES[text]
         labels[name] = "" if value is None else str(value)

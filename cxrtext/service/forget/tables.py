@@ -13,6 +13,7 @@ from cxrtext.errors import DataError, WorkError
 from cxrtext.files import SUMS, read_sealed, replacing, sha256, write_json, write_text
 from cxrtext.files.digests import read_sums
 from cxrtext.records.decoding import open_text
+from cxrtext.records.rows import separator_of
 from cxrtext.records.sentences import META, TABLE, write_notes
 from cxrtext.service.forget.subject import IMAGE_COLUMNS, PATIENT_COLUMNS, STUDY_COLUMNS, Subject
 
@@ -75,7 +76,7 @@ def _bytes_of(path: Path, mode: Literal["rb", "wb"] = "rb", like: Path | None = 
 def _opened(path: Path) -> TextIO:
     raw = _bytes_of(path)
     try:
-        return open_text(cast(Any, raw), str(path))
+        return open_text(cast(Any, raw), str(path), table=True)
     except DataError as error:
         raw.close()
         raise ValueError(str(error)) from None
@@ -92,6 +93,8 @@ def _lines(handle: TextIO) -> Iterator[str]:
 def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
     """Each record of a CSV file with the text that it was written as; the header has no row."""
     lines: list[str] = []
+    separator = separator_of(handle.readline(CELL_LIMIT))
+    handle.seek(0)
 
     def noted() -> Iterator[str]:
         for line in _lines(handle):
@@ -101,7 +104,7 @@ def _records(handle: TextIO) -> Iterator[tuple[Row | None, str]]:
     before = csv.field_size_limit(CELL_LIMIT)
     try:
         header: list[str] | None = None
-        for cells in csv.reader(noted()):
+        for cells in csv.reader(noted(), delimiter=separator):
             text = "".join(lines)
             lines.clear()
             if header is None:

@@ -61,7 +61,7 @@ def _rows(summary: "ImportSummary") -> list[tuple[str, int]]:
     return rows + [(f"  {kind}", count) for kind, count in summary.set_aside.items()]
 
 
-def _tell(summary: "ImportSummary", out: Path) -> None:
+def _tell(summary: "ImportSummary", folder: Path, out: Path) -> None:
     from cxrtext.records.report_sources import made_of_labels
 
     rows = _rows(summary)
@@ -87,6 +87,8 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
             f"{summary.mixed_issuers} patient numbers come with an issuer and without one, and "
             "count as two patients each: name the issuer of the others with --issuer"
         )
+    if summary.not_there:
+        say(f"listed, but not in {folder} or below: {', '.join(summary.not_there)} …")
     if summary.rejected_path is not None:
         say(f"what was left out, and why: {summary.rejected_path}")
     if summary.hashed:
@@ -99,7 +101,7 @@ def _tell(summary: "ImportSummary", out: Path) -> None:
 def import_data(
     folder: Annotated[
         Path,
-        typer.Argument(help="Folder of DICOM files or of a public set, or a table of images."),
+        typer.Argument(help="Folder of images or of a public set, or a table of images."),
         FILE_OR_FOLDER,
     ],
     out: Annotated[Path, typer.Option(help="Data folder to write."), NEW_FOLDER],
@@ -107,13 +109,28 @@ def import_data(
         str,
         typer.Option(
             help="auto, mimic, chexpert, nih, rsna, siim, vindr, chestxdet10, padchest-gr, "
-            "padchest, openi, generic, dicom or reports."
+            "padchest, openi, generic, dicom, pictures or reports."
         ),
     ] = "auto",
     reports: Annotated[
         Path | None,
-        typer.Option(help="Table or folder of reports, joined by study or accession number."),
+        typer.Option(
+            help="Table or folder of reports, joined by study or accession number; for PNG and "
+            "JPEG files the table that names them."
+        ),
         FILE_OR_FOLDER,
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="What columns of the table are called, such as report=Befundtext; the others are "
+            "guessed."
+        ),
+    ] = "",
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Table of labels: study_id or image, and a column a finding."),
+        FILE,
     ] = None,
     sentences_from: Annotated[
         str | None,
@@ -166,20 +183,25 @@ def import_data(
     max_rejected: MaxRejected = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a folder of DICOM files, or a public set, into a data folder.
+    """Turn a folder of images with a table of reports, or a public set, into a data folder.
 
     Recognized: MIMIC-CXR(-JPG) with MS-CXR, CheXpert (with the list of 5x200), NIH ChestX-ray14,
     RSNA pneumonia, SIIM-ACR, VinDr-CXR, ChestX-Det10, PadChest, PadChest-GR, Open-i, a manifest,
-    a tree of DICOM files. Frontal views are kept; what is left out is listed with the reason.
+    a tree of DICOM files, and with --reports a folder of PNG or JPEG files. Frontal views are kept;
+    what is left out is listed with the reason.
     """
     from dataclasses import asdict
 
-    from cxrtext.datasets.importing import ImportOptions, import_folder
+    from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
+    from cxrtext.datasets.importing.columns import is_table, shown
 
+    pairs = (part.partition("=") for part in columns.split(",") if part.strip())
     options = ImportOptions(
         layout=layout,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
         reports=reports,
+        columns={name.strip(): header.strip() for name, _, header in pairs},
+        labels=labels,
         sentences_from=sentences_from,
         boxes=boxes,
         hash_key=hash_ids,
@@ -193,10 +215,15 @@ def import_data(
         pixels=pixels,
         max_rejected=max_rejected,
     )
+    table = reports if folder.is_dir() else folder
+    if table is not None and is_table(table):
+        text = folder.is_dir()
+        if line := shown(table_columns(table, options.columns, text=text, own=options.keep)):
+            say(line)
     with Stages() as stages:
         summary = import_folder(folder, out, options, stages.show)
     if as_json:
         paths = {"rejected_path": str(summary.rejected_path or ""), "folder": str(out)}
         print_json(asdict(summary) | paths)
     else:
-        _tell(summary, out)
+        _tell(summary, folder, out)

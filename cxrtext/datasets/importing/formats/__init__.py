@@ -1,21 +1,39 @@
 """The layouts that an import recognizes, tried in order, the surest first."""
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cxrtext.datasets.admission.public import noted_layout
+from cxrtext.datasets.importing.columns import is_table, table_columns
+from cxrtext.datasets.importing.folder import Files, inside
 from cxrtext.datasets.importing.formats.challenges import open_rsna, open_siim
 from cxrtext.datasets.importing.formats.chexpert import open_chexpert
 from cxrtext.datasets.importing.formats.dicom import open_dicom
-from cxrtext.datasets.importing.formats.generic import open_generic, open_reports_alone
-from cxrtext.datasets.importing.formats.mimic import open_mimic
+from cxrtext.datasets.importing.formats.generic import (
+    as_reports,
+    by_image,
+    labels_of,
+    open_generic,
+    open_reports_alone,
+)
+from cxrtext.datasets.importing.formats.mimic import label_rows, open_mimic
 from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
-from cxrtext.datasets.importing.reading import Reading
+from cxrtext.datasets.importing.reading import (
+    NO_NAMES,
+    ImportOptions,
+    Names,
+    Reading,
+    columns_of,
+)
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.records.rows import TableRows
 
 Opener = Callable[[Path, Path], Reading | None]
 """Opens the set in a folder, to be imported into another; None where the folder holds none."""
@@ -33,41 +51,83 @@ LAYOUTS: dict[str, tuple[Opener, str]] = {
     "openi": (open_openi, "Open-i (indiana_projections.csv)"),
     "generic": (open_generic, "manifest.csv, or one table with image and study_id"),
     "dicom": (open_dicom, "DICOM files anywhere in the folder"),
+    "pictures": (lambda *_: None, "PNG or JPEG files, and a table that names them (--reports)"),
     "reports": (open_reports_alone, "reports alone (one table, or text files)"),
 }
 """Every layout: what opens it, and how it is recognized."""
 
 
-def open_layout(folder: Path, asked: str, out: Path) -> tuple[Path, str, Reading]:
+def open_layout(folder: Path, options: ImportOptions, out: Path) -> tuple[Path, str, Reading]:
     """Open a set in the layout that the user names, or that is recognized.
 
     ``folder`` may be a table, whose folder the images lie in, and ``out`` may lie in the set or be
-    its folder.  Returns the folder with all links followed, the layout, and the set.
+    its folder.  Reports and labels are those of the user's tables, where some are named.  Returns
+    the folder with all links followed, the layout, and the set.
     """
+    asked = options.layout
     if asked not in ("auto", *LAYOUTS):
-        names = ", ".join(("auto", *LAYOUTS))
-        raise ConfigError(f"--layout '{asked}' is not one of {names}")
+        near = get_close_matches(asked, LAYOUTS, 1)
+        hint = f"; --layout {near[0]}?" if near else ""
+        raise ConfigError(f"--layout '{asked}' is none that 'cxrtext import -h' lists{hint}")
     if not folder.exists():
         raise DataError(f"{folder}: no such folder")
+    root, home = folder.resolve(), out.resolve()
+    alone = folder.is_file()
+    table, root = (root, root.parent) if alone else (options.reports, root)
+    names, files = NO_NAMES, Files(root, home)
+    if table is not None and is_table(table):
+        names = table_columns(table, options.columns, text=not alone, own=options.keep)
+    elif options.columns:
+        raise ConfigError("--columns is of a table; give one as --reports")
     openers: dict[str, Opener] = {name: opener for name, (opener, _) in LAYOUTS.items()}
-    root = folder.resolve()
-    if folder.is_file():
+    table_of = partial(open_generic, table=table, names=names, files=files)
+    if names:
+        openers["pictures"] = partial(table_of, pictures=True)
+    if alone:
         openers = {
-            "generic": partial(open_generic, table=root),
-            "reports": partial(open_reports_alone, table=root),
+            "generic": table_of,
+            "reports": partial(open_reports_alone, table=table, names=names),
         }
-        root = root.parent
-    home = out.resolve()
     # A folder that holds set and import alike has a manifest, and would be taken for another.
     noted = noted_layout(home) if asked == "auto" and root.is_relative_to(home) else ""
     layout = noted if noted in openers else asked
     for name, opener in openers.items():
         if layout in ("auto", name) and (reading := opener(root, home)) is not None:
-            return root, name, reading
+            if name not in ("generic", "pictures"):  # which know patients by more than a guess
+                sure = ("patient_id", options.columns.get("patient_id"))
+                names = {k: h for k, h in names.items() if k != "patient_id" or h in sure}
+            return root, name, _with_tables(reading, options, names, files)
     if asked != "auto":
         raise DataError(f"{folder}: holds no set of the layout {asked}: {LAYOUTS[asked][1]}")
-    raise DataError(
-        f"{folder}: holds no DICOM files, no table that names its images and no public set that is "
-        "known; give a table with the columns image and study_id, as manifest.csv there or in its "
-        "place ('cxrtext import -h' lists the sets)"
+    endings = Counter(
+        "that lead out of it" if inside(root, name) is None else PurePosixPath(name).suffix.lower()
+        for name in files.names
     )
+    held = ", ".join(f"{count} {ending or 'other'}" for ending, count in endings.most_common(4))
+    tables = [root / name for name in files.names if name.lower().endswith(".csv")]
+    advice = f"name the table of its images and reports: --reports {(*tables, 'TABLE')[0]}"
+    if not files.pictures:
+        advice = "give a folder of DICOM, PNG or JPEG files"
+    raise DataError(f"{folder}: no set that is known; files: {held or 'none'}; {advice}")
+
+
+def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: Files) -> Reading:
+    """The set with the reports and the labels of the tables that the user names."""
+    reading = replace(reading, names=names)
+    if (path := options.reports) is not None:
+        named = reading.by_image or by_image(path, names)
+        opened = partial(as_reports, path, names, files)
+        reading = replace(reading, reports=opened, by_image=named)
+    if (path := options.labels) is not None and not is_table(path):
+        raise DataError(f"{path}: labels are in a .csv or .parquet table")
+    if path is not None:
+        headers = columns_of(path)
+        given = {name: header for name, header in options.columns.items() if header in headers}
+        called = table_columns(path, given, text=False)
+        findings = labels_of(columns_of(path, called))
+        rows = partial(label_rows, path, findings, called, files)
+        named = reading.by_image or by_image(path, called)
+        reading = replace(reading, findings=findings, label_rows=rows, by_image=named)
+    tables = [path for path in (options.reports, path) if path is not None and is_table(path)]
+    notes = (f"{one.name}: read as Windows-1252" for one in tables if TableRows(one).is_windows)
+    return replace(reading, notes=tuple(notes))

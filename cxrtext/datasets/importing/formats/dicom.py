@@ -9,7 +9,7 @@ from cxrtext.datasets.admission import NEEDED, Decision, decide
 from cxrtext.datasets.admission.decide import NO_IMAGE, NO_VIEW
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.datasets.admission.public import BY_SET, with_set
-from cxrtext.datasets.importing.folder import existing, inside, walk_set
+from cxrtext.datasets.importing.folder import LEADS_OUT, existing, inside, walk_set
 from cxrtext.datasets.importing.reading import (
     Columns,
     Entry,
@@ -118,7 +118,7 @@ def listed_object(
 def _image(root: Path, name: str, columns: Columns) -> Entry:
     item, path = printable(name), inside(root, name)
     if path is None or not path.is_file():
-        return LeftOut(item, "a link that leads nowhere or out of the folder; put the file there")
+        return LeftOut(item, f"{LEADS_OUT}; put the file there")
     if item != name:
         return LeftOut(item, "its name holds control characters or is not UTF-8; rename the file")
     said, found = read_object(path, item, columns)

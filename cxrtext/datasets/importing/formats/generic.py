@@ -1,18 +1,23 @@
-"""A data folder or a table with an ``image`` column, checked and normalized; tables of reports."""
+"""A data folder, or a table that names images or studies; tables of reports and of labels."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from cxrtext.datasets.importing.folder import existing, inside
+from cxrtext.datasets.importing.columns import is_table
+from cxrtext.datasets.importing.folder import Files, without_ending
 from cxrtext.datasets.importing.formats.mimic import label_rows
-from cxrtext.datasets.importing.formats.openi import read_indiana_reports
 from cxrtext.datasets.importing.reading import (
+    NO_NAMES,
     Columns,
     Entry,
     FoundImage,
+    LeftOutError,
+    Names,
     Reading,
+    Row,
     check_ids,
     columns_of,
     count_rows,
@@ -20,13 +25,14 @@ from cxrtext.datasets.importing.reading import (
     findings_of,
     frontal_view,
     label_values,
-    map_rows,
+    make_each,
     read_rows,
     reject,
 )
-from cxrtext.datasets.importing.reports.sources import has_versions, open_versions
+from cxrtext.datasets.importing.reports.sources import has_versions, open_table, open_versions
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.records import LeftOut, Study, iter_boxes, open_reports
+from cxrtext.records.report_folder import printable
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 SPLITS = {
@@ -39,26 +45,24 @@ SPLITS = {
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
-_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex"}
+_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex", "date"}
+NOT_NAMED = "no row of the table names it"
 
 
 def _image(
-    root: Path, columns: Columns, findings: Columns, item: str, row: dict[str, str]
+    files: Files, columns: Columns, findings: Columns, item: str, row: dict[str, str]
 ) -> FoundImage:
     if (split := SPLITS.get(row.get("split", "").lower())) is None:
         raise reject(item, "split is not one of train, val, test; fix the cell")
     view = frontal_view(item, row.get("view", ""))
-    name = PurePosixPath(row["image"].replace("\\", "/"))
-    if name.is_absolute() or inside(root, str(name)) is None:
-        raise reject(item, "image is empty or lies outside the folder; move it there")
-    _, path = existing(root, item, str(name))
+    name, path = files.find(item, row["image"])
     labels = label_values(item, row, findings)
-    study = row.get("study_id") or ("" if "study_id" in row else str(name.with_suffix("")))
+    study = row.get("study_id") or ("" if "study_id" in row else without_ending(name))
     patient = row.get("patient_id", "")
     check_ids(item, study, patient)
     return FoundImage(
         path=path,
-        name=path.relative_to(root).as_posix() if ".." in name.parts else str(name),
+        name=name,
         study_id=study,
         patient_id=patient,
         split=split,
@@ -74,45 +78,96 @@ def _tables(root: Path) -> list[Path]:
     return [p for p in sorted(root.glob("*.csv")) if p.is_file() and not p.name.startswith(".")]
 
 
-def _manifest(root: Path, table: Path | None) -> Path | None:
-    if table is not None:
-        return table if "image" in columns_of(table) else None
+def _manifest(root: Path) -> Path | None:
     if (named := find_table(root, "manifest")) is not None:
         return named
     found = [path for path in _tables(root) if {"image", "study_id"} <= set(columns_of(path))]
-    return found[0] if len(found) == 1 and _has_images(root, found[0]) else None
+    is_one = len(found) == 1 and any(_there(found[0], NO_NAMES, Files(root, root)))
+    return found[0] if is_one else None
 
 
-def _has_images(root: Path, table: Path) -> bool:
-    """Whether an image of a table is there: the Indiana reports have a column of that name."""
-    names = (row[1]["image"] for row in read_rows(table) if isinstance(row, tuple))
-    return any((path := inside(root, name)) and path.is_file() for name in islice(names, 100))
+def _there(table: Path, names: Names, files: Files) -> Iterator[bool]:
+    """Whether the first images of a table are there: the Indiana reports have such a column too."""
+    for row in islice(read_rows(table, (), names), 100):
+        if isinstance(row, tuple):
+            with suppress(LeftOutError):
+                yield bool(files.find(row[0], row[1]["image"]))
 
 
-def as_reports(path: Path) -> Iterable[Study | ReportVersion | LeftOut]:
+def _by_study(table: Path, names: Names, files: Files) -> Iterator[Row | LeftOut]:
+    """The rows of a table without images, with the pictures of each study."""
+    rows = (row for row in read_rows(table, ["study_id"], names) if isinstance(row, tuple))
+    folders = files.by_folder({row["study_id"] for _, row in rows})
+    seen: set[str] = set()
+    for entry in read_rows(table, ["study_id"], names):
+        if isinstance(entry, LeftOut):
+            yield entry
+        elif (study := entry[1]["study_id"]) not in seen:
+            seen.add(study)
+            for name in folders.get(study, [study]):
+                yield entry[0], {**entry[1], "image": name}
+
+
+def by_image(path: Path, names: Names) -> bool:
+    """Whether a table names studies by their images alone."""
+    columns = columns_of(path, names) if is_table(path) else ()
+    return "image" in columns and "study_id" not in columns
+
+
+def as_reports(
+    path: Path, names: Names = NO_NAMES, files: Files | None = None
+) -> Iterable[Study | ReportVersion | LeftOut]:
     """Open a table, a file of messages or a folder as reports."""
-    if path.is_file() and {"uid"} <= set(columns_of(path)) - {"study_id"}:
-        return read_indiana_reports(path)
+    columns = columns_of(path, names)
+    if "uid" in columns and "study_id" not in columns:
+        names = {"study_id": "uid"}  # as Open-i calls it
+    if any(name != header for name, header in names.items()) or by_image(path, names):
+        return open_table(path, names, files)
     return open_versions(path) if has_versions(path) else open_reports(path)
 
 
-def open_generic(root: Path, _: Path, table: Path | None = None) -> Reading | None:
-    """Open a data folder, or a table with a column ``image``; None where there is none."""
-    if (manifest := _manifest(root, table)) is None:
+def labels_of(columns: Columns) -> Columns:
+    """The columns that are findings."""
+    return tuple(name for name in columns if name not in (*_NO_LABEL, *_TEXT, ""))
+
+
+def open_generic(
+    root: Path, out: Path, table: Path | None = None, names: Names = NO_NAMES,
+    files: Files | None = None, *, pictures: bool = False,
+) -> Reading | None:  # fmt: skip
+    """Open a data folder, or a table that names images; None where there is none.
+
+    Of ``pictures`` the table is the user's: it may name studies, and what it leaves out is listed.
+    """
+    if (manifest := table or _manifest(root)) is None:
         return None
-    present = columns_of(manifest)
+    files = files or Files(root, out)
+    if pictures and not files.pictures:
+        return None
+    present = columns_of(manifest, names)
+    named = "image" in present
+    if pictures and "study_id" in present:
+        named = named and any(_there(manifest, names, files))
+    elif not named:
+        return None
     labels = find_table(root, "labels")
     own = () if labels else findings_of(present)
     findings = own
     if labels:
-        findings = tuple(name for name in columns_of(labels) if name not in _NO_LABEL)
+        findings = labels_of(columns_of(labels))
     texts = find_table(root, "reports") or (manifest if set(_TEXT) & set(present) else None)
-    if texts and "study_id" not in columns_of(texts):
+    called = names if texts == manifest else NO_NAMES
+    by_name = texts is not None and by_image(texts, called)
+    if texts and not by_name and "study_id" not in columns_of(texts, called):
         texts = None
     boxes = next((p for p in (root / "boxes.json", root / "boxes.csv") if p.is_file()), None)
 
     def images(columns: Columns) -> Iterator[Entry]:
-        return map_rows(manifest, ["image"], partial(_image, root, columns, own))
+        rows = read_rows(manifest, ["image"], names) if named else _by_study(manifest, names, files)
+        yield from make_each(rows, partial(_image, files, columns, own))
+        for name in files.pictures if pictures else ():
+            if name not in files.asked:
+                yield LeftOut(printable(name), what=NOT_NAMED)
 
     return Reading(
         count=partial(count_rows, manifest),
@@ -120,12 +175,15 @@ def open_generic(root: Path, _: Path, table: Path | None = None) -> Reading | No
         offered=tuple(c for c in present if c and c not in (*_KNOWN, *_TEXT, *own)),
         findings=findings,
         label_rows=partial(label_rows, labels, findings) if labels else None,
-        reports=partial(as_reports, texts) if texts else None,
+        by_image=by_name,
+        reports=partial(as_reports, texts, called, files) if texts else None,
         boxes=partial(iter_boxes, boxes) if boxes else None,
     )
 
 
-def open_reports_alone(root: Path, _: Path, table: Path | None = None) -> Reading | None:
+def open_reports_alone(
+    root: Path, _: Path, table: Path | None = None, names: Names = NO_NAMES
+) -> Reading | None:
     """Open reports without images: one table of them, or a folder of text files."""
     path = table
     if path is None:
@@ -134,8 +192,8 @@ def open_reports_alone(root: Path, _: Path, table: Path | None = None) -> Readin
         if len(tables) > 1:
             return None
         path = tables[0] if tables else root
-    if path.is_file() and not set(_TEXT) & set(columns_of(path)):
+    if path.is_file() and not set(_TEXT) & set(columns_of(path, names)):
         return None
     if path.is_dir() and not any(path.rglob("*.txt")):
         return None
-    return Reading(lambda: 0, lambda _: iter(()), reports=partial(as_reports, path))
+    return Reading(lambda: 0, lambda _: iter(()), reports=partial(as_reports, path, names))

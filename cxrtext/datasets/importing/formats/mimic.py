@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import digest
-from cxrtext.datasets.importing.folder import existing
+from cxrtext.datasets.importing.folder import Files, existing
 from cxrtext.datasets.importing.reading import (
+    NO_NAMES,
     Columns,
     Entry,
     FoundImage,
     LabelRow,
+    Names,
     Reading,
     columns_of,
     count_rows,
@@ -55,13 +57,16 @@ def _split_of(path: Path) -> dict[int, str]:
     return {digest(r["dicom_id"]): SPLITS[r["split"]] for r in rows if r["split"] in SPLITS}
 
 
-def label_rows(path: Path, findings: Columns) -> Iterator[LabelRow | LeftOut]:
-    """Give the labels of a table with ``study_id`` and a column a finding."""
+def label_rows(
+    path: Path, findings: Columns, names: Names = NO_NAMES, files: Files | None = None
+) -> Iterator[LabelRow | LeftOut]:
+    """Give the labels of a table with a column a finding, of studies or of the images in files."""
 
     def labels(item: str, row: dict[str, str]) -> LabelRow:
-        return row["study_id"], label_values(item, row, findings)
+        study = files.study(item, row) if files else row["study_id"]
+        return study, label_values(item, row, findings)
 
-    return map_rows(path, ["study_id"], labels)
+    return map_rows(path, () if files else ["study_id"], labels, names)
 
 
 def open_mimic(root: Path, _: Path) -> Reading | None:

@@ -24,11 +24,11 @@ from cxrtext.datasets.importing.reading import (
     find_table,
     frontal_view,
     map_rows,
-    read_rows,
 )
+from cxrtext.datasets.importing.reports.sources import open_table
+from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut, Study
-from cxrtext.records.text_source import SECTION_COLUMNS, distinct_studies
+from cxrtext.records import LeftOut
 
 FINDINGS = {
     "No Finding": {"normal"},
@@ -74,23 +74,6 @@ def _coded(path: Path) -> Iterator[LabelRow | LeftOut]:
     return map_rows(path, ["uid", "MeSH"], make)
 
 
-def read_indiana_reports(path: Path) -> Iterator[Study | LeftOut]:
-    """Give the reports of ``indiana_reports.csv``, which calls the study ``uid``."""
-
-    def studies() -> Iterator[tuple[str, Study] | LeftOut]:
-        for number, row in enumerate(read_rows(path, ["uid"]), 1):
-            if isinstance(row, LeftOut):
-                yield row
-            elif not row[1]["uid"]:
-                yield LeftOut(row[0], "empty uid; give every report one")
-            else:
-                item, cells = row
-                sections = {name: cells[name] for name in SECTION_COLUMNS if name in cells}
-                yield item, Study(cells["uid"], sections=sections, row=number)
-
-    return distinct_studies(studies(), "row")
-
-
 def open_openi(root: Path, out: Path) -> Reading | None:
     """Open the Indiana set; None where the folder does not hold its projections."""
     if (table := find_table(root, "indiana_projections")) is None:
@@ -115,13 +98,13 @@ def open_openi(root: Path, out: Path) -> Reading | None:
 
         yield from map_rows(table, ["uid", "filename", "projection"], make)
 
-    def reports() -> Iterator[Study | LeftOut]:
+    def reports() -> Iterator[ReportVersion | LeftOut]:
         if texts is None:
             raise DataError(
                 f"{root}: indiana_reports.csv is missing; put it beside indiana_projections.csv, "
                 "or name another table of reports with --reports"
             )
-        return read_indiana_reports(texts)
+        return open_table(texts, {"study_id": "uid"})
 
     return Reading(
         count=partial(count_rows, table),

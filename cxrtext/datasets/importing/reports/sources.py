@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cxrtext.datasets.importing.reading import columns_of, read_rows
+from cxrtext.datasets.importing.folder import Files
+from cxrtext.datasets.importing.reading import NO_NAMES, Names, columns_of, read_rows
 from cxrtext.datasets.importing.reports.fhir import (
     ResourceError,
     looks_like_fhir,
@@ -60,28 +61,31 @@ def open_versions(path: Path) -> Versions:
     if path.is_dir():
         return _folder(path)
     if path.name.lower().endswith(TABLES):
-        return _table(path)
+        return open_table(path)
     return _message_file(path, path.name, _kind(path))
 
 
-def _table(path: Path) -> Versions:
-    columns = columns_of(path)
-    choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
-    for entry in read_rows(path):
+def open_table(path: Path, names: Names = NO_NAMES, files: Files | None = None) -> Versions:
+    """The rows of a table; without a ``study_id``, the image that ``files`` have is the study."""
+    columns = columns_of(path, names)
+    if files is None or "image" not in columns:
+        choose_columns(str(path), [name for name in columns if name in REPORT_COLUMNS])
+    for entry in read_rows(path, names=names):
         if isinstance(entry, LeftOut):
             yield entry
             continue
         item, row = entry
+        study = files.study(item, row) if files else row["study_id"]
         status, addendum = read_status(row.get("status", ""))
         if row.get("status") and not (status or addendum):
             reason = "status is none of preliminary, final, corrected, addendum; fix the cell"
             yield LeftOut(item, reason)
-        elif not (row["study_id"] or row.get("accession")):
+        elif not (study or row.get("accession")):
             yield LeftOut(item, "empty study_id; give every report one")
         else:
             yield ReportVersion(
                 item=item,
-                study=row["study_id"],
+                study=study,
                 accession=row.get("accession", ""),
                 issuer=row.get("issuer", ""),
                 patient=row.get("patient_id", ""),

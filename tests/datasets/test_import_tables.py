@@ -1,0 +1,205 @@
+"""Tables as people have them: their headers, separators and cells, and labels beside them."""
+
+import codecs
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
+from cxrtext.datasets.importing.columns import shown
+from cxrtext.datasets.importing.folder import LEADS_OUT
+from cxrtext.errors import ConfigError, DataError
+from tests.datasets.written import Imported, import_beside, load_table, save_radiograph
+
+GERMAN = "Bild-Datei;Befundtext;Patient;Alter;Geschlecht"
+
+
+def films(tmp_path: Path, *names: str) -> Path:
+    folder = tmp_path / "films"
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\x89PNG" + name.encode())
+    return folder
+
+
+def written(path: Path, *lines: str, encoding: str = "utf-8", mark: bytes = b"") -> Path:
+    path.write_bytes(mark + "".join(f"{line}\r\n" for line in lines).encode(encoding))
+    return path
+
+
+def imported(folder: Path, *lines: str, **options: Any) -> Imported:
+    """Import with a table of these lines."""
+    return import_beside(folder, reports=written(folder.parent / "t.csv", *lines), **options)
+
+
+def reports(folder: Path) -> dict[str, str]:
+    """The reports that were written, by study."""
+    return {r["study_id"]: r["report"] for r in load_table(folder.parent / "out/reports.csv")}
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (GERMAN, "image patient_id report age sex"),
+        ("Untersuchungs-Nr.;Dateiname;BEFUND", "image study_id report"),
+        ("nombre_archivo;Informe;Paciente;Edad;Sexo", "image report patient_id age sex"),
+        ("Étude;Compte-rendu;Âge", "study_id report age"),
+        ("Esame;Referto;Sesso;Età", "study_id report sex age"),
+        ("exame;Laudo;Idade;Conclusão", "study_id findings age impression"),
+        ("Onderzoek;Verslag;Leeftijd;Geslacht", "study_id report age sex"),
+        ("Auftragsnummer;Befund;Beurteilung", "study_id findings impression"),
+        ("accession;report", "study_id report"),
+        ("File Name;Report;Report 2;Text", "image report"),
+        # A table that has its own names is not guessed at.
+        ("study_id;report;Text;Path;filename", "study_id report"),
+    ],
+)
+def test_columns_are_known_in_seven_languages(tmp_path: Path, header: str, columns: str) -> None:
+    path = written(tmp_path / "t.csv", header)
+    if "Report 2" in header:
+        with pytest.raises(DataError, match="report may be Report or Report 2 or Text; say which"):
+            table_columns(path, {})
+        path = written(path, header.replace("Report;", "report;"))
+    assert set(table_columns(path, {})) == set(columns.split())
+
+
+def test_the_mapping_is_told_unless_every_column_has_its_own_name(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "image;Befund_Txt;Alter")
+    found = table_columns(path, {"report": "Befund_Txt"}, own=["Alter"])
+    assert shown(found) == "columns: report = Befund_Txt, image = image"
+    assert shown({"image": "image"}) == ""
+
+
+def test_what_is_missing_is_one_line_with_the_nearest_header(tmp_path: Path) -> None:
+    def refused(header: str, **given: str) -> str:
+        with pytest.raises(DataError) as caught:
+            table_columns(written(tmp_path / "t.csv", header), given)
+        return str(caught.value).removeprefix(f"{tmp_path}/t.csv: ")
+
+    found = "(columns found: Bild-Dtaei, Text)"
+    assert refused("Bild-Dtaei;Text") == (
+        f"no column is known to name an image or a study {found}; --columns image=Bild-Dtaei?"
+    )
+    assert refused("Bild;Befund_Txt").endswith("; --columns report=Befund_Txt?")
+    assert refused("Bild;Was").endswith("name it: --columns comparison=COLUMN")
+    assert refused("Bild;Text", image="Bidl").endswith("--columns image=Bild?")
+    assert "Hans" not in refused("s1.png;Hans hat nichts.;3")  # a table without a header
+    with pytest.raises(ConfigError, match="--columns bild=Bild: the name is one of image, study"):
+        table_columns(tmp_path / "t.csv", {"bild": "Bild"})
+    with pytest.raises(DataError, match="t.xlsx: a workbook is not read; save the table as CSV"):
+        imported_book = ImportOptions(reports=tmp_path / "t.xlsx")
+        import_folder(films(tmp_path, "a.png"), tmp_path / "out", imported_book)
+
+
+def test_the_table_of_a_hospital(tmp_path: Path) -> None:
+    """Semicolons, Windows-1252, patients, and cells of every kind."""
+    names = "a/eins.png", "a/zwei.PNG", "b/drei.jpg", "b/vier.png", "b/fünf.jpeg", "c/unnamed.png"
+    folder = films(tmp_path, *names, "a/doppelt.png", "b/doppelt.png")
+    (folder / "a/sechs.png").symlink_to(folder / "c/unnamed.png")
+    (tmp_path / "out.png").write_bytes(b"\x89PNG")
+    (folder / "b/weg.png").symlink_to(tmp_path / "out.png")
+    lines = [
+        GERMAN, r"a\eins.png;Größe normal, kein Erguß.;P1;40;m", "zwei;Zwei.;P1;40;m",
+        "DREI.JPG;Drei.;P2;;w", "b/vier;Vier.;P3;;", "fünf.jpeg;Fünf.;P4;;", "sechs;Sechs.;P5;;",
+        "doppelt;Kein.;P6;;", "weg;Kein.;P6;;", "fort.png;Kein.;P6;;", ";Kein.;P6;;",
+        "../out.png;Kein.;P6;;",
+    ]  # fmt: skip
+    table = written(tmp_path / "t.csv", *lines, encoding="cp1252")
+    summary, rows, left = import_beside(folder, reports=table, keep=("Alter", "sex"))
+    assert (summary.layout, summary.images, summary.patients) == ("pictures", 6, 5)
+    assert summary.columns["report"] == "Befundtext"
+    assert summary.notes == {"t.csv: read as Windows-1252": 1}
+    assert summary.not_there == ("fort.png",)
+    assert rows[0] | {"split": ""} == {
+        "image": "images/a/eins.png", "study_id": "a/eins", "patient_id": "P1", "split": "",
+        "view": "", "Alter": "40", "sex": "m",
+    }  # fmt: skip
+    assert [row["image"] for row in rows][1:] == [
+        f"images/{name}" for name in ("a/zwei.PNG", *names[2:5], "a/sechs.png")
+    ]
+    assert reports(folder)["a/eins"] == "Größe normal, kein Erguß."
+    assert "2 files are called so" in left["t.csv row 7"]
+    assert left["t.csv row 8"] == f"{LEADS_OUT}: put the file there"
+    assert summary.set_aside[LEADS_OUT] == 1
+    assert left["t.csv row 9"] == "listed, but the image file is not there: fort.png"
+    assert "image is empty" in left["t.csv row 10"]
+    assert "image lies outside the folder" in left["t.csv row 11"]
+    unnamed = {name for name, why in left.items() if why == "no row of the table names it"}
+    assert unnamed == {"c/unnamed.png", "a/doppelt.png", "b/doppelt.png"}
+
+
+def test_excels_mark_and_no_image_that_is_there(tmp_path: Path) -> None:
+    folder = films(tmp_path, "a.png")
+    table = written(tmp_path / "t.csv", "Bild\tBefund", "a\tKlar.", mark=codecs.BOM_UTF8)
+    assert import_beside(folder, reports=table)[0].reports == 1
+    table = written(tmp_path / "t.csv", "Bild\tBefund", "b.png\tKlar.")
+    with pytest.raises(DataError, match=re.escape(f"looked in {folder} and below for b.png …")):
+        import_folder(folder, tmp_path / "none", ImportOptions(reports=table))
+
+
+@pytest.mark.parametrize("ways", [("s1.png", "s2.jpg", "x/s3.png"), ("s1/a.png", "s2/a.png")])
+def test_studies_are_named_by_files_or_by_folders(tmp_path: Path, ways: tuple[str, ...]) -> None:
+    folder = films(tmp_path, *ways, "s1/b.png", "more/s9.png")
+    summary, rows, left = imported(
+        folder, "Studie|Befund", "s1|Eins.", "s2|Zwei.", "s4|Vier.", "s1|Eins."
+    )
+    by_folder = "s1/a.png" in ways
+    named = ("s1/a.png", "s1/b.png", "s2/a.png") if by_folder else ("s1.png", "s2.jpg")
+    assert [row["image"] for row in rows] == [f"images/{name}" for name in named]
+    assert reports(folder) == {"s1": "Eins.", "s2": "Zwei."}
+    assert summary.reports_without_study == 1
+    assert left["t.csv row 3"] == "listed, but the image file is not there: s4"
+    assert left["more/s9.png"] == "no row of the table names it"
+
+
+def test_dicom_files_are_joined_by_study_or_by_their_name(tmp_path: Path) -> None:
+    for number in (1, 2):
+        uid = f"1.2.3.{number}"
+        save_radiograph(
+            tmp_path / f"films/p{number}/{uid}.dcm", uid, np.zeros((8, 8), np.uint8),
+            StudyInstanceUID=f"1.9.{number}", PatientID=f"P{number}", BodyPartExamined="CHEST",
+        )  # fmt: skip
+    folder = tmp_path / "films"
+    more: dict[str, Any] = {"pixels": False}
+    imported(folder, "Dateiname;Befund", "1.2.3.1;Eins.", "1.2.3.2.dcm;Zwei.", "9;Neun.", **more)
+    assert reports(folder) == {"1.9.1": "Eins.", "1.9.2": "Zwei."}
+    # A guess at the patient, which may be a name, is not held against the header's; a word is.
+    lines = "Studie;Befund;Patient", "1.9.1;Eins.;Meier", "1.9.2;Zwei.;P2"
+    assert imported(folder, *lines, **more)[0].reports == 2
+    columns = {"patient_id": "Patient"}
+    assert imported(folder, *lines, columns=columns, **more)[0].reports == 1
+
+
+def test_labels_of_studies_and_of_images(tmp_path: Path) -> None:
+    folder = films(tmp_path, "a.png", "b.png", "c.png")
+    table = "Bild;Befund;Edema", "a;Klar.;1", "b;Klar.;1", "c;Klar.;1"
+    labels = written(tmp_path / "l.csv", "Bild;Alter;Pneumothorax;Erguss", "a.png;50;ja;-1",
+                     "b;50;NO;", "c;50;vielleicht;1", "d;50;1;1")  # fmt: skip
+    summary, _, left = imported(folder, *table, labels=labels)
+    assert summary.labelled == 2
+    assert load_table(tmp_path / "out/labels.csv") == [
+        {"study_id": "a", "Pneumothorax": "1", "Erguss": "-1"},
+        {"study_id": "b", "Pneumothorax": "0", "Erguss": ""},
+    ]
+    assert left == {"l.csv row 3": "Pneumothorax: a label is 1, 0, -1 or blank; fix the cell"}
+    # Of studies; and the set's own, where no others are named.
+    written(labels, "study_id,Edema", "b,positiv")
+    assert imported(folder, *table, labels=labels)[0].findings == {"Edema": 1}
+    assert imported(folder, *table)[0].findings == {"Edema": 3}
+    written(labels, "study_id,Edema", "z,1")
+    with pytest.raises(DataError, match="no label matched: none of its 1 names a study or an"):
+        imported(folder, *table, labels=labels)
+
+
+def test_a_table_of_images_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    table = written(films(tmp_path, "x/a.png") / "t.csv", "Bild;Patient;Befund", "a;P1;Klar.")
+    summary = import_folder(table, tmp_path / "out")
+    assert (summary.layout, summary.images, summary.reports) == ("generic", 1, 1)
+    with pytest.raises(ConfigError, match="--columns is of a table; give one as --reports"):
+        import_folder(table.parent, tmp_path / "out", ImportOptions(columns={"image": "Bild"}))
+    said = f"no set that is known; files: 1 .csv, 1 .png; name the table .*: --reports {table}$"
+    with pytest.raises(DataError, match=said):
+        import_folder(table.parent, tmp_path / "none")
