@@ -23,16 +23,12 @@ from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.hits import Unique, hits_of
 from cxrtext.index.search.selection import View, views_of
 from cxrtext.index.store.catalogue import TEXT_COLUMNS
-from cxrtext.models.folders import read_json
 from cxrtext.pausing import finish
 from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
 from cxrtext.project.place import find_place
 from cxrtext.service import Service, load_service
 from cxrtext.service.tables import HIT_COLUMNS, hit_row
 from cxrtext.service.verify.verify import SupportedSentence
-
-HOW_GOOD = "how-good.json"
-"""Of a checkpoint: what was measured of the model, in lines."""
 
 R = TypeVar("R", bound=Rows[Any])
 Vector = NDArray[np.float32]
@@ -63,8 +59,7 @@ class Project(AbstractContextManager["Project"]):
     @property
     def summary(self) -> tuple[str, ...]:
         """How good the model is, in lines; none where its checkpoint does not say."""
-        path = (self.service.model.folder or self.folder) / HOW_GOOD
-        return tuple(map(str, read_json(path)["lines"])) if path.is_file() else ()
+        return self.service.how_good.lines
 
     # --- images ---
 

@@ -57,7 +57,7 @@ print('{"images": 3}')
 def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
     text, encoder = model_stages(folder, recipe)
     return [
-        import_stage(folder, recipe.source, "listing"),
+        import_stage(folder, recipe.source, "listing", ["age"]),
         label_stage(folder),
         check_stage(folder, TABLES),
         *text,

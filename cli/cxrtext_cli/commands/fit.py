@@ -15,6 +15,7 @@ import typer
 from cxrtext.errors import ConfigError, DataError
 from cxrtext_cli.fitting.processes import running
 from cxrtext_cli.fitting.stages import (
+    KEPT,
     LOGS,
     NOTES,
     Progress,
@@ -33,6 +34,7 @@ from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import Link, duration, print_table, say
 
 if TYPE_CHECKING:
+    from cxrtext.datasets.importing.reading import Reading
     from cxrtext.evaluation.how_good import HowGood
     from cxrtext.project.estimate import Estimate
     from cxrtext.project.facts import Facts
@@ -166,8 +168,9 @@ class Fit:
         self.progress = Progress(self.folder)
         if Path(self.source.archive).resolve() != (self.folder / DATA).resolve():
             source = self.source
-            stage = import_stage(self.folder, source, listing(source))
-            self._do(stage)
+            offered = opened(source, self.folder).offered
+            keep = [name for name in KEPT if name in offered]
+            self._do(import_stage(self.folder, source, listing(source), keep))
 
     def _recipe(self) -> "Recipe":
         """The recipe that is there, or one for what was imported."""
@@ -395,6 +398,20 @@ def listing(source: "Source") -> str:
     return found.hexdigest()
 
 
+def opened(source: "Source", out: Path) -> "Reading":
+    """The archive as import opens it; what it cannot take is refused at once."""
+    from cxrtext.datasets.importing import ImportOptions
+    from cxrtext.datasets.importing.formats import open_layout
+    from cxrtext.project.place import DATA
+
+    options = ImportOptions(
+        reports=Path(source.reports) if source.reports else None,
+        labels=Path(source.labels) if source.labels else None,
+        columns=source.columns,
+    )
+    return open_layout(Path(source.archive), options, out / DATA)[2]
+
+
 def choose(
     source: "Source",
     facts: "Facts",
@@ -426,7 +443,10 @@ def _found(facts: "Facts") -> str:
 
 
 def _plan(source: "Source", out: Path, weights: Path | None, budget: float | None) -> None:
-    from cxrtext.project.facts import facts_of_archive, facts_of_data
+    from itertools import islice
+
+    from cxrtext.datasets.importing.reading import FoundImage
+    from cxrtext.project.facts import SAMPLE, facts_of_archive, facts_of_data
     from cxrtext.project.place import DATA, RECIPE
     from cxrtext.project.recipe import read_recipe
 
@@ -435,9 +455,12 @@ def _plan(source: "Source", out: Path, weights: Path | None, budget: float | Non
     if (data / "manifest.csv").is_file():
         facts = facts_of_data(data)
     else:
-        paths = [p for p in sorted(archive.rglob("*")) if p.is_file() and p.suffix != ".csv"]
+        reading = opened(source, out)
+        found = islice(reading.images(()), SAMPLE)
+        paths = [one.path for one in found if isinstance(one, FoundImage)]
         table = Path(source.reports) if source.reports else None
-        facts = facts_of_archive(paths, len(paths), table, has_labels=source.labels is not None)
+        has_labels = bool(source.labels or reading.findings)
+        facts = facts_of_archive(paths, reading.count(), table, has_labels=has_labels)
     recipe, estimate = choose(source, facts, weights, budget, imports=imports)
     if (out / RECIPE).is_file():
         from cxrtext.project.estimate import estimate as estimate_of
