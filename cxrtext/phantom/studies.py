@@ -45,9 +45,7 @@ def _view(generator: np.random.Generator, state: State) -> str:
     return "AP" if generator.random() < 0.25 + 0.06 * min(burden, 9) else "PA"
 
 
-def _patient(
-    seed: int, number: int, first: int, split: str, language: str
-) -> list[PhantomStudy]:
+def _patient(seed: int, number: int, first: int, split: str, language: str) -> list[PhantomStudy]:
     generator = np.random.default_rng([seed, 1, number])
     count = 1 + int(generator.choice(len(STUDY_COUNT), p=STUDY_COUNT))
     group = int(generator.choice(len(GROUPS), p=GROUP_SHARE))

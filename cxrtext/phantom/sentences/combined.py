@@ -18,6 +18,7 @@ COMPARED = 0.5
 
 MENTIONED = 0.25  # probability that a report names what is no longer there, by axis
 
+
 def _severity(axis: str, value: Any) -> tuple[int, Any]:
     """How severe a value is, and what must agree for two severities to be compared."""
     if axis == "cardiomegaly":
@@ -82,11 +83,11 @@ def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> State
     bare = matches(phrases, "noun phrase", lower) and not matches(phrases, "verb", text)
     if matches(phrases, "not compared", lower):
         return statement
-    behind, before, since = (phrases["compared"][k][0] for k in (kind, f"{kind} before", "since"))
+    compared = {name: some[0] for name, some in phrases["compared"].items()}
     if bare and voice.chance(0.6):
-        text = voice.expand(before) + " " + uncapitalized(text, phrases)
+        text = voice.expand(compared[f"{kind} before"]) + " " + uncapitalized(text, phrases)
     elif len(text.replace(",", " ").split()) < 13:
-        text += voice.expand(behind, since=since)
+        text += voice.expand(compared[kind], since=compared["since"])
     else:
         return statement
     return replace(statement, text=polish(text + ".", phrases), change=(axis, kind))

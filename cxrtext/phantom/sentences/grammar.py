@@ -62,9 +62,7 @@ class _Slots(dict[str, str]):
         return choose(self._generator, self._words[slot])
 
 
-def expand(
-    generator: np.random.Generator, template: str, phrases: Phrases, /, **slots: str
-) -> str:
+def expand(generator: np.random.Generator, template: str, phrases: Phrases, /, **slots: str) -> str:
     """Settle a template's slots and choices, leave the rest (KeyError for an unknown slot)."""
     text = template.format_map(_Slots(generator, phrases, slots)) if "{" in template else template
     while "[" in text:
