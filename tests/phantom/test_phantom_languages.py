@@ -33,7 +33,7 @@ def test_every_sentence_is_true_and_in_its_language(
     assert all(study.report.language == language for study in studies)
     for study, statement in told(studies):
         text = statement.text
-        assert statement.claim.holds(study.patient.state) or study.unchanged, text
+        assert statement.claim.holds(study.patient.state), text
         assert re.fullmatch(r"[A-ZÍÜ0-9][^\[\]{}|]*[^ ,;.]\.", text), text
         assert not re.search(r"  | [,.;]|,,|\b(\w+) \1\b", text), text
         assert not ENGLISH.search(text), text
@@ -52,10 +52,8 @@ def test_sides_are_those_of_the_claim(language: str, studies: list[PhantomStudy]
         name = one.claim.name
         if one.change[1] == "gone" or "tube" in name or " + " in name:
             continue  # of an earlier study; the main bronchus of a tube; two claims
-        said = [
-            "right" if right else "left"
-            for right, _ in re.findall(SIDES[language], one.text, re.IGNORECASE)
-        ]
+        found = re.findall(SIDES[language], one.text, re.IGNORECASE)
+        said = ["right" if right else "left" for right, _ in found]
         claimed = re.findall("right|left", name)[:1]
         if claimed and (said or "middle lobe" not in name):
             assert said[:1] == claimed, one
@@ -78,7 +76,6 @@ def test_labels_agree_with_the_states(language: str, studies: list[PhantomStudy]
     for name in set(CHEX5) - {"Pneumonia"}:
         there = sum(study.patient.state.labels()[name] for study in studies)
         assert heard[name, 1] + heard[name, -1] == there, name
-        assert heard[name, 0] > 20, name
     assert min(heard["Pneumonia", value] for value in (-1, 0, 1)) > 5
 
 
@@ -107,6 +104,3 @@ def test_only_words_depend_on_the_language(tmp_path: Path) -> None:
     assert known is not None
     said = {row["sentence"] for row in read_table(german / "truth.csv").rows}
     assert set(known.claims) <= said
-    assert not set(known.claims) <= {
-        row["sentence"] for row in read_table(english / "truth.csv").rows
-    }
