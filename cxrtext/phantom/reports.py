@@ -15,7 +15,7 @@ from cxrtext.phantom.sentences.combined import (
     pairings,
     resolved,
 )
-from cxrtext.phantom.sentences.grammar import PHRASES, choose, expand, fill, listed, misspell
+from cxrtext.phantom.sentences.grammar import choose, listed, misspell
 from cxrtext.phantom.sentences.present import Statement, Voice
 from cxrtext.phantom.state import AXES, State
 
@@ -59,10 +59,11 @@ def deny_all(voice: Voice, kinds: Sequence[str]) -> Statement:
     if len(kinds) == 1:
         return deny(voice, kinds[0])
     generator = voice.generator
-    items = [expand(generator, choose(generator, PHRASES["items"][kind])) for kind in kinds]
-    word = "or" if voice.chance(0.94) else "and"
-    template = choose(generator, PHRASES["lists"][""])
-    text = fill(generator, template, list=listed(generator, items, word))
+    phrases = voice.phrases
+    items = [voice.expand(choose(generator, phrases["items"][kind])) for kind in kinds]
+    word = voice.own("or" if voice.chance(0.94) else "and")
+    template = choose(generator, phrases["lists"][""])
+    text = voice.fill(template, list=listed(generator, items, word))
     return Statement(text, claims.all_of(map(denial, kinds)))
 
 
@@ -100,6 +101,7 @@ class Report:
     # The sentences of FINDINGS; empty where there is no such section.
     findings: tuple[Statement, ...]
     impression: tuple[Statement, ...]  # the sentences of IMPRESSION
+    language: str  # "en", "de" or "es"
 
     def sections(self) -> Iterator[tuple[str, tuple[Statement, ...]]]:
         yield "findings", self.findings
@@ -315,7 +317,8 @@ def _finish(voice: Voice, said: list[Statement]) -> tuple[Statement, ...]:
     for statement in join_some(voice, said):
         if statement.text not in texts:
             texts.add(statement.text)
-            kept.append(replace(statement, text=misspell(voice.generator, statement.text)))
+            slipped = misspell(voice.generator, statement.text, voice.phrases)
+            kept.append(replace(statement, text=slipped))
     return tuple(kept)
 
 
@@ -327,6 +330,7 @@ def write_report(
     sex: str,
     before: State | None,
     same: bool,
+    language: str,
 ) -> Report:
     """Write the report of a study.
 
@@ -338,7 +342,7 @@ def write_report(
         The report; each of the five findings that is present is spoken of at least once, every
         other finding unless it is left out, with the probabilities of ``OMITTED``.
     """
-    voice = Voice(generator)
+    voice = Voice(generator, language)
     shape = generator.random()
     others = [a for a, share in OMITTED.items() if state.present(a) and not voice.chance(share)]
     writer = _Writer(voice, state, before, [axis for axis in FIVE if state.present(axis)], others)
@@ -352,11 +356,13 @@ def write_report(
     if not findings and not brief:
         brief = [deny(voice, "pneumothorax")]
     behind = [name for name, value in state.labels().items() if value and voice.chance(0.7)]
-    complaint = choose(generator, PHRASES["complaints"][behind[0] if behind else ""])
+    phrases = voice.phrases
+    complaint = choose(generator, phrases["complaints"][behind[0] if behind else ""])
     slots = {"age": str(age), "person": {"F": "woman", "M": "man"}[sex], "complaint": complaint}
     return Report(
-        indication=fill(generator, choose(generator, PHRASES["indications"][""]), **slots),
-        comparison=choose(generator, PHRASES["comparisons"]["prior" if before else "no prior"]),
+        indication=voice.say("indications", "", **slots),
+        comparison=choose(generator, phrases["comparisons"]["prior" if before else "no prior"]),
         findings=_finish(voice, findings),
         impression=_finish(voice, brief),
+        language=language,
     )

@@ -1,7 +1,7 @@
 """What can be seen in a study: the axes of its state, with all that is a fact of one.
 
 A new finding has its entry in ``AXES`` and its field in ``State``, a function that draws it in
-``findings``, one that says it in ``sentences.present``, and its phrasings in ``phrases.yaml``.
+``findings``, one that says it in ``sentences.present``, and its phrasings in ``phrases``.
 Right and left are the patient's.
 """
 

@@ -45,7 +45,7 @@ def _view(generator: np.random.Generator, state: State) -> str:
     return "AP" if generator.random() < 0.25 + 0.06 * min(burden, 9) else "PA"
 
 
-def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStudy]:
+def _patient(seed: int, number: int, first: int, split: str, language: str) -> list[PhantomStudy]:
     generator = np.random.default_rng([seed, 1, number])
     count = 1 + int(generator.choice(len(STUDY_COUNT), p=STUDY_COUNT))
     group = int(generator.choice(len(GROUPS), p=GROUP_SHARE))
@@ -80,13 +80,14 @@ def _patient(seed: int, number: int, first: int, split: str) -> list[PhantomStud
                     sex=sex,
                     before=before,
                     same=unchanged,
+                    language=language,
                 ),
             )
         )
     return studies
 
 
-def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
+def draw_studies(count: int, seed: int, language: str = "en") -> list[PhantomStudy]:
     """Draw the studies of a set, patient by patient.
 
     Splits depend on the count, everything else of a study only on the seed and its number.
@@ -94,7 +95,7 @@ def draw_studies(count: int, seed: int) -> list[PhantomStudy]:
     patients: list[list[PhantomStudy]] = []
     total = 0
     while total < count:
-        patients.append(_patient(seed, len(patients), total, "train"))
+        patients.append(_patient(seed, len(patients), total, "train", language))
         total += len(patients[-1])
     splits = _splits(np.random.default_rng([seed, 5]), len(patients))
     return [

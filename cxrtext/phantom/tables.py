@@ -12,11 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from cxrtext.phantom.claims import Claim, rho
 from cxrtext.phantom.render import PlacedBox
+from cxrtext.phantom.sentences.grammar import phrases_of
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import AXES, VALUES, State
 from cxrtext.phantom.studies import PhantomStudy
@@ -34,34 +36,14 @@ MEANING: dict[str, dict[str, Callable[[Any], bool]]] = {
 """Which values of which axes are the finding; phantoms have nothing under Pleural Other."""
 MEANING["Enlarged Cardiomediastinum"]["aorta"] = "tortuous".__eq__
 
-NAMED: dict[str, re.Pattern[str]] = {
-    label: re.compile(pattern, re.IGNORECASE)
-    for label, pattern in {
-        "Enlarged Cardiomediastinum": r"mediastin|tortuo|unfold|ectatic",
-        "Cardiomegaly": r"heart (?!failure)|cardi?omegal|cardiac|cardiothoracic|cardiomediastinal",
-        "Lung Opacity": r"opacit|opacif|infiltrate|airspace disease",
-        "Lung Lesion": r"nodul|\bmass(es)?\b|mass-like",
-        "Edema": r"edema|congestion|fluid overload|volume overload|heart failure|\bCHF|vascular",
-        "Consolidation": r"consolidation",
-        "Pneumonia": r"pneumonia|infecti",
-        "Atelectasis": r"atelect|volume loss|collapse",
-        "Pneumothorax": r"pneumothora",
-        "Pleural Effusion": r"effusion|pleural fluid|costophrenic|pleural space",
-        "Fracture": r"fracture|osseous|bony|bone",
-        "Support Devices": (
-            r"\btubes?\b|\bETT\b|\blines?\b|catheter|PICC|pace[mr]|pacing|wires|sternotomy|"
-            r"devices?\b|drain|intubat|extubat"
-        ),
-    }.items()
-}
-"""How a label's finding is named."""
 
-_HEDGE = re.compile(
-    r"\b(may|might|could|possibl[ey]|concerning for|suspicious for|suspected|versus|questionable|"
-    r"suspect)\b",
-    re.IGNORECASE,
-)
-_HEDGE_BEHIND = re.compile(r"cannot be excluded|is suspected|may be present", re.IGNORECASE)
+@cache
+def _patterns(language: str) -> dict[str, re.Pattern[str]]:
+    """How a language's reports name the finding of each label, and hedge."""
+    return {
+        name: re.compile("|".join(patterns), re.IGNORECASE)
+        for name, patterns in phrases_of(language)["named"].items()
+    }
 
 
 def shown(label: str, claim: Claim) -> bool | None:
@@ -74,15 +56,15 @@ def shown(label: str, claim: Claim) -> bool | None:
     return True if {True} in truths else False if {False} in truths else None
 
 
-def said(statement: Statement) -> dict[str, int]:
+def said(statement: Statement, language: str = "en") -> dict[str, int]:
     """The labels that a sentence mentions: 1, 0 or -1."""
     if statement.parts:
-        return joined(said(part) for part in statement.parts)
+        return joined(said(part, language) for part in statement.parts)
     labels: dict[str, int] = {}
-    hedge = _HEDGE.search(statement.text)
-    behind = _HEDGE_BEHIND.search(statement.text)
-    for label, pattern in NAMED.items():
-        if not (name := pattern.search(statement.text)):
+    found = {name: it.search(statement.text) for name, it in _patterns(language).items()}
+    hedge, behind = found.pop("hedge"), found.pop("hedge behind")
+    for label, name in found.items():
+        if not name:
             continue
         truth = shown(label, statement.claim)
         hedged = (hedge and name.start() > hedge.start()) or (
@@ -115,12 +97,14 @@ def labels_from_state(state: State) -> dict[str, int]:
     return {"No Finding": int(not found), **labels}
 
 
-def labels_from_statements(statements: Iterable[Statement]) -> dict[str, int | None]:
+def labels_from_statements(
+    statements: Iterable[Statement], language: str = "en"
+) -> dict[str, int | None]:
     """All fourteen labels of what a report says; None where it says nothing.
 
     No Finding is 1 where no other label but Support Devices is 1 or -1, and else blank.
     """
-    labels = joined(said(statement) for statement in statements)
+    labels = joined(said(statement, language) for statement in statements)
     found = any(value for label, value in labels.items() if label != "Support Devices")
     return {"No Finding": None if found else 1, **{label: labels.get(label) for label in MEANING}}
 
@@ -215,7 +199,7 @@ def _write_labels(out: Path, studies: Sequence[PhantomStudy]) -> None:
         ids = {"study_id": study.study_id, "patient_id": study.patient_id}
         statements = (*study.report.findings, *study.report.impression)
         shown.append(ids | labels_from_state(study.patient.state))
-        said.append(ids | labels_from_statements(statements))
+        said.append(ids | labels_from_statements(statements, study.report.language))
     columns = ["study_id", "patient_id", *names]
     write_table(out / "labels.csv", columns, shown)
     write_table(out / "labels_from_reports.csv", columns, said)

@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from PIL import Image
@@ -22,6 +22,7 @@ from cxrtext.files import SEAL, SUMS, replacing, seal_of, sealed, sha256, write_
 from cxrtext.images.sandbox_worker import cores, end_with
 from cxrtext.phantom.render import PlacedBox, paint, placed_boxes
 from cxrtext.phantom.scanners import SCANNERS, site
+from cxrtext.phantom.sentences.grammar import Language
 from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
 from cxrtext.phantom.tables import TABLES, PhantomSummary, write_tables
@@ -182,7 +183,7 @@ def _begin(parent: int) -> None:
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
 
 
-def _check(job: Job, studies: int, workers: int | None) -> None:
+def _check(job: Job, studies: int, workers: int | None, language: str) -> None:
     hard = f"from 0 to {MAX_DIFFICULTY:g}, where 0 makes findings stand out"
     for name, value, fits, wanted in (
         ("studies", studies, studies >= 1, "1 or more"),
@@ -190,6 +191,7 @@ def _check(job: Job, studies: int, workers: int | None) -> None:
         ("size", job.size, 64 <= job.size <= 1024, "from 64 to 1024 pixels"),
         ("seed", job.seed, job.seed >= 0, "0 or more"),
         ("image format", f"'{job.image_format}'", job.image_format in SUFFIXES, "png or dicom"),
+        ("language", f"'{language}'", language in get_args(Language), "en, de or es"),
         ("workers", workers, workers is None or workers >= 1, "1 or more"),
     ):
         if not fits:
@@ -321,6 +323,7 @@ def write_phantoms(
     image_format: ImageFormat = "png",
     difficulty: float = 1.0,
     masks: bool = False,
+    language: Language = "en",
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PhantomSummary:
@@ -339,13 +342,15 @@ def write_phantoms(
         difficulty: How faint the findings are against noise and anatomy, and how much they
             spread, 0 to 3.  At 0 they stand out; at 1 those of the first grade are subtle.
         masks: Whether to write what each finding covers, ``masks/<study>_<finding>_<part>.png``.
+        language: Of the reports.
         workers: Processes; by default as many as there are cores.
     """
     job = Job(out, size, seed, image_format, float(difficulty), masks)
-    _check(job, studies, workers)
+    _check(job, studies, workers, language)
     drawn = {name: value for name, value in asdict(job).items() if name != "out"}
+    drawn |= {"language": language} if language != "en" else {}
     _claim_folder(out, {"version": VERSION, "studies": studies, **drawn})
-    planned = draw_studies(studies, seed)
+    planned = draw_studies(studies, seed, language)
     for folder in ("images", "masks") if masks else ("images",):
         (out / folder).mkdir(exist_ok=True)
     (out / SUMS).unlink(missing_ok=True)  # until the set is whole

@@ -29,7 +29,14 @@ from cxrtext.phantom.population import (
 )
 from cxrtext.phantom.reports import OMITTED
 from cxrtext.phantom.sentences.combined import change
-from cxrtext.phantom.sentences.grammar import PHRASES, expand, fill, listed, misspell, uncapitalized
+from cxrtext.phantom.sentences.grammar import (
+    expand,
+    fill,
+    listed,
+    misspell,
+    phrases_of,
+    uncapitalized,
+)
 from cxrtext.phantom.sentences.present import Statement
 from cxrtext.phantom.state import VALUES, State
 from cxrtext.phantom.studies import PhantomStudy
@@ -211,41 +218,48 @@ def test_sentences_are_well_formed(studies: list[PhantomStudy]) -> None:
         assert not wrong.search(text), text
 
 
-def test_every_phrasing_can_be_filled() -> None:
+@pytest.mark.parametrize("language", ["en", "de", "es"])
+def test_every_phrasing_can_be_filled(language: str) -> None:
+    phrases = phrases_of(language)
     names = (
-        "adj adv side other lobe second place width base mm cm rib line leads degrees first right "
-        "left list age person complaint"
+        "adj adv side other since lobe second place width base mm cm rib line leads degrees first "
+        "right left list age person complaint"
     )
     slots = dict.fromkeys(re.findall(r"\w+", names), "x")
     generator = np.random.default_rng(0)
-    for section in PHRASES.values():
-        for templates in section.values():
+    for section in set(phrases) - {"forms", "agreement", "named"}:  # which are patterns
+        for templates in phrases[section].values():
             for template in templates:
                 assert template.count("[") == template.count("]"), template
                 for _ in range(10):
-                    assert not set(expand(generator, template, **slots)) & set("[]{}|"), template
+                    filled = expand(generator, template, phrases, **slots)
+                    assert not set(filled) & set("[]{}|"), template
 
 
 def test_grammar() -> None:
-    generator = np.random.default_rng(3)
-    made = Counter(fill(generator, "[a|b [c|d]|] {adj} tube.", adj="old") for _ in range(600))
+    generator, english = np.random.default_rng(3), phrases_of("en")
+    template = "[a|b [c|d]|] {adj} tube."
+    made = Counter(fill(generator, template, english, adj="old") for _ in range(600))
     assert set(made) == {"An old tube.", "B c old tube.", "B d old tube.", "Old tube."}
     assert made["An old tube."] > made["Old tube."]
     with pytest.raises(KeyError):
-        fill(generator, "{nothing}")
+        fill(generator, "{nothing}", english)
     assert listed(generator, ["a"], "or") == "a"
     assert listed(generator, ["a", "b"], "or") == "a or b"
     assert {listed(generator, list("abc"), "or") for _ in range(30)} == {"a, b or c", "a, b, or c"}
-    assert [uncapitalized(t) for t in ("Small.", "PICC.", "No.")] == ["small.", "PICC.", "no."]
+    told = [uncapitalized(t, english) for t in ("Small.", "PICC.", "No.")]
+    assert told == ["small.", "PICC.", "no."]
+    told = [uncapitalized(t, phrases_of("de")) for t in ("Herz.", "Kein Erguss.")]
+    assert told == ["Herz.", "kein Erguss."]
 
 
 def test_the_pen_slips_rarely() -> None:
     generator = np.random.default_rng(1)
-    texts = [misspell(generator, "Small pleural effusion.") for _ in range(20000)]
+    texts = [misspell(generator, "Small pleural effusion.", phrases_of("en")) for _ in range(20000)]
     slips = Counter(text for text in texts if text != "Small pleural effusion.")
     assert 60 < sum(slips.values()) < 190
     assert "Small pleural effussion." in slips
-    for word, wrong in PHRASES["misspellings"].items():
+    for word, wrong in phrases_of("en")["misspellings"].items():
         assert word not in wrong
 
 

@@ -259,6 +259,7 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
         ({"difficulty": -0.1}, "difficulty is -0.1"),
         ({"difficulty": float("nan")}, "difficulty is nan"),
         ({"image_format": "tiff"}, "'tiff'"),
+        ({"language": "fr"}, "language is 'fr'; it must be en, de or es"),
     ],
 )
 def test_wrong_parameters(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:

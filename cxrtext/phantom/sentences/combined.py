@@ -3,14 +3,13 @@
 Words of comparison carry no class: they are true of the patient's history, not of the image.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from cxrtext.phantom import claims
 from cxrtext.phantom.claims import LUNGS_CLEAR, lobe_side, none
-from cxrtext.phantom.sentences.grammar import expand, polish, uncapitalized
+from cxrtext.phantom.sentences.grammar import choose, matches, polish, uncapitalized
 from cxrtext.phantom.sentences.present import Statement, Voice
 from cxrtext.phantom.state import VALUES, State
 
@@ -18,39 +17,6 @@ COMPARED = 0.5
 """Probability that a sentence on a finding compares it with the study before, where it can."""
 
 MENTIONED = 0.25  # probability that a report names what is no longer there, by axis
-
-_SINCE = (
-    "[|| since the prior [study|examination|exam]| from prior| compared to [the |]prior"
-    "| in the interval| since the [previous|last] [study|radiograph|examination]]"
-)
-BEHIND = {
-    "same": f", [unchanged{_SINCE}|stable{_SINCE}|similar to prior|not significantly changed"
-    f"{_SINCE}|as before]",
-    "new": ", [new[| since the prior [study|examination]| from prior]|not seen on the prior"
-    " [study|examination|radiograph]|which is new]",
-    "more": f", [increased{_SINCE}|worse{_SINCE}|progressed{_SINCE}]",
-    "less": f", [decreased{_SINCE}|improved{_SINCE}]",
-}
-BEFORE = {
-    "same": "[Stable|Unchanged|Persistent|Redemonstrated]",
-    "new": "[New|Interval development of|Newly seen]",
-    "more": "[Worsening|Increasing|Increased|Progressive]",
-    "less": "[Improving|Decreasing|Improved|Decreased]",
-}
-"""Words behind and before what is compared."""
-
-_NOUN_PHRASES = re.compile(
-    r"mild|slight|minimal|moderate(ly)?|severe|marked|massive|small|tiny|trace|large|early|florid|"
-    r"extensive|bilateral|right|left|cardiomegaly|enlarged|pulmonary|faint|subtle|patchy|dense|"
-    r"hazy|multifocal|linear|streaky|platelike|subsegmental|bibasilar|scoliosis|emphysema|hiatal|"
-    r"calcified|elevated|consolidation|pneumonia|opacity|atelectasis|rll|lll|rul|lul|rml|lingula"
-)
-"""First words of sentences that are noun phrases if they hold no verb."""
-
-_VERBS = re.compile(
-    r"\b(is|are|seen|suggests?|was|may|could|reflects|represent|appears?|has|obscures|contains|"
-    r"terminates|ends|projects|silhouettes|should|recommended|involve|possibly)\b"
-)
 
 
 def _severity(axis: str, value: Any) -> tuple[int, Any]:
@@ -113,17 +79,18 @@ def resolved(
 
 def _compared(voice: Voice, statement: Statement, axis: str, kind: str) -> Statement:
     text = statement.text[:-1]
-    words = text.lower().replace(",", " ").split()
-    bare = bool(_NOUN_PHRASES.fullmatch(words[0])) and not _VERBS.search(text)
-    if words[0] in ("new", "status", "interval") or "recommend" in text.lower() or ";" in text:
+    phrases, lower = voice.phrases, text.lower()
+    bare = matches(phrases, "noun phrase", lower) and not matches(phrases, "verb", text)
+    if matches(phrases, "not compared", lower):
         return statement
+    compared = {name: some[0] for name, some in phrases["compared"].items()}
     if bare and voice.chance(0.6):
-        text = expand(voice.generator, BEFORE[kind]) + " " + uncapitalized(text)
-    elif len(words) < 13:
-        text += expand(voice.generator, BEHIND[kind])
+        text = voice.expand(compared[f"{kind} before"]) + " " + uncapitalized(text, phrases)
+    elif len(text.replace(",", " ").split()) < 13:
+        text += voice.expand(compared[kind], since=compared["since"])
     else:
         return statement
-    return replace(statement, text=polish(text + "."), change=(axis, kind))
+    return replace(statement, text=polish(text + ".", phrases), change=(axis, kind))
 
 
 JOINED = 0.2  # probability that two neighboring sentences on what is normal become one
@@ -148,9 +115,10 @@ def _plain(statement: Statement) -> bool:
 
 
 def _join(voice: Voice, first: Statement, second: Statement) -> Statement:
-    bare = second.text.startswith("No ") and not _VERBS.search(second.text)
-    link = expand(voice.generator, "[, |, with | and |; ]" if bare else "[, and | and |; ]")
-    text = first.text[:-1] + link + uncapitalized(second.text)
+    phrases = voice.phrases
+    bare = matches(phrases, "denial", second.text) and not matches(phrases, "verb", second.text)
+    link = choose(voice.generator, phrases["joined"]["denial" if bare else ""])
+    text = first.text[:-1] + link + uncapitalized(second.text, phrases)
     return Statement(text, first.claim & second.claim, parts=(first, second))
 
 

@@ -2,7 +2,7 @@
 
 ``[is|appears]`` is replaced by one of its options, the first most often; brackets may stand within
 brackets.  ``{seen}`` is replaced by what the caller gives under that name, or else by one of the
-section ``words`` of ``phrases.yaml``.
+section ``words`` of the language's file in ``phrases``.
 """
 
 import re
@@ -11,38 +11,28 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import yaml
 
-PHRASES: dict[str, dict[str, list[str]]] = yaml.load(
-    (Path(__file__).parent.parent / "phrases.yaml").read_text(encoding="utf-8"),
-    Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506 - safe, and ten times faster
-)
+Phrases = dict[str, dict[str, list[str]]]
 """Phrasings by section and kind, the commonest first."""
+
+Language = Literal["en", "de", "es"]
 
 MISSPELT = 0.006
 """Probability that a sentence with a word of the section ``misspellings`` has it misspelt."""
 
-_SEEN = "seen|present|noted|identified|demonstrated|visualized|evident|observed"
-_PLURAL = "effusions|pneumothoraces|nodules"
-_AGREEMENT = tuple(
-    (re.compile(pattern), written)
-    for pattern, written in (
-        (r"\b(\w+) \1\b", r"\1"),
-        (rf"^There is no ((?:(?!or )\w+ ){{0,3}}(?:{_PLURAL}))\b", r"There are no \1"),
-        (r", (may|could) (represent|reflect|be)\b", r", which \1 \2"),
-        (r", which (possibly|concerning|suspicious)\b", r", \1"),
-        (r"\bis (represent|reflect)ing\b", r"\1s"),
-        (r"\bare (represent|reflect)ing\b", r"\1"),
-        (rf"^(There (?:is|are|appears)\b[^,;]*?) (?:is|are) (?:{_SEEN})\b", r"\1"),
-        (
-            r"^(There [^,;]*?)(?<!that)(?<!which) (may|could) (represent|reflect|be)\b",
-            r"\1 that \2 \3",
-        ),
-    )
-)
-"""Patterns that free choices bring about and no one would write, and what is written instead."""
+
+@cache
+def phrases_of(language: str) -> Phrases:
+    """What the reports in a language are written with."""
+    path = Path(__file__).parent.parent / "phrases" / f"{language}.yaml"
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster
+    phrases: Phrases = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - safe
+    return phrases
+
 
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 
@@ -62,48 +52,55 @@ def choose(generator: np.random.Generator, options: Sequence[str]) -> str:
 class _Slots(dict[str, str]):
     """The given words, and common words for the slots that are not given."""
 
-    def __init__(self, generator: np.random.Generator, given: dict[str, str]) -> None:
+    def __init__(
+        self, generator: np.random.Generator, phrases: Phrases, given: dict[str, str]
+    ) -> None:
         super().__init__(given)
-        self._generator = generator
+        self._generator, self._words = generator, phrases["words"]
 
     def __missing__(self, slot: str) -> str:
-        return choose(self._generator, PHRASES["words"][slot])
+        return choose(self._generator, self._words[slot])
 
 
-def expand(generator: np.random.Generator, template: str, **slots: str) -> str:
+def expand(generator: np.random.Generator, template: str, phrases: Phrases, /, **slots: str) -> str:
     """Settle a template's slots and choices, leave the rest (KeyError for an unknown slot)."""
-    text = template.format_map(_Slots(generator, slots)) if "{" in template else template
+    text = template.format_map(_Slots(generator, phrases, slots)) if "{" in template else template
     while "[" in text:
         text = _INNERMOST.sub(lambda match: choose(generator, match[1].split("|")), text)
     return text
 
 
-def polish(text: str) -> str:
-    """Close gaps left by empty choices, put "an" before a vowel, and begin with a capital."""
+def polish(text: str, phrases: Phrases) -> str:
+    """Close gaps left by empty choices, mend what those bring about, begin with a capital."""
     text = re.sub(r"\s+([,.;])", r"\1", " ".join(text.split()))
-    for pattern, written in _AGREEMENT:
-        text = pattern.sub(written, text)
-    text = re.sub(r"\b([Aa])(?= [aeiouAEIO])", r"\1n", text)
+    for pattern, (written,) in phrases["agreement"].items():
+        text = re.sub(pattern, written, text)
     return text[0].upper() + text[1:]
 
 
-def fill(generator: np.random.Generator, template: str, **slots: str) -> str:
-    return polish(expand(generator, template, **slots))
+def fill(generator: np.random.Generator, template: str, phrases: Phrases, /, **slots: str) -> str:
+    return polish(expand(generator, template, phrases, **slots), phrases)
 
 
-def misspell(generator: np.random.Generator, text: str) -> str:
+def misspell(generator: np.random.Generator, text: str, phrases: Phrases) -> str:
     """Now and then put a slip into a sentence."""
     if generator.random() >= MISSPELT:
         return text
-    if not (known := [word for word in PHRASES["misspellings"] if word in text]):
+    slips = phrases["misspellings"]
+    if not (known := [word for word in slips if word in text]):
         return text
     word = known[int(generator.integers(len(known)))]
-    return text.replace(word, choose(generator, PHRASES["misspellings"][word]), 1)
+    return text.replace(word, choose(generator, slips[word]), 1)
 
 
-def uncapitalized(text: str) -> str:
-    """The text with a small first letter, unless an abbreviation or a numeral begins it."""
-    return text if text[1:2].isupper() or text[1:2] == "-" else text[0].lower() + text[1:]
+def matches(phrases: Phrases, form: str, text: str) -> bool:
+    """Whether a text holds one of the patterns of a form."""
+    return any(re.search(pattern, text) for pattern in phrases["forms"][form])
+
+
+def uncapitalized(text: str, phrases: Phrases) -> str:
+    """The text with a small first letter, unless that is always a capital, as in abbreviations."""
+    return text if matches(phrases, "capital", text) else text[0].lower() + text[1:]
 
 
 def listed(generator: np.random.Generator, items: Sequence[str], word: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cxrtext.phantom import claims
 from cxrtext.phantom.claims import Claim, lobe_side, where
-from cxrtext.phantom.sentences.grammar import PHRASES, choose, expand, fill
+from cxrtext.phantom.sentences.grammar import choose, expand, fill, phrases_of
 from cxrtext.phantom.state import BASES, SIDES, State
 
 
@@ -31,10 +31,10 @@ def other_side(side: str) -> str:
 
 
 class Voice:
-    """Puts claims into words, with an own source of randomness."""
+    """Puts claims into words of a language, with an own source of randomness."""
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: np.random.Generator, language: str) -> None:
+        self.generator, self.phrases = generator, phrases_of(language)
 
     def chance(self, probability: float) -> bool:
         return float(self.generator.random()) < probability
@@ -45,11 +45,23 @@ class Voice:
 
     def say(self, section: str, kind: str, **slots: str) -> str:
         """One of the phrasings of a kind, its slots filled."""
-        return fill(self.generator, choose(self.generator, PHRASES[section][kind]), **slots)
+        return self.fill(choose(self.generator, self.phrases[section][kind]), **slots)
+
+    def fill(self, template: str, **slots: str) -> str:
+        """A phrasing with its slots filled, by the language's own words where it has them."""
+        own = {slot: self.own(word) for slot, word in slots.items()}
+        return fill(self.generator, template, self.phrases, **own)
+
+    def expand(self, template: str, **slots: str) -> str:
+        return expand(self.generator, template, self.phrases, **slots)
 
     def word(self, kind: str) -> str:
         """A word for a grade, a size or a place."""
-        return choose(self.generator, PHRASES["synonyms"][kind])
+        return choose(self.generator, self.phrases["synonyms"][kind])
+
+    def own(self, word: str) -> str:
+        """The language's own word for an English one, which stays where it has none."""
+        return self.word(word) if word in self.phrases["synonyms"] else word
 
     def present(self, axis: str, state: State, full: bool) -> list[Statement]:
         """That a finding is there, with its grade and its place in full, or in brief.
@@ -176,12 +188,6 @@ def pneumothorax(voice: Voice, value: tuple[int, str, str], full: bool) -> Said:
 
 
 ORDINALS = {4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh", 8: "eighth"}
-BASE_WORDS = {
-    "right base": ("right base", "right lung base"),
-    "left base": ("left base", "left lung base"),
-    "both bases": ("lung bases", "bases"),
-}
-"""Words for the bases after "at the"."""
 
 
 def atelectasis(voice: Voice, value: tuple[int, str], full: bool) -> Said:
@@ -194,11 +200,7 @@ def atelectasis(voice: Voice, value: tuple[int, str], full: bool) -> Said:
         side = base.split()[0]
         yield voice.say("chest", "opacity either", side=side), claims.basal_opacity(side), ()
         return
-    place = choose(voice.generator, BASE_WORDS[base])
-    text = voice.say("chest", ("linear", "basal")[grade - 1], base=place)
-    for word in BASE_WORDS[BASES[2]]:
-        text = text.replace(f"{word.capitalize()} ", "Bibasilar ")
-        text = text.replace(f" {word} a", " bibasilar a")
+    text = voice.say("chest", ("linear", "basal")[grade - 1], base=voice.word(f"base {base}"))
     yield text, claims.atelectasis(base, grade), ()
 
 
@@ -265,7 +267,7 @@ def tube(voice: Voice, place: str, full: bool) -> Said:
 def line(voice: Voice, value: str, full: bool) -> Said:
     side, kind = value.split()
     if full:
-        name = expand(voice.generator, choose(voice.generator, PHRASES["lines"][value]))
+        name = voice.expand(choose(voice.generator, voice.phrases["lines"][value]))
         yield voice.say("devices", "line", line=name), claims.line(value), ()
     elif kind == "picc":
         yield voice.say("devices", "picc"), claims.line("picc"), ()

@@ -20,6 +20,9 @@ def phantom(
     masks: Annotated[
         bool, typer.Option("--masks", help="Also write what each finding covers.")
     ] = False,
+    language: Annotated[
+        Literal["en", "de", "es"], typer.Option(help="Language of the reports.")
+    ] = "en",
     as_json: AsJson = False,
 ) -> None:
     """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
@@ -33,6 +36,7 @@ def phantom(
             seed=seed,
             image_format=image_format,
             masks=masks,
+            language=language,
             progress=update,
         )
     if as_json:
