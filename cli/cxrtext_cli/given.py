@@ -126,11 +126,9 @@ def _new_table_or_stdout(path: str) -> None:
 
 
 def _checkpoint(folder: Path) -> None:
-    from cxrtext.models.folders import WEIGHTS, read_checkpoint_config
+    from cxrtext.models.folders import check_checkpoint
 
-    read_checkpoint_config(folder)
-    if not (folder / WEIGHTS).is_file():
-        raise CheckpointError(f"{folder}: has no {WEIGHTS}; copy the checkpoint again")
+    check_checkpoint(folder)
 
 
 def _backbone(folder: Path) -> None:
@@ -266,8 +264,7 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     """A command that looks at what it is given before it begins.
 
     Parameters that are paths have a :class:`Kind` among their annotations, and others may have one.
-    An index that is searched without ``--model`` wants the checkpoint that it notes, which is
-    looked for, too.
+    An ``--index`` without ``--model`` wants the checkpoint that it notes, which is looked for, too.
     """
     kinds = kinds_of(command)
 
@@ -281,8 +278,8 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
                     raise DataError(f"{one}: is a folder; give a file: {_help_of(command, name)}")
                 if one is not None:
                     kind.check(one)
-        if kinds.get("index") is INDEX and given.get("model") is None:
-            _look_for_checkpoints(given["index"])
+        if kinds.get("index") is INDEX and given["index"] and given.get("model") is None:
+            _look_for_checkpoint(given["index"])
         command(**given)
 
     return run
@@ -307,13 +304,10 @@ def _help_of(command: Callable[..., None], name: str) -> str:
     return text[0].lower() + text[1:]
 
 
-def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:
-    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
-    from cxrtext.index.store.replica import index_at
+def _look_for_checkpoint(index: Path) -> None:
+    from cxrtext.index.store.catalogue import checkpoint_of
 
-    for folder in map(index_at, [index] if isinstance(index, Path) else list(index or ())):
-        with Catalogue(folder / CATALOGUE) as catalogue:
-            noted_checkpoint(folder, catalogue.meta())
+    checkpoint_of(index)
 
 
 def check_each(kinds: Mapping[str, tuple[Kind, Any]]) -> None:

@@ -103,7 +103,7 @@ REST = (
     Stage(
         "5/5 index",
         f"index build {{out}}/data/manifest.csv --model {{out}}/{MODEL} --out {{out}}/index "
-        "--prompts {out}/prompts.yaml --cache {out}/decoded",
+        "--cache {out}/decoded",
         2,
         ("index/index.json",),
     ),
@@ -128,7 +128,7 @@ def demo(
     from cxrtext_cli.commands.server.service import serve
 
     say("serving the page and the API; stop with Ctrl-C")
-    serve(model=out / MODEL, index=[out / "index"], prompts=out / "prompts.yaml", port=port)
+    serve([out / MODEL, out / "index"], port=port)
 
 
 def make(out: Path) -> None:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, SPLIT
+from cxrtext_cli.given import DATA_FOLDER, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     Cache,
     Device,
     Features,
+    Folder,
     MaxRejected,
     PromptsFile,
     cache_in,
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder."), CHECKPOINT],
+    place: Folder,
     data: Annotated[
-        Path,
-        typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv."),
+        Path | None,
+        typer.Option(
+            help="Data folder: manifest.csv, and reports.csv, labels.csv; by default the project's."
+        ),
         DATA_FOLDER,
-    ],
+    ] = None,
     split: Annotated[
         str, typer.Option(help="Images that the errors are measured on: train, val, test."), SPLIT
     ] = "test",
@@ -56,10 +59,14 @@ def calibrate(
     Calibrated probabilities of the prompts for classify, and thresholds of the verdicts of verify,
     or one of them where the data lack the other.
     """
+    from cxrtext.project import find_place
+
+    found = find_place(place)
+    data, checkpoint = found.require_data(data), found.model
     from cxrtext.evaluation import Settings, evaluate
     from cxrtext.records import Rejects
 
-    decoded = cache_in(cache)
+    decoded = cache_in(cache or found.decoded)
     with progress("embedding", "images") as update:
         result = evaluate(
             checkpoint,

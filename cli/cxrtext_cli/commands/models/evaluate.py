@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, SPLIT
+from cxrtext_cli.given import DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, PLACE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 def evaluate(
     ctx: typer.Context,
-    checkpoint: Annotated[
-        Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
+    place: Annotated[
+        Path | None, typer.Argument(help="A project, a checkpoint or an index."), PLACE
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json. With --from "
-            "it is read for the documents alone."
+            help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json; by default "
+            "the project's. With --from it is read for the documents alone."
         ),
         DATA_FOLDER,
     ] = None,
@@ -161,10 +161,15 @@ def evaluate(
         result = measure_file(predictions, **asked)
         _tell(result, write_report(out, result, options) if out else [], as_json)
         return
-    if checkpoint is None or data is None:
+    if place is None:
         raise ConfigError(
-            "give a checkpoint and --data, or --from with the predictions of an evaluation"
+            "give a project, a checkpoint and --data, or --from with the predictions of an "
+            "evaluation"
         )
+    from cxrtext.project import find_place
+
+    found = find_place(place)
+    data = found.require_data(data)
     settings = Settings(
         average=average,  # type: ignore[arg-type]  # checked there
         uncertain=uncertain,  # type: ignore[arg-type]
@@ -186,14 +191,14 @@ def evaluate(
     rejects = Rejects(max_rejected)
     with progress("embedding", "images") as update:
         result = run(
-            checkpoint,
+            found.model,
             data,
             split=split,
             prompts=known,
             device=pick_device(device),
             allow_outside=allow_outside,
             rejects=rejects,
-            cache=cache_in(cache),
+            cache=cache_in(cache or found.decoded),
             features=features_in(features),
             progress=update,
             settings=settings,
