@@ -11,7 +11,10 @@ from cxrtext.files import read_sealed
 
 Kept = TypeVar("Kept", bound=BaseModel)
 
-AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR'"
+AGAIN = (
+    "remove it and make it again with 'cxrtext calibrate CHECKPOINT --data DIR', and --prompts "
+    "FILE where they were your own"
+)
 
 
 def load_kept(path: Path, kind: type[Kept], what: str, fingerprint: str) -> Kept | None:
@@ -35,7 +38,7 @@ def load_kept(path: Path, kind: type[Kept], what: str, fingerprint: str) -> Kept
     except ValidationError as error:
         place = error.errors(include_url=False)[0]
         if place["loc"][:1] in (("format",), ("version",)):
-            raise CheckpointError(f"{path}: not {what} of a checkpoint; {AGAIN}") from None
+            raise CheckpointError(f"{path}: not {what} of this version; {AGAIN}") from None
         at = ".".join(map(str, place["loc"]))
         raise CheckpointError(f"{path}: {at}: {place['msg']}; {AGAIN}") from None
     if values["fingerprint"] != fingerprint:

@@ -88,7 +88,7 @@ def holes(catalogue: Catalogue) -> tuple[int, int]:
 
 
 def move_root(folder: Path, new: Path, old: str | None = None, *, wait_s: float = 0.0) -> None:
-    """Note where a manifest's folder, to which image paths are relative, or the checkpoint lies now."""
+    """Note where the checkpoint, or a manifest's folder with its images' paths, lies now."""
     if (new / CONFIG).is_file():
         with writing(folder, wait_s=wait_s) as catalogue:
             model_of(folder, catalogue.meta(), new)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import DataError, InputError, NotFoundError
-from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
-from cxrtext.evaluation.classification.calibration import calibration_beside
+from cxrtext.evaluation import Prompts, score_differences
+from cxrtext.evaluation.classification.calibration import calibration_beside, prompts_beside
 from cxrtext.evaluation.verdicts.judge import Judge
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
 from cxrtext.files import note_source
@@ -86,7 +86,7 @@ TIMES = 3
 class Service:
     """A loaded model and, where there is one, its archive.  Safe to call from several threads.
 
-    Without prompts those of CheX5 classify.
+    Without prompts those of the checkpoint classify.
     """
 
     def __init__(
@@ -104,7 +104,8 @@ class Service:
         self._texts = TextMemory(model)
         self.index_rows = RowMaker(model)
         self._references = References(model, archive)
-        self.prompts = dict(prompts or CHEX5_PROMPTS)
+        self.prompts_given = prompts
+        self.prompts = dict(prompts or prompts_beside(model))
         self.calibration = calibration_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
@@ -115,7 +116,7 @@ class Service:
     def archive(self) -> Archive:
         """The index, or all of them as one (NotFoundError)."""
         if self._archive is None:
-            raise NotFoundError("no index is loaded; give one with --index")
+            raise NotFoundError("no index is loaded; give a project or an index")
         return self._archive
 
     @property
@@ -480,8 +481,8 @@ def turned(service: Service) -> Service | None:
     """A service of what all indexes of another have turned to; None where none has.
 
     That is another model, or of a replica another publication, whose model may be the same.  It has
-    the same prompts and the same language model.  Both can be asked for as long as either is
-    needed; the old one answers by what it saw before.
+    the prompts that were given, and the same language model.  Both can be asked for as long as
+    either is needed; the old one answers by what it saw before.
     """
     if not service.has_index or not any(part.turned for part in service.archive.parts):
         return None
@@ -497,7 +498,7 @@ def turned(service: Service) -> Service | None:
     model = service.model
     if models != {model.fingerprint}:
         model = load_model(checkpoint, str(model.device))
-    return Service(model, open_index(folders, model), service.prompts)
+    return Service(model, open_index(folders, model), service.prompts_given)
 
 
 def threads_for(work: Callable[[], object]) -> int:
@@ -525,7 +526,7 @@ def load_service(
 ) -> Service:
     """Load a model and, if given, its index, or several that are searched as one.
 
-    The checkpoint is by default the one noted in the index, the prompts are CheX5's.  Another
+    The checkpoint is by default the one noted in the index, the prompts are its own.  Another
     process that commits a change of the index is waited for, ``wait_s`` seconds.
     """
     folders = [index] if isinstance(index, str | Path) else list(index or ())

@@ -204,6 +204,6 @@ def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
 def test_a_server_may_be_told_of_an_inbox_that_is_not_there_yet(
     refused: Refused, checkpoint: Path, tmp_path: Path
 ) -> None:
-    given = ["--model", checkpoint, "--inbox", tmp_path / "in", "--hash-ids", tmp_path / "key"]
+    given = [checkpoint, "--inbox", tmp_path / "in", "--hash-ids", tmp_path / "key"]
     done = refused("serve", *given, "--port", str(free_port()))
     assert "the key file cannot be read" in done, "what is wrong comes later"

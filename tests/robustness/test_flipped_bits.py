@@ -25,7 +25,7 @@ from cxrtext.config import load_config
 from cxrtext.datasets.checking import CheckOptions, check_data
 from cxrtext.datasets.importing import import_folder
 from cxrtext.errors import CxrTextError, DataError, ImageError
-from cxrtext.evaluation import evaluate
+from cxrtext.evaluation import CHEX5_PROMPTS, evaluate
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
@@ -212,12 +212,13 @@ def test_familiar(copy: Path, try_flips: Flip) -> None:
 def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     fingerprint = load_model(checkpoint).fingerprint
     finding = FindingCalibration(
-        scale=3.5, shift=-0.25, prompts="ab" * 32, positives=12, negatives=40,
+        scale=3.5, shift=-0.25, positives=12, negatives=40,
         error_before=0.1, error_after=0.02, auc=(0.9, 0.8, 0.95),
     )  # fmt: skip
     kept = KeptCalibration(
-        fingerprint=fingerprint, data="data", measured=("test", 60), findings={"Edema": finding}
-    )
+        fingerprint=fingerprint, data="data", measured=("test", 60),
+        prompts={"Edema": CHEX5_PROMPTS["Edema"]}, findings={"Edema": finding},
+    )  # fmt: skip
     path = save_calibration(tmp_path, kept)
     try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint))
 

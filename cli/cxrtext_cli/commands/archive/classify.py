@@ -44,6 +44,10 @@ class _Classified:
     def probabilities(self) -> dict[str, Any]:
         return {"image": self.name, **{one.finding: one.probability for one in self.findings}}
 
+    @property
+    def flagged(self) -> dict[str, bool]:
+        return {one.finding: one.flagged for one in self.findings if one.flagged is not None}
+
 
 def classify(
     place: Folder,
@@ -121,7 +125,8 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
         from cxrtext.client.models import Unlike
 
         far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
-        print_json([one.probabilities | {"unlike": u} for one, u in zip(found, far, strict=True)])
+        more = [{"flagged": one.flagged, "unlike": u} for one, u in zip(found, far, strict=True)]
+        print_json([one.probabilities | also for one, also in zip(found, more, strict=True)])
     else:
         print_rows(rows)
     if found:
