@@ -37,7 +37,7 @@ AllowOutside = Annotated[
 MaxRejected = Annotated[
     int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
 ]
-Folder = Annotated[Path, typer.Argument(help="A project, a checkpoint or an index."), PLACE]
+PlaceFolder = Annotated[Path, typer.Argument(help="A project, a checkpoint or an index."), PLACE]
 """Of the argument PLACE."""
 Link = Annotated[
     bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")

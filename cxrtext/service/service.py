@@ -16,9 +16,9 @@ from torch import Tensor
 
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts, score_differences
-from cxrtext.evaluation.classification.calibration import calibration_beside, prompts_beside
+from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
 from cxrtext.evaluation.verdicts.judge import Judge
-from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
+from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.files import note_source
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
@@ -106,10 +106,10 @@ class Service:
         self._references = References(model, archive)
         self.prompts_given = prompts
         self.prompts = dict(prompts or prompts_beside(model))
-        self.calibration = calibration_beside(model)
+        self.calibration = KeptCalibration.beside(model)
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
-        self._judge = Judge(verdicts_beside(model))
+        self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self._texts, self.prompts)
 
     @property
@@ -533,13 +533,11 @@ def load_service(
     if checkpoint is None and not folders:
         raise DataError("give a checkpoint, an index, or both")
     model = None if checkpoint is None else load_model(checkpoint, device)
-    archive = open_index(folders, model, wait_s=wait_s) if folders else None
-    if model is None:
-        assert archive is not None  # noqa: S101 - one of the two is there
-        model = archive.model.to(device)
+    if model is not None and not folders:
+        return Service(model, prompts=prompts)
+    archive = open_index(folders, model, wait_s=wait_s)
     try:
-        return Service(model, archive, prompts)
+        return Service(archive.model.to(device), archive, prompts)
     except BaseException:
-        if archive is not None:
-            archive.close()
+        archive.close()
         raise

@@ -53,7 +53,7 @@ follow archive --inbox new
 listen new
 hl7 listen new
 inbox work EMPTY --index INDEX
-results make IMAGE --sentence x --model CHECKPOINT --out new
+results make CHECKPOINT IMAGE --sentence x --out new
 results answer --index INDEX --out new --peers FILE
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
@@ -77,6 +77,7 @@ REFUSED = {
         "RUN": "nor an index; give one of those in it, such as ", "LM": "not a cxrtext checkpoint",
     },
     given.INDEX: dict.fromkeys(("GONE", "EMPTY"), "not an index"),
+    given.MODELED_INDEX: dict.fromkeys(("GONE", "EMPTY"), "not an index"),
     given.LANGUAGE_MODEL: {
         "GONE/GONE/GONE": "no such model folder", "EMPTY": "empty: not a language model",
     },
@@ -192,10 +193,10 @@ inbox status GONE
 inbox status EMPTY
 inbox retry GONE
 inbox retry EMPTY
-results IMAGE --sentence x --model CHECKPOINT
+results CHECKPOINT IMAGE --sentence x
 results IMAGE --sentence x --out new
-results IMAGE --model CHECKPOINT --out new
-results IMAGE --sentence x --model CHECKPOINT --out new --as pdf
+results CHECKPOINT IMAGE --out new
+results CHECKPOINT IMAGE --sentence x --out new --as pdf
 results list --out GONE
 results list --out EMPTY
 results send archive --out EMPTY --peers GONE

@@ -29,13 +29,11 @@ from cxrtext.evaluation import CHEX5_PROMPTS, evaluate
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
-    load_calibration,
-    save_calibration,
 )
 from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.measure import PARTS
 from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
-from cxrtext.evaluation.verdicts.kept import VERDICTS, verdicts_beside
+from cxrtext.evaluation.verdicts.kept import VERDICTS, KeptVerdicts
 from cxrtext.experiments.measures import read_measures, write_measures
 from cxrtext.experiments.stages import claim, read_json, stage
 from cxrtext.files import read_sealed
@@ -219,14 +217,14 @@ def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
         fingerprint=fingerprint, data="data", measured=("test", 60),
         prompts={"Edema": CHEX5_PROMPTS["Edema"]}, findings={"Edema": finding},
     )  # fmt: skip
-    path = save_calibration(tmp_path, kept)
-    try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint))
+    path = kept.save(tmp_path)
+    try_flips("calibration", [path], lambda: KeptCalibration.load(tmp_path, fingerprint))
 
 
 def test_verdicts(judged_checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     copy = copy_of(judged_checkpoint, tmp_path)
     model = load_model(copy)
-    try_flips("verdicts", [copy / VERDICTS], lambda: verdicts_beside(model))
+    try_flips("verdicts", [copy / VERDICTS], lambda: KeptVerdicts.beside(model))
 
 
 def test_language_model(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:

@@ -11,10 +11,8 @@ from cxrtext.evaluation import CHEX5_PROMPTS, Calibration, Evaluation, Prompts, 
 from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
+    KeptCalibration,
     OperatingPoint,
-    calibration_beside,
-    load_calibration,
-    save_calibration,
 )
 from cxrtext.evaluation.rows import OPERATING, YOUDEN, ZERO_SHOT
 from cxrtext.files import SEAL, write_sealed
@@ -56,10 +54,10 @@ def test_probabilities_of_calibrated_prompts_and_of_no_others_by_hand() -> None:
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
-    save_calibration(tmp_path, KEPT)
-    assert load_calibration(tmp_path, KEPT.fingerprint) == KEPT
+    KEPT.save(tmp_path)
+    assert KeptCalibration.load(tmp_path, KEPT.fingerprint) == KEPT
     with pytest.raises(CheckpointError, match="another model"):
-        load_calibration(tmp_path, "0" * 64)
+        KeptCalibration.load(tmp_path, "0" * 64)
 
 
 DAMAGE = {
@@ -72,7 +70,7 @@ DAMAGED_FINDING = [
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    path = save_calibration(tmp_path, KEPT)
+    path = KEPT.save(tmp_path)
     good = json.loads(path.read_text())
     bad = [{**good, key: value} for key, value in DAMAGE.items()]
     one = good["findings"]["Effusion"]
@@ -82,11 +80,11 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     for text in ("{", "[]", *map(json.dumps, bad)):
         path.write_text(text)
         with pytest.raises(CheckpointError, match="cxrtext calibrate"):
-            load_calibration(tmp_path, KEPT.fingerprint)
+            KeptCalibration.load(tmp_path, KEPT.fingerprint)
     for values in bad:  # what is wrong is found under a seal as well
         write_sealed(path, {key: value for key, value in values.items() if key != SEAL})
         with pytest.raises(CheckpointError, match="cxrtext calibrate"):
-            load_calibration(tmp_path, KEPT.fingerprint)
+            KeptCalibration.load(tmp_path, KEPT.fingerprint)
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +112,11 @@ def test_an_evaluation_gives_a_calibration(
     assert share is not None
     assert point.specificity == (share.value, share.low, share.high)
     assert not (checkpoint / CALIBRATION).exists()
-    assert calibration_beside(load_model(checkpoint)) is None
+    assert KeptCalibration.beside(load_model(checkpoint)) is None
     shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    save_calibration(tmp_path / "checkpoint", kept)
+    kept.save(tmp_path / "checkpoint")
     model = load_model(tmp_path / "checkpoint")
-    assert calibration_beside(model) == kept
+    assert KeptCalibration.beside(model) == kept
     assert model.fingerprint == load_model(checkpoint).fingerprint
 
 
@@ -126,7 +124,7 @@ def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(
     checkpoint: Path, data_folder: Path, evaluation: Evaluation, tmp_path: Path
 ) -> None:
     own = shutil.copytree(checkpoint, tmp_path / "own")
-    save_calibration(own, calibration_of(evaluation)[0])
+    calibration_of(evaluation)[0].save(own)
     with closing(load_service(own)) as service:
         image = service.embed_file(data_folder / "images/s02.png")
         found = {one.finding: one for one in service.classify(image)}

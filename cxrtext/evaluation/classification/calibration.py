@@ -7,18 +7,16 @@ Logits [n] are score differences of the validation images, labels [n] are 1 or 0
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.kept import load_kept
+from cxrtext.evaluation.kept import Kept, KeptFile, Share
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
 from cxrtext.evaluation.rows import YOUDEN
-from cxrtext.files import write_sealed
 from cxrtext.models import ImageTextModel
 
 TEMPERATURES = 1e-2, 1e2
@@ -188,33 +186,28 @@ def expected_calibration_error(
 
 CALIBRATION = "calibration.json"
 """In a checkpoint's folder: its prompts, and what was fitted with these and no others."""
-Share = Annotated[float, Field(ge=0, le=1)]
 Measured = tuple[Share, Share, Share]
 """A share, and the low and the high end of its 95 % interval."""
 
 
-class OperatingPoint(BaseModel):
+class OperatingPoint(Kept):
     """A threshold of scores that validation images chose, and what it does to the images measured.
 
     Above it a finding is called present.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     threshold: float
     sensitivity: Measured
     specificity: Measured
 
 
-class FindingCalibration(BaseModel):
+class FindingCalibration(Kept):
     """Calibration of a finding: probability is the logistic of ``scale · score + shift``.
 
     ``positives`` and ``negatives`` count the validation images.  On the images measured: expected
     calibration error before and after, AUC, and ``points`` by how their threshold was chosen; None
     or empty where they could not be measured.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     scale: Annotated[float, Field(gt=0)]
     shift: float
@@ -223,7 +216,7 @@ class FindingCalibration(BaseModel):
     error_before: float | None = None
     error_after: float | None = None
     auc: Measured | None = None
-    points: dict[str, OperatingPoint] = {}
+    points: dict[str, OperatingPoint] = Field(default_factory=dict)
 
     @property
     def calibration(self) -> Calibration:
@@ -235,52 +228,28 @@ class FindingCalibration(BaseModel):
         return None if point is None else score > point.threshold
 
 
-class KeptCalibration(BaseModel):
+class KeptCalibration(KeptFile):
     """A checkpoint's prompts, and the calibration of the findings that could be calibrated.
 
-    ``fingerprint`` is the model's, ``data`` the data folder's name without its path, and
-    ``measured`` the split on which errors were measured, and how many images it has.
+    ``measured`` is the split on which errors were measured, and how many images it has.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    FILE = CALIBRATION
 
     format: Literal["cxrtext calibration"] = "cxrtext calibration"
     version: Literal[2] = 2
-    fingerprint: str
-    data: str
     measured: tuple[str, int]
     prompts: dict[str, Prompts]
     findings: dict[str, FindingCalibration]
-
-    def of(self, finding: str, prompts: Prompts) -> Calibration | None:
-        """The calibration of a finding asked with some prompts; None where it has none."""
-        found = self.measured_of(finding, prompts)
-        return None if found is None else found.calibration
 
     def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
         """What was fitted and measured of a finding asked with some prompts."""
         return self.findings.get(finding) if self.prompts.get(finding) == prompts else None
 
 
-def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
-    """Put a calibration into its checkpoint, whose fingerprint stays as it is."""
-    write_sealed(folder / CALIBRATION, kept.model_dump(mode="json"))
-    return folder / CALIBRATION
-
-
-def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
-    """The calibration of the checkpoint of a model's fingerprint; None where it has none."""
-    return load_kept(folder / CALIBRATION, KeptCalibration, "the calibration", fingerprint)
-
-
-def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:
-    """The calibration kept with a model's checkpoint, if there is one."""
-    return None if model.folder is None else load_calibration(model.folder, model.fingerprint)
-
-
 def prompts_beside(model: ImageTextModel) -> dict[str, Prompts]:
     """The prompts that a model's checkpoint keeps; CheX5's where it keeps none."""
-    kept = calibration_beside(model)
+    kept = KeptCalibration.beside(model)
     return dict(CHEX5_PROMPTS if kept is None else kept.prompts)
 
 
@@ -288,6 +257,6 @@ def calibrations_of(
     model: ImageTextModel, prompts: Mapping[str, Prompts]
 ) -> dict[str, Calibration]:
     """The calibration of each finding whose prompts the model's checkpoint calibrated."""
-    kept = calibration_beside(model)
-    found = {name: kept.of(name, asked) if kept else None for name, asked in prompts.items()}
-    return {name: known for name, known in found.items() if known is not None}
+    kept = KeptCalibration.beside(model)
+    found = {name: kept and kept.measured_of(name, asked) for name, asked in prompts.items()}
+    return {name: known.calibration for name, known in found.items() if known}

@@ -13,7 +13,7 @@ from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
     Device,
-    Folder,
+    PlaceFolder,
     PromptsFile,
     open_place,
     print_json,
@@ -44,13 +44,9 @@ class _Classified:
     def probabilities(self) -> dict[str, Any]:
         return {"image": self.name, **{one.finding: one.probability for one in self.findings}}
 
-    @property
-    def flagged(self) -> dict[str, bool]:
-        return {one.finding: one.flagged for one in self.findings if one.flagged is not None}
-
 
 def classify(
-    place: Folder,
+    place: PlaceFolder,
     images: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -125,7 +121,8 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
         from cxrtext.client.models import Unlike
 
         far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
-        more = [{"flagged": one.flagged, "unlike": u} for one, u in zip(found, far, strict=True)]
+        flags = [{f.finding: f.flagged for f in one.findings if f.calibrated} for one in found]
+        more = [{"flagged": f, "unlike": u} for f, u in zip(flags, far, strict=True)]
         print_json([one.probabilities | also for one, also in zip(found, more, strict=True)])
     else:
         print_rows(rows)

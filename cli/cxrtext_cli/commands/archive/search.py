@@ -14,7 +14,7 @@ from cxrtext_cli.options import (
     AsJson,
     AsWritten,
     Device,
-    Folder,
+    PlaceFolder,
     open_place,
     print_json,
     print_rows,
@@ -35,7 +35,7 @@ Mode = Literal["auto", "exact", "fast"]
 
 
 def search(
-    place: Folder,
+    place: PlaceFolder,
     query: Annotated[str | None, typer.Argument(help="A sentence."), SENTENCE] = None,
     image: Annotated[
         Path | None, typer.Option(help="Look for what is like, or is said of, this image."), FILE

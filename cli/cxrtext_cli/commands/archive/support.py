@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext.errors import InputError
+from cxrtext.text.wording import Wording
 from cxrtext_cli.given import (
     DATA_FOLDER,
     FILE,
@@ -24,8 +25,8 @@ from cxrtext_cli.options import (
     AsJson,
     AsWritten,
     Device,
-    Folder,
     MaxRejected,
+    PlaceFolder,
     cache_in,
     open_place,
     print_json,
@@ -37,13 +38,12 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.service import Service
     from cxrtext.service.quality import CheckedSentence
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 
 def ground(
-    place: Folder,
+    place: PlaceFolder,
     image: Annotated[Path, typer.Argument(help="An image: PNG, JPEG or DICOM."), FILE],
     sentence: Annotated[
         str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'"), SENTENCE
@@ -113,7 +113,7 @@ PRINTED = 20
 
 
 def verify(
-    place: Folder,
+    place: PlaceFolder,
     image: Annotated[
         Path | None, typer.Argument(help="An image: PNG, JPEG or DICOM.", show_default=False), FILE
     ] = None,
@@ -132,7 +132,7 @@ def verify(
         int, typer.Option("--count", "-n", min=1, help="Of data: most sentences to give.")
     ] = 1000,
     wording: Annotated[
-        str | None, typer.Option(help="Of data: affirmed, negated or uncertain ones only.")
+        Wording | None, typer.Option(help="Of data: affirmed, negated or uncertain ones only.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -162,27 +162,24 @@ def verify(
     if data is not None:
         if image or report:
             raise InputError("give either IMAGE and REPORT, or --data DIR")
-        from cxrtext.text.wording import Wording
-
-        if wording is not None and wording not in get_args(Wording):
-            raise InputError(f"--wording: '{wording}' is not one of {', '.join(get_args(Wording))}")
-
         from cxrtext.records import Rejects
+        from cxrtext.service.quality import least_supported
 
         service = open_place(found_in, device)
         rejects = Rejects(max_rejected)
-        _of_folder(
-            service,
-            data,
-            count,
-            out,
-            as_json,
-            split=split,
-            wordings=None if wording is None else (wording,),
-            allow_outside=allow_outside,
-            cache=cache_in(cache or found_in.decoded),
-            rejects=rejects,
-        )
+        with progress("verifying", "images") as update:
+            checked, total = least_supported(
+                service,
+                data,
+                count=min(count, PRINTED) if out is None and not as_json else count,
+                split=split,
+                wordings=None if wording is None else (wording,),
+                allow_outside=allow_outside,
+                cache=cache_in(cache or found_in.decoded),
+                rejects=rejects,
+                progress=update,
+            )
+        _show_checked(checked, total, out, as_json)
         if rejects.rows:
             say(f"images that cannot be read: {len(rejects.rows)}")
         return
@@ -279,15 +276,9 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any, un
     write_text(out, verification_page(found, report, pixels, unlike))
 
 
-def _of_folder(
-    service: "Service", data: Path, count: int, out: Path | None, as_json: bool, **options: Any
+def _show_checked(
+    found: "Sequence[CheckedSentence]", total: int, out: Path | None, as_json: bool
 ) -> None:
-    from cxrtext.service.quality import least_supported
-
-    if out is None and not as_json:
-        count = min(count, PRINTED)
-    with progress("verifying", "images") as update:
-        found, total = least_supported(service, data, count=count, progress=update, **options)
     rows = [_checked_row(one, _flat(one.found)) for one in found]
     said = f"the {len(rows)} least supported of {total} sentences"
     if out is not None:

@@ -11,8 +11,8 @@ from cxrtext_cli.options import (
     Cache,
     Device,
     Features,
-    Folder,
     MaxRejected,
+    PlaceFolder,
     PromptsFile,
     cache_in,
     features_in,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    place: Folder,
+    place: PlaceFolder,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -98,21 +98,19 @@ def _keep_fits(
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
     from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
-    from cxrtext.evaluation.classification.calibration import save_calibration
-    from cxrtext.evaluation.verdicts.kept import save_verdicts
 
     written: list[Path] = []
     lacking: list[Exception] = []
     try:
         kept, left_out = calibration_of(result)
         result.left_out.extend(left_out)
-        written.append(save_calibration(checkpoint, kept))
+        written.append(kept.save(checkpoint))
     except DataError as error:
         lacking.append(error)
     try:
         with progress("embedding validation images", "images") as update:
             verdicts = verdicts_of(result, cache=cache, progress=update)
-        written.append(save_verdicts(checkpoint, verdicts))
+        written.append(verdicts.save(checkpoint))
         say(f"{written[-1]}: {verdicts.summary()}")
     except DataError as error:
         lacking.append(error)

@@ -142,17 +142,8 @@ def evaluate(
     told = read_answers(answers) if answers else {}
     command = ("cxrtext", *sys.argv[1:])
     if predictions:
-        asked = {
-            "uncertain": uncertain,
-            "resamples": resamples,
-            "seed": seed,
-            "slices": tuple(slices or ()),
-            "sensitivity": sensitivity,
-            "prevalence": prevalence,
-            "primary": primary,
-        }
-        given = _given_with_from(ctx)
-        asked = {name: value for name, value in asked.items() if name in given}
+        asked = {name: ctx.params[name] for name in _given_with_from(ctx) & MEASURED}
+        asked |= {"slices": tuple(slices)} if slices else {}
 
         from cxrtext.evaluation import measure_file
         from cxrtext.evaluation.report import ReportOptions, write_report
@@ -162,10 +153,7 @@ def evaluate(
         _tell(result, write_report(out, result, options) if out else [], as_json)
         return
     if place is None:
-        raise ConfigError(
-            "give a project, a checkpoint and --data, or --from with the predictions of an "
-            "evaluation"
-        )
+        raise ConfigError("give a project, a checkpoint and --data, or --from with predictions")
     from cxrtext.project import find_place
 
     found = find_place(place)
@@ -221,11 +209,8 @@ def evaluate(
     _tell(result, written, as_json, len(rejects.rows))
 
 
-RECOMPUTED = {
-    *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
-    *("sensitivity", "prevalence", "primary"),
-    *("data", "answers"),  # of the documents
-}
+MEASURED = {"uncertain", "resamples", "seed", "slices", "sensitivity", "prevalence", "primary"}
+RECOMPUTED = {"predictions", "out", "as_json", "data", "answers", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
 

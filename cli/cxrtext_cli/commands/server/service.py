@@ -109,7 +109,7 @@ def serve(
 
     settings = _checked(
         checkpoint=found.checkpoint,
-        index=found.indexes or None,
+        indexes=found.indexes,
         device=device,
         prompts=prompts,
         uploads=uploads,
