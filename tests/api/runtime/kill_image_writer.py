@@ -113,7 +113,6 @@ def one_round(
 ) -> Held:
     """Fork a writer, kill it, begin anew, look at what it left."""
     index, uploads = settings.indexes[0], settings.uploads
-    assert isinstance(index, Path)
     assert uploads is not None
     reader, writer = os.pipe()
     child = os.fork()

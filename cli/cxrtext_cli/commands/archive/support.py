@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext.text.wording import Wording
 from cxrtext_cli.given import (
     DATA_FOLDER,
     FILE,
@@ -107,6 +106,7 @@ def ground(
     typer.echo(f"overlay: {target}")
 
 
+Wording = Literal["affirmed", "negated", "uncertain"]
 STDIN = Path("-")
 PRINTED = 20
 """Sentences of an archive that are printed where no file is asked for."""
