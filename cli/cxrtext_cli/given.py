@@ -188,7 +188,7 @@ EXPORT = Kind(_export)
 INDEX = _by("index.store.catalogue", "check_index_folder")
 MODELED_INDEX = _by("index.store.catalogue", "checkpoint_of")
 """An index whose checkpoint lies where it notes."""
-PLACE = _by("project.place", "find_place")
+PLACE = _by("project.place", "find_part")
 """A project, a checkpoint or an index."""
 LANGUAGE_MODEL = Kind(lambda name: _by("models.folders", "check_model_name").check(str(name)))
 """A folder, or a hub id; the hub is not asked."""

@@ -103,12 +103,11 @@ def features_in(folder: Path | None) -> "FeatureFolder | None":
 
 
 def open_place(place: "Place", device: str, prompts: Path | None = None) -> "Service":
-    """A service of a place's model and indexes; a model that is gone is said before any work."""
-    model = place.model
+    """A service of a place's model and indexes."""
     from cxrtext.service import load_service
 
-    asked = prompts_in(prompts)
-    return load_service(model, place.indexes, prompts=asked, device=pick_device(device))
+    given, asked = (place.checkpoint, place.indexes), prompts_in(prompts)
+    return load_service(*given, prompts=asked, device=pick_device(device))
 
 
 def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":

@@ -195,9 +195,11 @@ def check_checkpoint(folder: Path) -> None:
 
 
 def checkpoints_in(folder: Path) -> str:
-    """The end of an error about a folder that may have been given for one in it."""
-    below = sorted(one.parent for one in folder.glob(f"*/{WEIGHTS}"))
-    return f"; give one of those in it, such as {below[0]}" if below else ""
+    """The end of an error about a folder that may have been given for a checkpoint in it."""
+    found = [one.parent for depth in ("*", "*/*") for one in folder.glob(f"{depth}/{CONFIG}")]
+    # "checkpoint-best" comes after "checkpoint"; a language model's folder is none.
+    below = sorted(one for one in found if FORMAT.encode() in (one / CONFIG).read_bytes())
+    return f"; give one of those in it, such as {below[-1]}" if below else ""
 
 
 def backbone_elsewhere(folder: Path) -> str | None:

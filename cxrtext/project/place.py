@@ -45,18 +45,21 @@ class Place:
 
 
 def find_place(folder: Path, *others: Path) -> Place:
-    """What a project, a checkpoint or an index holds (DataError, CheckpointError).
+    """What a project, a checkpoint or an index holds; its model is there (errors as below).
 
-    The indexes of several are searched as one, by the first one's model.
+    The indexes of several are searched as one, by the first model among them.
     """
-    place = _find(folder)
-    for other in map(_find, others):
+    place = find_part(folder)
+    for other in map(find_part, others):
         model, indexes = place.checkpoint or other.checkpoint, place.indexes + other.indexes
         place = replace(place, checkpoint=model, indexes=indexes)
+    if place.checkpoint is None:
+        checkpoint_of(place.indexes[0])
     return place
 
 
-def _find(folder: Path) -> Place:
+def find_part(folder: Path) -> Place:
+    """One of them, whose index may note a checkpoint that is gone (DataError, CheckpointError)."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise DataError(f"{folder}: {what}; give a project, a checkpoint or an index first")

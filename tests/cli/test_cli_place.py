@@ -85,3 +85,22 @@ def test_an_index_whose_checkpoint_moved(
 def test_a_project_without_a_model_says_how_to_go_on(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / RECIPE).write_text("")
     assert "the project has no model yet; 'cxrtext fit'" in refused("search", tmp_path, "x")
+
+
+def test_a_folder_above_a_checkpoint_names_the_best_one_in_it(
+    refused: Refused, checkpoint: Path, language_model: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(language_model, tmp_path / "z")
+    for name in ("checkpoint", "checkpoint-best"):
+        shutil.copytree(checkpoint, tmp_path / "run" / name)
+    for folder in (tmp_path, tmp_path / "run"):
+        said = refused("classify", folder)
+        assert f"give one of those in it, such as {tmp_path}/run/checkpoint-best" in said
+
+
+def test_a_server_is_not_begun_where_the_checkpoint_is_gone(
+    refused: Refused, checkpoint: Path, index_copy: Path, tmp_path: Path
+) -> None:
+    cxrtext("index", "move", index_copy, shutil.copytree(checkpoint, tmp_path / "gone"))
+    shutil.rmtree(tmp_path / "gone")
+    assert "no longer at" in refused("serve", index_copy)
