@@ -65,4 +65,4 @@ EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "from http.client import HTTPConnection as C; c = C('127.0.0.1', 8000, timeout=4); c.request('GET', '/healthz'); raise SystemExit(c.getresponse().status != 200)"]
 ENTRYPOINT ["cxrtext"]
-CMD ["serve", "--host", "0.0.0.0", "--model", "/checkpoint", "--index", "/index"]
+CMD ["serve", "--host", "0.0.0.0", "/checkpoint", "/index"]

@@ -300,7 +300,6 @@ def judged_checkpoint(checkpoint: Path, once: Once) -> Path:
     from cxrtext.evaluation.cohort import Embedder
     from cxrtext.evaluation.data import read_data_folder
     from cxrtext.evaluation.verdicts.fit import fit_verdicts
-    from cxrtext.evaluation.verdicts.kept import save_verdicts
     from cxrtext.models import load_model
     from cxrtext.records import Rejects
 
@@ -309,7 +308,7 @@ def judged_checkpoint(checkpoint: Path, once: Once) -> Path:
         data = read_data_folder(write_data(folder / "set", 120))
         cohort = Embedder(load_model(made), None, Rejects(), 120).cohort(data.records)
         reports = {one.study_id: [one.sentence] for one in data.sentences or ()}
-        save_verdicts(made, fit_verdicts(load_model(made), cohort, reports, reports, "set"))
+        fit_verdicts(load_model(made), cohort, reports, reports, "set").save(made)
 
     return once("judged", make) / "checkpoint"
 

@@ -97,9 +97,7 @@ def test_evaluation_measures_all_three_tasks(cxrtext: Command, work: Path) -> No
 
 
 def test_search_finds_what_is_there(cxrtext: Command, work: Path) -> None:
-    hits = json.loads(
-        cxrtext("search", "Large left pleural effusion.", "--index", work / "index", "--json")
-    )
+    hits = json.loads(cxrtext("search", work / "index", "Large left pleural effusion.", "--json"))
     assert len(hits) == 10
     assert {"score", "image", "study_id", "patient_id", "age", "sex", "view"} <= set(hits[0])
 
@@ -112,7 +110,7 @@ def test_a_dicom_phantom_is_like_its_png(cxrtext: Command, work: Path, tmp_path:
     cxrtext_here("phantom", tmp_path / "p", "--studies", "3", "--size", "72", "--seed", "3")
     model = work / "run/checkpoint"
     one, other = (
-        json.loads(ask("classify", tmp_path / image, "--model", model, "--json"))[0]
+        json.loads(ask("classify", model, tmp_path / image, "--json"))[0]
         for ask, image in (
             (cxrtext, "d/images/s000001.dcm"),
             (cxrtext_here, "p/images/s000001.png"),
@@ -125,8 +123,7 @@ def test_a_dicom_phantom_is_like_its_png(cxrtext: Command, work: Path, tmp_path:
 @pytest.fixture(scope="module")
 def address(work: Path) -> Iterator[str]:
     """A server in a process of its own."""
-    given = ("--index", work / "index")
-    with serving_process(*given, stderr=subprocess.PIPE) as (server, address):
+    with serving_process(work / "index", stderr=subprocess.PIPE) as (server, address):
         yield address
         server.send_signal(signal.SIGTERM)
         _, complaints = server.communicate(timeout=600)
@@ -147,9 +144,7 @@ def test_a_real_dicom_file_gives_the_same_over_http_and_on_the_command_line(
     work: Path, address: str
 ) -> None:
     path = Path(os.environ["CXRTEXT_TEST_DATA"]) / "dicom/cr_chest_mono1_15bit_j2k.dcm"
-    (row,) = json.loads(
-        cxrtext_here("classify", path, "--model", work / "run/checkpoint", "--json")
-    )
+    (row,) = json.loads(cxrtext_here("classify", work / "run/checkpoint", path, "--json"))
     with Client(address, timeout=600) as client:
         findings = client.classify(path).findings
     assert len(findings) == 5

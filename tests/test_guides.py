@@ -51,7 +51,7 @@ def test_the_readme_makes_an_archive_that_can_be_searched(archive: Path) -> None
     data = archive / "data"
     for made in ("check.html", "sentences.csv", "evaluation/report.html", "index/index.json"):
         assert (data / made).stat().st_size > 0
-    found = run('cxrtext search "Left pleural effusion." --index index -k 3 --json', data)
+    found = run('cxrtext search index "Left pleural effusion." -k 3 --json', data)
     assert found.count('"score"') == 3
 
 

@@ -91,7 +91,7 @@ def test_dask_takes_what_a_manifest_says_to_it() -> None:
     [
         (["serve", "--rate-limits=0"], "No such option"),
         (["serve", "--rate-limit=many"], "(?i)valid integer|int"),
-        (["serve", "extra"], "extra"),
+        (["index", "check", "DIR", "extra"], "extra"),
         (["index", "pulls"], "pulls"),
     ],
 )

@@ -17,7 +17,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     checkpoint: Path | None = None
-    index: Path | tuple[Path, ...] | None = None
+    indexes: tuple[Path, ...] = ()
     device: str = "cpu"
     prompts: Path | None = None
     uploads: Path | None = None
@@ -58,10 +58,6 @@ class Settings(BaseModel):
     def trusted_names(self) -> tuple[str, ...]:
         """Those of them by which a proxy may serve it, in lower case."""
         return tuple(name.lower().strip("[]") for name in self.trusted_hosts)
-
-    @property
-    def indexes(self) -> tuple[Path, ...]:
-        return (self.index,) if isinstance(self.index, Path) else self.index or ()
 
 
 def is_loopback(host: str) -> bool:

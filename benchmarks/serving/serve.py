@@ -54,9 +54,8 @@ def serving_process(
     """The real server, and its address; without a model that of the index."""
     command = [
         *(sys.executable, "-c", "from cxrtext_cli.main import main; main()", "serve"),
-        *("--port", "0", "--index", str(index)),
-        *(() if model is None else ("--model", str(model))),
-        *("--rate-limit", "0"),
+        *(str(one) for one in (model, index) if one is not None),
+        *("--port", "0", "--rate-limit", "0"),
         *extra,
     ]
     with subprocess.Popen(

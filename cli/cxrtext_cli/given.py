@@ -8,10 +8,11 @@ out, such as a damaged row of a table, is reported by the library as it comes to
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -59,12 +60,6 @@ def _report(path: Path) -> None:
     if not path.exists():
         raise DataError(f"{path}: no such file; give one with the report's text, or - and type it")
     _file(path)
-
-
-def _source(path: str | Path) -> None:
-    from cxrtext.records.report_sources import check_source
-
-    check_source(path)
 
 
 def _new_folder(path: Path) -> None:
@@ -125,14 +120,6 @@ def _new_table_or_stdout(path: str) -> None:
         _new_table(Path(path))
 
 
-def _checkpoint(folder: Path) -> None:
-    from cxrtext.models.folders import WEIGHTS, read_checkpoint_config
-
-    read_checkpoint_config(folder)
-    if not (folder / WEIGHTS).is_file():
-        raise CheckpointError(f"{folder}: has no {WEIGHTS}; copy the checkpoint again")
-
-
 def _backbone(folder: Path) -> None:
     from cxrtext.models.folders import CONFIG
 
@@ -154,36 +141,6 @@ def _export(path: Path) -> None:
     if path.suffix.lower() not in (".parquet", ".npz"):
         raise DataError(f"{path}: embeddings are written to a file in .parquet or .npz")
     _new_file(path)
-
-
-def _index(folder: Path) -> None:
-    from cxrtext.index.store.catalogue import check_index_folder
-
-    check_index_folder(folder)
-
-
-def _place(folder: Path) -> None:
-    from cxrtext.project.place import find_place
-
-    find_place(folder)
-
-
-def _language_model(name: str | Path) -> None:
-    from cxrtext.models.folders import check_model_name
-
-    check_model_name(str(name))
-
-
-def _data_folder(folder: Path) -> None:
-    from cxrtext.evaluation.data import manifest_of
-
-    manifest_of(folder)
-
-
-def _prompts(path: Path) -> None:
-    from cxrtext.evaluation.classification.prompts import read_prompts
-
-    read_prompts(path)
 
 
 def _device(name: str) -> None:
@@ -210,16 +167,9 @@ def _sentence(text: str) -> None:
             )
 
 
-def _charset(name: str) -> None:
-    from cxrtext.datasets.importing.reports.hl7 import check_charset
-
-    check_charset(name)
-
-
-def _sections(names: Sequence[str]) -> None:
-    from cxrtext.text import check_sections
-
-    check_sections(names)
+def _by(module: str, name: str) -> Kind:
+    """What a function of the library checks, which is imported when it is first needed."""
+    return Kind(lambda value: getattr(import_module(f"cxrtext.{module}"), name)(value))
 
 
 FILE = Kind(_file)
@@ -227,21 +177,23 @@ FOLDER = Kind(_folder)
 FILE_OR_FOLDER = Kind(_file_or_folder)
 REPORT = Kind(_report)
 """A file, or "-" for standard input."""
-SOURCE = Kind(_source)
+SOURCE = _by("records.report_sources", "check_source")
 """What text is read from: a table, a file, a folder, or "-" for standard input."""
-CHECKPOINT = Kind(_checkpoint)
+CHECKPOINT = _by("models.folders", "check_checkpoint")
 BACKBONE = Kind(_backbone)
 """A folder of a vision model; its weights are not looked at."""
 FEATURES = Kind(_features)
 EXPORT = Kind(_export)
 """A file of embeddings."""
-INDEX = Kind(_index)
-PLACE = Kind(_place)
+INDEX = _by("index.store.catalogue", "check_index_folder")
+MODELED_INDEX = _by("index.store.catalogue", "checkpoint_of")
+"""An index whose checkpoint lies where it notes."""
+PLACE = _by("project.place", "find_part")
 """A project, a checkpoint or an index."""
-LANGUAGE_MODEL = Kind(_language_model)
+LANGUAGE_MODEL = Kind(lambda name: _by("models.folders", "check_model_name").check(str(name)))
 """A folder, or a hub id; the hub is not asked."""
-DATA_FOLDER = Kind(_data_folder)
-PROMPTS = Kind(_prompts)
+DATA_FOLDER = _by("evaluation.data", "manifest_of")
+PROMPTS = _by("evaluation.classification.prompts", "read_prompts")
 NEW_FILE = Kind(_new_file)
 NEW_TABLE = Kind(_new_table)
 NEW_PREDICTIONS = Kind(_new_predictions)
@@ -256,8 +208,8 @@ EMPTY_FOLDER = Kind(_empty_folder)
 DEVICE = Kind(_device)
 SPLIT = Kind(_split)
 SENTENCE = Kind(_sentence)
-SECTION = Kind(lambda name: _sections([name]))
-CHARSET = Kind(_charset)
+SECTION = Kind(lambda name: _by("text", "check_sections").check([name]))
+CHARSET = _by("datasets.importing.reports.hl7", "check_charset")
 ANY_PATH = Kind(lambda _: None)
 """A path that its command checks by itself."""
 
@@ -266,8 +218,6 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
     """A command that looks at what it is given before it begins.
 
     Parameters that are paths have a :class:`Kind` among their annotations, and others may have one.
-    An index that is searched without ``--model`` wants the checkpoint that it notes, which is
-    looked for, too.
     """
     kinds = kinds_of(command)
 
@@ -281,8 +231,6 @@ def checked(command: Callable[..., None]) -> Callable[..., None]:
                     raise DataError(f"{one}: is a folder; give a file: {_help_of(command, name)}")
                 if one is not None:
                     kind.check(one)
-        if kinds.get("index") is INDEX and given.get("model") is None:
-            _look_for_checkpoints(given["index"])
         command(**given)
 
     return run
@@ -305,15 +253,6 @@ def _help_of(command: Callable[..., None], name: str) -> str:
     said = get_args(inspect.signature(command).parameters[name].annotation)
     text = next(str(one.help) for one in said if getattr(one, "help", None)).rstrip(".")
     return text[0].lower() + text[1:]
-
-
-def _look_for_checkpoints(index: Path | Sequence[Path] | None) -> None:
-    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
-    from cxrtext.index.store.replica import index_at
-
-    for folder in map(index_at, [index] if isinstance(index, Path) else list(index or ())):
-        with Catalogue(folder / CATALOGUE) as catalogue:
-            noted_checkpoint(folder, catalogue.meta())
 
 
 def check_each(kinds: Mapping[str, tuple[Kind, Any]]) -> None:

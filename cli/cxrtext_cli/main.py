@@ -61,6 +61,7 @@ class _Sections(typer.core.TyperGroup):
             if hasattr(error, "possibilities"):  # there is no such option
                 wrong: Any = error
                 name = wrong.option_name.lstrip("-").replace("-", "_")
+                name = "place" if name in ("model", "index") else name
                 params = wrong.ctx.command.params
                 if any((one.param_type_name, one.name) == ("argument", name) for one in params):
                     said = f"{wrong.ctx.command_path} {name.upper()}"

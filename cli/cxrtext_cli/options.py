@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DEVICE, FOLDER, NEW_FOLDER, PROMPTS, SECTION
+from cxrtext_cli.given import DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMPTS, SECTION
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation, Prompts
     from cxrtext.images.cache import DecodedCache
     from cxrtext.models.familiar import Unlike
     from cxrtext.models.features import FeatureFolder
+    from cxrtext.project import Place
+    from cxrtext.service import Service
     from cxrtext.training import Listener
 
 Device = Annotated[
@@ -35,10 +37,8 @@ AllowOutside = Annotated[
 MaxRejected = Annotated[
     int, typer.Option(min=0, help="How many images or rows may be bad before the run stops.")
 ]
-Model = Annotated[Path, typer.Option(help="Checkpoint folder of an image-text model."), CHECKPOINT]
-NotedModel = Annotated[
-    Path | None, typer.Option(help="Checkpoint folder; not needed with --index."), CHECKPOINT
-]
+PlaceFolder = Annotated[Path, typer.Argument(help="A project, a checkpoint or an index."), PLACE]
+"""Of the argument PLACE."""
 Link = Annotated[
     bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")
 ]
@@ -50,7 +50,7 @@ Precision = Annotated[
 ]
 Uncertain = Annotated[str, typer.Option(help="Labels of -1: ignore, positive or negative.")]
 PromptsFile = Annotated[
-    Path | None, typer.Option(help="YAML file of prompts; CheX5's by default."), PROMPTS
+    Path | None, typer.Option(help="YAML file of prompts; the checkpoint's by default."), PROMPTS
 ]
 Cache = Annotated[
     Path | None,
@@ -102,6 +102,14 @@ def features_in(folder: Path | None) -> "FeatureFolder | None":
     return open_features(folder) if folder else None
 
 
+def open_place(place: "Place", device: str, prompts: Path | None = None) -> "Service":
+    """A service of a place's model and indexes."""
+    from cxrtext.service import load_service
+
+    given, asked = (place.checkpoint, place.indexes), prompts_in(prompts)
+    return load_service(*given, prompts=asked, device=pick_device(device))
+
+
 def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
     from cxrtext.evaluation import read_prompts
 
@@ -115,13 +123,13 @@ def say(text: str) -> None:
 
 def keep_how_good(checkpoint: Path, found: "Evaluation") -> list[Path]:
     """Keep how good a model is where its test images were measured; returns the file."""
-    from cxrtext.evaluation.how_good import how_good_of, save_how_good
+    from cxrtext.evaluation.how_good import how_good_of
 
     good = how_good_of(found)
     if found.split != "test" or not found.findings or not good.measured:
         return []
     try:
-        return [save_how_good(checkpoint, good)]
+        return [good.save(checkpoint)]
     except OSError as error:
         say(f"{checkpoint}: how good the model is cannot be kept there ({error.strerror})")
         return []

@@ -452,6 +452,10 @@ class Finding(Answer):
     calibrated: bool = Field(
         default=False, description="Whether this finding's probability is calibrated."
     )
+    flagged: bool | None = Field(
+        default=None,
+        description="Whether it is above the threshold that was kept; null: not calibrated.",
+    )
     evaluated: MeasuredFinding | None = Field(
         default=None,
         description="How well it is detected with these prompts; null: it was not evaluated.",

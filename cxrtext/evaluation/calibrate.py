@@ -8,11 +8,12 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
-    prompts_digest,
+    Measured,
+    OperatingPoint,
 )
 from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.rows import ZERO_SHOT
+from cxrtext.evaluation.rows import OPERATING, ZERO_SHOT, Rows
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.images.cache import DecodedCache
@@ -29,24 +30,22 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
     findings: dict[str, FindingCalibration] = {}
     left_out = []
     rows, scores = evaluation.rows, evaluation.scores
-    for name, prompts in details.prompts.items():
+    for name in details.prompts:
         fit = scores[name].fit if name in scores else None
         if fit is None:
             left_out.append(f"calibration: {name}: no validation images with and without it")
         elif not fit.platt.scale > 0:
             left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
         else:
-            auc = rows.find(ZERO_SHOT, name, "AUC")
-            value, ends = (auc.value, auc.ends) if auc else (None, None)
             findings[name] = FindingCalibration(
                 scale=fit.platt.scale,
                 shift=fit.platt.shift,
-                prompts=prompts_digest(prompts),
                 positives=fit.positives,
                 negatives=fit.negatives,
                 error_before=rows.value(ZERO_SHOT, name, "ECE before"),
                 error_after=rows.value(ZERO_SHOT, name, "ECE Platt"),
-                auc=None if value is None or ends is None else (value, *ends),
+                auc=_measured(rows, ZERO_SHOT, name, "AUC"),
+                points=_points(rows, name),
             )
     if not findings:
         raise DataError(
@@ -57,9 +56,28 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         fingerprint=evaluation.fingerprint,
         data=Path(evaluation.data).name,
         measured=(evaluation.split, evaluation.images),
+        prompts=dict(details.prompts),
         findings=findings,
     )
     return kept, left_out
+
+
+def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | None:
+    row = rows.find(part, finding, measure)
+    return (row.value, *row.ends) if row and row.value is not None and row.ends else None
+
+
+def _points(rows: Rows, finding: str) -> dict[str, OperatingPoint]:
+    found = {}
+    for chosen in rows.below(OPERATING):
+        part = f"{OPERATING}, {chosen}"
+        threshold = rows.value(part, finding, "threshold")
+        shares = [_measured(rows, part, finding, of) for of in ("sensitivity", "specificity")]
+        if threshold is not None and shares[0] and shares[1]:
+            found[chosen] = OperatingPoint(
+                threshold=threshold, sensitivity=shares[0], specificity=shares[1]
+            )
+    return found
 
 
 def verdicts_of(

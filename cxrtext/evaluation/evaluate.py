@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.measure import measure
 from cxrtext.evaluation.predict import predict
 from cxrtext.evaluation.result import Evaluation
@@ -30,16 +30,16 @@ def evaluate(
 ) -> Evaluation:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval.
 
-    What needs a file that ``data`` lacks is left out, and said.  ``prompts`` are by finding,
-    CheX5's by default; ``features`` of the model's backbone stand in place of images (``cxrtext
-    encode``); ``rejects`` takes images that cannot be read; ``progress`` is called with (done,
-    total) images.
+    What needs a file that ``data`` lacks is left out, and said.  ``prompts`` are by finding, the
+    checkpoint's own by default; ``features`` of the model's backbone stand in place of images
+    (``cxrtext encode``); ``rejects`` takes images that cannot be read; ``progress`` is called with
+    (done, total) images.
     """
     predictions, details = predict(
         checkpoint,
         data,
         split=split,
-        prompts=prompts or CHEX5_PROMPTS,
+        prompts=prompts,
         settings=settings or Settings(),
         device=device,
         allow_outside=allow_outside,

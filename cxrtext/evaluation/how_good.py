@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from cxrtext.evaluation.grounding.phrases import POINTING
 from cxrtext.evaluation.grounding.sides import AUC as SIDE_AUC
@@ -15,7 +14,7 @@ from cxrtext.evaluation.intervals.comparison import OF_FINDING, Ranked
 from cxrtext.evaluation.intervals.delong import mean_area
 from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.intervals.quantiles import quantile
-from cxrtext.evaluation.kept import load_kept
+from cxrtext.evaluation.kept import KeptFile
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import (
     ALL,
@@ -29,12 +28,10 @@ from cxrtext.evaluation.rows import (
     Row,
     Rows,
 )
-from cxrtext.files import write_sealed
 from cxrtext.models import ImageTextModel
 from cxrtext.models.folders import read_training
 from cxrtext.page import with_interval, without_zero
 
-HOW_GOOD = "how-good.json"
 FOUND = 0.7
 """AUC from which on a finding counts as found, if its interval lies above chance."""
 CHANCE = 0.5
@@ -50,18 +47,18 @@ Curve = Sequence[tuple[int, float, Interval]]
 """Of each training the number of studies, the mean AUC and its interval."""
 
 
-class HowGood(BaseModel):
+class HowGood(KeptFile):
     """Five lines: found, found weakly, at chance, what that rests on, what more films would bring.
 
-    ``fingerprint`` is the model's.  ``at_chance``: nothing tells the model from chance.  There are
+    ``at_chance``: nothing tells the model from chance.  There are
     a ``warning``, then and where nothing was ``measured``, and without a measurement no lines.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    FILE = "how-good.json"
 
     format: Literal["cxrtext how good"] = "cxrtext how good"
     version: Literal[1] = 1
-    fingerprint: str
+    data: str = ""
     measured: bool = False
     at_chance: bool = False
     warning: str = NEVER
@@ -100,6 +97,7 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
     warning = f"This model is at chance: {why}; do not use its answers." if at_chance else ""
     return HowGood(
         fingerprint=evaluation.fingerprint,
+        data=Path(evaluation.data).name,
         measured=measured,
         at_chance=at_chance,
         warning=warning if measured else NEVER,
@@ -187,20 +185,6 @@ def _gain(curve: Curve) -> str:
     return f"mean AUC {told} per doubling, measured {span}{shown}"
 
 
-def save_how_good(folder: Path, kept: HowGood) -> Path:
-    """Put it into the checkpoint of its model, whose fingerprint stays as it is."""
-    write_sealed(folder / HOW_GOOD, kept.model_dump(mode="json"))
-    return folder / HOW_GOOD
-
-
-def load_how_good(folder: Path, fingerprint: str) -> HowGood:
-    """How good the model of a fingerprint is, as its checkpoint keeps it, if it does."""
-    kept = load_kept(folder / HOW_GOOD, HowGood, "how good the model is", fingerprint)
-    return kept or HowGood(fingerprint=fingerprint)
-
-
 def how_good_beside(model: ImageTextModel) -> HowGood:
     """How good a model is, as far as its checkpoint says."""
-    if model.folder is None:
-        return HowGood(fingerprint=model.fingerprint)
-    return load_how_good(model.folder, model.fingerprint)
+    return HowGood.beside(model) or HowGood(fingerprint=model.fingerprint)

@@ -2,42 +2,68 @@
 
 import json
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files import read_sealed
+from cxrtext.files import read_sealed, write_sealed
+from cxrtext.models import ImageTextModel
 
-Kept = TypeVar("Kept", bound=BaseModel)
+AGAIN = (
+    "remove it and make it again with 'cxrtext calibrate CHECKPOINT --data DIR', and --prompts "
+    "FILE where they were your own"
+)
+Share = Annotated[float, Field(ge=0, le=1)]
 
-AGAIN = "make it again with 'cxrtext calibrate CHECKPOINT --data DIR'"
+
+class Kept(BaseModel):
+    """Part of such a file; nothing in it may be missing, unknown or infinite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def load_kept(path: Path, kind: type[Kept], what: str, fingerprint: str) -> Kept | None:
-    """Read what an evaluation kept for the model of a fingerprint; None where there is no file.
+class KeptFile(Kept):
+    """Such a file, which also has the fields ``format`` and ``version``.
 
-    Args:
-        kind: What the file holds; it has the fields ``format``, ``version`` and ``fingerprint``.
-        what: What the file is, for messages: "the calibration".
+    ``FILE`` is its name, ``fingerprint`` the model's, ``data`` the data folder's name without its
+    path.
     """
-    if not path.exists():
-        return None
-    try:
-        values = read_sealed(path)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {AGAIN}") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: {error}; {AGAIN}") from None
-    try:
-        # As JSON: strict, and a list stands for a tuple.
-        kept = kind.model_validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        place = error.errors(include_url=False)[0]
-        if place["loc"][:1] in (("format",), ("version",)):
-            raise CheckpointError(f"{path}: not {what} of a checkpoint; {AGAIN}") from None
-        at = ".".join(map(str, place["loc"]))
-        raise CheckpointError(f"{path}: {at}: {place['msg']}; {AGAIN}") from None
-    if values["fingerprint"] != fingerprint:
-        raise CheckpointError(f"{path}: made for another model; {AGAIN}")
-    return kept
+
+    FILE: ClassVar[str]
+
+    fingerprint: str
+    data: str
+
+    def save(self, folder: Path) -> Path:
+        """Put it into its checkpoint, whose fingerprint stays as it is."""
+        write_sealed(folder / self.FILE, self.model_dump(mode="json"))
+        return folder / self.FILE
+
+    @classmethod
+    def load(cls, folder: Path, fingerprint: str) -> Self | None:
+        """That of the checkpoint of a model's fingerprint; None where it has none."""
+        path = folder / cls.FILE
+        if not path.exists():
+            return None
+        try:
+            values = read_sealed(path)
+            # As JSON: strict, and a list stands for a tuple.
+            kept = cls.model_validate_json(json.dumps(values), strict=True)
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {AGAIN}") from None
+        except ValidationError as error:
+            place = error.errors(include_url=False)[0]
+            at = ".".join(map(str, place["loc"]))
+            said = "not of this version" if at == "version" else f"{at}: {place['msg']}"
+            raise CheckpointError(f"{path}: {said}; {AGAIN}") from None
+        except ValueError as error:
+            raise CheckpointError(f"{path}: {error}; {AGAIN}") from None
+        if kept.fingerprint != fingerprint:
+            raise CheckpointError(f"{path}: made for another model; {AGAIN}")
+        return kept
+
+    @classmethod
+    def beside(cls, model: ImageTextModel) -> Self | None:
+        """That of a model's checkpoint, if there is one."""
+        return None if model.folder is None else cls.load(model.folder, model.fingerprint)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import DataError
+from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.classification.classified import Classified, label_codes
 from cxrtext.evaluation.classification.prompt_scores import scorer
 from cxrtext.evaluation.classification.prompts import Prompts
@@ -60,7 +61,7 @@ def predict(
     data: Path,
     *,
     split: str,
-    prompts: Mapping[str, Prompts],
+    prompts: Mapping[str, Prompts] | None = None,
     settings: Settings,
     device: str = "cpu",
     allow_outside: bool = False,
@@ -70,12 +71,13 @@ def predict(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Predictions, Details]:
     """Apply a model to the images of a split; see :func:`~cxrtext.evaluation.evaluate`."""
+    model = load_model(checkpoint, device)
+    prompts = prompts or prompts_beside(model)
     folder = read_data_folder(
         data, allow_outside=allow_outside, findings=tuple(prompts), boxes=settings.boxes
     )
     records = _usable(folder, split)
     others = _others(folder, split, settings)
-    model = load_model(checkpoint, device)
     rejects = rejects or Rejects()
     total = len(records) + sum(len(some) for some in others.values())
     embedder = Embedder(model, cache, rejects, total, progress, features)

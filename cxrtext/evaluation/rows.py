@@ -18,7 +18,7 @@ from cxrtext.records import write_table
 from cxrtext.records.tables import plain
 
 ZERO_SHOT = "zero-shot classification"
-OPERATING, CALIBRATION = "operating points", "calibration"
+OPERATING, YOUDEN, CALIBRATION = "operating points", "Youden", "calibration"
 NET_BENEFIT, ON_ALL = "net benefit", "net benefit of acting on all"
 CLASSES, CONFUSION = "findings as classes", "confusion"
 GROUPS, PROBES = "groups", "linear probes"

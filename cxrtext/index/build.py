@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cxrtext.errors import DataError
-from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
-from cxrtext.evaluation.classification.calibration import calibrations_of
+from cxrtext.evaluation import Prompts
+from cxrtext.evaluation.classification.calibration import calibrations_of, prompts_beside
 from cxrtext.evaluation.data import sentences_beside
 from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.files import write_private
@@ -70,7 +70,7 @@ def build_index(
         features: Of the model's backbone, in place of images; see ``cxrtext encode``.
         replace: Whether images already in the index are embedded again.
         storage: How a new index keeps regions: "float16" or "int8".
-        prompts: Of the zero-shot labels that a new index keeps; CheX5's by default.
+        prompts: Of the zero-shot labels that a new index keeps; the checkpoint's by default.
         wait_s: How long to queue while another process writes.
     """
     if storage not in STORAGES:
@@ -86,7 +86,9 @@ def build_index(
             check_model(out, noted, model)
         texts = _embed_new(catalogue, model, said, {})
         vectors = list(texts.values())
-        start_index(catalogue, model, checkpoint, vectors, prompts or CHEX5_PROMPTS, storage)
+        start_index(
+            catalogue, model, checkpoint, vectors, prompts or prompts_beside(model), storage
+        )
         (out / SUMMARY).unlink(missing_ok=True)  # until the run is whole
         known = catalogue.known_images()
         todo = [record for record in records if replace or record.name not in known]
@@ -126,7 +128,7 @@ def make_index(
         raise DataError(f"{out}: holds an index; name a new folder")
     model = load_model(checkpoint, device)
     with writing(out, create=True) as catalogue:
-        start_index(catalogue, model, checkpoint, [], prompts or CHEX5_PROMPTS, storage)
+        start_index(catalogue, model, checkpoint, [], prompts or prompts_beside(model), storage)
         for file in vector_files(out, catalogue.meta()).values():
             write_private(file.path, b"")
         refresh_structure(out, catalogue, model)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -133,7 +133,7 @@ def labels_as_meta(
     prompts: Mapping[str, Prompts], calibrations: Mapping[str, Calibration]
 ) -> dict[str, str]:
     """How an index labels all of its images, as the catalogue notes it."""
-    noted = {n: {"positive": p.positive, "negative": p.negative} for n, p in prompts.items()}
+    noted = {name: asdict(one) for name, one in prompts.items()}
     return {
         "prompts": json.dumps(noted, ensure_ascii=False),
         "calibration": json.dumps({n: [c.scale, c.shift] for n, c in calibrations.items()}),

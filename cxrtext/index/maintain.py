@@ -28,6 +28,7 @@ from cxrtext.index.store.writer import (
 )
 from cxrtext.index.tuning import refresh_structure
 from cxrtext.models import ImageTextModel
+from cxrtext.models.folders import WEIGHTS
 
 CHUNK_BYTES = 32 * 2**20
 
@@ -87,7 +88,13 @@ def holes(catalogue: Catalogue) -> tuple[int, int]:
 
 
 def move_root(folder: Path, new: Path, old: str | None = None, *, wait_s: float = 0.0) -> None:
-    """Note that a manifest's folder, to which image paths are relative, lies elsewhere now."""
+    """Note where the checkpoint, or a manifest's folder with its images' paths, lies now."""
+    if (new / WEIGHTS).is_file():
+        with writing(folder, wait_s=wait_s) as catalogue:
+            model_of(folder, catalogue.meta(), new)
+            with catalogue.transaction(write=True) as database:
+                set_meta(database, {"checkpoint": new.resolve()})
+        return
     with writing(folder, wait_s=wait_s) as catalogue, catalogue.transaction(write=True) as database:
         known = [path for (path,) in database.execute("SELECT path FROM roots")]
         if old is None and len(known) == 1:

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError
-from cxrtext.evaluation import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation import Prompts
+from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.files import sha256
 from cxrtext.files.storage import Storage
 from cxrtext.images.cache_store import READER_VERSION
@@ -166,13 +167,11 @@ class _Embed(ImageKind):
         batches = -(-(options.shard or SHARD) // EMBED_BATCH)
         super().__init__(address, manifest, options, batches * EMBED_BATCH)
         self._checkpoint, self._options = checkpoint, options
-        self._prompts = options.prompts or CHEX5_PROMPTS
 
     def definition(self) -> Definition:
         options = self._options
-        noted = {
-            name: [*each.positive, "|", *each.negative] for name, each in self._prompts.items()
-        }
+        asked = options.prompts or {}
+        noted = {name: [*each.positive, "|", *each.negative] for name, each in asked.items()}
         return {
             **_inputs(self.manifest, options.reports, self._checkpoint),
             "set of prompts": hashlib.sha256(json.dumps(noted).encode()).hexdigest(),
@@ -195,7 +194,9 @@ class _Embed(ImageKind):
         vectors = list(model.embed_sentences(texts).cpu()) if texts else []
         stacked = torch.stack(vectors).numpy() if vectors else np.empty((0, 0), np.float32)
         shared = {
-            "notes": index_notes(model, vectors, self._prompts, options.storage),
+            "notes": index_notes(
+                model, vectors, options.prompts or prompts_beside(model), options.storage
+            ),
             "sentences": commit_named(self.storage, "sentences", save({"sentences": stacked})),
             "reports": str(options.reports.resolve()) if options.reports else None,
             "checkpoint": str(self._checkpoint.resolve()),

@@ -178,10 +178,8 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        below = sorted(one.parent for one in folder.glob(f"*/{WEIGHTS}"))
-        advice = f"; give one of those in it, such as {below[0]}" if below else ""
         raise CheckpointError(
-            f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}{advice}"
+            f"{folder}: not a cxrtext checkpoint: {CONFIG}: {reason}{checkpoints_in(folder)}"
         ) from None
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{path}: line {error.lineno}: not JSON ({error.msg})") from None
@@ -196,6 +194,21 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
             f"this one reads {VERSION})"
         )
     return config
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a folder that is no whole checkpoint (CheckpointError)."""
+    read_checkpoint_config(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise CheckpointError(f"{folder}: has no {WEIGHTS}; copy the checkpoint again")
+
+
+def checkpoints_in(folder: Path) -> str:
+    """The end of an error about a folder that may have been given for a checkpoint in it."""
+    found = [one.parent for depth in ("*", "*/*") for one in folder.glob(f"{depth}/{CONFIG}")]
+    # "checkpoint-best" comes after "checkpoint"; a language model's folder is none.
+    below = sorted(one for one in found if FORMAT.encode() in (one / CONFIG).read_bytes())
+    return f"; give one of those in it, such as {below[-1]}" if below else ""
 
 
 def backbone_elsewhere(folder: Path) -> str | None:

@@ -1,11 +1,12 @@
 """Where a model, its index and its data lie: in a project, or the one folder that is named."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cxrtext.errors import DataError
-from cxrtext.index.store.catalogue import check_index_folder
-from cxrtext.models.folders import CONFIG, WEIGHTS, read_checkpoint_config
+from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
+from cxrtext.index.store.replica import index_at
+from cxrtext.models.folders import CONFIG, check_checkpoint, checkpoints_in
 
 RECIPE = "recipe.yaml"
 """What makes a folder a project."""
@@ -24,19 +25,54 @@ class Place:
     data: Path | None = None
     decoded: Path | None = None  # the cache of decoded images
 
+    @property
+    def model(self) -> Path:
+        """The checkpoint, of an index the one that it notes (CheckpointError)."""
+        return self.checkpoint or checkpoint_of(self.indexes[0])
 
-def find_place(folder: Path) -> Place:
-    """What a project, a checkpoint or an index holds (DataError, CheckpointError)."""
+    def require_indexes(self) -> tuple[Path, ...]:
+        """The indexes, one at least (DataError)."""
+        if not self.indexes:
+            raise DataError(f"{self.folder}: has no index; make one with 'cxrtext index build'")
+        return self.indexes
+
+    def require_data(self, given: Path | None) -> Path:
+        """The data folder that was given, or else the project's own (DataError)."""
+        data = given or self.data
+        if data is None:
+            raise DataError(f"{self.folder}: has no data of its own; give a folder with --data")
+        return data
+
+
+def find_place(folder: Path, *others: Path) -> Place:
+    """What a project, a checkpoint or an index holds; its model is there (errors as below).
+
+    The indexes of several are searched as one, by the first model among them.
+    """
+    place = find_part(folder)
+    for other in map(find_part, others):
+        model, indexes = place.checkpoint or other.checkpoint, place.indexes + other.indexes
+        place = replace(place, checkpoint=model, indexes=indexes)
+    if place.checkpoint is None:
+        checkpoint_of(place.indexes[0])
+    return place
+
+
+def find_part(folder: Path) -> Place:
+    """One of them, whose index may note a checkpoint that is gone (DataError, CheckpointError)."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
-        raise DataError(f"{folder}: {what}; give a project, a checkpoint or an index")
+        raise DataError(f"{folder}: {what}; give a project, a checkpoint or an index first")
     if (folder / RECIPE).is_file():
         return _project(folder)
-    if (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file():
-        read_checkpoint_config(folder)
+    if (folder / CONFIG).is_file():
+        check_checkpoint(folder)
         return Place(folder, checkpoint=folder)
-    check_index_folder(folder)
-    return Place(folder, indexes=(folder,))
+    if (index_at(folder) / CATALOGUE).is_file():
+        return Place(folder, indexes=(folder,))
+    raise DataError(
+        f"{folder}: neither a project nor a checkpoint nor an index{checkpoints_in(folder)}"
+    )
 
 
 def _project(folder: Path) -> Place:

@@ -42,6 +42,7 @@ class FindingScore:
     probability: float  # logistic of the score difference, or its calibrated form
     score: float  # ``γ² (s_pos − s_neg)``; above 0 says present
     calibrated: bool = False  # whether the checkpoint's calibration gave the probability
+    flagged: bool | None = None  # whether it is above the threshold that validation images chose
 
 
 def calibrated(
@@ -55,9 +56,12 @@ def calibrated(
     """
     found = []
     for one in findings:
-        known = calibration.of(one.finding, prompts[one.finding]) if calibration else None
+        asked = prompts[one.finding]
+        known = calibration.measured_of(one.finding, asked) if calibration else None
         if known is not None:
-            one = replace(one, probability=float(known.probabilities(one.score)), calibrated=True)
+            probability = float(known.calibration.probabilities(one.score))
+            flagged = known.flags(one.score)
+            one = replace(one, probability=probability, calibrated=True, flagged=flagged)
         found.append(one)
     return found
 

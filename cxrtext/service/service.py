@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from cxrtext.errors import DataError, InputError, NotFoundError
-from cxrtext.evaluation import CHEX5_PROMPTS, Prompts, score_differences
-from cxrtext.evaluation.classification.calibration import calibration_beside
+from cxrtext.evaluation import Prompts, score_differences
+from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
 from cxrtext.evaluation.how_good import how_good_beside
 from cxrtext.evaluation.verdicts.judge import Judge
-from cxrtext.evaluation.verdicts.kept import KeptVerdicts, verdicts_beside
+from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.files import note_source
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
@@ -82,7 +82,7 @@ TIMES = 3
 class Service:
     """A loaded model and, where there is one, its archive.  Safe to call from several threads.
 
-    Without prompts those of CheX5 classify.
+    Without prompts those of the checkpoint classify.
     """
 
     def __init__(
@@ -100,19 +100,20 @@ class Service:
         self.texts = TextMemory(model)
         self.index_rows = RowMaker(model)
         self._references = References(model, archive)
-        self.prompts = dict(prompts or CHEX5_PROMPTS)
-        self.calibration = calibration_beside(model)
+        self.prompts_given = prompts
+        self.prompts = dict(prompts or prompts_beside(model))
+        self.calibration = KeptCalibration.beside(model)
         self.how_good = how_good_beside(model)
         self.familiar = familiar_beside(model) or Familiar()
         self._scales = HeatScales(self._references)
-        self._judge = Judge(verdicts_beside(model))
+        self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
 
     @property
     def archive(self) -> Archive:
         """The index, or all of them as one (NotFoundError)."""
         if self._archive is None:
-            raise NotFoundError("no index is loaded; give one with --index")
+            raise NotFoundError("no index is loaded; give a project or an index")
         return self._archive
 
     @property
@@ -411,8 +412,8 @@ def turned(service: Service) -> Service | None:
     """A service of what all indexes of another have turned to; None where none has.
 
     That is another model, or of a replica another publication, whose model may be the same.  It has
-    the same prompts and the same language model.  Both can be asked for as long as either is
-    needed; the old one answers by what it saw before.
+    the prompts that were given, and the same language model.  Both can be asked for as long as
+    either is needed; the old one answers by what it saw before.
     """
     if not service.has_index or not any(part.turned for part in service.archive.parts):
         return None
@@ -428,7 +429,7 @@ def turned(service: Service) -> Service | None:
     model = service.model
     if models != {model.fingerprint}:
         model = load_model(checkpoint, str(model.device))
-    return Service(model, open_index(folders, model), service.prompts)
+    return Service(model, open_index(folders, model), service.prompts_given)
 
 
 def threads_for(work: Callable[[], object]) -> int:
@@ -456,20 +457,18 @@ def load_service(
 ) -> Service:
     """Load a model and, if given, its index, or several that are searched as one.
 
-    The checkpoint is by default the one noted in the index, the prompts are CheX5's.  Another
+    The checkpoint is by default the one noted in the index, the prompts are its own.  Another
     process that commits a change of the index is waited for, ``wait_s`` seconds.
     """
     folders = [index] if isinstance(index, str | Path) else list(index or ())
     if checkpoint is None and not folders:
         raise DataError("give a checkpoint, an index, or both")
     model = None if checkpoint is None else load_model(checkpoint, device)
-    archive = open_index(folders, model, wait_s=wait_s) if folders else None
-    if model is None:
-        assert archive is not None  # noqa: S101 - one of the two is there
-        model = archive.model.to(device)
+    if model is not None and not folders:
+        return Service(model, prompts=prompts)
+    archive = open_index(folders, model, wait_s=wait_s)
     try:
-        return Service(model, archive, prompts)
+        return Service(archive.model.to(device), archive, prompts)
     except BaseException:
-        if archive is not None:
-            archive.close()
+        archive.close()
         raise

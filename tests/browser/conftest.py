@@ -12,7 +12,6 @@ import pytest
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
-    prompts_digest,
 )
 from cxrtext.index import open_index
 from cxrtext.models import ImageTextModel
@@ -82,19 +81,19 @@ def guarded_url(
 
 @contextmanager
 def calibrated_as(
-    service: Service, aucs: Mapping[str, tuple[float, float, float]], **measured: float
+    service: Service, aucs: Mapping[str, tuple[float, float, float]], **measured: Any
 ) -> Iterator[None]:
     """A service that was calibrated for some findings, on 251 images of the test split."""
     findings = {
         name: FindingCalibration(
-            prompts=prompts_digest(service.prompts[name]), positives=10, negatives=20, auc=auc,
-            **measured,
+            positives=10, negatives=20, auc=auc, **measured,
         )
         for name, auc in aucs.items()
     }  # fmt: skip
     service.calibration = KeptCalibration(
-        fingerprint=service.model.fingerprint, data="d", measured=("test", 251), findings=findings
-    )
+        fingerprint=service.model.fingerprint, data="d", measured=("test", 251),
+        prompts=service.prompts, findings=findings,
+    )  # fmt: skip
     try:
         yield
     finally:

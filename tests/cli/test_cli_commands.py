@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cxrtext.evaluation.how_good import HowGood, save_how_good
+from cxrtext.evaluation.how_good import HowGood
 from cxrtext.models import load_model
 from tests.api.conftest import as_dicom
 from tests.cli.conftest import Refused, cxrtext
@@ -50,18 +50,18 @@ def test_short_help_and_shell_completion() -> None:
 
 
 def test_classify_file_and_manifest(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
-    one = cxrtext("classify", data_folder / "images/s01.png", "--model", checkpoint, "--json")
+    one = cxrtext("classify", checkpoint, data_folder / "images/s01.png", "--json")
     (row,) = json.loads(one.stdout)
     assert 0 <= row["Pneumothorax"] <= 1
     out = tmp_path / "p.csv"
-    cxrtext("classify", data_folder / "manifest.csv", "--model", checkpoint, "--out", out)
+    cxrtext("classify", checkpoint, data_folder / "manifest.csv", "--out", out)
     rows = read_csv(out)
     assert len(rows) == 48
     assert float(rows[1]["Pneumothorax"]) == pytest.approx(row["Pneumothorax"], abs=1e-4)
 
 
 def test_ground_writes_an_overlay(checkpoint: Path, image: Path, tmp_path: Path) -> None:
-    asked = ("ground", image, "Left pleural effusion.", "--model", checkpoint)
+    asked = ("ground", checkpoint, image, "Left pleural effusion.")
     done = cxrtext(*asked, "--out", tmp_path / "map.png")
     assert "score " in done.stdout
     with Image.open(tmp_path / "map.png") as picture:
@@ -74,8 +74,8 @@ def test_ground_of_a_mirrored_file_is_that_of_the_upright(checkpoint: Path, tmp_
     for letters, pixels in ((["L", "F"], upright), (["R", "F"], upright[:, ::-1])):
         path = tmp_path / f"{letters[0]}.dcm"
         path.write_bytes(as_dicom(pixels, PatientOrientation=letters))
-        out = ("--model", checkpoint, "--out", tmp_path / f"{letters[0]}.png", "--json")
-        done = cxrtext("ground", path, "Left pleural effusion.", *out)
+        out = ("--out", tmp_path / f"{letters[0]}.png", "--json")
+        done = cxrtext("ground", checkpoint, path, "Left pleural effusion.", *out)
         found.append(json.loads(done.stdout))
     plain, moved = found
     assert plain["stored"] is None
@@ -133,7 +133,7 @@ def test_train_resume_and_init(
 def test_what_is_no_picture_is_one_line(refused: Refused, checkpoint: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"no image")
-    assert "bad.png" in refused("classify", bad, "--model", checkpoint)
+    assert "bad.png" in refused("classify", checkpoint, bad)
 
 
 def test_an_unreachable_hub_names_the_two_ways_out(tmp_path: Path, data_folder: Path) -> None:
@@ -171,7 +171,7 @@ def test_commands_say_that_a_model_is_at_chance_or_was_never_measured(
         ("", {"warning": ""}),
     ):
         if kept is not None:
-            save_how_good(checkpoint_copy, unknown.model_copy(update={"measured": True, **kept}))
+            unknown.model_copy(update={"measured": True, **kept}).save(checkpoint_copy)
         for command in asked:
             said = cxrtext(*command).stderr.splitlines()
             assert said.count(warning) == (1 if warning else 0), command

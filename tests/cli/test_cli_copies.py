@@ -16,9 +16,11 @@ def test_back_up_and_restore(refused: Refused, index_folder: Path, tmp_path: Pat
     done = cxrtext("backup", index_folder, "--keys", keys, "--out", backup)
     assert "48 images, 3 distinct sentences, the model, the keys;" in done.stdout
     done = cxrtext("restore", backup, "--out", home)
-    assert f"cxrtext serve --index {home / 'index'}" in done.stderr
-    search = ("search", "Left pleural effusion.", "--json", "--index")
-    before, after = (cxrtext(*search, folder) for folder in (index_folder, home / "index"))
+    assert f"cxrtext serve {home / 'index'}" in done.stderr
+    search = ("Left pleural effusion.", "--json")
+    before, after = (
+        cxrtext("search", folder, *search) for folder in (index_folder, home / "index")
+    )
     assert before.stdout == after.stdout
     assert len(json.loads(after.stdout)) == 10
     assert "is not empty; name a new folder" in refused("restore", backup, "--out", home)
@@ -45,8 +47,8 @@ def test_publish_and_pull(refused: Refused, index_copy: Path, tmp_path: Path) ->
     ) as following:
         assert following.stdout is not None
         assert f"{replica}: turned to publication" in following.stdout.readline()
-        search = ("search", "Left pleural effusion.", "--json", "--index")
-        before, after = (cxrtext(*search, folder) for folder in (index, replica))
+        search = ("Left pleural effusion.", "--json")
+        before, after = (cxrtext("search", folder, *search) for folder in (index, replica))
         assert before.stdout == after.stdout
         assert len(json.loads(after.stdout)) == 10
         cxrtext("index", "delete", index, "s00")
@@ -57,7 +59,7 @@ def test_publish_and_pull(refused: Refused, index_copy: Path, tmp_path: Path) ->
         assert following.stdout.read() == ""
     assert following.returncode == 130
     assert "is a replica" in refused("index", "delete", replica, "s01")
-    assert "is a replica" in refused("serve", "--index", replica, "--uploads", tmp_path / "uploads")
+    assert "is a replica" in refused("serve", replica, "--uploads", tmp_path / "uploads")
     done = cxrtext("index", "check", replica)
     assert "47 images" in done.stdout
     done = cxrtext("index", "pull", target, replica, "--json")

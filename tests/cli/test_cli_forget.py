@@ -56,4 +56,4 @@ def test_a_new_model(index_copy: Path, checkpoint: Path, tmp_path: Path) -> None
         assert catalogue.meta()["checkpoint"] == str(tmp_path / "new")
     again = cxrtext("index", "rebuild", index_copy, "--model", tmp_path / "new")
     assert "GB free" not in again.stderr
-    cxrtext("search", "Left pleural effusion.", "--index", index_copy)
+    cxrtext("search", index_copy, "Left pleural effusion.")

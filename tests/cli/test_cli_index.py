@@ -1,7 +1,8 @@
-"""``cxrtext index``, ``search`` and ``classify --index``, as a user starts them."""
+"""``cxrtext index``, ``search`` and ``classify`` of one, as a user starts them."""
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ def found(*arguments: object) -> list[dict[str, str]]:
 def test_a_cohort_with_scores_and_probabilities(index_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "cohort.csv"
     done = cxrtext(
-        "search", "Left pleural effusion.", "--index", index_folder, "-k", 10**9, "--out", out,
+        "search", index_folder, "Left pleural effusion.", "-k", 10**9, "--out", out,
         "--where", "age between 50 and 59 and not split = 'test'",
     )  # fmt: skip
     rows = read_csv(out)
@@ -35,31 +36,31 @@ def test_a_cohort_with_scores_and_probabilities(index_folder: Path, tmp_path: Pa
 
 
 def test_every_kind_of_query(index_folder: Path, data_folder: Path) -> None:
-    at = ("--index", index_folder)
-    one = found("Left pleural effusion.", "--not", "The lungs are clear.", *at)
+    find = partial(found, index_folder)
+    one = find("Left pleural effusion.", "--not", "The lungs are clear.")
     assert len(one) == 10
     image = data_folder / "images/s04.png"
-    both = found("Left pleural effusion.", "--image", image, "--image-weight", "1", *at)
+    both = find("Left pleural effusion.", "--image", image, "--image-weight", "1")
     assert both[0]["image"] == "images/s04.png"
-    assert found("--image", image, "-k", 1, *at)[0]["image"] == "images/s04.png"
-    of_image = found("--image", image, "--target", "sentences", *at)
+    assert find("--image", image, "-k", 1)[0]["image"] == "images/s04.png"
+    of_image = find("--image", image, "--target", "sentences")
     assert "Left pleural effusion." in {row["sentence"] for row in of_image}
-    like = found("--image-id", "images/s04.png", "--other-patients", *at)
+    like = find("--image-id", "images/s04.png", "--other-patients")
     assert "images/s04.png" not in {row["image"] for row in like}
-    first = found("Effusion.", "-k", 5, *at)
-    assert first == found("Effusion.", *at)[:5]
-    fast = cxrtext("search", "Effusion.", "--mode", "fast", *at)
+    first = find("Effusion.", "-k", 5)
+    assert first == find("Effusion.")[:5]
+    fast = cxrtext("search", index_folder, "Effusion.", "--mode", "fast")
     assert "candidates only" in fast.stderr
-    said = found("Left pleural effusion.", "--target", "sentences", "-k", 1, *at)
+    said = find("Left pleural effusion.", "--target", "sentences", "-k", 1)
     assert said[0]["sentence"] == "Left pleural effusion."
-    least = found("Effusion.", "--min-score", first[2]["score"], *at)
+    least = find("Effusion.", "--min-score", first[2]["score"])
     assert len(least) == 3
-    assert found("Effusion.", "--where", "age > 1000", *at) == []
+    assert find("Effusion.", "--where", "age > 1000") == []
 
 
 def test_several_indexes_are_searched_as_one(index_folder: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(index_folder, tmp_path / "other"))
-    both = ("Effusion.", "--index", index_folder, "--index", other, "-k", 96)
+    both = (index_folder, "Effusion.", "--also", other, "-k", 96)
     assert len(found(*both)) == 96
     assert len(found(*both, "--unique", "study")) == 48
 
@@ -68,11 +69,11 @@ def test_an_image_that_is_no_radiograph(index_folder: Path, tmp_path: Path) -> N
     picture = tmp_path / "stripes.png"
     stripes = np.tile(np.array([[255, 0]], dtype=np.uint8), (80, 40))
     Image.fromarray(stripes).save(picture)
-    done = cxrtext("search", "--image", picture, "--index", index_folder)
+    done = cxrtext("search", index_folder, "--image", picture)
     assert "is unlike every indexed image; is it a chest radiograph?" in done.stderr
     text = tmp_path / "notes.txt"
     text.write_text("no image")
-    assert cxrtext("search", "--image", text, "--index", index_folder, code=2).stdout == ""
+    assert cxrtext("search", index_folder, "--image", text, code=2).stdout == ""
 
 
 @pytest.mark.parametrize("target", ["images", "sentences"])
@@ -86,12 +87,12 @@ def test_an_image_that_is_no_radiograph(index_folder: Path, tmp_path: Path) -> N
 def test_a_filter_that_no_value_can_pass_says_what_there_is(
     refused: Refused, index_folder: Path, where: str, says: str, target: str
 ) -> None:
-    among = ("--where", where, "--target", target, "--index", index_folder)
-    assert says in refused("search", "Pneumothorax.", *among)
+    among = ("--where", where, "--target", target)
+    assert says in refused("search", index_folder, "Pneumothorax.", *among)
 
 
 def test_wrong_searches(refused: Refused, index_folder: Path) -> None:
-    says = refused("search", "--image-id", "nobody.png", "--index", index_folder)
+    says = refused("search", index_folder, "--image-id", "nobody.png")
     assert "no index holds an image of that id" in says
 
 
@@ -147,9 +148,9 @@ def test_a_whole_index_is_labelled(index_copy: Path, tmp_path: Path) -> None:
     prompts.write_text(
         "Effusion:\n  positive: Left pleural effusion.\n  negative: The lungs are clear.\n"
     )
-    cxrtext("classify", "--index", index_copy, "--prompts", prompts, "--out", out, "--keep")
+    cxrtext("classify", index_copy, "--prompts", prompts, "--out", out, "--keep")
     rows = read_csv(out)
     assert len(rows) == 48
     assert set(rows[0]) == {"image", "study_id", "patient_id", "Effusion"}
-    hits = found("x", "--index", index_copy, "-k", 99, "--where", "label.Effusion > 0.5")
+    hits = found(index_copy, "x", "-k", 99, "--where", "label.Effusion > 0.5")
     assert len(hits) == sum(float(row["Effusion"]) > 0.5 for row in rows)

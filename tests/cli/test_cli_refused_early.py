@@ -40,11 +40,11 @@ index rebuild INDEX
 index export INDEX --out new
 index delete INDEX s01
 index move INDEX DATA
-search x --index INDEX
-classify IMAGE --model CHECKPOINT
-ground IMAGE x --model CHECKPOINT
-verify IMAGE REPORTS --model CHECKPOINT
-serve --model CHECKPOINT
+search INDEX x
+classify CHECKPOINT IMAGE
+ground CHECKPOINT IMAGE x
+verify CHECKPOINT IMAGE REPORTS
+serve CHECKPOINT
 job embed MANIFEST --model CHECKPOINT --out new
 job score REPORTS --model LM --out new
 job decode MANIFEST --out new
@@ -53,7 +53,7 @@ follow archive --inbox new
 listen new
 hl7 listen new
 inbox work EMPTY --index INDEX
-results make IMAGE --sentence x --model CHECKPOINT --out new
+results make CHECKPOINT IMAGE --sentence x --out new
 results answer --index INDEX --out new --peers FILE
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
@@ -70,7 +70,14 @@ REFUSED = {
     given.BACKBONE: {"GONE": "gone: no such folder", "DATA": "has no config.json"},
     given.FEATURES: {"GONE": "gone: no such folder", "DATA": "holds no features"},
     given.EXPORT: dict.fromkeys(("new.csv", "EMPTY"), "in .parquet or .npz"),
+    given.PLACE: {
+        "GONE": "gone: no such folder; give a project, a checkpoint or an index first",
+        "IMAGE": "is a file; give a project, a checkpoint or an index first",
+        "EMPTY": "empty: neither a project nor a checkpoint nor an index",
+        "RUN": "nor an index; give one of those in it, such as ", "LM": "not a cxrtext checkpoint",
+    },
     given.INDEX: dict.fromkeys(("GONE", "EMPTY"), "not an index"),
+    given.MODELED_INDEX: dict.fromkeys(("GONE", "EMPTY"), "not an index"),
     given.LANGUAGE_MODEL: {
         "GONE/GONE/GONE": "no such model folder", "EMPTY": "empty: not a language model",
     },
@@ -169,12 +176,12 @@ benchmark nih --data DATA
 benchmark nih CHECKPOINT
 benchmark GONE.yaml CHECKPOINT --data DATA
 index build MANIFEST --model CHECKPOINT
-search --index INDEX --image IMAGE --image-id i
-search x --index INDEX --where age=
-classify MANIFEST IMAGE --model CHECKPOINT
-serve --model CHECKPOINT --host 0.0.0.0
-serve --model CHECKPOINT --cors-origin x
-serve --model CHECKPOINT --uploads new
+search INDEX --image IMAGE --image-id i
+search INDEX x --where age=
+classify CHECKPOINT MANIFEST IMAGE
+serve CHECKPOINT --host 0.0.0.0
+serve CHECKPOINT --cors-origin x
+serve CHECKPOINT --uploads new
 experiment hardneg-cclk --rows none
 peers check
 peers check archive --peers GONE
@@ -186,10 +193,10 @@ inbox status GONE
 inbox status EMPTY
 inbox retry GONE
 inbox retry EMPTY
-results IMAGE --sentence x --model CHECKPOINT
+results CHECKPOINT IMAGE --sentence x
 results IMAGE --sentence x --out new
-results IMAGE --model CHECKPOINT --out new
-results IMAGE --sentence x --model CHECKPOINT --out new --as pdf
+results CHECKPOINT IMAGE --out new
+results CHECKPOINT IMAGE --sentence x --out new --as pdf
 results list --out GONE
 results list --out EMPTY
 results send archive --out EMPTY --peers GONE
@@ -207,13 +214,12 @@ SAYS = {
     "train --set training.stepz=5": "there is no key 'training.stepz'",
     "train --set training.lr=[": "--set training.lr=[: line 1: not readable YAML: ",
     "train --config CONFIG": "--config is no option; give it without: cxrtext train CONFIG",
-    "classify IMAGE --model": "Option '--model' requires an argument.",
+    "classify CHECKPOINT --out": "Option '--out' requires an argument.",
     "serve --read-only=yes": "Option '--read-only' does not take a value.",
-    "classify IMAGE --as-json=3": "No such option: --as-json (Possible options: --json)",
+    "classify CHECKPOINT --as-json=3": "No such option: --as-json (Possible options: --json)",
     "index build --manifest MANIFEST": "give it without: cxrtext index build MANIFEST",
-    "ground Effusion. IMAGE --model CHECKPOINT": "is a file, where a sentence is to be; an image",
-    "classify IMAGE --model RUN": "give one of those in it, such as ",
-    "classify EMPTY --model CHECKPOINT": "give a file: images (PNG, JPEG, DICOM), or one manifest",
+    "ground CHECKPOINT Effusion. IMAGE": "is a file, where a sentence is to be; an image",
+    "classify CHECKPOINT EMPTY": "give a file: images (PNG, JPEG, DICOM), or one manifest",
     "import EMPTY --out new": "give a folder of DICOM, PNG or JPEG files",
     "import DATA --out new --split 80,20": "--split is '80,20'; give three shares such as 80,10,10",
     "import DATA --out new --split a,b,c": "--split is 'a,b,c'",
@@ -238,31 +244,35 @@ SAYS = {
     "score-text REPORTS --model LM --out REPORTS": "is the input; name another file to write",
     "score-text REPORTS --model LM --out t.csv --tokens t.csv": "t.csv: is the table of sentences",
     "train GONE": "gone",
-    "search --index INDEX": "give either a sentence or --image FILE",
-    "search x --index INDEX --where weight>3": "no column 'weight'; there are image, study_id",
-    "search x --index INDEX --where age>'x": "this quote is not closed",
-    "search x --index INDEX --where NOTHING": "the filter is empty",
-    "search x --index INDEX --image-id a.png --target sentences": "not by both",
-    "search x --index INDEX --target sentences --unique study": "are for --target images",
-    "search x --index INDEX --other-patients": "wants --image-id",
-    "search x --index INDEX -k 0": "-k",
+    "search INDEX": "give either a sentence or --image FILE",
+    "search INDEX x --where weight>3": "no column 'weight'; there are image, study_id",
+    "search INDEX x --where age>'x": "this quote is not closed",
+    "search INDEX x --where NOTHING": "the filter is empty",
+    "search INDEX x --image-id a.png --target sentences": "not by both",
+    "search INDEX x --target sentences --unique study": "are for --target images",
+    "search INDEX x --other-patients": "wants --image-id",
+    "search INDEX x -k 0": "-k",
     "index MANIFEST": "'cxrtext index build MANIFEST --model DIR --out DIR'",
     "index INDEX": "is no command of 'cxrtext index'",
     "index build MANIFEST --out new": "with --model DIR",
     "index build --out INDEX": "give the manifest of the images, or --model DIR",
     "index delete INDEX": "give a file of them with --from",
-    "classify IMAGE": "give images and --model DIR, or --index DIR",
-    "classify IMAGE --index INDEX": "either images or --index",
-    "classify IMAGE --model CHECKPOINT --keep": "--keep wants --index",
-    "ground IMAGE x --model CHECKPOINT --out new.jpg": "ends in .png",
-    "verify IMAGE --model CHECKPOINT": "give IMAGE and REPORT",
-    "verify IMAGE REPORTS": "--model DIR",
-    "verify IMAGE REPORTS --model CHECKPOINT --out a.pdf": "ends in .csv or .html",
-    "verify IMAGE REPORTS --data DATA --model CHECKPOINT": "either IMAGE and REPORT, or --data",
-    "verify --data DATA --model CHECKPOINT --out a.html": "ends in .csv",
-    "verify --data DATA --model CHECKPOINT --wording denied": "'denied' is not one of",
-    "verify IMAGE IMAGE --model CHECKPOINT": "not UTF-8 text",
-    "serve": "--model",
+    "search CHECKPOINT x": "has no index; make one with 'cxrtext index build'",
+    "search x --index INDEX": "--index is no option; give it without: cxrtext search PLACE",
+    "classify CHECKPOINT": "has no index; make one with 'cxrtext index build'",
+    "classify IMAGE --model CHECKPOINT": "give it without: cxrtext classify PLACE",
+    "classify CHECKPOINT IMAGE --keep": "--keep goes without images",
+    "ground CHECKPOINT IMAGE x --out new.jpg": "ends in .png",
+    "verify CHECKPOINT IMAGE": "give IMAGE and REPORT",
+    "verify CHECKPOINT": "has no data of its own; give a folder with --data",
+    "verify INDEX Effusion. IMAGE": "Effusion.: no such file",
+    "verify CHECKPOINT IMAGE REPORTS --out a.pdf": "ends in .csv or .html",
+    "verify CHECKPOINT IMAGE REPORTS --data DATA": "either IMAGE and REPORT, or --data",
+    "verify CHECKPOINT --data DATA --out a.html": "ends in .csv",
+    "verify CHECKPOINT --data DATA --wording denied": "'denied' is not one of",
+    "verify CHECKPOINT IMAGE IMAGE": "not UTF-8 text",
+    "serve": "Missing argument 'place'",
+    "serve CHECKPOINT --worklist": "--worklist wants an index",
     "job status GONE": "gone: holds no job",
     "job status EMPTY": "empty: holds no job",
     "job finish GONE --out new": "gone: holds no job",

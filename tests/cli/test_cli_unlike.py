@@ -24,7 +24,7 @@ def test_classify_says_which_images_are_unlike(
     checkpoint: Path, data_folder: Path, blank: Path, tmp_path: Path
 ) -> None:
     own, out = data_folder / "images/s00.png", tmp_path / "p.csv"
-    done = cxrtext("classify", own, blank, "--model", checkpoint, "--json", "--out", out)
+    done = cxrtext("classify", checkpoint, own, blank, "--json", "--out", out)
     flags = [row["unlike"]["flagged"] for row in json.loads(done.stdout)]
     assert flags == [False, True]
     said = [line for line in done.stderr.splitlines() if "unlike" in line]
@@ -37,37 +37,36 @@ def test_classify_says_which_images_are_unlike(
 def test_ground_and_verify_say_it_of_image_and_sentence(
     checkpoint: Path, blank: Path, tmp_path: Path
 ) -> None:
-    at = ("--model", checkpoint)
     over = ("--out", tmp_path / "o.png")
-    done = cxrtext("ground", blank, "asdf qwerty", *at, *over)
+    done = cxrtext("ground", checkpoint, blank, "asdf qwerty", *over)
     assert "is unlike those" in done.stderr
     assert "the sentence: resembles nothing" in done.stderr
-    found = json.loads(cxrtext("ground", blank, "Effusion.", *at, *over, "--json").stdout)
+    found = json.loads(cxrtext("ground", checkpoint, blank, "Effusion.", *over, "--json").stdout)
     assert found["unlike"]["flagged"]
     assert not found["unlike_sentence"]["flagged"]
     assert found["stands_out"] == (max(map(max, found["grid"])) > found["limits"][0])
     report = b"FINDINGS: The lungs are clear. The stock market fell."
-    done = cxrtext("verify", blank, "-", *at, text=report)
+    done = cxrtext("verify", checkpoint, blank, "-", text=report)
     assert "is unlike those" in done.stderr
     assert "sentence 2: resembles nothing" in done.stderr
     assert "sentence 1" not in done.stderr
-    found = json.loads(cxrtext("verify", blank, "-", *at, "--json", text=report).stdout)
+    found = json.loads(cxrtext("verify", checkpoint, blank, "-", "--json", text=report).stdout)
     assert found["unlike"]["flagged"]
     assert [one["unlike"]["flagged"] for one in found["sentences"]] == [False, True]
 
 
 def test_search_says_it(index_folder: Path, blank: Path) -> None:
-    done = cxrtext("search", "asdf qwerty", "--image", blank, "--index", index_folder)
+    done = cxrtext("search", index_folder, "asdf qwerty", "--image", blank)
     assert f"{blank}: is unlike those" in done.stderr
     assert "a sentence: resembles nothing" in done.stderr
-    done = cxrtext("search", "left effusion", "--index", index_folder)
+    done = cxrtext("search", index_folder, "left effusion")
     assert "resembles" not in done.stderr
 
 
 def test_search_and_ground_say_how_they_read_a_sentence(
     judged_checkpoint: Path, index_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
-    search = ("search", "R PTX", "--index", index_folder, "--model", judged_checkpoint)
+    search = ("search", judged_checkpoint, "R PTX", "--also", index_folder)
     typed, as_written = cxrtext(*search), cxrtext(*search, "--as-written")
     assert "read as: Right pneumothorax" in typed.stderr
     assert "verify" not in typed.stderr
@@ -75,7 +74,7 @@ def test_search_and_ground_say_how_they_read_a_sentence(
     assert "verify would not judge this sentence: it names no finding" in as_written.stderr
     assert typed.stdout != as_written.stdout
     image, out = data_folder / "images/s01.png", tmp_path / "o.png"
-    ground = ("ground", image, "R PTX", "--model", judged_checkpoint, "--out", out, "--json")
+    ground = ("ground", judged_checkpoint, image, "R PTX", "--out", out, "--json")
     done = cxrtext(*ground)
     assert "read as: Right pneumothorax" in done.stderr
     assert json.loads(done.stdout)["read_as"] == "Right pneumothorax"
@@ -87,16 +86,16 @@ def test_a_checkpoint_that_does_not_know_learns_it_from_its_data(
 ) -> None:
     old = Path(shutil.copytree(checkpoint, tmp_path / "old"))
     (old / FAMILIAR).unlink()
-    done = cxrtext("classify", blank, "--model", old)
+    done = cxrtext("classify", old, blank)
     assert "not known" in done.stdout
     assert "unlike those" not in done.stderr
     done = cxrtext("calibrate", old, "--data", data_folder, "--keep-reference")
     assert str(old / FAMILIAR) in done.stdout
-    assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr
+    assert "is unlike those" in cxrtext("classify", old, blank).stderr
     flip(old / FAMILIAR)
-    done = cxrtext("classify", blank, "--model", old, code=2)
+    done = cxrtext("classify", old, blank, code=2)
     assert "its digest differs); make it again with" in done.stderr
     done = cxrtext("check-files", old, code=1)
     assert FAMILIAR in done.stdout + done.stderr
     cxrtext("calibrate", old, "--data", data_folder, "--keep-reference")
-    assert "is unlike those" in cxrtext("classify", blank, "--model", old).stderr
+    assert "is unlike those" in cxrtext("classify", old, blank).stderr

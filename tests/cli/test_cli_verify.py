@@ -25,7 +25,7 @@ def test_a_table_of_sentences_and_files(
     report: Path, checkpoint: Path, image: Path, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
-    done = cxrtext("verify", image, report, "--model", checkpoint, "--out", out)
+    done = cxrtext("verify", checkpoint, image, report, "--out", out)
     assert f"written: {out}" in done.stderr
     assert "Left pleural effusion." in out.read_text()
     lines = done.stdout.splitlines()
@@ -36,7 +36,7 @@ def test_a_table_of_sentences_and_files(
 
 
 def test_json_from_standard_input(checkpoint: Path, image: Path) -> None:
-    asked = ("verify", image, "-", "--model", checkpoint, "--json")
+    asked = ("verify", checkpoint, image, "-", "--json")
     done = cxrtext(*asked, text=REPORT.encode("utf-8-sig"))
     value = json.loads(done.stdout)
     assert value["reference"] == {"source": "validation", "images": 8}
@@ -58,7 +58,7 @@ def test_what_verdicts_rest_on(
             if service.verify(service.embed_file(path), "Effusion.").sentences[0].verdict
             == "unsupported"
         )
-    asked = ("verify", image, report, "--model", judged_checkpoint)
+    asked = ("verify", judged_checkpoint, image, report)
     done = cxrtext(*asked, "--out", out)
     assert "unsupported: effusion: evidence " in done.stdout
     effusion, _ = read_csv(out)
@@ -79,7 +79,7 @@ def test_reports_alone_are_enough(checkpoint: Path, data_folder: Path, tmp_path:
 
 
 def test_an_index_knows_its_model(report: Path, index_folder: Path, image: Path) -> None:
-    done = cxrtext("verify", image, report, "--index", index_folder)
+    done = cxrtext("verify", index_folder, image, report)
     assert "not judged (2): this checkpoint has no calibrated verdicts" in done.stdout
 
 
@@ -89,18 +89,18 @@ def test_without_a_reference_it_says_so(
     bare = tmp_path / "bare"
     shutil.copytree(checkpoint, bare)
     (bare / REFERENCE).unlink()
-    done = cxrtext("verify", image, report, "--model", bare)
+    done = cxrtext("verify", bare, image, report)
     assert "no reference images" in done.stdout
     made = cxrtext("calibrate", bare, "--data", data_folder, "--keep-reference")
     assert f"{bare / REFERENCE}: 8 validation images" in made.stderr
     assert (bare / REFERENCE).read_bytes() == (checkpoint / REFERENCE).read_bytes()
-    done = cxrtext("verify", image, report, "--model", bare)
+    done = cxrtext("verify", bare, image, report)
     assert "among 8 images" in done.stdout
 
 
 def test_a_whole_folder(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "low.csv"
-    asked = ("verify", "--data", data_folder, "--model", checkpoint)
+    asked = ("verify", checkpoint, "--data", data_folder)
     done = cxrtext(*asked, "--split", "test", "-n", "5", "--out", out)
     assert "the 5 least supported of 12 sentences" in done.stderr
     assert done.stdout == ""
@@ -119,13 +119,13 @@ def test_calibrated_probabilities(
     prompts.write_text(
         "Pneumothorax: {positive: Right pneumothorax., negative: The lungs are clear.}\n"
     )
-    asked = ("classify", image, "--model", folder, "--prompts", prompts, "--json")
+    asked = ("classify", folder, image, "--prompts", prompts, "--json")
     before = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
     made = cxrtext("calibrate", folder, "--data", data_folder, "--prompts", prompts)
     assert str(folder / "calibration.json") in made.stdout
     assert str(folder / "verdicts.json") in made.stdout
     assert "no finding judged by 8 validation images" in made.stderr  # too few
-    judged = cxrtext("verify", image, "-", "--model", folder, text=REPORT.encode())
+    judged = cxrtext("verify", folder, image, "-", text=REPORT.encode())
     assert "not judged (1): effusion" in judged.stdout or "names no finding" in judged.stdout
     after = json.loads(cxrtext(*asked).stdout)[0]["Pneumothorax"]
     assert after != before
@@ -135,6 +135,6 @@ def test_a_report_without_findings_is_refused(
     refused: Refused, checkpoint: Path, image: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.txt").write_text("INDICATION: Cough.")
-    line = refused("verify", image, tmp_path / "empty.txt", "--model", checkpoint)
+    line = refused("verify", checkpoint, image, tmp_path / "empty.txt")
     assert "no sentence of findings" in line
     assert "Cough" not in line

@@ -31,8 +31,8 @@ def test_a_report_is_written(checkpoint_copy: Path, data_folder: Path, tmp_path:
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     for wrong, said in (
         (("--from", file, "--average", "scores"), "--from goes without 'average'"),
-        ((), "give a checkpoint and --data, or --from"),
-        ((checkpoint_copy,), "give a checkpoint and --data, or --from"),
+        ((), "give a project, a checkpoint and --data, or --from"),
+        ((checkpoint_copy,), "has no data of its own; give a folder with --data"),
     ):
         (line,) = cxrtext("evaluate", *wrong, code=2).stderr.splitlines()
         assert said in line

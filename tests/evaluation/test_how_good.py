@@ -12,12 +12,9 @@ from cxrtext.errors import CheckpointError
 from cxrtext.evaluation import Evaluation, Predictions, Settings, measure
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.how_good import (
-    HOW_GOOD,
     HowGood,
     how_good_beside,
     how_good_of,
-    load_how_good,
-    save_how_good,
     with_curve,
 )
 from cxrtext.evaluation.metrics import Floats
@@ -155,14 +152,14 @@ def test_old_predictions_do_not_say_how_many_are_right() -> None:
 
 def test_it_is_kept_for_its_own_model_alone(model: ImageTextModel, tmp_path: Path) -> None:
     good = how_good_of(evaluation_of(*NOISE, labels=HALF))
-    path = save_how_good(tmp_path, good)
-    assert path == tmp_path / HOW_GOOD
-    assert load_how_good(tmp_path, "f") == good
+    path = good.save(tmp_path)
+    assert path == tmp_path / HowGood.FILE
+    assert HowGood.load(tmp_path, "f") == good
     with pytest.raises(CheckpointError, match=r"how-good\.json: made for another model"):
-        load_how_good(tmp_path, "another")
+        HowGood.load(tmp_path, "another")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"at_chance": False}))
     with pytest.raises(CheckpointError, match=r"how-good\.json"):
-        load_how_good(tmp_path, "f")
+        HowGood.load(tmp_path, "f")
     path.unlink()
-    assert load_how_good(tmp_path, "f") == HowGood(fingerprint="f")
+    assert HowGood.load(tmp_path, "f") is None
     assert how_good_beside(model).fingerprint == model.fingerprint

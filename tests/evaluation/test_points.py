@@ -17,7 +17,6 @@ from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.classification.finding import Drawn
 from cxrtext.evaluation.classification.multiclass import measure_classes
 from cxrtext.evaluation.classification.operating import (
-    YOUDEN,
     measure_operating,
     operating_point,
     sensitivity_threshold,
@@ -34,6 +33,7 @@ from cxrtext.evaluation.rows import (
     CONFUSION,
     NET_BENEFIT,
     OPERATING,
+    YOUDEN,
     ZERO_SHOT,
 )
 from cxrtext.evaluation.settings import Settings

@@ -23,8 +23,6 @@ from cxrtext.evaluation.verdicts.kept import (
     FindingVerdicts,
     KeptVerdicts,
     Tails,
-    save_verdicts,
-    verdicts_beside,
 )
 from cxrtext.files import SEAL, write_sealed
 from cxrtext.models import ImageTextModel, load_model
@@ -231,24 +229,24 @@ def test_a_damaged_file_is_refused_in_one_line(
 ) -> None:
     model = load_model(checkpoint)
     kept = KEPT.model_copy(update={"fingerprint": model.fingerprint})
-    path = save_verdicts(tmp_path, kept)
+    path = kept.save(tmp_path)
     model.folder = tmp_path
-    assert verdicts_beside(model) == kept
+    assert KeptVerdicts.beside(model) == kept
     good = json.loads(path.read_text())
     spoiled = spoil({key: value for key, value in good.items() if key != SEAL})
     path.write_text(json.dumps({**good, **spoiled, SEAL: "0" * 64}))
     for _ in range(2):  # the second time under a seal
         with pytest.raises(CheckpointError, match="cxrtext calibrate") as refused:
-            verdicts_beside(model)
+            KeptVerdicts.beside(model)
         assert "\n" not in str(refused.value)
         write_sealed(path, spoiled)
 
 
 def test_calibrated_on_images(checkpoint: Path, judged_checkpoint: Path) -> None:
     assert not (checkpoint / VERDICTS).exists()
-    assert verdicts_beside(load_model(checkpoint)) is None
+    assert KeptVerdicts.beside(load_model(checkpoint)) is None
     model = load_model(judged_checkpoint)
-    kept = verdicts_beside(model)
+    kept = KeptVerdicts.beside(model)
     assert kept is not None
     assert (kept.images, kept.patients, kept.regions, kept.data) == (120, 120, 16, "set")
     assert set(kept.findings) == {"effusion", "pneumothorax"}

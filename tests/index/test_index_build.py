@@ -143,7 +143,7 @@ def change_meta(folder: Path, key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        pytest.param({"checkpoint": "/moved"}, "no longer at '/moved'; give its folder with",
+        pytest.param({"checkpoint": "/moved"}, "no longer at '/moved'; 'cxrtext index move",
                      id="a-moved-checkpoint-is-asked-for"),
         pytest.param({"model": "0" * 64, "preprocessing": '{"resize": 512, "crop": 480}'},
                      "prepares images otherwise .*512.*72", id="other-preprocessing-is-named"),

@@ -14,7 +14,6 @@ from PIL import Image
 
 from cxrtext.errors import DataError, NotFoundError, WorkError
 from cxrtext.evaluation import Prompts
-from cxrtext.evaluation.classification.calibration import save_calibration
 from cxrtext.index import (
     Archive,
     Query,
@@ -243,7 +242,7 @@ def test_kept_labels_are_calibrated_all_alike(
         keep_labels(index, EFFUSION)
         plain = kept_labels(index)
         fitted = calibration_of(index.model.fingerprint, EFFUSION, scale=3.0, shift=-0.5)
-        save_calibration(own, fitted)
+        fitted.save(own)
         delete(index_copy, [next(iter(label_archive(index, EFFUSION))).image.study_id])
     build_index(data_folder / "manifest.csv", own, index_copy)
     with open_index(index_copy, load_model(own)) as index:

@@ -118,11 +118,11 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
     picture = tmp_path / "b.png"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n")
     asked = ["--sentence", "Left pleural effusion.", "--out", out, "--peers", file]
-    made = cxrtext("results", image, "--model", checkpoint, *asked, "--send", "archive")
+    made = cxrtext("results", checkpoint, image, *asked, "--send", "archive")
     assert made.returncode == 0, made.stderr
     assert "2 new, 0 there before" in made.stdout
     assert "archive: 2 sent, 0 there before" in made.stdout
-    again = cxrtext("results", image, picture, "--model", checkpoint, *asked, "--json", code=1)
+    again = cxrtext("results", checkpoint, image, picture, *asked, "--json", code=1)
     assert json.loads(again.stdout)["new"] == 0
     assert f"{picture}: is no DICOM file; results join the study" in again.stderr
     assert "archive: 0 sent, 2 there before" in (
@@ -145,7 +145,7 @@ def test_where_results_cannot_be_sent_none_are_made(
     refused: Refused, checkpoint: Path, image: Path, tmp_path: Path, peers: Peers
 ) -> None:
     out, file = tmp_path / "out", peers(dimse_entry())
-    given = ["results", image, "--sentence", "x", "--out", out, "--model", checkpoint, "--send"]
+    given = ["results", checkpoint, image, "--sentence", "x", "--out", out, "--send"]
     assert "--peers FILE is wanted" in refused(*given, "archive")
     assert "has no peer 'other'; it has archive" in refused(*given, "other", "--peers", file)
     assert "set write: true at this peer" in refused(*given, "archive", "--peers", file)
@@ -185,8 +185,8 @@ def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
     file = peers(*(dimse_entry(name, write=True) for name in ("north", "south")))
     images = [write_source(tmp_path / f"{n}.dcm", "cr", number=n) for n in (1, 2, 3)]
     out = tmp_path / "out"
-    asked = ["--sentence", "Left pleural effusion.", "--out", out, "--model", checkpoint]
-    assert cxrtext("results", *images, *asked).returncode == 0
+    asked = ["--sentence", "Left pleural effusion.", "--out", out]
+    assert cxrtext("results", checkpoint, *images, *asked).returncode == 0
     folder = ResultsFolder(out)
     first, second, _ = dict.fromkeys(one.study for one in folder.all())
     folder.note_sent([one.instance for one in folder.all(study=first)], "north")
@@ -204,6 +204,6 @@ def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
 def test_a_server_may_be_told_of_an_inbox_that_is_not_there_yet(
     refused: Refused, checkpoint: Path, tmp_path: Path
 ) -> None:
-    given = ["--model", checkpoint, "--inbox", tmp_path / "in", "--hash-ids", tmp_path / "key"]
+    given = [checkpoint, "--inbox", tmp_path / "in", "--hash-ids", tmp_path / "key"]
     done = refused("serve", *given, "--port", str(free_port()))
     assert "the key file cannot be read" in done, "what is wrong comes later"

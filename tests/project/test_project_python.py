@@ -1,6 +1,5 @@
 """A project as Python asks it: every kind of image, and what is given back."""
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -16,8 +15,8 @@ from PIL import Image
 import cxrtext
 from cxrtext.errors import CheckpointError, DataError, InputError, UnavailableError
 from cxrtext.evaluation import Prompts
+from cxrtext.evaluation.how_good import HowGood
 from cxrtext.project import Project
-from cxrtext.project.project import HOW_GOOD
 from tests.conftest import draw, read_csv
 from tests.datasets.written import save_radiograph
 
@@ -271,10 +270,8 @@ def test_data_frames_need_pandas(project: Project, monkeypatch: pytest.MonkeyPat
 def test_how_good_the_model_is(project: Project, checkpoint: Path, tmp_path: Path) -> None:
     assert project.summary == ()
     folder = shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    (folder / HOW_GOOD).write_text(json.dumps({"lines": ["AUC .90 < 1", "of 2 findings"]}))
+    lines = ("AUC .90 < 1", "of 2 findings")
+    HowGood(fingerprint=project.service.model.fingerprint, lines=lines).save(folder)
     with cxrtext.open(folder) as measured:
-        assert measured.summary == ("AUC .90 < 1", "of 2 findings")
+        assert measured.summary == lines
         assert "<li>AUC .90 &lt; 1</li>" in measured._repr_html_()
-        (folder / HOW_GOOD).write_text("{")
-        with pytest.raises(CheckpointError, match=HOW_GOOD):
-            _ = measured.summary

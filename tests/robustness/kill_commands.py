@@ -50,12 +50,11 @@ COMMANDS = {
         "checkpoint/model.safetensors",
     ),
     "classify": (
-        "classify {data}/manifest.csv --model {checkpoint} --out {out}/c/labels.csv",
+        "classify {checkpoint} {data}/manifest.csv --out {out}/c/labels.csv",
         "c/*",
     ),
     "ground": (
-        "ground {data}/images/s00.png 'Left pleural effusion.' --model {checkpoint} "
-        "--out {out}/g/map.png",
+        "ground {checkpoint} {data}/images/s00.png 'Left pleural effusion.' --out {out}/g/map.png",
         "g/*",
     ),
     "check-data": ("check-data {data} --out {out}/page.html --cache {out}/facts.sqlite", "*.html"),

@@ -25,17 +25,15 @@ from cxrtext.config import load_config
 from cxrtext.datasets.checking import CheckOptions, check_data
 from cxrtext.datasets.importing import import_folder
 from cxrtext.errors import CxrTextError, DataError, ImageError
-from cxrtext.evaluation import evaluate
+from cxrtext.evaluation import CHEX5_PROMPTS, evaluate
 from cxrtext.evaluation.classification.calibration import (
     FindingCalibration,
     KeptCalibration,
-    load_calibration,
-    save_calibration,
 )
 from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.measure import PARTS
 from cxrtext.evaluation.predictions.file import read_predictions, write_predictions
-from cxrtext.evaluation.verdicts.kept import VERDICTS, verdicts_beside
+from cxrtext.evaluation.verdicts.kept import VERDICTS, KeptVerdicts
 from cxrtext.experiments.measures import read_measures, write_measures
 from cxrtext.experiments.stages import claim, read_json, stage
 from cxrtext.files import read_sealed
@@ -212,20 +210,21 @@ def test_familiar(copy: Path, try_flips: Flip) -> None:
 def test_calibration(checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     fingerprint = load_model(checkpoint).fingerprint
     finding = FindingCalibration(
-        scale=3.5, shift=-0.25, prompts="ab" * 32, positives=12, negatives=40,
+        scale=3.5, shift=-0.25, positives=12, negatives=40,
         error_before=0.1, error_after=0.02, auc=(0.9, 0.8, 0.95),
     )  # fmt: skip
     kept = KeptCalibration(
-        fingerprint=fingerprint, data="data", measured=("test", 60), findings={"Edema": finding}
-    )
-    path = save_calibration(tmp_path, kept)
-    try_flips("calibration", [path], lambda: load_calibration(tmp_path, fingerprint))
+        fingerprint=fingerprint, data="data", measured=("test", 60),
+        prompts={"Edema": CHEX5_PROMPTS["Edema"]}, findings={"Edema": finding},
+    )  # fmt: skip
+    path = kept.save(tmp_path)
+    try_flips("calibration", [path], lambda: KeptCalibration.load(tmp_path, fingerprint))
 
 
 def test_verdicts(judged_checkpoint: Path, tmp_path: Path, try_flips: Flip) -> None:
     copy = copy_of(judged_checkpoint, tmp_path)
     model = load_model(copy)
-    try_flips("verdicts", [copy / VERDICTS], lambda: verdicts_beside(model))
+    try_flips("verdicts", [copy / VERDICTS], lambda: KeptVerdicts.beside(model))
 
 
 def test_language_model(data_folder: Path, tmp_path: Path, try_flips: Flip) -> None:

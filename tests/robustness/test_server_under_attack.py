@@ -23,7 +23,7 @@ Server = tuple[subprocess.Popen[str], str]
 
 @pytest.fixture
 def server(checkpoint: Path, index_folder: Path) -> Iterator[Server]:
-    with serving_process("--model", checkpoint, "--index", index_folder) as (process, address):
+    with serving_process(checkpoint, index_folder) as (process, address):
 
         def is_ready() -> bool:
             with suppress(OSError):

@@ -1,23 +1,25 @@
 import json
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
-from cxrtext.evaluation import Calibration, Evaluation, Prompts, Settings, evaluate
+from cxrtext.evaluation import CHEX5_PROMPTS, Calibration, Evaluation, Prompts, Settings, evaluate
 from cxrtext.evaluation.calibrate import calibration_of
 from cxrtext.evaluation.classification.calibration import (
     CALIBRATION,
-    calibration_beside,
-    load_calibration,
-    save_calibration,
+    KeptCalibration,
+    OperatingPoint,
 )
-from cxrtext.evaluation.rows import ZERO_SHOT
+from cxrtext.evaluation.rows import OPERATING, YOUDEN, ZERO_SHOT
 from cxrtext.files import SEAL, write_sealed
+from cxrtext.index import make_index, open_index
+from cxrtext.index.labels import prompts_of_json
 from cxrtext.models import load_model
-from cxrtext.service import FindingScore
+from cxrtext.service import FindingScore, load_service
 from cxrtext.service.answers import calibrated
 from tests.service.conftest import calibration_of as made_up
 
@@ -29,15 +31,22 @@ PROMPTS = {
 KEPT = made_up(
     "f" * 64, {"Effusion": EFFUSION}, scale=2.0, shift=-1.0,
     error_before=0.3, error_after=0.1, auc=(0.9, 0.8, 0.95),
+    points={
+        YOUDEN: OperatingPoint(
+            threshold=1.0, sensitivity=(0.8, 0.7, 0.9), specificity=(0.9, 0.8, 0.95)
+        )
+    },
 )  # fmt: skip
 
 
 def test_probabilities_of_calibrated_prompts_and_of_no_others_by_hand() -> None:
-    asked = [FindingScore("Effusion", 0.73, 1.0), FindingScore("Edema", 0.5, 0.0)]
+    asked = [FindingScore("Effusion", 0.73, 1.0), FindingScore("Edema", 0.5, 2.0)]
     prompts = {"Effusion": EFFUSION, "Edema": EFFUSION}
     effusion, edema = calibrated(asked, KEPT, prompts)
     assert effusion.probability == pytest.approx(0.7310585786)  # logistic of 2 · 1 − 1
     assert (effusion.calibrated, effusion.score) == (True, 1.0)
+    assert (effusion.flagged, edema.flagged) == (False, None)
+    assert calibrated([replace(asked[0], score=1.001)], KEPT, prompts)[0].flagged is True
     assert edema == asked[1]
     other = Prompts(EFFUSION.positive, ("No effusion.",))
     assert calibrated(asked[:1], KEPT, {"Effusion": other}) == asked[:1]
@@ -45,21 +54,23 @@ def test_probabilities_of_calibrated_prompts_and_of_no_others_by_hand() -> None:
 
 
 def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
-    save_calibration(tmp_path, KEPT)
-    assert load_calibration(tmp_path, KEPT.fingerprint) == KEPT
+    KEPT.save(tmp_path)
+    assert KeptCalibration.load(tmp_path, KEPT.fingerprint) == KEPT
     with pytest.raises(CheckpointError, match="another model"):
-        load_calibration(tmp_path, "0" * 64)
+        KeptCalibration.load(tmp_path, "0" * 64)
 
 
-DAMAGE = {"version": 2, "findings": None, "measured": 3}
+DAMAGE = {
+    "version": 1, "findings": None, "measured": 3, "prompts": {"Effusion": {"positive": ["x"]}},
+}  # fmt: skip
 DAMAGED_FINDING = [
     ("scale", -1.0), ("scale", "2"), ("shift", None), ("other", 1), ("auc", [0.9, 0.8]),
-    ("auc", [0.9, 0.8, 1.1]), ("auc", 0.9),
+    ("auc", [0.9, 0.8, 1.1]), ("auc", 0.9), ("points", {"Youden": {"threshold": 1.0}}),
 ]  # fmt: skip
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    path = save_calibration(tmp_path, KEPT)
+    path = KEPT.save(tmp_path)
     good = json.loads(path.read_text())
     bad = [{**good, key: value} for key, value in DAMAGE.items()]
     one = good["findings"]["Effusion"]
@@ -69,11 +80,11 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     for text in ("{", "[]", *map(json.dumps, bad)):
         path.write_text(text)
         with pytest.raises(CheckpointError, match="cxrtext calibrate"):
-            load_calibration(tmp_path, KEPT.fingerprint)
+            KeptCalibration.load(tmp_path, KEPT.fingerprint)
     for values in bad:  # what is wrong is found under a seal as well
         write_sealed(path, {key: value for key, value in values.items() if key != SEAL})
         with pytest.raises(CheckpointError, match="cxrtext calibrate"):
-            load_calibration(tmp_path, KEPT.fingerprint)
+            KeptCalibration.load(tmp_path, KEPT.fingerprint)
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +104,43 @@ def test_an_evaluation_gives_a_calibration(
     assert fit is not None
     assert (one.scale, one.shift) == (fit.platt.scale, fit.platt.shift)
     assert one.error_after == evaluation.rows.value(ZERO_SHOT, "Pneumothorax", "ECE Platt")
+    assert kept.prompts == PROMPTS
+    assert list(one.points) == [YOUDEN, "sensitivity 0.95"]
+    point = one.points[YOUDEN]
+    assert point.threshold == fit.threshold
+    share = evaluation.rows.find(f"{OPERATING}, {YOUDEN}", "Pneumothorax", "specificity")
+    assert share is not None
+    assert point.specificity == (share.value, share.low, share.high)
     assert not (checkpoint / CALIBRATION).exists()
-    assert calibration_beside(load_model(checkpoint)) is None
+    assert KeptCalibration.beside(load_model(checkpoint)) is None
     shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    save_calibration(tmp_path / "checkpoint", kept)
+    kept.save(tmp_path / "checkpoint")
     model = load_model(tmp_path / "checkpoint")
-    assert calibration_beside(model) == kept
+    assert KeptCalibration.beside(model) == kept
     assert model.fingerprint == load_model(checkpoint).fingerprint
+
+
+def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(
+    checkpoint: Path, data_folder: Path, evaluation: Evaluation, tmp_path: Path
+) -> None:
+    own = shutil.copytree(checkpoint, tmp_path / "own")
+    calibration_of(evaluation)[0].save(own)
+    with closing(load_service(own)) as service:
+        image = service.embed_file(data_folder / "images/s02.png")
+        found = {one.finding: one for one in service.classify(image)}
+        (told,) = service.classify(image, {"Pneumothorax": CHEX5_PROMPTS["Pneumothorax"]})
+    assert service.prompts == PROMPTS  # also of the finding that could not be calibrated
+    assert found["Pneumothorax"].calibrated
+    assert found["Pneumothorax"].flagged is not None
+    assert not found["Pleural Effusion"].calibrated
+    assert (told.calibrated, told.flagged) == (False, None)
+    asked = evaluate(own, data_folder, settings=Settings(resamples=0))
+    assert asked.details is not None
+    assert asked.details.prompts == PROMPTS
+    made = make_index(own, tmp_path / "index").as_dict()
+    with closing(open_index(tmp_path / "index")) as archive:
+        assert prompts_of_json(archive.parts[0].snapshot.meta["prompts"]) == PROMPTS
+    assert made["images"] == 0
 
 
 def test_what_cannot_be_calibrated(evaluation: Evaluation) -> None:

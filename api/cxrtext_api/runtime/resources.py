@@ -68,7 +68,7 @@ def load_from_settings(settings: Settings) -> "Service":
     open_uploads(settings)
     return load_service(
         settings.checkpoint,
-        settings.index,
+        settings.indexes,
         prompts=None if settings.prompts is None else read_prompts(settings.prompts),
         device=str(choose_device(settings.device)),
         wait_s=HELD_SECONDS,

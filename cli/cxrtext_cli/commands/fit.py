@@ -260,13 +260,14 @@ class Fit:
 
     def _how_good(self) -> "HowGood":
         """What the evaluation kept with the model, with the slope of the learning curve."""
-        from cxrtext.evaluation.how_good import load_how_good, save_how_good, with_curve
+        from cxrtext.evaluation.how_good import HowGood, with_curve
         from cxrtext.models.checkpoint import checkpoint_fingerprint
         from cxrtext.project.place import CHECKPOINT, EVALUATION
         from cxrtext_cli.fitting.stages import CURVE
 
         best = self.folder / CHECKPOINT
-        good = load_how_good(best, checkpoint_fingerprint(best))
+        fingerprint = checkpoint_fingerprint(best)
+        good = HowGood.load(best, fingerprint) or HowGood(fingerprint=fingerprint)
         if self.recipe.learning_curve and good.measured:
             third = self.folder / CURVE
             points = [
@@ -275,7 +276,7 @@ class Fit:
             ]
             if curve := [point for point in points if point is not None]:
                 good = with_curve(good, curve) if len(curve) == len(points) else good
-                save_how_good(best, good)
+                good.save(best)
         return good
 
     def _write_settings(self) -> None:

@@ -4,22 +4,19 @@ Logits [n] are score differences of the validation images, labels [n] are 1 or 0
 [n] lie in [0, 1].  What does not fit is a ValueError.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from math import exp, log
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.kept import load_kept
+from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation.kept import Kept, KeptFile, Share
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
-from cxrtext.files import write_sealed
+from cxrtext.evaluation.rows import YOUDEN
 from cxrtext.models import ImageTextModel
 
 TEMPERATURES = 1e-2, 1e2
@@ -188,85 +185,78 @@ def expected_calibration_error(
 
 
 CALIBRATION = "calibration.json"
-"""In a checkpoint's folder: for the prompts it was fitted with, and no others."""
-Share = Annotated[float, Field(ge=0, le=1)]
+"""In a checkpoint's folder: its prompts, and what was fitted with these and no others."""
+Measured = tuple[Share, Share, Share]
+"""A share, and the low and the high end of its 95 % interval."""
 
 
-class FindingCalibration(BaseModel):
-    """Calibration of a finding: probability is the logistic of ``scale · score + shift``.
+class OperatingPoint(Kept):
+    """A threshold of scores that validation images chose, and what it does to the images measured.
 
-    ``prompts`` is the digest of the prompts it was fitted with; ``positives`` and ``negatives``
-    count the validation images.  On the images measured: expected calibration error before and
-    after, and AUC with its 95 % interval; None where they could not be measured.
+    Above it a finding is called present.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    threshold: float
+    sensitivity: Measured
+    specificity: Measured
+
+
+class FindingCalibration(Kept):
+    """Calibration of a finding: probability is the logistic of ``scale · score + shift``.
+
+    ``positives`` and ``negatives`` count the validation images.  On the images measured: expected
+    calibration error before and after, AUC, and ``points`` by how their threshold was chosen; None
+    or empty where they could not be measured.
+    """
 
     scale: Annotated[float, Field(gt=0)]
     shift: float
-    prompts: str
     positives: int
     negatives: int
     error_before: float | None = None
     error_after: float | None = None
-    auc: tuple[Share, Share, Share] | None = None
+    auc: Measured | None = None
+    points: dict[str, OperatingPoint] = Field(default_factory=dict)
 
     @property
     def calibration(self) -> Calibration:
         return Calibration(self.scale, self.shift)
 
+    def flags(self, score: float) -> bool | None:
+        """Whether a score is above Youden's threshold; None where none was measured."""
+        point = self.points.get(YOUDEN)
+        return None if point is None else score > point.threshold
 
-class KeptCalibration(BaseModel):
-    """Calibration of a checkpoint's findings; one that could not be calibrated is not there.
 
-    ``fingerprint`` is the model's, ``data`` the data folder's name without its path, and
-    ``measured`` the split on which errors were measured, and how many images it has.
+class KeptCalibration(KeptFile):
+    """A checkpoint's prompts, and the calibration of the findings that could be calibrated.
+
+    ``measured`` is the split on which errors were measured, and how many images it has.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    FILE = CALIBRATION
 
     format: Literal["cxrtext calibration"] = "cxrtext calibration"
-    version: Literal[1] = 1
-    fingerprint: str
-    data: str
+    version: Literal[2] = 2
     measured: tuple[str, int]
+    prompts: dict[str, Prompts]
     findings: dict[str, FindingCalibration]
-
-    def of(self, finding: str, prompts: Prompts) -> Calibration | None:
-        """The calibration of a finding asked with some prompts; None where it has none."""
-        found = self.measured_of(finding, prompts)
-        return None if found is None else found.calibration
 
     def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
         """What was fitted and measured of a finding asked with some prompts."""
-        found = self.findings.get(finding)
-        return found if found and found.prompts == prompts_digest(prompts) else None
+        return self.findings.get(finding) if self.prompts.get(finding) == prompts else None
 
 
-def prompts_digest(prompts: Prompts) -> str:
-    return sha256(json.dumps([list(prompts.positive), list(prompts.negative)]).encode()).hexdigest()
-
-
-def save_calibration(folder: Path, kept: KeptCalibration) -> Path:
-    """Put a calibration into its checkpoint, whose fingerprint stays as it is."""
-    write_sealed(folder / CALIBRATION, kept.model_dump(mode="json"))
-    return folder / CALIBRATION
-
-
-def load_calibration(folder: Path, fingerprint: str) -> KeptCalibration | None:
-    """The calibration of the checkpoint of a model's fingerprint; None where it has none."""
-    return load_kept(folder / CALIBRATION, KeptCalibration, "the calibration", fingerprint)
-
-
-def calibration_beside(model: ImageTextModel) -> KeptCalibration | None:
-    """The calibration kept with a model's checkpoint, if there is one."""
-    return None if model.folder is None else load_calibration(model.folder, model.fingerprint)
+def prompts_beside(model: ImageTextModel) -> dict[str, Prompts]:
+    """The prompts that a model's checkpoint keeps; CheX5's where it keeps none."""
+    kept = KeptCalibration.beside(model)
+    return dict(CHEX5_PROMPTS if kept is None else kept.prompts)
 
 
 def calibrations_of(
     model: ImageTextModel, prompts: Mapping[str, Prompts]
 ) -> dict[str, Calibration]:
     """The calibration of each finding whose prompts the model's checkpoint calibrated."""
-    kept = calibration_beside(model)
-    found = {name: kept.of(name, asked) if kept else None for name, asked in prompts.items()}
-    return {name: known for name, known in found.items() if known is not None}
+    kept = KeptCalibration.beside(model)
+    found = {name: kept and kept.measured_of(name, asked) for name, asked in prompts.items()}
+    return {name: known.calibration for name, known in found.items() if known}

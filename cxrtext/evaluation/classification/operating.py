@@ -18,10 +18,8 @@ from cxrtext.evaluation.intervals.bootstrap import interval_of
 from cxrtext.evaluation.intervals.estimates import Estimate, Patients, resampled_sums, share_of
 from cxrtext.evaluation.intervals.methods import BAND, RATIO, RESAMPLED, SANDWICH, SHARE
 from cxrtext.evaluation.metrics import Floats, Truth, quotient, scores_and_truth
-from cxrtext.evaluation.rows import CALIBRATION, NET_BENEFIT, ON_ALL, OPERATING, Rows
+from cxrtext.evaluation.rows import CALIBRATION, NET_BENEFIT, ON_ALL, OPERATING, YOUDEN, Rows
 from cxrtext.evaluation.settings import Settings
-
-YOUDEN = "Youden"
 
 
 def outcomes(scores: ArrayLike, labels: ArrayLike, threshold: float) -> NDArray[np.bool_]:

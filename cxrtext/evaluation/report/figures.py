@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from cxrtext.evaluation.classification.calibration import reliability_bins
 from cxrtext.evaluation.classification.finding import UNSCALED
-from cxrtext.evaluation.classification.operating import YOUDEN
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.grounding.phrases import CNR, MEASURES, SIGNED, PhraseValues
@@ -28,6 +27,7 @@ from cxrtext.evaluation.rows import (
     NET_BENEFIT,
     ON_ALL,
     OPERATING,
+    YOUDEN,
     Rows,
 )
 from cxrtext.models import ImageTextModel

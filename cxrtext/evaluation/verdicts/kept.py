@@ -1,15 +1,12 @@
 """The file ``verdicts.json`` of a checkpoint: what findings are judged by, and the errors made."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from cxrtext.evaluation.kept import load_kept
+from cxrtext.evaluation.kept import Kept, KeptFile, Share
 from cxrtext.evaluation.verdicts.evidence import Contrast
-from cxrtext.files import write_sealed
-from cxrtext.models import ImageTextModel
 from cxrtext.text.assertions import Vocabulary
 
 VERDICTS = "verdicts.json"
@@ -19,14 +16,7 @@ MISSING = (
     "--data DIR'"
 )
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
-
-
-class Kept(BaseModel):
-    """Part of the file; nothing in it may be missing, unknown or infinite."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Tails(Kept):
@@ -84,30 +74,29 @@ class VerdictCounts(Kept):
     false_not_judged: Count = 0
 
 
-class KeptVerdicts(Kept):
+class KeptVerdicts(KeptFile):
     """What the sentences of a report are judged by.
 
-    ``fingerprint`` is the model's; ``data`` the data folder's name without its path, ``split``,
-    ``images``, ``patients`` and ``names`` (SHA-256 of the images' names, sorted, a line each) say
-    which validation images were used; ``regions`` how many regions each has.  ``findings`` are by
-    name; ``measured`` by direction.  ``forms``, ``modifiers`` and ``excludes`` are those of
-    :class:`~cxrtext.text.assertions.Vocabulary`.
+    ``split``, ``images``, ``patients`` and ``names`` (SHA-256 of the images' names, sorted, a line
+    each) say which validation images were used; ``regions`` how many regions each has.
+    ``findings`` are by name; ``measured`` by direction.  ``forms``, ``modifiers`` and ``excludes``
+    are those of :class:`~cxrtext.text.assertions.Vocabulary`.
     """
+
+    FILE = VERDICTS
 
     format: Literal["cxrtext verdicts"] = "cxrtext verdicts"
     version: Literal[1] = 1
-    fingerprint: str
-    data: str
     split: str = "val"
     images: Count
     patients: Count
     names: str
     regions: Count
     findings: dict[str, FindingVerdicts]
-    measured: dict[Literal["affirmed", "negated"], VerdictCounts] = {}
+    measured: dict[Literal["affirmed", "negated"], VerdictCounts] = Field(default_factory=dict)
     forms: dict[str, str]
     modifiers: tuple[str, ...] = ()
-    excludes: dict[str, tuple[str, ...]] = {}
+    excludes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def summary(self) -> str:
         """In a few words: how many images, and which findings are judged."""
@@ -121,16 +110,3 @@ class KeptVerdicts(Kept):
     def contrasts(self) -> dict[str, Contrast]:
         """The vectors of the findings that may be judged."""
         return {name: one.contrast() for name, one in self.findings.items() if one.there}
-
-
-def save_verdicts(folder: Path, kept: KeptVerdicts) -> Path:
-    """Put verdicts into their checkpoint, whose fingerprint stays as it is."""
-    write_sealed(folder / VERDICTS, kept.model_dump(mode="json"))
-    return folder / VERDICTS
-
-
-def verdicts_beside(model: ImageTextModel) -> KeptVerdicts | None:
-    """The verdicts kept with a model's checkpoint, if there are some."""
-    if model.folder is None:
-        return None
-    return load_kept(model.folder / VERDICTS, KeptVerdicts, "the verdicts", model.fingerprint)

@@ -314,10 +314,17 @@ def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
     noted = str(folder / meta["checkpoint"])  # that of a publication lies beside its index
     if not (Path(noted) / "config.json").is_file():
         raise CheckpointError(
-            f"{folder}: the checkpoint that made this index is no longer at '{noted}'; give its "
-            "folder with --model"
+            f"{folder}: the checkpoint that made this index is no longer at '{noted}'; 'cxrtext "
+            f"index move {folder} DIR' notes where it lies now"
         )
     return noted
+
+
+def checkpoint_of(folder: Path) -> Path:
+    """The checkpoint that an index, or a replica of one, notes; errors as above."""
+    there = index_at(folder)
+    with Catalogue(there / CATALOGUE) as catalogue:
+        return Path(noted_checkpoint(there, catalogue.meta()))
 
 
 def _image(row: tuple[Any, ...], folder: Path) -> IndexedImage:

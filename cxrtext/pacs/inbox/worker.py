@@ -55,7 +55,6 @@ class WorkerSettings:
         index: The index that images are added to; its own prompts label them.
         archive: Folder of the files that are kept of images: the objects as they came; where ids
             are hashed their pixels alone.
-        checkpoint: The model's folder; by default the one that the index notes.
         hash_ids: Key file by which ids are replaced by hashes.
         columns: What is read of headers into the index, of what an import offers.
         issuer: Of patient ids whose header names none.
@@ -65,7 +64,6 @@ class WorkerSettings:
 
     index: Path
     archive: Path
-    checkpoint: Path | None = None
     device: str = "cpu"
     hash_ids: Path | None = None
     columns: tuple[str, ...] = ()
@@ -113,7 +111,7 @@ class Worker:
 
     def _load(self) -> None:
         settings = self._settings
-        self.service = load_service(settings.checkpoint, settings.index, device=settings.device)
+        self.service = load_service(index=settings.index, device=settings.device)
         given = Given(
             settings.archive, self._ids, settings.columns, settings.issuer, settings.forgetting
         )

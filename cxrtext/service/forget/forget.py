@@ -10,7 +10,7 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from cxrtext.files.signed_log import append_signed, key_of, mark_of
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.maintain import forget_images, traces
-from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, checkpoint_of
 from cxrtext.index.store.writer import NEXT
 from cxrtext.pausing import StageProgress
 from cxrtext.records import Study
@@ -299,11 +299,8 @@ class _Work:
     def _noted_models(self) -> list[Path]:
         found = []
         for folder in self._places.indexes:
-            with Catalogue(folder / CATALOGUE) as catalogue:
-                try:
-                    found.append(Path(noted_checkpoint(folder, catalogue.meta())))
-                except CxrTextError:
-                    continue
+            with suppress(CxrTextError):
+                found.append(checkpoint_of(folder))
         return found
 
     # --- where they are ---

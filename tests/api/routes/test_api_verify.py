@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from cxrtext.evaluation.classification.calibration import OperatingPoint
 from cxrtext.models import load_model
 from cxrtext.models.familiar import Familiar
 from cxrtext.service import Service
@@ -164,21 +165,25 @@ def test_what_is_not_known_is_null(service: Service, blank: bytes) -> None:
 
 def test_a_finding_says_how_well_it_is_detected(service: Service, blank: bytes) -> None:
     """With the prompts that were measured, and no others; and never calibrated where unlike."""
+    share = (0.9, 0.8, 0.95)
     service.calibration = calibration_of(
         service.model.fingerprint, {"Edema": service.prompts["Edema"]},
         scale=2.0, shift=-1.0, error_after=0.06, auc=(0.9, 0.8, 0.95),
+        points={"Youden": OperatingPoint(threshold=-99.0, sensitivity=share, specificity=share)},
     )  # fmt: skip
     with serving(service) as client:
         found = {one["finding"]: one for one in _ask(client, "classify", None)["findings"]}
         measured = {"auc": 0.9, "low": 0.8, "high": 0.95, "calibration_error": 0.06}
         assert found["Edema"]["evaluated"] == measured
         assert found["Edema"]["calibrated"]
+        assert (found["Edema"]["flagged"], found["Pneumonia"]["flagged"]) == (True, None)
         assert found["Pneumonia"]["evaluated"] is None
         prompts = '{"Edema": {"positive": ["Wet."], "negative": ["Dry."]}}'
         (other,) = _ask(client, "classify", None, prompts=prompts)["findings"]
         assert other["evaluated"] is None
         answer = _ask(client, "classify", blank)
         assert not any(one["calibrated"] for one in answer["findings"])
+        assert {one["flagged"] for one in answer["findings"]} == {None}
 
 
 def test_an_added_image_is_known_to_the_index(service: Service) -> None:

@@ -112,8 +112,7 @@ def one_round(
     model: ImageTextModel, settings: Settings, held: Held, seed: int, under_way: Counter[str]
 ) -> Held:
     """Fork a writer, kill it, begin anew, look at what it left."""
-    index, uploads = settings.index, settings.uploads
-    assert isinstance(index, Path)
+    index, uploads = settings.indexes[0], settings.uploads
     assert uploads is not None
     reader, writer = os.pipe()
     child = os.fork()
@@ -200,7 +199,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     model = load_model(options.checkpoint)
-    settings = Settings(index=options.index, uploads=options.uploads)
+    settings = Settings(indexes=(options.index,), uploads=options.uploads)
     held: Held = {}
     with open_index(options.index, model) as index:
         service = Service(model, index)

@@ -149,7 +149,7 @@ def test_a_server_follows_a_replica(
     def ask() -> None:
         seen.append(searched(client))
 
-    app = create_app(Settings(index=replica, rate_limit=0))
+    app = create_app(Settings(indexes=(replica,), rate_limit=0))
     with TestClient(app, base_url="http://localhost") as client:
         wait_until_ready(client)
         expected[made[0]] = searched(client)[2]

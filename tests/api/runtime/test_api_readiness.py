@@ -180,7 +180,7 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
     code: int,
 ) -> None:
     full = Mock(side_effect=OSError(code, os.strerror(code), "/data/uploads/one.png"))
-    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
+    settings = Settings(uploads=tmp_path / "uploads", indexes=(index_copy,))
     with serving(own_service, settings) as client:
         assert client.get("/readyz").json() == {"status": "ready", "writes": True}
         monkeypatch.setattr("cxrtext.index.changes.append_rows", full)
@@ -200,7 +200,7 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
 def test_readiness_tells_that_nothing_can_be_kept(
     own_service: Service, index_copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
+    settings = Settings(uploads=tmp_path / "uploads", indexes=(index_copy,))
     full = OSError(errno.ENOSPC, "No space left on device")
     with (
         patch("os.posix_fallocate", side_effect=full) as allocate,

@@ -1,34 +1,32 @@
 """``cxrtext classify``."""
 
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext.errors import ImageError, InputError
-from cxrtext_cli.given import FILE, INDEX, NEW_PREDICTIONS
+from cxrtext_cli.given import FILE, NEW_PREDICTIONS
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
     Device,
-    NotedModel,
+    PlaceFolder,
     PromptsFile,
-    pick_device,
+    open_place,
     print_json,
     print_rows,
     progress,
-    prompts_in,
     say,
     say_unlike,
     write_rows,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from cxrtext.evaluation import Prompts
     from cxrtext.models.familiar import Unlike
     from cxrtext.service import FindingScore, Service
 
@@ -48,14 +46,14 @@ class _Classified:
 
 
 def classify(
+    place: PlaceFolder,
     images: Annotated[
-        list[Path] | None, typer.Argument(help="Images (PNG, JPEG, DICOM), or one manifest."), FILE
-    ] = None,
-    model: NotedModel = None,
-    index: Annotated[
-        Path | None,
-        typer.Option(help="Label a whole index, from what it keeps: nothing is decoded."),
-        INDEX,
+        list[Path] | None,
+        typer.Argument(
+            help="Images (PNG, JPEG, DICOM), or one manifest. Without, the whole index is labeled "
+            "from what it keeps: nothing is decoded."
+        ),
+        FILE,
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the labels in the index, for filters and cohorts.")
@@ -71,23 +69,18 @@ def classify(
     as_json: AsJson = False,
 ) -> None:
     """Zero-shot probabilities of findings in images, a manifest's images or a whole index."""
-    from cxrtext.evaluation import CHEX5_PROMPTS
+    from cxrtext.project import find_place
 
-    if index is not None:
-        if images:
-            raise InputError("give either images or --index DIR")
-        wanted = prompts_in(prompts) or CHEX5_PROMPTS
-        _classify_index(index, model, wanted, pick_device(device), out, keep, as_json)
+    found_in = find_place(place)
+    if not images:
+        found_in.require_indexes()
+        with closing(open_place(found_in, device, prompts)) as service:
+            _classify_index(service, out, keep, as_json)
         return
-    if not images or model is None:
-        raise InputError("give images and --model DIR, or --index DIR")
     if keep:
-        raise InputError("--keep wants --index DIR: labels are kept in an index")
+        raise InputError("--keep goes without images: labels are kept in an index")
     sources = _sources(images, allow_outside)
-
-    from cxrtext.service import load_service
-
-    service = load_service(model, prompts=prompts_in(prompts), device=pick_device(device))
+    service = open_place(replace(found_in, checkpoint=found_in.model, indexes=()), device, prompts)
     found, failed = _classify_files(service, sources)
     if found and (warning := service.how_good.warning):
         say(warning)
@@ -130,7 +123,9 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
         from cxrtext.client.models import Unlike
 
         far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
-        print_json([one.probabilities | {"unlike": u} for one, u in zip(found, far, strict=True)])
+        flags = [{f.finding: f.flagged for f in one.findings if f.calibrated} for one in found]
+        more = [{"flagged": f, "unlike": u} for f, u in zip(flags, far, strict=True)]
+        print_json([one.probabilities | also for one, also in zip(found, more, strict=True)])
     else:
         print_rows(rows)
     if found:
@@ -145,51 +140,38 @@ def _in_a_word(far: "Unlike | None") -> str:
     return "yes" if far.flagged else "no"
 
 
-def _classify_index(
-    folder: Path,
-    checkpoint: Path | None,
-    prompts: "Mapping[str, Prompts]",
-    device: str,
-    out: Path | None,
-    keep: bool,
-    as_json: bool,
-) -> None:
+def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: bool) -> None:
     from cxrtext.evaluation.classification.calibration import calibrations_of
-    from cxrtext.evaluation.how_good import how_good_beside
-    from cxrtext.index import keep_labels, label_archive, open_index
-    from cxrtext.models import load_model
+    from cxrtext.index import keep_labels, label_archive
     from cxrtext.records import write_table
     from cxrtext.records.tables import plain
 
-    with open_index(folder, load_model(checkpoint, device) if checkpoint else None) as archive:
-        archive.model.to(device)
-        if warning := how_good_beside(archive.model).warning:
-            say(warning)
-        if archive.images > MAX_PRINTED and out is None and not keep:
-            raise InputError(
-                f"{archive.images} images are many to print; give --out FILE or --keep"
-            )
-        if keep:
-            keep_labels(archive, prompts)
-        rows = (
-            {
-                "image": plain(labeled.image.image),
-                "study_id": plain(labeled.image.study_id),
-                "patient_id": plain(labeled.image.patient_id),
-                **labeled.probabilities,
-            }
-            for labeled in label_archive(archive, prompts)
-        )
-        if out is not None:
-            write_table(out, ["image", "study_id", "patient_id", *prompts], rows)
-            say(f"{out}: labels of {archive.images} images")
-        elif archive.images <= MAX_PRINTED:
-            given = list(rows)
-            if as_json:
-                print_json(given)
-            else:
-                print_rows(given)
-        _say_calibrated(list(calibrations_of(archive.model, prompts)))
+    archive, prompts = service.archive, service.prompts
+    if warning := service.how_good.warning:
+        say(warning)
+    if archive.images > MAX_PRINTED and out is None and not keep:
+        raise InputError(f"{archive.images} images are many to print; give --out FILE or --keep")
+    if keep:
+        keep_labels(archive, prompts)
+    rows = (
+        {
+            "image": plain(labeled.image.image),
+            "study_id": plain(labeled.image.study_id),
+            "patient_id": plain(labeled.image.patient_id),
+            **labeled.probabilities,
+        }
+        for labeled in label_archive(archive, prompts)
+    )
+    if out is not None:
+        write_table(out, ["image", "study_id", "patient_id", *prompts], rows)
+        say(f"{out}: labels of {archive.images} images")
+    elif archive.images <= MAX_PRINTED:
+        given = list(rows)
+        if as_json:
+            print_json(given)
+        else:
+            print_rows(given)
+    _say_calibrated(list(calibrations_of(archive.model, prompts)))
 
 
 def _say_calibrated(findings: list[str]) -> None:

@@ -156,14 +156,13 @@ def build(
 
 def _noted(folder: Path) -> Path:
     """The checkpoint that an existing index notes."""
-    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+    from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
     from cxrtext.index.store.replica import refuse_replica
 
     refuse_replica(folder)
     if not (folder / CATALOGUE).is_file():
         raise InputError("give the checkpoint of a new index with --model DIR")
-    with Catalogue(folder / CATALOGUE) as catalogue:
-        return Path(noted_checkpoint(folder, catalogue.meta()))
+    return checkpoint_of(folder)
 
 
 @index.command("delete", short_help="Delete studies, all of them or none.")
@@ -231,17 +230,11 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
 
 @index.command("compact", short_help="Erase the vectors of what was deleted.")
 @checked
-def compact(
-    folder: Folder,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint; by default the one it notes."), CHECKPOINT
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+def compact(folder: Folder, as_json: AsJson = False) -> None:
     """Write the vectors anew without those of deleted images; searches go on meanwhile."""
     from cxrtext.index import rewrite
 
-    _show(folder, rewrite(folder, model, rebuild=False, wait_s=WAIT_S), as_json)
+    _show(folder, rewrite(folder, rebuild=False, wait_s=WAIT_S), as_json)
 
 
 @index.command("rebuild", short_help="Derive all anew from the regions, or by a new model.")
@@ -304,18 +297,22 @@ def export(
         typer.echo(f"{out}: {count} images, with manifest.csv and reports")
 
 
-@index.command("move", short_help="Note where a manifest's folder lies now.")
+@index.command("move", short_help="Note where a manifest's folder, or its model, lies now.")
 @checked
 def move(
     folder: Folder,
-    new: Annotated[Path, typer.Argument(help="Where the manifest's folder lies now."), FOLDER],
+    new: Annotated[
+        Path,
+        typer.Argument(help="Where the manifest's folder, or the checkpoint, lies now."),
+        FOLDER,
+    ],
     old: Annotated[
         Path | None,
         typer.Option("--from", help="Where it lay, if the index is of several manifests."),
         ANY_PATH,
     ] = None,
 ) -> None:
-    """Note where a manifest's folder, to which image paths are relative, lies now."""
+    """Note where a manifest's folder, to which image paths are relative, or the model lies now."""
     from cxrtext.index import move_root
 
     move_root(folder, new, None if old is None else str(old), wait_s=WAIT_S)

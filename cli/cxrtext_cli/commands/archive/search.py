@@ -1,5 +1,7 @@
 """``cxrtext search``."""
 
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cxrtext.errors import DataError, InputError, NotFoundError
-from cxrtext_cli.given import CHECKPOINT, FILE, INDEX, NEW_TABLE, SENTENCE
+from cxrtext_cli.given import FILE, NEW_TABLE, PLACE, SENTENCE
 from cxrtext_cli.options import (
     AsJson,
     AsWritten,
     Device,
-    pick_device,
+    PlaceFolder,
+    open_place,
     print_json,
     print_rows,
     say,
@@ -32,11 +35,7 @@ Mode = Literal["auto", "exact", "fast"]
 
 
 def search(
-    index: Annotated[
-        list[Path],
-        typer.Option(help="Folder of the index; repeat it to search several as one."),
-        INDEX,
-    ],
+    place: PlaceFolder,
     query: Annotated[str | None, typer.Argument(help="A sentence."), SENTENCE] = None,
     image: Annotated[
         Path | None, typer.Option(help="Look for what is like, or is said of, this image."), FILE
@@ -69,8 +68,8 @@ def search(
     out: Annotated[
         Path | None, typer.Option(help="Write the results as CSV, too."), NEW_TABLE
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint, if it no longer lies where it was."), CHECKPOINT
+    also: Annotated[
+        list[Path] | None, typer.Option(help="Another index to search as one; repeatable."), PLACE
     ] = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -87,62 +86,61 @@ def search(
             raise InputError("--not, --unique and --mode are for --target images")
     if other_patients and image_id is None:
         raise InputError("--other-patients wants --image-id: a file does not say whose it is")
-    if where is not None:
-        _check_where(index, where)
 
-    from cxrtext.index import open_index
-    from cxrtext.models import load_model
-    from cxrtext.service import Service
+    from cxrtext.project import find_place
+
+    found_in = find_place(place, *(also or ()))
+    indexes = found_in.require_indexes()
+    if where is not None:
+        _check_where(indexes, where)
+
     from cxrtext.service.limits import UNLIKE_SENTENCE
     from cxrtext.service.tables import hit_row
 
-    with open_index(index, load_model(model, pick_device(device)) if model else None) as archive:
-        service = Service(archive.model.to(pick_device(device)), archive)
-        try:
-            known = _known(archive, image_id) if image_id is not None else None
-            embedded = _embedded(service, image, known)
-            asked = [query, *(without or ())] if query is not None else list(without or ())
-            read = service.readings(asked, as_written=as_written)
-            for one in read:
-                if one not in asked:
-                    say(f"read as: {one}")
-            for far in map(service.familiar.of_sentence, read):
-                say_unlike("a sentence", far, UNLIKE_SENTENCE)
-            if caution := service.caution(read):
-                say(caution)
-            if target == "sentences":
-                options: SentenceOptions = {"where": where}
-                if min_score is not None:
-                    options["min_score"] = min_score
-                rows = _sentences(service, read, embedded, k, options)
-            else:
-                wanted = service.make_query(
-                    read[: query is not None],
-                    without=read[query is not None :],
-                    image=embedded,
-                    image_weight=image_weight,
-                    as_written=True,
-                )
-                found = archive.search(
-                    wanted,
-                    k,
-                    where=where,
-                    min_score=min_score,
-                    unique=unique,
-                    exclude_patients=[known[1].patient_id] if known and other_patients else (),
-                    mode=mode,
-                )
-                rows = [hit_row(hit, labels=out is not None or as_json) for hit in found.hits]
-                columns = dict.fromkeys(name for row in rows for name in row)
-                rows = [{name: row.get(name, "") for name in columns} for row in rows]
-                if not found.exact:
-                    say(f"candidates only: {found.scored} of {found.searched} images were scored")
-            if where is not None and not rows and (held := archive.why_nothing(where)):
-                raise DataError(f"the filter leaves no image: {held}")
-        finally:
-            service.close()
-    if warning := service.how_good.warning:
-        say(warning)
+    with closing(open_place(found_in, device)) as service:
+        archive = service.archive
+        known = _known(archive, image_id) if image_id is not None else None
+        embedded = _embedded(service, image, known)
+        asked = [query, *(without or ())] if query is not None else list(without or ())
+        read = service.readings(asked, as_written=as_written)
+        for one in read:
+            if one not in asked:
+                say(f"read as: {one}")
+        for far in map(service.familiar.of_sentence, read):
+            say_unlike("a sentence", far, UNLIKE_SENTENCE)
+        if caution := service.caution(read):
+            say(caution)
+        if target == "sentences":
+            options: SentenceOptions = {"where": where}
+            if min_score is not None:
+                options["min_score"] = min_score
+            rows = _sentences(service, read, embedded, k, options)
+        else:
+            wanted = service.make_query(
+                read[: query is not None],
+                without=read[query is not None :],
+                image=embedded,
+                image_weight=image_weight,
+                as_written=True,
+            )
+            found = archive.search(
+                wanted,
+                k,
+                where=where,
+                min_score=min_score,
+                unique=unique,
+                exclude_patients=[known[1].patient_id] if known and other_patients else (),
+                mode=mode,
+            )
+            rows = [hit_row(hit, labels=out is not None or as_json) for hit in found.hits]
+            columns = dict.fromkeys(name for row in rows for name in row)
+            rows = [{name: row.get(name, "") for name in columns} for row in rows]
+            if not found.exact:
+                say(f"candidates only: {found.scored} of {found.searched} images were scored")
+        if where is not None and not rows and (held := archive.why_nothing(where)):
+            raise DataError(f"the filter leaves no image: {held}")
+        if warning := service.how_good.warning:
+            say(warning)
     if out is not None:
         write_rows(out, rows)
     if as_json:
@@ -151,7 +149,7 @@ def search(
         print_rows(rows)
 
 
-def _check_where(folders: list[Path], where: str) -> None:
+def _check_where(folders: Sequence[Path], where: str) -> None:
     from cxrtext.index.search.filter import parse
     from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
     from cxrtext.index.store.replica import index_at

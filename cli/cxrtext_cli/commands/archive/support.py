@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,7 +13,6 @@ from cxrtext.errors import InputError
 from cxrtext_cli.given import (
     DATA_FOLDER,
     FILE,
-    INDEX,
     NEW_FILE,
     NEW_FOLDER,
     REPORT,
@@ -26,10 +25,9 @@ from cxrtext_cli.options import (
     AsWritten,
     Device,
     MaxRejected,
-    Model,
-    NotedModel,
+    PlaceFolder,
     cache_in,
-    pick_device,
+    open_place,
     print_json,
     print_rows,
     progress,
@@ -39,17 +37,16 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.service import Service
     from cxrtext.service.quality import CheckedSentence
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 
 def ground(
+    place: PlaceFolder,
     image: Annotated[Path, typer.Argument(help="An image: PNG, JPEG or DICOM."), FILE],
     sentence: Annotated[
         str, typer.Argument(help="A sentence, such as 'Left pleural effusion.'"), SENTENCE
     ],
-    model: Model,
     out: Annotated[
         Path | None, typer.Option(help="PNG file of the overlay; IMAGE.ground.png here."), NEW_FILE
     ] = None,
@@ -66,10 +63,10 @@ def ground(
     from cxrtext.files import replacing
     from cxrtext.images import encode_png, to_uint8
     from cxrtext.images.dicom.orientation import placement_of
-    from cxrtext.service import load_service
+    from cxrtext.project import find_place
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
-    service = load_service(model, device=pick_device(device))
+    service = open_place(find_place(place), device)
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.ground(embedded, sentence, as_written=as_written)
@@ -107,12 +104,14 @@ def ground(
     typer.echo(f"overlay: {target}")
 
 
+Wording = Literal["affirmed", "negated", "uncertain"]
 STDIN = Path("-")
 PRINTED = 20
 """Sentences of an archive that are printed where no file is asked for."""
 
 
 def verify(
+    place: PlaceFolder,
     image: Annotated[
         Path | None, typer.Argument(help="An image: PNG, JPEG or DICOM.", show_default=False), FILE
     ] = None,
@@ -121,25 +120,17 @@ def verify(
         typer.Argument(help="A text file with its report; - for standard input."),
         REPORT,
     ] = None,
-    model: NotedModel = None,
-    index: Annotated[
-        Path | None,
-        typer.Option(help="Index whose images to compare with, if the checkpoint keeps none."),
-        INDEX,
-    ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="A whole data folder instead: its least supported sentences."),
+        typer.Option(help="A whole data folder instead; the project's own where nothing is given."),
         DATA_FOLDER,
     ] = None,
-    split: Annotated[
-        str, typer.Option(help="With --data: train, val, test or all."), SPLIT
-    ] = "all",
+    split: Annotated[str, typer.Option(help="Of data: train, val, test or all."), SPLIT] = "all",
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="With --data: most sentences to give.")
+        int, typer.Option("--count", "-n", min=1, help="Of data: most sentences to give.")
     ] = 1000,
     wording: Annotated[
-        str | None, typer.Option(help="With --data: affirmed, negated or uncertain ones only.")
+        Wording | None, typer.Option(help="Of data: affirmed, negated or uncertain ones only.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -150,41 +141,43 @@ def verify(
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
     cache: Annotated[
-        Path | None, typer.Option(help="With --data: folder of decoded images, shared."), NEW_FOLDER
+        Path | None, typer.Option(help="Of data: folder of decoded images, shared."), NEW_FOLDER
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How well an image supports each sentence of its report."""
-    if model is None and index is None:
-        raise InputError("give --model DIR, or --index DIR, which knows its model")
+    """How well an image supports each sentence of its report.
+
+    Without IMAGE and REPORT, the least supported sentences of a data folder.
+    """
+    from cxrtext.project import find_place
+
+    found_in = find_place(place)
+    if image is None and report is None:
+        data = found_in.require_data(data)
     endings = (".csv",) if data else (".csv", ".html")
     if out is not None and out.suffix.lower() not in endings:
         raise InputError(f"{out}: give a name that ends in {' or '.join(endings)}")
     if data is not None:
         if image or report:
             raise InputError("give either IMAGE and REPORT, or --data DIR")
-        from cxrtext.text.wording import Wording
-
-        if wording is not None and wording not in get_args(Wording):
-            raise InputError(f"--wording: '{wording}' is not one of {', '.join(get_args(Wording))}")
-
         from cxrtext.records import Rejects
-        from cxrtext.service import load_service
+        from cxrtext.service.quality import least_supported
 
-        service = load_service(model, index, device=pick_device(device))
+        service = open_place(found_in, device)
         rejects = Rejects(max_rejected)
-        _of_folder(
-            service,
-            data,
-            count,
-            out,
-            as_json,
-            split=split,
-            wordings=None if wording is None else (wording,),
-            allow_outside=allow_outside,
-            cache=cache_in(cache),
-            rejects=rejects,
-        )
+        with progress("verifying", "images") as update:
+            checked, total = least_supported(
+                service,
+                data,
+                count=min(count, PRINTED) if out is None and not as_json else count,
+                split=split,
+                wordings=None if wording is None else (wording,),
+                allow_outside=allow_outside,
+                cache=cache_in(cache or found_in.decoded),
+                rejects=rejects,
+                progress=update,
+            )
+        _show_checked(checked, total, out, as_json)
         if rejects.rows:
             say(f"images that cannot be read: {len(rejects.rows)}")
         return
@@ -193,11 +186,9 @@ def verify(
     text = _read(report)
 
     from cxrtext.client.answers import verified_of
-    from cxrtext.service import load_service
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
-    service = load_service(model, index, device=pick_device(device))
-
+    service = open_place(found_in, device)
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.verify(embedded, text)
@@ -232,7 +223,7 @@ def _compared(found: "Verification") -> str:
     if used.source == "none":
         return (
             "no reference images, so no support; keep some with 'cxrtext calibrate CHECKPOINT "
-            "--data DIR --keep-reference', or give --index"
+            "--data DIR --keep-reference', or give an index"
         )
     where = "kept with the checkpoint" if used.source == "validation" else "of the index"
     return f"support: percentile among {used.images} images {where}"
@@ -283,15 +274,9 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any, un
     write_text(out, verification_page(found, report, pixels, unlike))
 
 
-def _of_folder(
-    service: "Service", data: Path, count: int, out: Path | None, as_json: bool, **options: Any
+def _show_checked(
+    found: "Sequence[CheckedSentence]", total: int, out: Path | None, as_json: bool
 ) -> None:
-    from cxrtext.service.quality import least_supported
-
-    if out is None and not as_json:
-        count = min(count, PRINTED)
-    with progress("verifying", "images") as update:
-        found, total = least_supported(service, data, count=count, progress=update, **options)
     rows = [_checked_row(one, _flat(one.found)) for one in found]
     said = f"the {len(rows)} least supported of {total} sentences"
     if out is not None:

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, SPLIT
+from cxrtext_cli.given import DATA_FOLDER, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     Cache,
     Device,
     Features,
     MaxRejected,
+    PlaceFolder,
     PromptsFile,
     cache_in,
     features_in,
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder."), CHECKPOINT],
+    place: PlaceFolder,
     data: Annotated[
-        Path,
-        typer.Option(help="Data folder: manifest.csv, and reports.csv, labels.csv."),
+        Path | None,
+        typer.Option(
+            help="Data folder: manifest.csv, and reports.csv, labels.csv; by default the project's."
+        ),
         DATA_FOLDER,
-    ],
+    ] = None,
     split: Annotated[
         str, typer.Option(help="Images that the errors are measured on: train, val, test."), SPLIT
     ] = "test",
@@ -57,10 +60,14 @@ def calibrate(
     Calibrated probabilities of the prompts for classify, and thresholds of the verdicts of verify,
     or one of them where the data lack the other.
     """
+    from cxrtext.project import find_place
+
+    found = find_place(place)
+    data, checkpoint = found.require_data(data), found.model
     from cxrtext.evaluation import Settings, evaluate
     from cxrtext.records import Rejects
 
-    decoded = cache_in(cache)
+    decoded = cache_in(cache or found.decoded)
     with progress("embedding", "images") as update:
         result = evaluate(
             checkpoint,
@@ -93,21 +100,19 @@ def _keep_fits(
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
     from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
-    from cxrtext.evaluation.classification.calibration import save_calibration
-    from cxrtext.evaluation.verdicts.kept import save_verdicts
 
     written: list[Path] = []
     lacking: list[Exception] = []
     try:
         kept, left_out = calibration_of(result)
         result.left_out.extend(left_out)
-        written.append(save_calibration(checkpoint, kept))
+        written.append(kept.save(checkpoint))
     except DataError as error:
         lacking.append(error)
     try:
         with progress("embedding validation images", "images") as update:
             verdicts = verdicts_of(result, cache=cache, progress=update)
-        written.append(save_verdicts(checkpoint, verdicts))
+        written.append(verdicts.save(checkpoint))
         say(f"{written[-1]}: {verdicts.summary()}")
     except DataError as error:
         lacking.append(error)

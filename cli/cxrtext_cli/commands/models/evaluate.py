@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext_cli.given import CHECKPOINT, DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, SPLIT
+from cxrtext_cli.given import DATA_FOLDER, EXPORT, FILE, NEW_FOLDER, PLACE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 def evaluate(
     ctx: typer.Context,
-    checkpoint: Annotated[
-        Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
+    place: Annotated[
+        Path | None, typer.Argument(help="A project, a checkpoint or an index."), PLACE
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json. With --from "
-            "it is read for the documents alone."
+            help="Data folder: manifest.csv, and reports.csv, labels.csv, boxes.json; by default "
+            "the project's. With --from it is read for the documents alone."
         ),
         DATA_FOLDER,
     ] = None,
@@ -143,17 +143,8 @@ def evaluate(
     told = read_answers(answers) if answers else {}
     command = ("cxrtext", *sys.argv[1:])
     if predictions:
-        asked = {
-            "uncertain": uncertain,
-            "resamples": resamples,
-            "seed": seed,
-            "slices": tuple(slices or ()),
-            "sensitivity": sensitivity,
-            "prevalence": prevalence,
-            "primary": primary,
-        }
-        given = _given_with_from(ctx)
-        asked = {name: value for name, value in asked.items() if name in given}
+        asked = {name: ctx.params[name] for name in _given_with_from(ctx) & MEASURED}
+        asked |= {"slices": tuple(slices)} if slices else {}
 
         from cxrtext.evaluation import measure_file
         from cxrtext.evaluation.report import ReportOptions, write_report
@@ -162,10 +153,12 @@ def evaluate(
         result = measure_file(predictions, **asked)
         _tell(result, write_report(out, result, options) if out else [], as_json)
         return
-    if checkpoint is None or data is None:
-        raise ConfigError(
-            "give a checkpoint and --data, or --from with the predictions of an evaluation"
-        )
+    if place is None:
+        raise ConfigError("give a project, a checkpoint and --data, or --from with predictions")
+    from cxrtext.project import find_place
+
+    found = find_place(place)
+    data = found.require_data(data)
     settings = Settings(
         average=average,  # type: ignore[arg-type]  # checked there
         uncertain=uncertain,  # type: ignore[arg-type]
@@ -187,14 +180,14 @@ def evaluate(
     rejects = Rejects(max_rejected)
     with progress("embedding", "images") as update:
         result = run(
-            checkpoint,
+            found.model,
             data,
             split=split,
             prompts=known,
             device=pick_device(device),
             allow_outside=allow_outside,
             rejects=rejects,
-            cache=cache_in(cache),
+            cache=cache_in(cache or found.decoded),
             features=features_in(features),
             progress=update,
             settings=settings,
@@ -214,15 +207,12 @@ def evaluate(
         about = {"model": result.fingerprint}
         export_vectors(export, cohort.records, features_of(cohort).vectors, about)
         written.append(export)
-    written += keep_how_good(checkpoint, result)
+    written += keep_how_good(found.model, result)
     _tell(result, written, as_json, len(rejects.rows))
 
 
-RECOMPUTED = {
-    *("predictions", "out", "uncertain", "resamples", "seed", "slices", "as_json"),
-    *("sensitivity", "prevalence", "primary"),
-    *("data", "answers"),  # of the documents
-}
+MEASURED = {"uncertain", "resamples", "seed", "slices", "sensitivity", "prevalence", "primary"}
+RECOMPUTED = {"predictions", "out", "as_json", "data", "answers", *MEASURED}
 """Parameters that ``--from`` goes with: the others decide about the predictions themselves."""
 
 

@@ -8,7 +8,7 @@ import typer
 
 from cxrtext.errors import ConfigError
 from cxrtext.experiments.papers import EXPERIMENTS
-from cxrtext_cli.given import ANY_PATH, CHECKPOINT, FOLDER, NEW_FOLDER
+from cxrtext_cli.given import ANY_PATH, FOLDER, NEW_FOLDER, PLACE
 from cxrtext_cli.options import (
     AsJson,
     Cache,
@@ -36,8 +36,8 @@ def benchmark(
             help="Recipe: a name or a .yaml file; alone it is printed. Without: the names."
         ),
     ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Argument(help="Checkpoint folder."), CHECKPOINT
+    place: Annotated[
+        Path | None, typer.Argument(help="A project, a checkpoint or an index."), PLACE
     ] = None,
     data: Annotated[
         Path | None,
@@ -77,15 +77,15 @@ def benchmark(
     from cxrtext.evaluation.recipes import load_recipe
 
     recipe = load_recipe(name)
-    if checkpoint is None and data is None:
+    if place is None and data is None:
         typer.echo(recipe.text, nl=False)
         return
-    if checkpoint is None or data is None:
-        missing = "a checkpoint's folder" if checkpoint is None else "--data FOLDER"
-        raise ConfigError(
-            f"{missing} is missing: cxrtext benchmark {name} CHECKPOINT --data FOLDER"
-        )
+    if place is None or data is None:
+        missing = "a project or a checkpoint" if place is None else "--data FOLDER"
+        raise ConfigError(f"{missing} is missing: cxrtext benchmark {name} PLACE --data FOLDER")
+    from cxrtext.project import find_place
 
+    checkpoint = find_place(place).model
     from cxrtext.evaluation.recipes import run_recipe
     from cxrtext.evaluation.report import ReportOptions
 

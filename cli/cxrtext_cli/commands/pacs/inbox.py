@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import CHECKPOINT, FILE, FOLDER, INDEX, NEW_FOLDER, checked
+from cxrtext_cli.given import FILE, FOLDER, MODELED_INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import AsJson, Device, pick_device, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ inbox = typer.Typer(
 Folder = Annotated[Path, typer.Argument(help="Folder of the inbox.", metavar="INBOX"), FOLDER]
 Archive = Annotated[
     Path | None, typer.Option(help="Folder of the files kept for the index."), NEW_FOLDER
-]
-Model = Annotated[
-    Path | None, typer.Option(help="Checkpoint; by default the one the index notes."), CHECKPOINT
 ]
 HashIds = Annotated[
     Path | None,
@@ -43,7 +40,7 @@ Peers = Annotated[
 
 
 def worker_settings(
-    index: Path, archive: Path | None, model: Path | None, device: str, hash_ids: Path | None,
+    index: Path, archive: Path | None, device: str, hash_ids: Path | None,
     keep: str, issuer: str, readers: int, peers: Path | None,
 ) -> "WorkerSettings":  # fmt: skip
     """The settings of a worker, checked before anything is loaded."""
@@ -55,7 +52,6 @@ def worker_settings(
     settings = WorkerSettings(
         index=index,
         archive=archive,
-        checkpoint=model,
         device=device,
         hash_ids=hash_ids,
         columns=tuple(name.strip() for name in keep.split(",") if name.strip()),
@@ -71,9 +67,8 @@ def worker_settings(
 @checked
 def work(
     folder: Folder,
-    index: Annotated[Path, typer.Option(help="Folder of the index."), INDEX],
+    index: Annotated[Path, typer.Option(help="Folder of the index."), MODELED_INDEX],
     archive: Archive = None,
-    model: Model = None,
     once: Annotated[bool, typer.Option("--once", help="End when nothing waits any more.")] = False,
     hash_ids: HashIds = None,
     keep: Keep = "",
@@ -89,7 +84,7 @@ def work(
     from cxrtext.pacs.inbox.worker import work as work_on
 
     settings = worker_settings(
-        index, archive, model, pick_device(device), hash_ids, keep, issuer, readers, peers
+        index, archive, pick_device(device), hash_ids, keep, issuer, readers, peers
     )
     work_on(folder, settings, lambda: False, say, once=once)
     if once:

@@ -13,12 +13,11 @@ from cxrtext_cli.commands.pacs.inbox import (
     HashIds,
     Issuer,
     Keep,
-    Model,
     Peers,
     Readers,
     worker_settings,
 )
-from cxrtext_cli.given import CHARSET, FILE, INDEX, NEW_FOLDER, checked
+from cxrtext_cli.given import CHARSET, FILE, MODELED_INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import Device, pick_device, say
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def listen(
     index: Annotated[
         Path | None,
         typer.Option(help="Index to take objects into meanwhile; else 'inbox work' does."),
-        INDEX,
+        MODELED_INDEX,
     ] = None,
     archive: Archive = None,
     peers: Peers = None,
@@ -74,7 +73,6 @@ def listen(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
-    model: Model = None,
     hash_ids: HashIds = None,
     keep: Keep = "",
     issuer: Issuer = "",
@@ -89,7 +87,7 @@ def listen(
     settings = None
     if index is not None:
         settings = worker_settings(
-            index, archive, model, pick_device(device), hash_ids, keep, issuer, readers, peers
+            index, archive, pick_device(device), hash_ids, keep, issuer, readers, peers
         )
     from cxrtext.pacs import need
     from cxrtext.pacs.inbox.queue import Inbox

@@ -1,4 +1,4 @@
-"""``cxrtext results IMAGE...``, ``cxrtext results send|revoke|list``."""
+"""``cxrtext results PLACE IMAGE...``, ``cxrtext results send|revoke|list``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,16 +7,17 @@ import typer
 from typer.core import TyperGroup
 
 from cxrtext.errors import CheckpointError, InputError, WorkError
-from cxrtext_cli.given import CHECKPOINT, FILE, FOLDER, INDEX, NEW_FOLDER, checked
+from cxrtext_cli.given import FILE, FOLDER, MODELED_INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import (
     AsJson,
     Device,
+    PlaceFolder,
     PromptsFile,
+    open_place,
     pick_device,
     print_json,
     print_rows,
     progress,
-    prompts_in,
     say,
 )
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Group(TyperGroup):
-    """Takes images in place of a command: ``results IMAGE`` is ``results make IMAGE``."""
+    """Makes results where no command is named: ``results PLACE IMAGE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help", "-h"):
@@ -56,6 +57,7 @@ PeersIf = Annotated[Path | None, typer.Option(help="File of the peers, for --sen
 @results.command("make", short_help="Make results of images; the same without 'make'.")
 @checked
 def make(
+    place: PlaceFolder,
     images: Annotated[
         list[Path], typer.Argument(help="DICOM radiographs.", metavar="IMAGE..."), FILE
     ],
@@ -63,12 +65,6 @@ def make(
         list[str], typer.Option(help="A sentence to look for; repeatable.", show_default=False)
     ],
     out: NewFolder,
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder; by default the index's."), CHECKPOINT
-    ] = None,
-    index: Annotated[
-        Path | None, typer.Option(help="An index; heatmaps are shaded by its images."), INDEX
-    ] = None,
     kinds: Annotated[
         str, typer.Option("--as", help="What to make, of sc, sr, seg, gsps.")
     ] = "sc,sr",
@@ -89,8 +85,6 @@ def make(
     nothing changes.  Not for diagnosis.
     """
     wanted = _kinds(kinds)
-    if model is None and index is None:
-        raise InputError("give a checkpoint with --model, an index with --index, or both")
     if not sentence:
         raise InputError("give what to look for: --sentence 'Left pleural effusion.'")
     from cxrtext.service.limits import check_sentence
@@ -100,13 +94,13 @@ def make(
     from cxrtext.datasets.admission.ids import Ids, read_key
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
-    from cxrtext.service import load_service
+    from cxrtext.project import find_place
 
     peer = None if send is None else _peer(peers, send)
     if peer is not None:
         peer.require_write()
     ids = Ids(read_key(hash_ids) if hash_ids else None)
-    service = load_service(model, index, prompts=prompts_in(prompts), device=pick_device(device))
+    service = open_place(find_place(place), device, prompts)
     folder = ResultsFolder(out)
     made: list[Kept] = []
     faults: list[str] = []
@@ -231,7 +225,9 @@ def revoke(
 @results.command("answer", short_help="Make and send results of what comes, by a rule.")
 @checked
 def answer(
-    index: Annotated[Path, typer.Option(help="Index that the inbox's worker fills."), INDEX],
+    index: Annotated[
+        Path, typer.Option(help="Index that the inbox's worker fills."), MODELED_INDEX
+    ],
     out: NewFolder,
     peers: Peers,
     once: Annotated[

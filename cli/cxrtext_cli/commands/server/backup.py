@@ -27,7 +27,7 @@ def backup(
     Images that lie where their manifest lists them are not copied.
     """
     from cxrtext.index.backup import back_up
-    from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
+    from cxrtext.index.store.catalogue import checkpoint_of
     from cxrtext.models.folders import backbone_elsewhere
 
     if keys is not None:
@@ -37,11 +37,8 @@ def backup(
     with Stages() as stages:
         made = back_up(folder, out, keys=keys, model=model, progress=stages.show)
     _show(made, out, as_json)
-    if model:
-        with Catalogue(folder / CATALOGUE) as catalogue:
-            checkpoint = Path(noted_checkpoint(folder, catalogue.meta()))
-        if line := backbone_elsewhere(checkpoint):
-            say(line)
+    if model and (line := backbone_elsewhere(checkpoint_of(folder))):
+        say(line)
 
 
 def restore(
@@ -62,7 +59,7 @@ def restore(
     _show(made, out, as_json)
     keys = f"CXRTEXT_API_KEYS_FILE={out / KEYS} " if made.keys else ""
     uploads = f" --uploads {out / UPLOADS}" if made.uploads else ""
-    say(f"to serve it: {keys}cxrtext serve --index {out / INDEX_NAME}{uploads}")
+    say(f"to serve it: {keys}cxrtext serve {out / INDEX_NAME}{uploads}")
 
 
 def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import ANY_PATH, CHECKPOINT, INDEX, NEW_FILE, NEW_FOLDER, checked
+from cxrtext_cli.given import ANY_PATH, NEW_FILE, NEW_FOLDER, PLACE, checked
 from cxrtext_cli.options import AsJson, Device, PromptsFile, print_json, print_rows, say
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def serve(
-    model: Annotated[
-        Path | None,
-        typer.Option(help="Checkpoint folder; by default the one of the index."),
-        CHECKPOINT,
-    ] = None,
-    index: Annotated[
-        list[Path] | None, typer.Option(help="Folder of the index to search; repeatable."), INDEX
-    ] = None,
+    place: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A project, a checkpoint or an index; of several the indexes are searched as one, "
+            "by the first's model."
+        ),
+        PLACE,
+    ],
     host: Annotated[
         str, typer.Option(help="Address to listen on; beyond this machine only with API keys.")
     ] = "127.0.0.1",
@@ -90,16 +90,16 @@ def serve(
     API keys are read from the file that CXRTEXT_API_KEYS_FILE names; `cxrtext keys` makes them.
     SIGHUP reads the keys and opens the audit log anew.
     """
-    if model is None and not index:
-        raise InputError("give a checkpoint with --model, an index with --index, or both")
-    if uploads is not None and not index:
-        raise InputError("--uploads wants --index DIR: images are added to an index")
-    if worklist and not index:
-        raise InputError("--worklist wants --index DIR: it orders the images of an index")
+    from cxrtext.project import find_place
+
+    found = find_place(*place)
+    for option, wanted in (("--uploads", uploads is not None), ("--worklist", worklist)):
+        if wanted and not found.indexes:
+            raise InputError(f"{option} wants an index: {found.folder} has none")
     if uploads is not None:
         from cxrtext.index.store.replica import is_replica
 
-        replicas = [folder for folder in index or [] if is_replica(folder)]
+        replicas = [folder for folder in found.indexes if is_replica(folder)]
         if read_only or replicas:
             why = f"{replicas[0]} is a replica" if replicas else "the server is --read-only"
             raise InputError(f"--uploads: {why}: no images can be added; leave --uploads out")
@@ -108,8 +108,8 @@ def serve(
     from cxrtext_api.server.serve import run_server
 
     settings = _checked(
-        checkpoint=model,
-        index=tuple(index) if index and len(index) > 1 else index[0] if index else None,
+        checkpoint=found.checkpoint,
+        indexes=found.indexes,
         device=device,
         prompts=prompts,
         uploads=uploads,
