@@ -327,7 +327,7 @@ def index_folder(data_folder: Path, checkpoint: Path, once: Once) -> Path:
 @pytest.fixture(scope="session")
 def project_folder(judged_checkpoint: Path, index_folder: Path, once: Once) -> Path:
     """A project of the judged checkpoint and the index; read-only by convention."""
-    from cxrtext.project.place import CHECKPOINT, INDEX, RECIPE
+    from cxrtext.project.layout import CHECKPOINT, INDEX, RECIPE
 
     def make(folder: Path) -> None:
         shutil.copytree(judged_checkpoint, folder / "project" / CHECKPOINT)

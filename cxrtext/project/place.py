@@ -7,12 +7,7 @@ from cxrtext.errors import DataError
 from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
 from cxrtext.index.store.replica import index_at
 from cxrtext.models.folders import CONFIG, check_checkpoint, checkpoints_in
-
-RECIPE = "recipe.yaml"
-"""What makes a folder a project."""
-DATA, DECODED, RUN, INDEX, EVALUATION = "data", "decoded", "run", "index", "evaluation"
-CHECKPOINT = f"{RUN}/checkpoint-best"
-"""What validation images chose; the last step's model may be past its best."""
+from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
 
 
 @dataclass(frozen=True, slots=True)

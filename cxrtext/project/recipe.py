@@ -15,7 +15,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.files import write_text
 from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.project.facts import Facts
-from cxrtext.project.place import DATA, DECODED, RECIPE, RUN
+from cxrtext.project.layout import DATA, DECODED, RECIPE, RUN
 
 SMALL_SIDE = 200
 """Up to this shorter side, in pixels, images are taken for drawings and thumbnails."""

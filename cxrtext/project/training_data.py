@@ -8,14 +8,10 @@ from pathlib import Path
 
 from cxrtext.evaluation.data import find_table, manifest_of
 from cxrtext.files import write_json
-from cxrtext.project.place import DATA
+from cxrtext.project.layout import DATA, REPORTS, THIRD
 from cxrtext.records import LeftOut, RowWriter
 from cxrtext.records.rows import TableRows
 
-REPORTS = "training-reports.csv"
-"""The reports of all studies but those to measure on, which no model may see."""
-THIRD = "manifest.third.csv"
-"""In the data folder: a third of the training patients, and all others."""
 _NOTE = ".fit/trained-on.json"
 
 

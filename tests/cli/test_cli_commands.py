@@ -160,9 +160,9 @@ def test_commands_say_that_a_model_is_at_chance_or_was_never_measured(
     built = ("index", "build", data_folder / "manifest.csv", "--model", checkpoint_copy)
     asked = (
         (*built, "--out", index),
-        ("search", "Left pleural effusion.", "--index", index),
-        ("classify", image, "--model", checkpoint_copy),
-        ("classify", "--index", index),
+        ("search", index, "Left pleural effusion."),
+        ("classify", checkpoint_copy, image),
+        ("classify", index),
     )
     unknown = HowGood(fingerprint=load_model(checkpoint_copy).fingerprint)
     for warning, kept in (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cxrtext.project.place import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
+from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
 from tests.cli.conftest import Refused, cxrtext
 
 PROMPTS = "Pneumothorax: {positive: Right pneumothorax., negative: The lungs are clear.}\n"

@@ -15,6 +15,7 @@ from cxrtext_cli.main import SECTIONS, app
 from tests.models.feature_folders import drawn_regions, write_feature_folder
 
 VALID = """
+fit DATA --out new
 demo --out new
 phantom new
 import DATA --out new

@@ -14,8 +14,9 @@ from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
+from cxrtext.project.layout import REPORTS, THIRD
 from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, write_recipe
-from cxrtext.project.training_data import REPORTS, THIRD, training_data, write_training_data
+from cxrtext.project.training_data import training_data, write_training_data
 from cxrtext.records import write_table
 from cxrtext_cli.commands import fit as fitting
 from cxrtext_cli.commands.fit import Fit, claim
@@ -64,7 +65,7 @@ def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
         encoder,
         training_stage(folder, recipe),
         *curve_stages(folder, recipe),
-        *evaluation_stages(folder, recipe, TABLES),
+        *evaluation_stages(folder, TABLES),
         index_stage(folder, TABLES),
     ]
 

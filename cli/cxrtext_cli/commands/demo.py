@@ -34,7 +34,7 @@ def demo(
 
 def make(out: Path) -> None:
     """Draw what is not drawn yet, and do what `cxrtext fit` has not done."""
-    from cxrtext.project.place import DATA
+    from cxrtext.project.layout import DATA
     from cxrtext.project.recipe import Source
     from cxrtext_cli.commands.data.phantom import phantom
 

@@ -83,7 +83,7 @@ def fit(
     Imports, checks, trains, measures and indexes, as far as that is not done; stop it at any
     time, and the same command goes on. With new films it takes them in.
     """
-    from cxrtext.project.place import RECIPE
+    from cxrtext.project.layout import RECIPE
     from cxrtext.project.recipe import Source, read_recipe
 
     limit = None if budget is None else _seconds(budget)
@@ -163,7 +163,7 @@ class Fit:
     # --- stages ---
 
     def _import(self) -> None:
-        from cxrtext.project.place import DATA
+        from cxrtext.project.layout import DATA
 
         self.progress = Progress(self.folder)
         if Path(self.source.archive).resolve() != (self.folder / DATA).resolve():
@@ -175,7 +175,7 @@ class Fit:
     def _recipe(self) -> "Recipe":
         """The recipe that is there, or one for what was imported."""
         from cxrtext.project.facts import facts_of_data
-        from cxrtext.project.place import DATA, RECIPE
+        from cxrtext.project.layout import DATA, RECIPE
         from cxrtext.project.recipe import read_recipe, write_recipe
 
         if not (self.folder / RECIPE).is_file():
@@ -197,7 +197,7 @@ class Fit:
 
     def _data(self) -> None:
         from cxrtext.evaluation.data import find_table, manifest_of, reports_of
-        from cxrtext.project.place import DATA
+        from cxrtext.project.layout import DATA
 
         data = self.folder / DATA
         noted = self.progress.note(label_stage(self.folder))
@@ -210,9 +210,8 @@ class Fit:
         self._do(check_stage(self.folder, self.tables))
 
     def _models(self) -> None:
-        from cxrtext.project.place import CHECKPOINT
+        from cxrtext.project.layout import CHECKPOINT, REPORTS
         from cxrtext.project.training_data import (
-            REPORTS,
             TrainingData,
             noted,
             training_data,
@@ -253,7 +252,7 @@ class Fit:
         (self.folder / REPORTS).unlink(missing_ok=True)
 
     def _measure(self) -> None:
-        for stage in evaluation_stages(self.folder, self.recipe, self.tables):
+        for stage in evaluation_stages(self.folder, self.tables):
             self._do(stage)
         self._do(index_stage(self.folder, self.tables))
         self.good = self._how_good()
@@ -262,7 +261,7 @@ class Fit:
         """What the evaluation kept with the model, with the slope of the learning curve."""
         from cxrtext.evaluation.how_good import HowGood, with_curve
         from cxrtext.models.checkpoint import checkpoint_fingerprint
-        from cxrtext.project.place import CHECKPOINT, EVALUATION
+        from cxrtext.project.layout import CHECKPOINT, EVALUATION
         from cxrtext_cli.fitting.stages import CURVE
 
         best = self.folder / CHECKPOINT
@@ -285,9 +284,8 @@ class Fit:
 
         from cxrtext.config import template
         from cxrtext.files import write_text
-        from cxrtext.project.place import DATA
+        from cxrtext.project.layout import DATA, THIRD
         from cxrtext.project.recipe import with_steps
-        from cxrtext.project.training_data import THIRD
         from cxrtext_cli.fitting.stages import CURVE
 
         train = self.recipe.train
@@ -403,7 +401,7 @@ def opened(source: "Source", out: Path) -> "Reading":
     """The archive as import opens it; what it cannot take is refused at once."""
     from cxrtext.datasets.importing import ImportOptions
     from cxrtext.datasets.importing.formats import open_layout
-    from cxrtext.project.place import DATA
+    from cxrtext.project.layout import DATA
 
     options = ImportOptions(
         reports=Path(source.reports) if source.reports else None,
@@ -448,7 +446,7 @@ def _plan(source: "Source", out: Path, weights: Path | None, budget: float | Non
 
     from cxrtext.datasets.importing.reading import FoundImage
     from cxrtext.project.facts import SAMPLE, facts_of_archive, facts_of_data
-    from cxrtext.project.place import DATA, RECIPE
+    from cxrtext.project.layout import DATA, RECIPE
     from cxrtext.project.recipe import read_recipe
 
     archive, data = Path(source.archive), out / DATA

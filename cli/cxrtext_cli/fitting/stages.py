@@ -9,12 +9,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cxrtext.files import seal_of, sha256, write_json
-from cxrtext.project.place import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX
-from cxrtext.project.recipe import Recipe, Source
-from cxrtext.project.training_data import REPORTS, THIRD
+from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, THIRD
+
+if TYPE_CHECKING:
+    from cxrtext.project.recipe import Recipe, Source
 
 NOTES, LOGS = ".fit", ".fit/logs"
 CURVE = "learning-curve"
@@ -115,7 +116,7 @@ def _remove(path: Path) -> None:
 # --- the stages, in order ---
 
 
-def import_stage(folder: Path, source: Source, listing: str, keep: Sequence[str]) -> Stage:
+def import_stage(folder: Path, source: "Source", listing: str, keep: Sequence[str]) -> Stage:
     """``listing``: a digest of the archive's files, their sizes and times."""
     words: list[Any] = ["import", source.archive, "--out", folder / DATA, "--json"]
     for option, value in {"--reports": source.reports, "--labels": source.labels}.items():
@@ -167,7 +168,7 @@ def _labelled(summary: Mapping[str, Any]) -> str:
     )
 
 
-def model_stages(folder: Path, recipe: Recipe) -> tuple[list[Stage], Stage]:
+def model_stages(folder: Path, recipe: "Recipe") -> tuple[list[Stage], Stage]:
     """The stages of the text, one after the other, and that of the images beside them."""
     language = recipe.language_model
     words = ["pretrain-text", folder / REPORTS, "--out", folder / "language-model", "--json"]
@@ -195,7 +196,7 @@ def model_stages(folder: Path, recipe: Recipe) -> tuple[list[Stage], Stage]:
     return text, _encoder(folder, recipe, "manifest.csv", "image-encoder", "image encoder")
 
 
-def _encoder(folder: Path, recipe: Recipe, manifest: str, out: str, name: str) -> Stage:
+def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str) -> Stage:
     encoder = recipe.image_encoder
     words: list[Any] = ["pretrain-image", folder / DATA / manifest, "--out", folder / out]
     words += ["--cache", folder / DECODED, "--json"]
@@ -222,12 +223,12 @@ def _encoded(summary: Mapping[str, Any]) -> str:
     return f"learned {words} words of findings from {summary['images']} images{said}"
 
 
-def training_stage(folder: Path, recipe: Recipe) -> Stage:
+def training_stage(folder: Path, recipe: "Recipe") -> Stage:
     return _training(folder, recipe, "train.yaml", recipe.train["out"], "training", "image-encoder")
 
 
 def _training(
-    folder: Path, recipe: Recipe, config: str, out: str, name: str, encoder: str
+    folder: Path, recipe: "Recipe", config: str, out: str, name: str, encoder: str
 ) -> Stage:
     best = f"{out}/checkpoint-best"
     return Stage(
@@ -243,7 +244,7 @@ def _training(
     )
 
 
-def curve_stages(folder: Path, recipe: Recipe) -> list[Stage]:
+def curve_stages(folder: Path, recipe: "Recipe") -> list[Stage]:
     """The same on a third of the patients, to tell what more would bring."""
     encoder = _encoder(folder, recipe, THIRD, f"{CURVE}/image-encoder", "a third: image encoder")
     out = f"{CURVE}/run"
@@ -256,10 +257,9 @@ def curve_stages(folder: Path, recipe: Recipe) -> list[Stage]:
     return [encoder, train, found]
 
 
-def evaluation_stages(folder: Path, recipe: Recipe, tables: Sequence[str]) -> list[Stage]:
+def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
     words = ["calibrate", folder / CHECKPOINT, "--data", folder / DATA]
     words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED]
-    del recipe
     return [
         Stage(
             "calibration",
