@@ -1,4 +1,4 @@
-"""The main job, command by command, as a user runs it, on a few small phantoms.
+"""The main job, as a user runs it: a project of a few small phantoms, and questions about it.
 
 Each command is started once at least in a process of its own (the server in one that nothing was
 imported in before); a question that is only asked again is put to this process.
@@ -16,9 +16,18 @@ from pathlib import Path
 import pytest
 
 from cxrtext.client import Client
+from cxrtext.project.facts import facts_of_data
+from cxrtext.project.recipe import (
+    ImageEncoder,
+    LanguageModel,
+    Source,
+    choose_recipe,
+    with_steps,
+    write_recipe,
+)
 from cxrtext.records import CHEX5
 from tests.cli.conftest import cxrtext as in_this_process
-from tests.conftest import Once
+from tests.conftest import Once, read_csv
 from tests.server import serving_process
 from tests.warm import Warm
 
@@ -47,43 +56,38 @@ def cxrtext_here(*arguments: str | Path) -> str:
 
 @pytest.fixture(scope="module")
 def work(cxrtext: Command, once: Once) -> Path:
-    """Phantoms, a language model, sentences, a checkpoint and an index."""
+    """A project of phantoms."""
     return once("work", partial(do_the_work, cxrtext))
 
 
 def do_the_work(cxrtext: Command, folder: Path) -> None:
-    data = folder / "data"
-    cxrtext("phantom", data, "--studies", "60", "--size", "72", "--seed", "3")
-    model = folder / "language-model"
-    cxrtext(
-        "pretrain-text", data / "reports.csv", "--out", model, "--size", "demo", "--epochs", "2"
+    cxrtext("phantom", folder / "data", "--studies", "60", "--size", "72", "--seed", "3")
+    encoder = {"image": "resnet-narrow", "resize": 72, "crop": 64, "epochs": 1}
+    usual = choose_recipe(Source(archive="data"), facts_of_data(folder / "data"), None, 1)
+    training = with_steps(usual.train["training"], 6) | {"batch": 16, "warmup": 2}
+    data = usual.train["data"] | {"resize": 72, "crop": 64}
+    recipe = usual.model_copy(
+        update={
+            "source": Source(archive=str(folder / "data")),
+            "language_model": LanguageModel(size="demo", epochs=2),
+            "image_encoder": ImageEncoder(**encoder),
+            "train": {**usual.train, "data": data, "training": training},
+        }
     )
-    cxrtext("score-text", data / "reports.csv", "--model", model)
-    (folder / "cxrtext.yaml").write_text(
-        "data: {manifest: data/manifest.csv, sentences: data/sentences.csv, resize: 72, crop: 64}\n"
-        "model: {image: resnet-narrow, text: language-model, dimension: 32}\n"
-        "training: {steps: 6, batch: 16, sentences: 2, lr: 1e-3, warmup: 2}\n"
-        "out: run\n"
-    )
-    cxrtext("train", folder / "cxrtext.yaml")
-    cxrtext(
-        "index", "build", data / "manifest.csv", "--model", folder / "run/checkpoint", "--out",
-        folder / "index",
-    )  # fmt: skip
+    (folder / ".fit").mkdir()
+    write_recipe(folder, recipe)
+    cxrtext("fit", folder / "data", "--out", folder)
 
 
 def test_the_scored_sentences_are_the_reports(work: Path) -> None:
-    meta = json.loads((work / "data/sentences.csv.meta.json").read_text())
-    assert meta["reports"] == 60
+    meta = json.loads((work / "sentences.csv.meta.json").read_text())
+    splits = [row["split"] for row in read_csv(work / "data/manifest.csv")]
+    assert meta["reports"] == sum(split != "test" for split in splits) < 60
     assert meta["sentences"] >= meta["distinct_sentences"] > 20
 
 
 def test_evaluation_measures_all_three_tasks(cxrtext: Command, work: Path) -> None:
-    found = json.loads(
-        cxrtext(
-            "evaluate", work / "run/checkpoint", "--data", work / "data", "--split", "all", "--json"
-        )
-    )
+    found = json.loads(cxrtext("evaluate", work, "--split", "all", "--json"))
     assert found["images"] == 60
     rows = {(row["part"], row["group"], row["measure"]): row["value"] for row in found["results"]}
     assert {group for _, group, measure in rows if measure == "AUC"} >= {*CHEX5}
@@ -97,7 +101,7 @@ def test_evaluation_measures_all_three_tasks(cxrtext: Command, work: Path) -> No
 
 
 def test_search_finds_what_is_there(cxrtext: Command, work: Path) -> None:
-    hits = json.loads(cxrtext("search", work / "index", "Large left pleural effusion.", "--json"))
+    hits = json.loads(cxrtext("search", work, "Large left pleural effusion.", "--json"))
     assert len(hits) == 10
     assert {"score", "image", "study_id", "patient_id", "age", "sex", "view"} <= set(hits[0])
 
@@ -108,9 +112,8 @@ def test_a_dicom_phantom_is_like_its_png(cxrtext: Command, work: Path, tmp_path:
         "--format", "dicom",
     )  # fmt: skip
     cxrtext_here("phantom", tmp_path / "p", "--studies", "3", "--size", "72", "--seed", "3")
-    model = work / "run/checkpoint"
     one, other = (
-        json.loads(ask("classify", model, tmp_path / image, "--json"))[0]
+        json.loads(ask("classify", work, tmp_path / image, "--json"))[0]
         for ask, image in (
             (cxrtext, "d/images/s000001.dcm"),
             (cxrtext_here, "p/images/s000001.png"),
@@ -123,7 +126,7 @@ def test_a_dicom_phantom_is_like_its_png(cxrtext: Command, work: Path, tmp_path:
 @pytest.fixture(scope="module")
 def address(work: Path) -> Iterator[str]:
     """A server in a process of its own."""
-    with serving_process(work / "index", stderr=subprocess.PIPE) as (server, address):
+    with serving_process(work, stderr=subprocess.PIPE) as (server, address):
         yield address
         server.send_signal(signal.SIGTERM)
         _, complaints = server.communicate(timeout=600)
@@ -144,7 +147,7 @@ def test_a_real_dicom_file_gives_the_same_over_http_and_on_the_command_line(
     work: Path, address: str
 ) -> None:
     path = Path(os.environ["CXRTEXT_TEST_DATA"]) / "dicom/cr_chest_mono1_15bit_j2k.dcm"
-    (row,) = json.loads(cxrtext_here("classify", work / "run/checkpoint", path, "--json"))
+    (row,) = json.loads(cxrtext_here("classify", work, path, "--json"))
     with Client(address, timeout=600) as client:
         findings = client.classify(path).findings
     assert len(findings) == 5
