@@ -9,13 +9,12 @@ in one sentence ("Small left effusion and atelectasis.").
 import re
 from dataclasses import dataclass
 
+from cxrtext.text.rules import LETTER, words_in_any
 from cxrtext.text.wording import mentions
 
-QUALIFIERS = frozenset(
-    {"left", "right", "bilateral", "bilaterally", "upper", "lower", "middle"}
-) | {*("apical", "basal", "basilar", "lateral", "large")}
+QUALIFIERS = words_in_any("qualifiers")
 """Words that say where, or how much: an affirmed finding is asked for with them."""
-_WORD = re.compile(r"[a-z]+")
+_WORD = re.compile(rf"{LETTER}+")
 
 
 @dataclass(frozen=True, slots=True)
