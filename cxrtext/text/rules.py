@@ -64,7 +64,7 @@ class Rules:
 
 
 _PHRASES = ("pseudo", "uncertain", "before", "after", "limited", "left", "both", "one_sided")
-_PHRASES += ("aside", "normal")
+_PHRASES += ("aside", "forward", "normal")
 _ALTERNATIVES = ("clause_end", "apart")
 _WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
 
