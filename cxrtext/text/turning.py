@@ -109,11 +109,23 @@ def denied(sentence: str) -> tuple[str, ...]:
     """
     affirmed, absent = mentions(sentence)
     kind = wording(sentence)
+    if rules := rules_of(sentence).denials:
+        put = kind == "affirmed" and not absent
+        found = _by_rules(sentence, rules["put" if put else "taken"]) if kind != "uncertain" else ""
+        return (found,) if found and wording(found) == ("negated" if put else "affirmed") else ()
     if kind == "negated" and absent and not affirmed:
         return _affirmation(sentence)
     if kind == "affirmed" and affirmed and not absent:
         return _denial(sentence)
     return ()
+
+
+def _by_rules(sentence: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> str:
+    """The first rewriting that fits, else ""; "~" makes the letter after it small."""
+    for pattern, to in rules:
+        if match := pattern.match(sentence):
+            return _capital(re.sub("~(.)", lambda m: m[1].lower(), match.expand(to)))
+    return ""
 
 
 def _affirmation(sentence: str) -> tuple[str, ...]:
