@@ -81,10 +81,12 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
     named = [span for some in spans.values() for span in some]
     labels: dict[str, Label] = {}
     for finding, some in spans.items():
-        values = {_value(parts, span, named) for span in some}
+        values = {_value(parts, span, named): span for span in reversed(some)}
         if values:
             value = max(values, key=_STRENGTH.index)
-            labels[finding] = Label(value, _side(sentence, finding, value), sentence)
+            begin, end = _clause(parts, *values[value])
+            side = _side(sentence, finding) if value else side_of(parts.text[begin:end])
+            labels[finding] = Label(value, side, sentence)
     for pattern, findings in parts.rules.ruled_out:
         if not parts.hedges and pattern.search(parts.text):
             for finding in findings:
@@ -97,7 +99,7 @@ def _value(parts: Parts, span: Span, named: Sequence[Span]) -> int:
     if _meets(first, parts.denied) or _meets(last, parts.denied):
         return 0
     for start, end in parts.hedges:
-        begin, stop = _clause(parts, start, end)
+        begin, stop = _clause(parts, start, end + 2)  # none ends just after it: "may be | due to"
         if begin <= span[0] < stop:
             forward = parts.rules.patterns["forward"].match(parts.text, start)
             follows = any(end <= a < stop for a, _ in named)
@@ -107,19 +109,17 @@ def _value(parts: Parts, span: Span, named: Sequence[Span]) -> int:
 
 
 def _clause(parts: Parts, start: int, end: int) -> Span:
-    """The clause around a part of a sentence; none ends just after it ("may be | due to")."""
+    """The clause around a part of a sentence."""
     bounds = [m.start() for m in parts.rules.patterns["clause_end"].finditer(parts.text)]
     begin = max((bound for bound in bounds if bound <= start), default=0)
-    return begin, min((bound for bound in bounds if bound > end + 1), default=len(parts.text))
+    return begin, min((bound for bound in bounds if bound >= end), default=len(parts.text))
 
 
 def _meets(span: Span, others: Iterable[Span]) -> bool:
     return any(start < span[1] and span[0] < end for start, end in others)
 
 
-def _side(sentence: str, finding: str, value: int) -> str:
-    if value == 0:
-        return side_of(sentence)
+def _side(sentence: str, finding: str) -> str:
     pattern = rules_of(sentence).findings[finding]
     sides = {side for part, some in sided_parts(sentence) if pattern.search(part) for side in some}
     return "both" if len(sides) > 1 else "".join(sides)

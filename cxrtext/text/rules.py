@@ -98,7 +98,8 @@ def rules(language: str) -> Rules:
         patterns[name] = re.compile("|".join(said[name].split("\n")[:-1]), _FLAGS)
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
-    patterns["own"] = phrases("\n".join([said["own"], *named.values()]))
+    triggers = (said[name] for name in ("own", "before", "after", "uncertain"))
+    patterns["own"] = phrases("\n".join([*triggers, *named.values()]))
     return Rules(
         patterns,
         {name: frozenset(said[name].split()) for name in _WORDS},

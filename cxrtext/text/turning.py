@@ -110,9 +110,10 @@ def denied(sentence: str) -> tuple[str, ...]:
     affirmed, absent = mentions(sentence)
     kind = wording(sentence)
     if rules := rules_of(sentence).denials:
-        put = kind == "affirmed" and not absent
-        found = _by_rules(sentence, rules["put" if put else "taken"]) if kind != "uncertain" else ""
-        return (found,) if found and wording(found) == ("negated" if put else "affirmed") else ()
+        way = "taken" if kind == "negated" else "put" if kind == "affirmed" and not absent else ""
+        found = _by_rules(sentence, rules.get(way, ()))
+        is_false = wording(found) == "negated" if way == "put" else not mentions(found)[1]
+        return (found,) if found and is_false else ()
     if kind == "negated" and absent and not affirmed:
         return _affirmation(sentence)
     if kind == "affirmed" and affirmed and not absent:
