@@ -18,6 +18,8 @@ from cxrtext.text.wording import Parts, Span, parts_of
 NO_FINDING, DEVICES = "No Finding", "Support Devices"
 FINDINGS = tuple(rules("en").prompts)
 """What is looked for; ``No Finding`` comes last, and is of no single sentence."""
+OPACITIES = ("Consolidation", "Pneumonia")
+"""Each is a ``Lung Opacity`` too, where it is affirmed or hedged."""
 _STRENGTH = (None, 0, -1, 1)
 
 
@@ -87,10 +89,14 @@ def sentence_labels(sentence: str) -> dict[str, Label]:
             begin, end = _clause(parts, *values[value])
             side = _side(sentence, finding) if value else side_of(parts.text[begin:end])
             labels[finding] = Label(value, side, sentence)
+    opacities = [labels[name] for name in ("Lung Opacity", *OPACITIES) if name in labels]
+    if any(one.value for one in opacities):
+        labels["Lung Opacity"] = max(opacities, key=lambda one: _STRENGTH.index(one.value))
+    if parts.hedges or side_of(sentence):  # "The left lung is clear."
+        return labels
     for pattern, findings in parts.rules.ruled_out:
-        if not parts.hedges and pattern.search(parts.text):
-            for finding in findings:
-                labels.setdefault(finding, Label(0, "", sentence))
+        if pattern.search(parts.text):
+            labels |= {name: Label(0, "", sentence) for name in findings if name not in labels}
     return labels
 
 
