@@ -30,6 +30,7 @@ RULED_OUT = 0.1
 MOST_RULED_OUT = 6
 """Findings that a statement without a word of one is judged by, the most affirmed first."""
 
+
 @dataclass(frozen=True, slots=True, order=True)
 class Assertion:
     finding: str  # the name of a word of findings

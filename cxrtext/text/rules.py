@@ -110,10 +110,7 @@ def rules(language: str) -> Rules:
             for name, pairs in said["denials"].items()
         },
         {name: phrases(text) for name, text in named.items()},
-        tuple(
-            (phrases(one["says"]), tuple(named) if one["of"] == "all" else tuple(one["of"].split(", ")))
-            for one in said["ruled_out"]
-        ),
+        tuple((phrases(one["says"]), tuple(one["of"].split(", "))) for one in said["ruled_out"]),
         {
             name: (tuple(one["prompts"]["positive"]), tuple(one["prompts"]["negative"]))
             for name, one in findings.items()

@@ -29,7 +29,9 @@ def _alternatives(aliases: list[str]) -> str:
 
 
 _WORDS = _alternatives(list(ALIASES_TO_SECTIONS))
-_INLINE = _alternatives([alias for alias in ALIASES_TO_SECTIONS if ALIASES_TO_SECTIONS[alias] != HEADLESS])
+_INLINE = _alternatives(
+    [alias for alias in ALIASES_TO_SECTIONS if ALIASES_TO_SECTIONS[alias] != HEADLESS]
+)
 
 _COLON = r"[:\uff1a]"  # also the wide one of East Asian keyboards
 _START = r"^[ \t\xa0]*(?:[*#]{1,3}[ \t\xa0]*)?(?:\d{1,2}[.)][ \t\xa0]*)?"

@@ -7,6 +7,7 @@ from cxrtext.text.rules import rules_of
 Side = Literal["", "left", "right"]
 SIDES: tuple[Side, ...] = ("left", "right")
 
+
 def sides_of(text: str) -> frozenset[Side]:
     """The sides that a text names, by word or by lobe; both where it says "bilateral"."""
     rules = rules_of(text)
@@ -14,7 +15,9 @@ def sides_of(text: str) -> frozenset[Side]:
         return frozenset(SIDES)
     named = rules.sides.named(text)
     return frozenset(
-        side for side in SIDES if side in named or (side == "left" and rules.patterns["left"].search(text))
+        side
+        for side in SIDES
+        if side in named or (side == "left" and rules.patterns["left"].search(text))
     )
 
 
