@@ -17,6 +17,12 @@ from cxrtext.text import study_sentences
 from cxrtext.text.labelling import Label, covered, label_report
 
 
+def _denied(pairs: Iterable[tuple[int | None, bool]]) -> str:
+    """How many are denied or ruled out, and the share of them that codes call present."""
+    present = [coded for value, coded in pairs if value == 0]
+    return f"{len(present):7} {sum(present) / max(len(present), 1):6.3f}"
+
+
 def _agreement(pairs: Iterable[tuple[bool, bool]]) -> str:
     """N, precision, recall and F1 of pairs (read, coded)."""
     times = Counter(pairs)
@@ -40,11 +46,12 @@ def main() -> None:
         chosen = [one for one in texts if split_of(one) in splits and one in coded and texts[one]]
         said = [sentence for study in chosen for sentence in texts[study]]
         print(f"\n{name}: {len(chosen)} studies, {covered(said):.1%} of sentences read")
-        print(f"{'finding':20} {'n':>5} precision recall    F1")
+        print(f"{'finding':20} {'n':>5} precision recall    F1  denied  coded")
         for finding in FINDINGS:
             known = [one for one in chosen if coded[one][finding] is not None]
-            pairs = ((read[o][finding].value == 1, coded[o][finding] == 1) for o in known)
-            print(f"{finding:20} {_agreement(pairs)}")
+            pairs = [(read[one][finding].value, coded[one][finding] == 1) for one in known]
+            found = _agreement((value == 1, present) for value, present in pairs)
+            print(f"{finding:20} {found} {_denied(pairs)}")
         if given.sides:
             _sides(given.sides, set(chosen), read)
 

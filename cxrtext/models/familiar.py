@@ -50,15 +50,8 @@ _GRID, _PLACES, _SCALES, _SIDE = 8, 4, 4, 128
 LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2  # numbers of a look
 
 _STEP = 1 / 255
-_TELLS_NOTHING = words_in_any("function_words") | {
-    "left",
-    "right",
-    "bilateral",
-    "tiny",
-    "small",
-    "big",
-    "large",
-}
+_SIZES_AND_SIDES = frozenset({"left", "right", "bilateral", "tiny", "small", "big", "large"})
+_TELLS_NOTHING = words_in_any("function_words") | _SIZES_AND_SIDES
 
 Rows = NDArray[np.float64]
 Squares = NDArray[np.uint8]

@@ -45,7 +45,10 @@ def label_report(sentences: Iterable[str]) -> dict[str, Label]:
             old = labels[finding]
             if new.value == old.value:
                 sides = {old.side, new.side} - {""}
-                labels[finding] = old._replace(side="both" if len(sides) > 1 else "".join(sides))
+                # "No effusion." holds of both sides, whatever another sentence adds of one.
+                side = "both" if len(sides) > 1 else "".join(sides)
+                everywhere = new.value == 0 and not (old.side and new.side)
+                labels[finding] = old._replace(side="" if everywhere else side)
             elif _STRENGTH.index(new.value) > _STRENGTH.index(old.value):
                 labels[finding] = new
     if read:

@@ -57,14 +57,11 @@ class Rules:
     ruled_out: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]  # statements, and of which
     prompts: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
-    def speaks(self, words: set[str], text: str) -> int:
-        """How many words of a sentence are of the language."""
-        known = self.words["function_words"] | self.words["empty"]
-        return len(words & known) + len(self.patterns["own"].findall(text))
 
-
-_PHRASES = ("pseudo", "uncertain", "before", "after", "limited", "left", "both", "one_sided")
-_PHRASES += ("aside", "forward", "normal")
+_PHRASES = (
+    *("pseudo", "uncertain", "before", "after", "limited", "left", "both", "one_sided"),
+    *("aside", "forward", "normal"),
+)
 _ALTERNATIVES = ("clause_end", "apart")
 _WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
 
@@ -96,13 +93,14 @@ def rules(language: str) -> Rules:
     patterns["uncertain"] = re.compile(_any(said["uncertain"], parts) + r"|\?(?=\s*\w)", _FLAGS)
     for name in _ALTERNATIVES:
         patterns[name] = re.compile("|".join(said[name].split("\n")[:-1]), _FLAGS)
+    words = {name: frozenset(said[name].split()) for name in _WORDS}
     findings = said["findings"]
     named = {name: one["named"] for name, one in findings.items() if "named" in one}
     triggers = (said[name] for name in ("own", "before", "after", "uncertain"))
     patterns["own"] = phrases("\n".join([*triggers, *named.values()]))
     return Rules(
         patterns,
-        {name: frozenset(said[name].split()) for name in _WORDS},
+        words | {"known": words["function_words"] | words["empty"]},
         _opposites(said["sides"], "left", "right"),
         _opposites(said["levels"], "upper", "lower"),
         {
@@ -127,12 +125,12 @@ def _any(phrases: str, parts: Mapping[str, str]) -> str:
 def _named(pattern: str, parts: Mapping[str, str]) -> str:
     """A pattern with the words that each name in capitals stands for."""
     for name, words in parts.items():
-        pattern = re.sub(rf"\b{name}\b", lambda _, words=words: f"(?:{words})", pattern)
+        pattern = f"(?:{words})".join(re.split(rf"\b{name}\b", pattern))
     return pattern
 
 
 def _opposites(pairs: Iterable[Mapping[str, str]], one: str, other: str) -> Opposites:
-    found, words = [_NEVER], {}
+    found, words = [_NEVER], dict[str, tuple[str, str]]()
     for pair in pairs:
         a, b = pair[one], pair[other]
         before, after = pair.get("before", r"\b"), pair.get("after", "")
@@ -145,10 +143,15 @@ def _opposites(pairs: Iterable[Mapping[str, str]], one: str, other: str) -> Oppo
 def language_of(sentence: str) -> str:
     """The language of :data:`LANGUAGES` that most words of a sentence are of; of equals the first.
 
-    They are counted among function words, anatomy, denials and findings.
+    They are counted among function words and anatomy, and where two of those are not enough to
+    tell, among denials and findings too.
     """
     words = set(_LETTERS.findall(sentence.lower()))
-    return max(LANGUAGES, key=lambda language: rules(language).speaks(words, sentence))
+    counts = {one: len(words & rules(one).words["known"]) for one in LANGUAGES}
+    if counts["en"] < 2 or sum(counts.values()) > counts["en"]:
+        for one in LANGUAGES:
+            counts[one] += len(rules(one).patterns["own"].findall(sentence))
+    return max(LANGUAGES, key=counts.__getitem__)
 
 
 def rules_of(sentence: str) -> Rules:

@@ -29,10 +29,11 @@ def label_reports(
     done = run(reports, out, section)
     if done.rejected:
         say(f"{reports}: {done.rejected} reports could not be read and were left out")
-    rows = [("finding", "affirmed", "hedged", "denied", "not mentioned")]
-    for finding, values in done.values.items():
-        rows.append((finding, *(str(values[value]) for value in (1, -1, 0, None))))
-    print_table(rows)
+    rows = [
+        [finding, *(str(values[value]) for value in (1, -1, 0, None))]
+        for finding, values in done.values.items()
+    ]
+    print_table([["finding", "affirmed", "hedged", "denied", "not mentioned"], *rows])
     languages = ", ".join(f"{name} {count}" for name, count in done.languages.most_common())
     typer.echo(
         f"sentences by language: {languages}; {done.covered:.1%} say something of a finding, or "
