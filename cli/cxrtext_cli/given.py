@@ -103,10 +103,14 @@ def _new_table(path: Path) -> None:
 _TABLES = ("manifest", "reports", "labels", "boxes")  # what a data folder calls its tables
 
 
-def _new_predictions(path: Path) -> None:
+def _absent_table(path: Path) -> None:
     _new_table(path)
     if path.exists():
         raise DataError(f"{path}: is there already; name another file, or remove it")
+
+
+def _new_predictions(path: Path) -> None:
+    _absent_table(path)
     beside = (path.with_name("manifest.csv"), path.with_name("manifest.parquet"))
     if path.stem in _TABLES and any(table.is_file() for table in beside):
         raise DataError(
@@ -196,6 +200,8 @@ DATA_FOLDER = _by("evaluation.data", "manifest_of")
 PROMPTS = _by("evaluation.classification.prompts", "read_prompts")
 NEW_FILE = Kind(_new_file)
 NEW_TABLE = Kind(_new_table)
+ABSENT_TABLE = Kind(_absent_table)
+"""A table that replaces none."""
 NEW_PREDICTIONS = Kind(_new_predictions)
 """A table that replaces none, and that nothing takes for a data folder's own."""
 NEW_TABLE_OR_STDOUT = Kind(_new_table_or_stdout)

@@ -21,6 +21,7 @@ from cxrtext_cli.commands.archive.support import ground, verify
 from cxrtext_cli.commands.data.check import check_data, check_files
 from cxrtext_cli.commands.data.forget import forget
 from cxrtext_cli.commands.data.import_data import import_data
+from cxrtext_cli.commands.data.label_reports import label_reports
 from cxrtext_cli.commands.data.phantom import phantom
 from cxrtext_cli.commands.demo import demo
 from cxrtext_cli.commands.fit import fit
@@ -97,6 +98,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "phantom": (phantom, "Draw an embedded data set: radiographs, reports, labels."),
         "import": (import_data, "Turn DICOM files or a public set into a data folder."),
         "check-data": (check_data, "Look for what is wrong with a data set."),
+        "label-reports": (label_reports, "Read labels off reports, with their sentences."),
         "forget": (forget, "Take a patient or a study out of every place."),
     },
     "Models": {

@@ -29,8 +29,8 @@ from cxrtext.images import Preprocessing
 from cxrtext.images.augment import center_crop
 from cxrtext.models.image_text import ImageTextModel
 from cxrtext.models.weight_files import KEEP_AGAIN, load_bound, save_sealed
-from cxrtext.text.assertions import FUNCTION_WORDS
 from cxrtext.text.rewording import words_of
+from cxrtext.text.rules import words_in_any
 
 FAMILIAR = "familiar.safetensors"
 FORMAT, VERSION = "cxrtext familiar images and sentences", 1
@@ -50,7 +50,8 @@ _GRID, _PLACES, _SCALES, _SIDE = 8, 4, 4, 128
 LOOK = _GRID**2 + 2 * _SCALES * _PLACES**2  # numbers of a look
 
 _STEP = 1 / 255
-_TELLS_NOTHING = FUNCTION_WORDS | {"left", "right", "bilateral", "tiny", "small", "big", "large"}
+_SIZES_AND_SIDES = frozenset({"left", "right", "bilateral", "tiny", "small", "big", "large"})
+_TELLS_NOTHING = words_in_any("function_words") | _SIZES_AND_SIDES
 
 Rows = NDArray[np.float64]
 Squares = NDArray[np.uint8]

@@ -6,7 +6,6 @@ process." an effusion.  Which findings such a sentence rules out is learned from
 (:func:`learn_exclusions`): reports that hold the sentence hardly ever affirm them.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from cxrtext.text.finding_words import (
     singular,
     together,
 )
+from cxrtext.text.rules import WORD, rules_of
 from cxrtext.text.sides import SIDES, Side, side_of, sides_of
 
 LEAST_EXPECTED = 10.0
@@ -29,18 +29,6 @@ RULED_OUT = 0.1
 """A statement rules a finding out where reports affirm both at most this share as often as that."""
 MOST_RULED_OUT = 6
 """Findings that a statement without a word of one is judged by, the most affirmed first."""
-
-_LIMITED = re.compile(
-    r"\b(?:large|larger|sizable|sizeable|massive|substantial|big|tension|displaced)\b",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(r"[a-z][a-z'/-]*")
-_WITHOUT_MEANING = """
-    a an and or the of in on at to for with by from as is are was were be been being has have had
-    there this that these those it its which no not nor both either any all each also again still
-    now but within without well
-"""
-FUNCTION_WORDS = frozenset(re.findall(r"\S+", _WITHOUT_MEANING))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -99,7 +87,7 @@ class Vocabulary:
         if len(present) > 1:
             present = (present - self.modifiers) or present
         found = [Assertion(one, True, self._side(one, words)) for one in present]
-        limited = bool(_LIMITED.search(sentence))
+        limited = bool(rules_of(sentence).patterns["limited"].search(sentence))
         side = side_of(sentence) if absent and not present else ""
         found += [Assertion(one, False, side, limited) for one in absent]
         if not found:
@@ -161,12 +149,12 @@ def statements_of(sentence: str) -> set[str]:
     They are those that it denies; of one that affirms nothing and does not hedge, all but articles
     and the like.  None where it speaks of one side or of large ones alone.
     """
-    if side_of(sentence) or _LIMITED.search(sentence):
+    if side_of(sentence) or rules_of(sentence).patterns["limited"].search(sentence):
         return set()
     words = words_of(sentence)
     if words.affirmed or words.hedged:
         return set(words.denied - words.affirmed)
-    return set(_TOKEN.findall(sentence.lower())) - FUNCTION_WORDS
+    return set(WORD.findall(sentence.lower())) - rules_of(sentence).words["function_words"]
 
 
 def learn_vocabulary(studies: Sequence[Sequence[str]]) -> Vocabulary:

@@ -29,8 +29,12 @@ _BEFORE_SMALL = _words(
     """
     cm mm kg lb lbs ft hr hrs min mins sec secs wk wks mo mos yr yrs a.m p.m am pm ant lat bilat
     inf sup rt lt diam wt ht pt pts resp cont poss prob temp est max etc hx dx fx tx rx prev
-    susp abd jr sr
+    susp abd jr sr re li bds dtl ggf evtl bzw izq der dcha dcho izda izdo
     """
+)
+# German abbreviations of two words, whole or after the first of them.
+_TWO_WORDS = re.compile(
+    r"\b(?:V\. ?a|v\. ?a|Z\. ?n|St\. ?n|z\. ?B|d\. ?h|u\. ?a|i\. ?S|a\. ?e|s\. ?o)\.(?= ?\S)"
 )
 _STOP = re.compile(r"[.?!。．！？]['\"’”)\]>]*$")
 _WORD_FRONT = re.compile(r"^[\d:.,(\[\"'“‘-]+")
@@ -77,6 +81,9 @@ def is_end(text: str, end: int) -> bool:
         return before[:-1].strip() != "" and not before[:-1].endswith((" ", "("))
     if before[-1] != ".":
         return True
+    nearby = _TWO_WORDS.finditer(text, max(0, end - 8), end + 8)
+    if any(match.start() < end <= match.end() + 1 for match in nearby):
+        return False
     if small and before.endswith(".."):
         return not before.endswith("...")
     word = _last_word(before)

@@ -9,13 +9,10 @@ in one sentence ("Small left effusion and atelectasis.").
 import re
 from dataclasses import dataclass
 
+from cxrtext.text.rules import LETTER, rules_of
 from cxrtext.text.wording import mentions
 
-QUALIFIERS = frozenset(
-    {"left", "right", "bilateral", "bilaterally", "upper", "lower", "middle"}
-) | {*("apical", "basal", "basilar", "lateral", "large")}
-"""Words that say where, or how much: an affirmed finding is asked for with them."""
-_WORD = re.compile(r"[a-z]+")
+_WORD = re.compile(rf"{LETTER}+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,8 @@ def statement_of(sentence: str) -> Statement:
     affirmed, denied = mentions(sentence)
     words = set(_WORD.findall(sentence.lower()))
     findings = {f"+{word}" for word in affirmed}
-    qualifiers = {f"@{word}" for word in words & QUALIFIERS}
+    # where, or how much: an affirmed finding is asked for with them
+    qualifiers = {f"@{word}" for word in words & rules_of(sentence).words["qualifiers"]}
     plain = {f"={word}" for word in words}
     asked = findings | qualifiers if affirmed else set() if denied else plain
     return Statement(

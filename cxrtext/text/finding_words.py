@@ -24,6 +24,7 @@ import numpy as np
 
 from cxrtext.errors import DataError
 from cxrtext.files import write_text
+from cxrtext.text.rules import WORD, words_in_any
 from cxrtext.text.sides import SIDES, Side, sided_parts
 from cxrtext.text.wording import mentions, wording
 
@@ -37,60 +38,12 @@ MOST = 0.5
 
 Targets = np.ndarray[tuple[int, int], np.dtype[np.int8]]
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z'/-]*")
 _MARKS = re.compile(r"\[\*\*.*?\*\*\]|_{2,}|\b[\w-]*X{2,}[\w-]*\b")
 """What de-identification left: [** **] and ___ of MIMIC, XXXX of Open-i."""
 
-# Words that are denied and name no finding that an image shows.
-_STOP = """
-    right left right-sided left-sided bilateral above below under over along across between near
-    than then when while where who whose what some few several many more most less least much only
-    just even very rather quite such same other another further additional multiple single one two
-    three four five both first second third
-    he she they him her his hers their we i you my our me us do does did done can could may might
-    must shall should will would if so because since until after before during about into onto
-    through out up down off as per via etc also
-    previously prior previous earlier later recent recently old older time times day days week weeks
-    month months year years age aged today yesterday ago interval past current known chronic acute
-    subacute early late persistent new newly now longer change changed changes unchanged stable
-    similar improved improvement improving worsening worsened increase increased decrease decreased
-    compared comparison evolution course follow-up followup follow further repeat repeated resolved
-    mild mildly minimal minimally moderate moderately severe severely small large tiny trace slight
-    slightly marked markedly extensive massive mass-like big greater lesser size sized
-    moderate-sized medium-sized large-sized small-sized mm cm ml degree amount number
-    significant significantly definite definitely obvious clear clearly convincing gross grossly
-    frank overt large-volume suspicious specific nonspecific typical atypical abnormal abnormality
-    abnormalities process processes disease diseases disorder condition cause causes pathology
-    pathologic findings finding features feature evidence signs sign manifestation suggestion focal
-    diffuse discrete large-scale displaced superimposed adverse complication complications
-    history patient patients man woman male female admission admitted discharged hospital
-    presented presentation presenting symptom symptoms symptomatic asymptomatic pain fever cough
-    dyspnea dyspnoea dysphagia chills headache nausea vomiting weight loss haemoptysis hemoptysis
-    respiratory distress saturation oxygen ventilation infection infections infectious viral virus
-    covid covid-19 coronavirus smoking smoker travel contact contacts exposure
-    treatment treated therapy medication medications
-    medical surgical surgery clinical clinically laboratory test tests testing tested pcr swab blood
-    count counts level levels negative positive result results culture cultures diagnosis diagnosed
-    confirmed remarkable unremarkable allergies allergy performed performing obtained taken seen
-    examination exam ct mri scan scans x-ray x-rays xray radiograph radiographs ultrasound technique
-    quality rotation rotated position positioned place placement distribution criteria recommended
-    recommend correlation evaluation evaluated assessment assessed limited adequate inadequate
-    consistent compatible suggestive represents representing respect regard concerning
-    sparing central centrally peripheral peripherally predominance predominant predominantly
-"""
-STOP = frozenset(re.findall(r"\S+", _STOP))
+STOP = words_in_any("stop")
 """Words that are never found; a file of words may hold them."""
-
-_SELDOM_DENIED = """
-    cardiomegaly atelectasis edema effusion pneumothorax pneumonia consolidation opacity
-    opacification infiltrate nodule granuloma fracture congestion emphysema emphysematous
-    hyperinflation hyperinflated hyperexpanded hyperexpansion fibrosis scarring scar blunting
-    thickening scoliosis kyphosis hernia elevated elevation enlarged enlargement tortuous
-    calcified calcification degenerative interstitial bronchiectasis bullae cavity cavitation
-    pneumomediastinum pneumoperitoneum tube line catheter picc pacemaker defibrillator lead
-    sternotomy wire clip prosthesis hardware drain stent
-"""
-SELDOM_DENIED = frozenset(_SELDOM_DENIED.split())
+SELDOM_DENIED = words_in_any("seldom_denied")
 """Findings and devices that are words of findings even where nobody denies them."""
 
 _ABOUT = """\
@@ -161,7 +114,7 @@ def sentence_words(sentence: str) -> StudyWords:
     """The words of a sentence; marks of de-identification are none."""
     text = _MARKS.sub(" ", sentence)
     affirmed, denied = mentions(text)
-    hedged = set(map(str.lower, _WORD.findall(text))) if wording(text) == "uncertain" else set()
+    hedged = set(map(str.lower, WORD.findall(text))) if wording(text) == "uncertain" else set()
     sided: dict[Side, set[str]] = {"left": set(), "right": set()}
     for part, sides in sided_parts(text) if affirmed else ():
         for side in sides:
@@ -312,7 +265,7 @@ def _word_of_line(path: Path, number: int, line: str) -> FindingWord:
     side: Side = "left" if text.startswith("left ") else ""
     side = "right" if text.startswith("right ") else side
     forms = tuple(form.strip() for form in text.removeprefix(side).split(","))
-    if not all(map(_WORD.fullmatch, forms)) or len(set(forms)) < len(forms):
+    if not all(map(WORD.fullmatch, forms)) or len(set(forms)) < len(forms):
         raise DataError(
             f"{path}: line {number}: is no word of a finding; write a single word, such as "
             "effusion, its other forms after commas (effusion, effusions), or a side before it "

@@ -2,7 +2,7 @@
 
 A denial after its noun comes before it; an abbreviation, a slip of the pen and a side in other
 words give way where the training reports never use them and do use what they stand for.  A
-sentence that the rules cannot read stays as it is.
+sentence that the rules cannot read stays as it is; they read English.
 """
 
 import re
@@ -12,9 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from cxrtext.text.assertions import FUNCTION_WORDS
-from cxrtext.text.finding_words import SELDOM_DENIED, STOP
-from cxrtext.text.wording import AFTER, BEFORE, CLAUSE_END, EMPTY, PSEUDO, UNCERTAIN
+from cxrtext.text.rules import rules
 
 Said = Callable[[str], int]
 """How often the training reports say a word in lower case; 0 where they do not."""
@@ -84,12 +82,13 @@ def reworded(sentence: str, said: Said | None = None, spelled: Collection[str] =
 
 
 def _denial_first(text: str) -> str:
-    found = [match for match in AFTER.finditer(text) if _END.match(text, match.end())]
-    if not found or PSEUDO.search(text) or UNCERTAIN.search(text):
+    english = rules("en").patterns
+    found = [one for one in english["after"].finditer(text) if _END.match(text, one.end())]
+    if not found or english["pseudo"].search(text) or english["uncertain"].search(text):
         return text
     noun = _LEADING.sub("", _TRAILING.sub("", text[: found[-1].start()]))
     words = len(noun.split())
-    read = (BEFORE, AFTER, CLAUSE_END, _SAYS)
+    read = (*(english[name] for name in ("before", "after", "clause_end")), _SAYS)
     if not 0 < words <= _LONGEST or any(rule.search(noun) for rule in read):
         return text
     return f"No {_lowered(re.sub(' and ', ' or ', noun))}."
@@ -115,7 +114,7 @@ def _abbreviations() -> tuple[dict[str, list[str]], re.Pattern[str]]:
 
 @cache
 def _right() -> frozenset[str]:
-    listed = filter(str.isalpha, EMPTY | STOP | SELDOM_DENIED | FUNCTION_WORDS)
+    listed = filter(str.isalpha, frozenset[str]().union(*rules("en").words.values()))
     full = " ".join(one for some in _abbreviations()[0].values() for one in some)
     return frozenset([*listed, *words_of(full)])
 
@@ -137,13 +136,14 @@ def _in_full(text: str, said: Said) -> str:
 
 
 def _corrected(text: str, said: Said, spelled: Collection[str]) -> str:
+    triggers = [rules("en").patterns[name] for name in ("uncertain", "before", "after")]
     unknown = {
         word
         for word in words_of(text)
         if len(word) >= ONE_SLIP
         and word not in spelled
         and not said(word)
-        and not any(rule.fullmatch(word) for rule in (UNCERTAIN, BEFORE, AFTER))
+        and not any(rule.fullmatch(word) for rule in triggers)
     }
     if len(unknown) > MOST_SLIPS:
         return text

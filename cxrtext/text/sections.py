@@ -4,59 +4,22 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cxrtext.text.rules import LANGUAGES, headings
 from cxrtext.text.sentences import without_controls
 
 HEADLESS = "report"  # the section of text that no heading opens
 
-_ALIASES = {
-    "findings": "findings | finding | finding(s)",
-    "impression": (
-        "impression | impressions | impression(s) | final impression | "
-        "impression and recommendation | impression and recommendations | summary | opinion"
-    ),
-    "conclusion": "conclusion | conclusions",
-    "findings and impression": (
-        "findings and impression | findings and impressions | findings & impression | "
-        "findings &amp; impression | findings/impression | findings / impression | "
-        "finding/impression | impression and findings | impression/findings"
-    ),
-    "indication": (
-        "indication | indications | indication(s) | clinical indication | clinical indications | "
-        "clinical information | clinical details | clinical data | reason for exam | reason for "
-        "examination | reason for study | reason for the exam | reason for this exam | reason "
-        "for this examination"
-    ),
-    "history": (
-        "history | clinical history | medical history | patient history | history and "
-        "indication | history/indication"
-    ),
-    "comparison": (
-        "comparison | comparisons | comparison(s) | comparison study | comparison studies | "
-        "comparison exam | comparison exams | comparison film | comparison films | prior studies"
-    ),
-    "technique": "technique | procedure | views",
-    "examination": (
-        "examination | exam | type of examination | type of exam | type of study | study"
-    ),
-    "recommendation": "recommendation | recommendations | recommendation(s)",
-    "notification": "notification | notifications | communication",
-    "wet read": (
-        "wet read | wet read version | wet read audit | preliminary read | preliminary report"
-    ),
-    "addendum": "addendum | final addendum",
-}
-REPORT_NAMES = ("report", "radiology report", "final report")
-"""Headings that open the report itself, and so no section of their own."""
-
-SECTIONS = (HEADLESS, *_ALIASES)  # every section name that a report is divided into
+SECTIONS = tuple(headings("en"))  # every section name that a report is divided into
 
 ADMINISTRATIVE = frozenset({"indication", "history", "comparison", "technique", "examination"})
 """Sections of one paragraph: text after a blank line in them belongs to no heading."""
 
 ALIASES_TO_SECTIONS = {
-    alias: name for name, aliases in _ALIASES.items() for alias in aliases.split(" | ")
+    alias: section
+    for language in LANGUAGES
+    for section, aliases in headings(language).items()
+    for alias in aliases
 }
-ALIASES_TO_SECTIONS |= dict.fromkeys(REPORT_NAMES, HEADLESS)
 """The section of each heading, in small letters with single spaces."""
 
 
@@ -66,7 +29,9 @@ def _alternatives(aliases: list[str]) -> str:
 
 
 _WORDS = _alternatives(list(ALIASES_TO_SECTIONS))
-_INLINE = _alternatives([alias for alias in ALIASES_TO_SECTIONS if alias not in REPORT_NAMES])
+_INLINE = _alternatives(
+    [alias for alias in ALIASES_TO_SECTIONS if ALIASES_TO_SECTIONS[alias] != HEADLESS]
+)
 
 _COLON = r"[:\uff1a]"  # also the wide one of East Asian keyboards
 _START = r"^[ \t\xa0]*(?:[*#]{1,3}[ \t\xa0]*)?(?:\d{1,2}[.)][ \t\xa0]*)?"

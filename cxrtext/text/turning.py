@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
-from cxrtext.text.sides import cased, other_side, sides_of
+from cxrtext.text.rules import rules_of
+from cxrtext.text.sides import other_side, sides_of
 from cxrtext.text.wording import mentions, wording
 
 Turn = Literal["mirrored", "denied"]
@@ -20,9 +21,6 @@ TURNS: tuple[str, ...] = get_args(Turn)
 """What :func:`turned` knows: sides and levels exchanged, denials taken away or put in."""
 
 _FLAGS = re.IGNORECASE
-_LEVEL = re.compile(r"\b(upper|lower)(?=[ -](?:lobes?|lungs?|zones?|fields?)\b)", _FLAGS)
-_SHORT_LEVEL = re.compile(r"\b([LR])([UL])L\b", _FLAGS)
-
 _NO = re.compile(
     r"^(?P<there>there (?:is|are|has been) )?no (?:definite |acute |obvious |significant )?"
     r"(?:(?:radiographic )?(?:evidence|signs?) of (?:an? |any )?)?(?P<rest>.+)$",
@@ -76,8 +74,8 @@ def false_of(report: Sequence[str], turns: Iterable[str] = TURNS) -> list[tuple[
 
 @lru_cache(maxsize=4096)
 def _places(sentence: str) -> frozenset[str]:
-    sides = sides_of(sentence)
-    return sides if len(sides) == 2 else sides | _levels(sentence)
+    sides = frozenset[str](sides_of(sentence))
+    return sides if len(sides) == 2 else sides | rules_of(sentence).levels.named(sentence)
 
 
 @lru_cache(maxsize=4096)
@@ -97,20 +95,10 @@ def mirrored(sentence: str) -> tuple[str, ...]:
     found = []
     if other := other_side(sentence):
         found.append(other)
-    if len(_levels(sentence)) == 1 and len(sides_of(sentence)) < 2:
-        other = _LEVEL.sub(lambda m: _level(m[1], "lower", "upper"), sentence)
-        found.append(_SHORT_LEVEL.sub(lambda m: m[1] + _level(m[2], "L", "U") + m[0][2], other))
+    levels = rules_of(sentence).levels
+    if len(levels.named(sentence)) == 1 and len(sides_of(sentence)) < 2:
+        found.append(levels.exchanged(sentence))
     return tuple(found)
-
-
-def _levels(sentence: str) -> frozenset[str]:
-    named = {word.lower() for word in _LEVEL.findall(sentence)}
-    short = {"upper" if m[2] in "Uu" else "lower" for m in _SHORT_LEVEL.finditer(sentence)}
-    return frozenset(named | short)
-
-
-def _level(word: str, low: str, high: str) -> str:
-    return cased(low if word.lower() == high.lower() else high, word)
 
 
 def denied(sentence: str) -> tuple[str, ...]:
@@ -121,11 +109,24 @@ def denied(sentence: str) -> tuple[str, ...]:
     """
     affirmed, absent = mentions(sentence)
     kind = wording(sentence)
+    if rules := rules_of(sentence).denials:
+        way = "taken" if kind == "negated" else "put" if kind == "affirmed" and not absent else ""
+        found = _by_rules(sentence, rules.get(way, ()))
+        is_false = wording(found) == "negated" if way == "put" else not mentions(found)[1]
+        return (found,) if found and is_false else ()
     if kind == "negated" and absent and not affirmed:
         return _affirmation(sentence)
     if kind == "affirmed" and affirmed and not absent:
         return _denial(sentence)
     return ()
+
+
+def _by_rules(sentence: str, rules: Sequence[tuple[re.Pattern[str], str]]) -> str:
+    """The first rewriting that fits, else ""; "~" makes the letter after it small."""
+    for pattern, to in rules:
+        if match := pattern.match(sentence):
+            return _capital(re.sub("~(.)", lambda m: m[1].lower(), match.expand(to)))
+    return ""
 
 
 def _affirmation(sentence: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ backup INDEX --out new
 restore EMPTY --out new
 forget DATA --patient p1
 check-files DATA
+label-reports REPORTS --out new.csv
 pretrain-text REPORTS --out new
 pretrain-image MANIFEST --out new
 encode MANIFEST --backbone LM --out new
@@ -86,6 +87,7 @@ REFUSED = {
     given.PROMPTS: {"GONE": "gone: No such file", "REPORTS": "expected 'Finding: {positive"},
     given.NEW_FILE: {"EMPTY": "empty: is a folder; name a file"},
     given.NEW_TABLE: TABLE,
+    given.ABSENT_TABLE: {**TABLE, "DATA/labels.csv": "is there already"},
     given.NEW_PREDICTIONS: {
         "EMPTY": "a table ends in", "DATA/labels.csv": "is there already",
         "DATA/boxes.csv": "would be taken for the truth",

@@ -1,0 +1,42 @@
+"""``cxrtext label-reports``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cxrtext_cli.given import ABSENT_TABLE, SECTION, SOURCE
+from cxrtext_cli.options import print_table, say
+
+
+def label_reports(
+    reports: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text "
+            "files."
+        ),
+        SOURCE,
+    ],
+    out: Annotated[Path, typer.Option(help="Table of labels to write."), ABSENT_TABLE],
+    section: Annotated[
+        list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
+    ] = None,
+) -> None:
+    """Read labels off reports: findings affirmed, denied or hedged, with the sentences."""
+    from cxrtext.language.report_labels import label_reports as run
+
+    done = run(reports, out, section)
+    if done.rejected:
+        say(f"{reports}: {done.rejected} reports could not be read and were left out")
+    rows = [
+        [finding, *(str(values[value]) for value in (1, -1, 0, None))]
+        for finding, values in done.values.items()
+    ]
+    print_table([["finding", "affirmed", "hedged", "denied", "not mentioned"], *rows])
+    languages = ", ".join(f"{name} {count}" for name, count in done.languages.most_common())
+    typer.echo(
+        f"sentences by language: {languages}; {done.covered:.1%} say something of a finding, or "
+        "that something is normal"
+    )
+    typer.echo(f"{out}: {done.studies} reports; the sentences: {done.evidence}")

@@ -1,0 +1,176 @@
+"""The words and phrases that reports are read by: one file a language in ``languages/``.
+
+English is the language of a sentence in which nothing speaks for another one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from cxrtext.errors import ConfigError
+from cxrtext.files.yaml_text import parse_yaml
+
+LANGUAGES = ("en", "de", "es")
+LETTER = r"[^\W\d_]"
+WORD = re.compile(rf"{LETTER}(?:{LETTER}|['/-])*")
+
+_FLAGS = re.IGNORECASE
+_LETTERS = re.compile(f"{LETTER}+")
+_NEVER = "(?!)"
+
+
+@dataclass(frozen=True)
+class Opposites:
+    """Words in pairs of opposites: left and right, upper and lower."""
+
+    pattern: re.Pattern[str]
+    pairs: Mapping[str, tuple[str, str]]  # by a word, the name of what it says and its opposite
+
+    def named(self, text: str) -> set[str]:
+        return {self.pairs[match.lower()][0] for match in self.pattern.findall(text)}
+
+    def exchanged(self, text: str) -> str:
+        """The text with each word's opposite in its place, in the word's case."""
+        return self.pattern.sub(lambda m: cased(self.pairs[m[0].lower()][1], m[0]), text)
+
+
+def cased(word: str, like: str) -> str:
+    """A word in the case of another: LEFT, Left or left."""
+    if like.isupper():
+        return word.upper()
+    return word.capitalize() if like[0].isupper() else word.lower()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the sentences of one language are read by; the files say what each is."""
+
+    patterns: Mapping[str, re.Pattern[str]]
+    words: Mapping[str, frozenset[str]]
+    sides: Opposites
+    levels: Opposites
+    denials: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]]  # put in, taken away
+    findings: Mapping[str, re.Pattern[str]]  # what names each
+    ruled_out: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]  # statements, and of which
+    prompts: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+_PHRASES = (
+    *("pseudo", "uncertain", "before", "after", "limited", "left", "both", "one_sided"),
+    *("aside", "forward", "normal"),
+)
+_ALTERNATIVES = ("clause_end", "apart")
+_WORDS = ("function_words", "empty", "stop", "seldom_denied", "qualifiers")
+
+
+@cache
+def _file(language: str) -> dict[str, Any]:
+    if language not in LANGUAGES:
+        raise ConfigError(f"language '{language}' is not one of: {', '.join(LANGUAGES)}")
+    path = Path(__file__).with_name("languages") / f"{language}.yaml"
+    said: dict[str, Any] = parse_yaml(path.read_bytes())
+    return said
+
+
+def headings(language: str) -> dict[str, tuple[str, ...]]:
+    """The headings of each section, in small letters."""
+    return {name: tuple(some.split(" | ")) for name, some in _file(language)["headings"].items()}
+
+
+@cache
+def rules(language: str) -> Rules:
+    said = _file(language)
+    parts = said["parts"]
+
+    def phrases(text: str) -> re.Pattern[str]:
+        return re.compile(_any(text, parts), _FLAGS)
+
+    patterns = {name: phrases(said.get(name, "")) for name in _PHRASES}
+    # "?pneumonia" is a doubt in every language.
+    patterns["uncertain"] = re.compile(_any(said["uncertain"], parts) + r"|\?(?=\s*\w)", _FLAGS)
+    for name in _ALTERNATIVES:
+        patterns[name] = re.compile("|".join(said[name].split("\n")[:-1]), _FLAGS)
+    words = {name: frozenset(said[name].split()) for name in _WORDS}
+    findings = said["findings"]
+    named = {name: one["named"] for name, one in findings.items() if "named" in one}
+    triggers = (said[name] for name in ("own", "before", "after", "uncertain"))
+    patterns["own"] = phrases("\n".join([*triggers, *named.values()]))
+    return Rules(
+        patterns,
+        words | {"known": words["function_words"] | words["empty"]},
+        _opposites(said["sides"], "left", "right"),
+        _opposites(said["levels"], "upper", "lower"),
+        {
+            name: tuple((re.compile(_named(one, parts), _FLAGS), to) for one, to in pairs)
+            for name, pairs in said["denials"].items()
+        },
+        {name: phrases(text) for name, text in named.items()},
+        tuple((phrases(one["says"]), tuple(one["of"].split(", "))) for one in said["ruled_out"]),
+        {
+            name: (tuple(one["prompts"]["positive"]), tuple(one["prompts"]["negative"]))
+            for name, one in findings.items()
+        },
+    )
+
+
+def _any(phrases: str, parts: Mapping[str, str]) -> str:
+    """A pattern of any of some phrases, set apart by two blanks or a line break."""
+    found = re.split(r"\n\s*|  +", phrases.strip())
+    return _named(rf"\b(?:{'|'.join(found)})\b", parts) if phrases else _NEVER
+
+
+def _named(pattern: str, parts: Mapping[str, str]) -> str:
+    """A pattern with the words that each name in capitals stands for."""
+    for name, words in parts.items():
+        pattern = f"(?:{words})".join(re.split(rf"\b{name}\b", pattern))
+    return pattern
+
+
+def _opposites(pairs: Iterable[Mapping[str, str]], one: str, other: str) -> Opposites:
+    found, words = [_NEVER], dict[str, tuple[str, str]]()
+    for pair in pairs:
+        a, b = pair[one], pair[other]
+        before, after = pair.get("before", r"\b"), pair.get("after", "")
+        found.append(rf"{before}(?:{a}|{b})(?={after}\b)")
+        words |= {a.lower(): (one, b), b.lower(): (other, a)}
+    return Opposites(re.compile("|".join(found), _FLAGS), words)
+
+
+@lru_cache(maxsize=50_000)
+def language_of(sentence: str) -> str:
+    """The language of :data:`LANGUAGES` that most words of a sentence are of; of equals the first.
+
+    They are counted among function words and anatomy, and where two of those are not enough to
+    tell, among denials and findings too.
+    """
+    words = set(_LETTERS.findall(sentence.lower()))
+    counts = {one: len(words & rules(one).words["known"]) for one in LANGUAGES}
+    if counts["en"] < 2 or sum(counts.values()) > counts["en"]:
+        for one in LANGUAGES:
+            counts[one] += len(rules(one).patterns["own"].findall(sentence))
+    return max(LANGUAGES, key=counts.__getitem__)
+
+
+def rules_of(sentence: str) -> Rules:
+    return rules(language_of(sentence))
+
+
+@cache
+def words_in_any(name: str) -> frozenset[str]:
+    """The words of a kind in every language, for words without a sentence."""
+    return frozenset[str]().union(*(rules(language).words[name] for language in LANGUAGES))
+
+
+def prompts_for(
+    language: str, findings: Iterable[str]
+) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Sentences for zero-shot classification: those of a finding, and those of its absence.
+
+    Findings that the language's file does not name are left out (ConfigError: no such language).
+    English has the single sentences of Wang et al. 2023 for CheX5.
+    """
+    known = rules(language).prompts
+    return {name: known[name] for name in findings if name in known}

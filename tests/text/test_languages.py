@@ -1,0 +1,260 @@
+"""What sentences say of findings in each language, and false forms of German and Spanish ones."""
+
+import re
+
+import pytest
+
+from cxrtext.errors import ConfigError
+from cxrtext.text import split_sections, split_sentences
+from cxrtext.text.finding_words import STOP
+from cxrtext.text.labelling import Label, sentence_labels
+from cxrtext.text.rules import LANGUAGES, language_of, prompts_for, rules
+from cxrtext.text.turning import denied, mirrored
+from cxrtext.text.wording import mentions, wording
+
+# A sentence, and what it says: + there, - not there, ? hedged, ! nothing; sides l, r, b.
+ENGLISH = """
+The heart is mildly enlarged. | +heart
+The heart is not enlarged. | -heart
+Heart size and mediastinal contours are within normal limits. | -heart
+Borderline cardiomegaly. | ?heart
+Pericardial effusion. | !effusion
+No left effusion. | -effusion l
+Effusion cannot be excluded. | ?effusion
+Effusion may be present. | ?effusion
+Opacities may represent atelectasis. | +opacity ?atelectasis
+Opacity which may be due to atelectasis. | +opacity ?atelectasis
+Dense nodule suggests old granulomatous disease. | +nodule
+Left basilar opacity, likely pneumonia. | +opacity l ?pneumonia l
+No pneumothorax, but there is a small effusion. | -pneumothorax +effusion
+Small left effusion, but the right lung has a nodule. | +effusion l +nodule r
+Consolidation in the left base. | +consolidation l +opacity l
+No consolidation. | -consolidation !opacity
+The lungs are clear. | -opacity !effusion
+The left lung is clear. | !opacity
+No acute cardiopulmonary abnormality. | -pneumothorax !heart
+No acute osseous abnormality. | -fracture !pneumothorax
+History of pneumonia. | !pneumonia
+Please correlate clinically for pneumonia. | !pneumonia
+Interval removal of the right chest tube. | !devices
+"""
+GERMAN = """
+Kein Pleuraerguss. | -effusion
+Kleiner Pleuraerguss links. | +effusion l
+Beidseitige Pleuraergüsse. | +effusion b
+Pleuraergüsse bds., rechts mehr als links. | +effusion b
+Kein Nachweis eines Pleuraergusses. | -effusion
+Kein größerer Erguss. | -effusion
+Ein Pleuraerguss ist nicht abgrenzbar. | -effusion
+Fraglich kleiner Randwinkelerguss rechts. | ?effusion r
+Randwinkel beidseits frei. | -effusion
+Kein Hinweis auf Pneumothorax. | -pneumothorax
+Kein Anhalt für einen Pneumothorax. | -pneumothorax
+Mantelpneumothorax rechts apikal. | +pneumothorax r
+Der vorbestehende Pneumothorax ist nicht mehr nachweisbar. | -pneumothorax
+Pneumothorax ausgeschlossen. | -pneumothorax
+Ein kleiner Pneumothorax ist nicht sicher auszuschließen. | ?pneumothorax
+Herz normal groß. | -heart
+Herzschatten nicht vergrößert. | -heart
+Das Herz ist deutlich vergrößert. | +heart
+Grenzwertig vergrößertes Herz. | ?heart
+Keine pulmonalvenöse Stauung. | -edema
+Geringe Stauungszeichen. | +edema
+Keine Stauung bei Kardiomegalie. | -edema +heart
+Infiltrat im linken Unterlappen. | +opacity l
+Keine pneumonischen Infiltrate. | -pneumonia -opacity -consolidation
+V. a. Pneumonie im rechten Oberlappen. | ?pneumonia r ?opacity r
+Z. n. Pneumonie. |
+Verschattung links basal, DD Atelektase. | +opacity l ?atelectasis l
+Plattenatelektasen basal beidseits. | +atelectasis b
+Dystelektase rechts basal, links kein Erguss. | +atelectasis r -effusion l
+Die Lunge ist frei. | -opacity -consolidation -pneumonia -atelectasis -edema -nodule -mass
+Rundherd im rechten Oberlappen, am ehesten verkalktes Granulom. | +nodule r ?granuloma r
+Kein Rundherd, keine Raumforderung. | -nodule -mass
+Lungenemphysem. | +emphysema
+Alte Rippenfrakturen links. | +fracture l
+Keine Fraktur. | -fracture
+ZVK von rechts mit Spitze in der V. cava superior. | +devices r
+Herzschrittmacher links. | +devices l
+Große Hiatushernie. | +hernia
+Unveränderte Lungenfibrose. | +fibrosis
+Keine Befundänderung des Ergusses links. | +effusion l
+"""
+SPANISH = """
+Sin derrame pleural. | -effusion
+No se observa derrame pleural. | -effusion
+Pequeño derrame pleural izquierdo. | +effusion l
+Derrame pleural derecho, sin cambios. | +effusion r
+No hay derrame pleural ni neumotórax. | -effusion -pneumothorax
+Senos costofrénicos libres. | -effusion
+Posible derrame pleural derecho. | ?effusion r
+Pinzamiento del seno costofrénico izquierdo, probable derrame. | ?effusion l
+Sin evidencia de neumotórax. | -pneumothorax
+Se descarta neumotórax. | -pneumothorax
+Neumotórax apical derecho. | +pneumothorax r
+No se descarta pequeño neumotórax izquierdo. | ?pneumothorax l
+Neumotórax no visible. | -pneumothorax
+Cardiomegalia. | +heart
+Cardiomegalia leve sin derrame. | +heart -effusion
+Silueta cardíaca de tamaño normal. | -heart
+Silueta cardíaca aumentada de tamaño. | +heart
+Corazón no aumentado de tamaño. | -heart
+Consolidación en lóbulo inferior izquierdo. | +consolidation l +opacity l
+Sin consolidaciones. | -consolidation
+Infiltrado en LSD, sugestivo de neumonía. | +opacity r ?pneumonia r
+Neumonía basal derecha. | +pneumonia r +opacity r
+Opacidad basal izquierda, a descartar neumonía. | +opacity l ?pneumonia l
+Sin signos de neumonía. | -pneumonia
+Atelectasias basales bilaterales. | +atelectasis b
+Atelectasia laminar en base izquierda. | +atelectasis l
+Pulmones sin alteraciones. | -opacity -consolidation -pneumonia -atelectasis -edema -nodule -mass
+Signos de congestión, sin edema franco. | +edema
+Nódulo pulmonar en lóbulo superior derecho. | +nodule r
+No se observan nódulos ni masas. | -nodule -mass
+Granuloma calcificado derecho. | +granuloma r
+Cambios por enfisema. | +emphysema
+Fibrosis pulmonar. | +fibrosis
+Hernia de hiato. | +hernia
+Fracturas costales antiguas derechas. | +fracture r
+Sin fracturas. | -fracture
+Catéter venoso central derecho. | +devices r
+Marcapasos izquierdo. | +devices l
+No se visualizan derrames y se observa atelectasia derecha. | -effusion +atelectasis r
+"""
+NAMES = {
+    "effusion": "Pleural Effusion",
+    "heart": "Cardiomegaly",
+    "opacity": "Lung Opacity",
+    "granuloma": "Calcified Granuloma",
+    "devices": "Support Devices",
+}
+SIDES = {"": "", "l": "left", "r": "right", "b": "both"}
+VALUES = {"+": 1, "-": 0, "?": -1, "!": None}
+CASES = [
+    (language, *line.split(" |"))
+    for language, lines in (("en", ENGLISH), ("de", GERMAN), ("es", SPANISH))
+    for line in lines.strip().splitlines()
+]
+
+
+@pytest.mark.parametrize(("language", "sentence", "says"), CASES)
+def test_what_a_sentence_says(language: str, sentence: str, says: str) -> None:
+    expected: dict[str, tuple[int | None, str]] = {}
+    last = ""
+    for word in says.split():
+        if word in SIDES:
+            expected[last] = (expected[last][0], SIDES[word])
+        else:
+            last = NAMES.get(word[1:], word[1:].capitalize())
+            expected[last] = (VALUES[word[0]], "")
+    assert language_of(sentence) == language
+    found = sentence_labels(sentence)
+    assert {name: found.get(name, Label())[:2] for name in expected} == expected
+    assert {name for name, one in found.items() if one.value} <= {*expected}
+
+
+def test_the_language_of_a_sentence() -> None:
+    for sentence in ("No pneumothorax.", "Edema.", "Old granuloma in the left base.", "XXXX.", ""):
+        assert language_of(sentence) == "en"
+    assert language_of("No hay neumotórax.") == "es"
+    assert language_of("Kein Pneumothorax.") == "de"
+
+
+def test_words_with_letters_of_the_language() -> None:
+    assert mentions("Beidseitige Pleuraergüsse.")[0] == {"pleuraergüsse"}
+    assert mentions("Sin neumotórax.") == (set(), {"neumotórax"})
+    assert wording("Verdacht auf Pleuraerguss.") == wording("Posible derrame.") == "uncertain"
+
+
+MIRRORS = """
+Kleiner linksseitiger Pleuraerguss. | Kleiner rechtsseitiger Pleuraerguss.
+Infiltrat im rechten Unterlappen. | Infiltrat im linken Unterlappen.
+Linker Pleuraerguss. | Rechter Pleuraerguss.
+Derrame pleural izquierdo. | Derrame pleural derecho.
+Consolidación en la base derecha. | Consolidación en la base izquierda.
+Opacidad en LSI. | Opacidad en LSD.
+Infiltrat im linken Unterlappen. | Infiltrat im linken Oberlappen.
+Opacidad en el lóbulo superior. | Opacidad en el lóbulo inferior.
+"""
+
+
+@pytest.mark.parametrize("pair", MIRRORS.strip().splitlines())
+def test_sides_and_levels_exchanged(pair: str) -> None:
+    sentence, mirror = pair.split(" | ")
+    assert mirror in mirrored(sentence)
+    assert sentence in mirrored(mirror)
+
+
+STAY = """
+Pleuraergüsse beidseits. | Kein Erguss links. | Verdacht auf Erguss links.
+Derrame pleural bilateral. | Sin derrame izquierdo. | Atelectasia de la língula.
+"""
+
+
+def test_sides_that_stay() -> None:
+    for sentence in re.split(r" \| |\n", STAY.strip()):
+        assert mirrored(sentence) == ()
+
+
+DENIALS = """
+Pleuraerguss. | Kein Pleuraerguss.
+Kleiner Pleuraerguss links. | Kein kleiner Pleuraerguss links.
+Pneumonie. | Keine Pneumonie.
+Kleine Verschattung rechts. | Keine kleine Verschattung rechts.
+Derrame pleural. | Sin derrame pleural.
+"""
+
+
+@pytest.mark.parametrize("pair", DENIALS.strip().splitlines())
+def test_denials_put_in_and_taken_away(pair: str) -> None:
+    affirmed, absent = pair.split(" | ")
+    assert denied(affirmed) == (absent,)
+    assert denied(absent) == (affirmed,)
+
+
+UNTURNED = """
+Verdacht auf Pleuraerguss. | Kardiomegalie und Pleuraerguss. | Kein Erguss, aber Kardiomegalie.
+Rückläufiger Erguss. | Posible derrame. | Cardiomegalia con derrame. | Sin derrame ni neumotórax.
+"""
+
+
+def test_denials_that_stay() -> None:
+    for sentence in re.split(r" \| |\n", UNTURNED.strip()):
+        assert denied(sentence) == ()
+    assert denied("Kein Hinweis auf Pneumothorax.") == ("Pneumothorax.",)
+    assert denied("Se observa derrame.") == ("No se observa derrame.",)
+    assert denied("No se observa derrame.") == ("Derrame.",)
+
+
+def test_abbreviations_end_no_sentence() -> None:
+    text = "V. a. Pneumonie rechts. Z. n. Erguss bds. mit Atelektase. Herz normal."
+    assert split_sentences(text) == [
+        "V. a. Pneumonie rechts.",
+        "Z. n. Erguss bds. mit Atelektase.",
+        "Herz normal.",
+    ]
+
+
+def test_headings() -> None:
+    german = "Klinische Angaben: Husten.\n\nBefund: Kein Erguss.\n\nBeurteilung: Unauffällig."
+    assert [name for name, _ in split_sections(german)] == ["indication", "findings", "impression"]
+    spanish = "Hallazgos: Sin derrame.\nImpresión: Normal.\nConclusión: Normal."
+    assert [name for name, _ in split_sections(spanish)] == ["findings", "impression", "conclusion"]
+
+
+def test_files_of_languages() -> None:
+    english = rules("en")
+    for language in LANGUAGES:
+        own = rules(language)
+        assert list(own.findings) == list(english.findings)
+        for finding, (positive, negative) in own.prompts.items():
+            assert positive
+            assert negative
+            for sentence in positive if finding in own.findings else ():
+                assert own.findings[finding].search(sentence), (language, finding, sentence)
+        assert not {"effusion", "derrame", "erguss", "pneumothorax"} & STOP
+    with pytest.raises(ConfigError, match="'fr' is not one of: en, de, es"):
+        prompts_for("fr", ["Edema"])
+    assert prompts_for("de", ["Pneumothorax", "Dandruff"]) == {
+        "Pneumothorax": (("Pneumothorax.",), ("Kein Pneumothorax.",))
+    }
