@@ -62,7 +62,6 @@ def work(cxrtext: Command, once: Once) -> Path:
 
 def do_the_work(cxrtext: Command, folder: Path) -> None:
     cxrtext("phantom", folder / "data", "--studies", "60", "--size", "72", "--seed", "3")
-    encoder = {"image": "resnet-narrow", "resize": 72, "crop": 64, "epochs": 1}
     usual = choose_recipe(Source(archive="data"), facts_of_data(folder / "data"), None, 1)
     training = with_steps(usual.train["training"], 6) | {"batch": 16, "warmup": 2}
     data = usual.train["data"] | {"resize": 72, "crop": 64}
@@ -70,7 +69,7 @@ def do_the_work(cxrtext: Command, folder: Path) -> None:
         update={
             "source": Source(archive=str(folder / "data")),
             "language_model": LanguageModel(size="demo", epochs=2),
-            "image_encoder": ImageEncoder(**encoder),
+            "image_encoder": ImageEncoder(image="resnet-narrow", resize=72, crop=64, epochs=1),
             "train": {**usual.train, "data": data, "training": training},
         }
     )

@@ -24,7 +24,6 @@ def test_the_wheel_has_every_file_of_the_packages() -> None:
     opened_at_run_time = {
         "cxrtext/configs/cxrtext.yaml",
         "cxrtext/configs/ssd-mimic-cxr.yaml",
-        "cxrtext/configs/demo/prompts.yaml",
         "cxrtext/images/frontal/weights.npz",
         "cxrtext/page.html.j2",
         "cxrtext/py.typed",

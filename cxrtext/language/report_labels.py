@@ -27,9 +27,16 @@ class ReportLabels:
 
 
 def label_reports(
-    reports: Path | str, out: Path, sections: Sequence[str] | None = None
+    reports: Path | str,
+    out: Path,
+    sections: Sequence[str] | None = None,
+    *,
+    silence: int | None = None,
 ) -> ReportLabels:
-    """Write a table of labels, and beside it the sentence behind each (``.evidence``)."""
+    """Write a table of labels, and beside it the sentence behind each (``.evidence``).
+
+    ``silence`` is what stands for a finding that a report does not mention.
+    """
     corpus = read_corpus(reports, sections)
     studies = {
         (some[0].study_id): [one.sentence for one in some] for some in corpus.studies if some
@@ -46,7 +53,8 @@ def label_reports(
         row["sentence"] = plain(row["sentence"])
     write_table(evidence, ("study_id", "finding", "value", "side", "sentence"), found)
     rows = (
-        {"study_id": study} | {name: one[name].value for name in COLUMNS}
+        {"study_id": study}
+        | {n: silence if one[n].value is None else one[n].value for n in COLUMNS}
         for study, one in labels.items()
     )
     write_table(out, ("study_id", *COLUMNS), rows)

@@ -170,7 +170,7 @@ def prompts_for(
     """Sentences for zero-shot classification: those of a finding, and those of its absence.
 
     Findings that the language's file does not name are left out (ConfigError: no such language).
-    English has the single sentences of Wang et al. 2023 for CheX5.
+    Several for each side, as reports put it.
     """
     known = rules(language).prompts
     return {name: known[name] for name in findings if name in known}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError
@@ -19,7 +20,7 @@ from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, w
 from cxrtext.project.training_data import training_data, write_training_data
 from cxrtext.records import write_table
 from cxrtext_cli.commands import fit as fitting
-from cxrtext_cli.commands.fit import Fit, claim
+from cxrtext_cli.commands.fit import Fit, claim, prompts_of
 from cxrtext_cli.fitting import processes
 from cxrtext_cli.fitting.stages import (
     NOTES,
@@ -111,6 +112,7 @@ def test_every_stage_is_a_command_line_of_ours(number: int, tmp_path: Path) -> N
 def test_what_is_trained_is_what_the_stages_make(tmp_path: Path) -> None:
     one = Fit(tmp_path, SOURCE)
     one.recipe = RECIPE
+    (tmp_path / "prompts.yaml").touch()  # people's own
     one._write_settings()
     (tmp_path / "language-model").mkdir()
     words = [
@@ -123,7 +125,6 @@ def test_what_is_trained_is_what_the_stages_make(tmp_path: Path) -> None:
         assert config.model.image_weights is not None
         assert str(config.model.image_weights.parent) in words
         assert config.data.words == config.model.image_weights.with_name("words.txt")
-    assert (tmp_path / "prompts.yaml").is_file()
 
 
 def test_a_stage_is_done_once_and_again_where_what_it_rests_on_changed(
@@ -256,6 +257,15 @@ def test_facts_of_a_data_folder(project: Path) -> None:
     paths = [project / "data" / row["image"] for row in rows]
     guessed = facts_of_archive(paths, 50, project / "data/reports.csv", has_labels=False)
     assert (guessed.training, guessed.side, guessed.has_labels) == (40, 80, False)
+
+
+def test_prompts_are_in_the_language_of_the_reports(project: Path) -> None:
+    assert [*yaml.safe_load(prompts_of(project / "data"))] == ["Pleural Effusion", "Pneumothorax"]
+    reports = project / "data/reports.csv"
+    rows = ({**row, "findings": "Kein Pleuraerguss links."} for row in read_csv(reports))
+    write_table(reports, ["study_id", "findings", "impression"], rows)
+    found = yaml.safe_load(prompts_of(project / "data"))
+    assert "Kein Pleuraerguss." in found["Pleural Effusion"]["negative"]
 
 
 def test_models_rest_on_the_training_studies_alone(project: Path) -> None:

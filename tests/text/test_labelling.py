@@ -1,8 +1,6 @@
 """Labels read off English reports."""
 
-from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.text.labelling import FINDINGS, NO_FINDING, covered, label_report
-from cxrtext.text.rules import prompts_for
 
 
 def test_a_report_is_as_its_strongest_sentence() -> None:
@@ -27,9 +25,3 @@ def test_no_finding() -> None:
 def test_covered_counts_findings_and_what_is_normal() -> None:
     assert covered(["No effusion.", "The trachea is midline.", "Chest.", "Scoliosis."]) == 0.5
     assert covered([]) == 0
-
-
-def test_prompts_of_chex5_are_those_of_the_paper() -> None:
-    assert prompts_for("en", CHEX5_PROMPTS) == {
-        finding: (one.positive, one.negative) for finding, one in CHEX5_PROMPTS.items()
-    }

@@ -282,7 +282,6 @@ class Fit:
         """The configurations of the trainings, and prompts where people have not written some."""
         import yaml
 
-        from cxrtext.config import template
         from cxrtext.files import write_text
         from cxrtext.project.layout import DATA, THIRD
         from cxrtext.project.recipe import with_steps
@@ -308,7 +307,7 @@ class Fit:
         for name, config in {"train": train, CURVE: third}.items():
             write_text(self.folder / f"{name}.yaml", about + yaml.safe_dump(config))
         if not (self.folder / "prompts.yaml").is_file():
-            write_text(self.folder / "prompts.yaml", template("demo/prompts.yaml"))
+            write_text(self.folder / "prompts.yaml", prompts_of(self.folder / DATA))
 
     # --- a stage ---
 
@@ -361,6 +360,30 @@ class Fit:
             typer.echo(self.good.warning)
         typer.echo(f'search:  cxrtext search {where} "Pleural effusion."')
         typer.echo(f"page:    cxrtext serve {where}")
+
+
+def prompts_of(data: Path) -> str:
+    """Prompts for the findings that a data folder has labels of, in its reports' language."""
+    from collections import Counter
+
+    import yaml
+
+    from cxrtext.evaluation import CHEX5_PROMPTS
+    from cxrtext.evaluation.data import find_table, manifest_of, sentences_beside
+    from cxrtext.records.tables import read_table
+    from cxrtext.text.rules import language_of, prompts_for
+
+    said = sentences_beside(manifest_of(data)) or ()
+    languages = Counter(language_of(one.sentence) for one in said)
+    language = languages.most_common(1)[0][0] if languages else "en"
+    labels = find_table(data, "labels")
+    findings = read_table(labels).columns[1:] if labels else CHEX5_PROMPTS
+    prompts = {
+        name: {"positive": list(positive), "negative": list(negative)}
+        for name, (positive, negative) in prompts_for(language, findings).items()
+    }
+    about = "# Asked of every film; change them and run 'cxrtext fit' again.\n"
+    return about + yaml.safe_dump(prompts, sort_keys=False, allow_unicode=True)
 
 
 def point_of(checkpoint: Path, evaluation: Path) -> "tuple[int, float, tuple[float, float]] | None":

@@ -156,8 +156,9 @@ def _checked(report: Mapping[str, Any]) -> str:
 
 def label_stage(folder: Path) -> Stage:
     data = folder / DATA
-    words = ["label-reports", data / "reports.csv", "--out", data / "labels.csv", "--json"]
-    reads, makes = (f"{DATA}/reports.csv",), (f"{DATA}/labels.csv",)
+    words = ["label-reports", data / "reports.csv", "--out", data / "labels.csv"]
+    words += ["--absent", "--json"]  # a finding that is there is mentioned
+    reads, makes = (f"{DATA}/reports.csv",), (f"{DATA}/labels.csv", f"{DATA}/labels.evidence.csv")
     return Stage("labels", [words], _labelled, reads=reads, makes=makes)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cxrtext_cli.given import ABSENT_TABLE, SECTION, SOURCE
-from cxrtext_cli.options import print_table, say
+from cxrtext_cli.options import AsJson, print_json, print_table, say
 
 
 def label_reports(
@@ -22,11 +22,25 @@ def label_reports(
     section: Annotated[
         list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION
     ] = None,
+    absent: Annotated[
+        bool,
+        typer.Option("--absent", help="Write 0 for what a report does not mention, not a blank."),
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read labels off reports: findings affirmed, denied or hedged, with the sentences."""
+    from dataclasses import asdict
+
     from cxrtext.language.report_labels import label_reports as run
 
-    done = run(reports, out, section)
+    done = run(reports, out, section, silence=0 if absent else None)
+    if as_json:
+        values = {
+            finding: {str(value): count for value, count in counts.items()}
+            for finding, counts in done.values.items()
+        }
+        print_json({**asdict(done), "values": values})
+        return
     if done.rejected:
         say(f"{reports}: {done.rejected} reports could not be read and were left out")
     rows = [
