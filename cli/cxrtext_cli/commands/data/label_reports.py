@@ -29,7 +29,7 @@ def label_reports(
     as_json: AsJson = False,
 ) -> None:
     """Read labels off reports: findings affirmed, denied or hedged, with the sentences."""
-    from dataclasses import asdict
+    from dataclasses import fields
 
     from cxrtext.language.report_labels import label_reports as run
 
@@ -39,7 +39,9 @@ def label_reports(
             finding: {str(value): count for value, count in counts.items()}
             for finding, counts in done.values.items()
         }
-        print_json({**asdict(done), "values": values})
+        # asdict makes Counters anew of their items
+        shown = {one.name: getattr(done, one.name) for one in fields(done)}
+        print_json({**shown, "values": values})
         return
     if done.rejected:
         say(f"{reports}: {done.rejected} reports could not be read and were left out")
