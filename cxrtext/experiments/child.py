@@ -113,8 +113,7 @@ def _train_pairs(folder: Path, config: Config) -> None:
     if (folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir():
         return
     # A run that was killed before its first state was saved starts afresh.
-    resume = (config.out / "state").is_dir()
-    summary = train(config, resume=resume, listener=listener_of(folder))
+    summary = train(config, resume=(config.out / "state").is_dir(), listener=listener_of(folder))
     _note_trained(folder, summary.steps, summary.images)
 
 
@@ -193,12 +192,11 @@ def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         settings=Settings(resamples=int(job["resamples"])),
     )
     write_measures(folder / RESAMPLED, _measures_of(evaluation))
-    noted = {
+    return {
         "evaluation": evaluation.to_dict(),
         "configuration": config.model_dump(mode="json"),
         "budget": noted_in(folder / TRAINED),
-    }
-    return noted, device
+    }, device
 
 
 def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
@@ -284,13 +282,12 @@ def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     write_measures(folder / RESAMPLED, PROBES[str(job["probe"])](features))
     if job["probe"] == "labels":
         _keep_features(folder / FEATURES, test_features, held)
-    noted = {
+    return {
         "settings": settings.deciding(),
         "images": len(held.train.images),
         "measured": len(held.test.images),
         "budget": noted_in(folder / TRAINED),
-    }
-    return noted, str(next(encoder.parameters()).device)
+    }, str(next(encoder.parameters()).device)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -259,8 +259,7 @@ def prepare(
         once(table.stem, table, partial(_score, table, model, listener, eta))
     if features is None:
         once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
-    sentences = text / SENTENCES
-    prepared = Prepared(data, manifest, sentences, model, cache, notes, features=features)
+    prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes, features=features)
     if not scale.columns:
         return prepared
     weights = None

@@ -163,8 +163,7 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         if "text" in tree["training"].get("lock", ()):
             tree["training"].pop("mlm_weight", None)  # it would train what is locked
     if prepared.starts:
-        start = prepared.starts[seed % len(prepared.starts)]
-        tree["model"]["init"] = relative(start, folder)
+        tree["model"]["init"] = relative(prepared.starts[seed % len(prepared.starts)], folder)
     if row.eta is not None:
         tree["data"]["sentences"] = relative(sentences_with(prepared.sentences, row.eta), folder)
     objective = tree.get("objective", {}).get("name")

@@ -62,8 +62,7 @@ def drive(
     """Make the shards that are missing."""
     running = running or Running()
     done = committed(storage)
-    missing = [n for n in range(plan.shards) if n not in done and running.part.has(n)]
-    if missing:
+    if [n for n in range(plan.shards) if n not in done and running.part.has(n)]:
         engine = start()
         try:
             _Drive(storage, plan, engine, running, done).run(tasks)
@@ -159,5 +158,4 @@ class _Drive:
         if begun >= self._ask_at:
             self._done = committed(self._storage)
             self._running.progress(status_of(self._plan, self._done, self._failed))
-            taken = time.monotonic() - begun
-            self._ask_at = begun + max(REFRESH_S, REFRESH_SHARE * taken)
+            self._ask_at = begun + max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - begun))

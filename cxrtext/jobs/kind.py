@@ -189,8 +189,7 @@ class Kind(ABC):
         return plan or begin(self.storage, self.name, definition, self.contents())
 
     def make(self, plan: Plan, running: Running | None = None) -> JobStatus:
-        shared = [*plan_file(self.storage), *self.shared()]
-        start = partial(self.workers.start, self.work(), shared)
+        start = partial(self.workers.start, self.work(), [*plan_file(self.storage), *self.shared()])
         return drive(self.storage, plan, self.tasks(), start, running)
 
     def run(self, running: Running | None = None) -> JobStatus:

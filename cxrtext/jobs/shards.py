@@ -76,8 +76,7 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
         shard = ShardFile.of(entry)
         if shard is None:
             continue
-        before = found.setdefault(shard.number, shard)
-        if shard.rejected < before.rejected:
+        if shard.rejected < found.setdefault(shard.number, shard).rejected:
             found[shard.number] = shard
     return found
 

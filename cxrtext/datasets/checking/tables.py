@@ -31,8 +31,7 @@ def check_labels(
         problems.add("no-known-finding", path.name)
     counts = {finding: Counter[int | str | None]() for finding in findings}
     positives: dict[str, set[str]] = {finding: set() for finding in findings}
-    seen = _count(rows, counts, positives, problems)
-    problems.add_unjoined("label", seen, studies)
+    problems.add_unjoined("label", _count(rows, counts, positives, problems), studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
             problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")

@@ -195,5 +195,4 @@ def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> Slice
         return None
     own = [groups[row] for row in one.rows]
     report = slice_aucs(one.scores, one.truth, own, [images.patients[row] for row in one.rows])
-    measured = any(group.auc.value is not None for group in report.slices.values())
-    return report if measured else None
+    return report if any(group.auc.value is not None for group in report.slices.values()) else None

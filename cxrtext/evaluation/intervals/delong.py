@@ -60,8 +60,7 @@ def hanley_mcneil_variance(area: float, positives: float, negatives: float) -> f
         raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
     both = area * (1 - area)
     by_positives = area / (2 - area) - area**2
-    by_negatives = 2 * area**2 / (1 + area) - area**2
-    rest = (positives - 1) * by_positives + (negatives - 1) * by_negatives
+    rest = (positives - 1) * by_positives + (negatives - 1) * (2 * area**2 / (1 + area) - area**2)
     return max(both + rest, 0.0) / (positives * negatives)
 
 

@@ -289,8 +289,7 @@ def _write_arrays(
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             # A fixed time, so that equal vectors make equal files.
-            entry = zipfile.ZipInfo(f"{name}.npy")
-            with archive.open(entry, "w", force_zip64=True) as handle:
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as handle:
                 np.lib.format.write_array(handle, array, allow_pickle=False)
 
 

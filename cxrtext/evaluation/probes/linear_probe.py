@@ -270,7 +270,7 @@ def fit_probes(
         fits[finding] = logits, np.stack(columns, axis=1), probe.ridge, len(parts[0][1])
     if not fits:
         return None, lines
-    probed = Probed(
+    return Probed(
         tuple(fits),
         images,
         np.stack([one[0] for one in fits.values()]),
@@ -278,8 +278,7 @@ def fit_probes(
         label_codes(labels, test.studies, list(fits)),
         np.array([one[2] for one in fits.values()]),
         np.array([one[3] for one in fits.values()]),
-    )
-    return probed, lines
+    ), lines
 
 
 def measure_probes(given: Probed, settings: Settings) -> dict[str, Any]:

@@ -124,14 +124,13 @@ def prepare(
     home = data
     if not ready:
         home = out / "data"
-        options = ImportOptions(
+        import_folder(
+            data, home, ImportOptions(
             layout=recipe.content.layout,
             keep=recipe.content.keep,
             link=link,
             max_rejected=max_rejected,
-        )
-        import_folder(
-            data, home, options, progress,
+        ), progress,
             wanted=lambda image: name_of(kind, image.name) in found.wanted,
         )  # fmt: skip
     rows = read_table(manifest_of(home), ["image", "study_id"]).rows

@@ -170,8 +170,7 @@ def _add(
     recall = Estimate()
     if set(PAPER_CUTOFFS) <= set(cutoffs):
         # Of each pair the share of directions and cutoffs at which it is found.
-        found = [some <= k for some in ranks.values() for k in PAPER_CUTOFFS]
-        right = np.mean(found, axis=0)
+        right = np.mean([some <= k for some in ranks.values() for k in PAPER_CUTOFFS], axis=0)
         resampled["Recall"] = weighted_mean(right, counts)
         recall = estimate(mean_recall(directions), proportion(right, patients).interval())
     medians = {name: weighted_median(some, counts) for name, some in ranks.items()}
@@ -205,7 +204,7 @@ def rank_boxes(
     groups = None
     if settings.exclude_same_patient:
         groups = [cohort.patients[box.row] for box in own]
-    ranks = BoxRanks(
+    return BoxRanks(
         images_of(cohort.records),
         np.array([box.row for box in own], dtype=np.intp),
         [box.finding for box in own],
@@ -213,8 +212,7 @@ def rank_boxes(
         [box.bbox for box in own],
         _ranks(vectors, features, None, groups),
         _ranks(vectors, features, sentences, groups),
-    )
-    return ranks, len(boxes) - len(kept)
+    ), len(boxes) - len(kept)
 
 
 def measure_box_retrieval(given: BoxRanks, settings: Settings) -> Rows:

@@ -94,8 +94,7 @@ def _ranks(
     if len(np.unique(rows)) < len(values):
         raise ValueError("every query wants at least one right answer")
     # Right answers are few: their rows are gone through, and not the whole block once more.
-    scores = values[rows, columns]
-    best = np.maximum.reduceat(scores, np.searchsorted(rows, np.arange(len(values))))
+    best = np.maximum.reduceat(values[rows, columns], np.searchsorted(rows, np.arange(len(values))))
     ahead = values >= best[:, None]
     ahead[rows, columns] = False
     if apart is not None:

@@ -74,14 +74,13 @@ def attributes(state: State) -> dict[str, int]:
         found[f"pneumonia, {word}"] = int(any(word in lobe for lobe in lobes))
     for lean in sides:
         found[f"edema, worse {lean}"] = int(state.edema[1] == lean)
-    grades = {
+    for name, grade in {
         "cardiomegaly": state.cardiomegaly,
         "edema": state.edema[0],
         "pleural effusion": max(state.effusion),
         "pneumonia": state.pneumonia[0],
         "pneumothorax": state.pneumothorax[0],
-    }
-    for name, grade in grades.items():
+    }.items():
         for least, word in ((2, "at least moderate"), (3, "severe")):
             found[f"{name}, {word}"] = int(grade >= least)
     found["no finding"] = int(not places)

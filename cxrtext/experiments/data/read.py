@@ -68,8 +68,7 @@ def _read_folder(folder: Path, kind: Kind) -> SmallImages:
         return read_idx_folder(folder)
     if all((folder / part).is_dir() for part in ("train", "test")):
         return read_image_folder(folder, kind)
-    inside = {"cifar10": "cifar-10-batches-py", "mnist": "raw"}
-    for name in (inside[kind], "cifar-10-batches-bin"):
+    for name in ({"cifar10": "cifar-10-batches-py", "mnist": "raw"}[kind], "cifar-10-batches-bin"):
         if (folder / name).is_dir():
             return _read_folder(folder / name, kind)
     raise DataError(f"{folder}: holds no {kind}; give {ACCEPTED[kind]}")

@@ -73,10 +73,8 @@ def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels,
     """
     colors = generator.integers(0, 256, (len(digits), 3)).astype(np.uint8)
     margin = (SIDE - digits.shape[-1]) // 2
-    padding = ((0, 0), (0, 0), (margin, margin), (margin, margin))
-    stroke = np.pad(digits, padding) >= DIGIT
-    images = np.where(stroke, np.uint8(0), colors[:, :, None, None])
-    return images, colors.astype(np.float32)
+    stroke = np.pad(digits, ((0, 0), (0, 0), (margin, margin), (margin, margin))) >= DIGIT
+    return np.where(stroke, np.uint8(0), colors[:, :, None, None]), colors.astype(np.float32)
 
 
 def require_data(experiment: Experiment, names: Iterable[str], data: Path | None) -> None:

@@ -46,8 +46,7 @@ class ResNet(nn.Module):
         for stage, depth in enumerate(depths):
             inner = width * 2**stage
             for place in range(depth):
-                stride = 2 if stage > 0 and place == 0 else 1
-                block = Residual(before, inner, stride, sizes)
+                block = Residual(before, inner, 2 if stage > 0 and place == 0 else 1, sizes)
                 blocks.append(block)
                 before = block.outer
         self.blocks = nn.Sequential(*blocks)

@@ -133,8 +133,7 @@ def _by_adam(
     optimizer = torch.optim.Adam([weights], lr=lr)
     batch = min(batch, len(design))
     for _ in range(epochs):
-        order = torch.randperm(len(design), generator=generator).to(design.device)
-        for rows in order.split(batch):
+        for rows in torch.randperm(len(design), generator=generator).to(design.device).split(batch):
             x = design[rows]
             # The gradient of the mean cross-entropy, written out: a graph costs more than it.
             weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - wanted[rows]) / len(rows)

@@ -72,10 +72,6 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """As it is written; its digest is the publication's."""
-        files = {
-            name: {"bytes": file.size, "pieces": list(file.pieces)}
-            for name, file in sorted(self.files.items())
-        }
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -84,7 +80,10 @@ class Manifest:
             "sentences": self.sentences,
             "uploads": self.uploads,
             "piece_bytes": PIECE_BYTES,
-            "files": files,
+            "files": {
+                name: {"bytes": file.size, "pieces": list(file.pieces)}
+                for name, file in sorted(self.files.items())
+            },
         }
 
     @property

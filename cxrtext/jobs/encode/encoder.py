@@ -89,13 +89,12 @@ def _drawn(names: Sequence[str], view: int, seed: int, shape: Preprocessing) -> 
     drawn = []
     for name in names:
         digest = hashlib.blake2b(f"{seed} {view} {name}".encode(), digest_size=7).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))
         drawn.append(
             draw_views(
                 1,
                 shape.resize,
                 shape.crop,
-                generator,
+                torch.Generator().manual_seed(int.from_bytes(digest, "big")),
                 brightness=BRIGHTNESS,
                 contrast=CONTRAST,
                 rotation=ROTATION,

@@ -280,8 +280,7 @@ def encode_images(
     model = load_backbone(
         backbone, size=options.size, device=options.device, precision=options.precision
     )
-    shape = shape_of(model, options)
-    image_bytes = 2 * options.views * math.prod(shape) + BESIDE_BYTES
+    image_bytes = 2 * options.views * math.prod(shape_of(model, options)) + BESIDE_BYTES
     kind = _Encode(
         manifest, model, options, folder, image_bytes, running, partial(stage, "fitting")
     )

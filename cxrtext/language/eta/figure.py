@@ -33,8 +33,7 @@ GRAYS = ["#E2E2E2", "#7A7A7A", "#161616"]  # the first is seen on white: a singl
 def _min_eta(report: EtaReport) -> float:
     """Return the left end of the η axes: a hundredth of a repeat in the corpus, or all there is."""
     eta = report.eta
-    least = 0.01 / float(report.count.sum())
-    return float(min(max(float(eta.min()), least), 0.2 * report.a))
+    return float(min(max(float(eta.min()), 0.01 / float(report.count.sum())), 0.2 * report.a))
 
 
 def _means(report: EtaReport) -> Floats:
@@ -92,8 +91,7 @@ def _draw_frequency(axes: Axes, report: EtaReport) -> None:
         extent=(math.log10(low), math.log10(high), math.log10(bottom), math.log10(top)),
     )
     # From one sentence to at least ten: a scale of a single value has no labels.
-    largest = np.max(np.asarray(cells.get_array()), initial=10.0)
-    cells.set_clim(1.0, float(largest))
+    cells.set_clim(1.0, float(np.max(np.asarray(cells.get_array()), initial=10.0)))
     _draw_lines(axes, report, low)
     mean_eta, mean_same = _means(report)
     axes.plot(

@@ -151,8 +151,7 @@ def _errors(log_p: Floats, count: Counts, eta: Floats) -> tuple[float, float]:
         bread = np.linalg.inv(information)
     except np.linalg.LinAlgError:
         return math.nan, math.nan
-    variance = np.diag(bread @ (score.T @ score) @ bread)
-    log_a_error, k_error = np.sqrt(np.maximum(variance, 0.0))
+    log_a_error, k_error = np.sqrt(np.maximum(np.diag(bread @ (score.T @ score) @ bread), 0.0))
     return float(log_a_error), float(k_error)
 
 
