@@ -62,7 +62,7 @@ def drive(
     """Make the shards that are missing."""
     running = running or Running()
     done = committed(storage)
-    if [n for n in range(plan.shards) if n not in done and running.part.has(n)]:
+    if any(n not in done and running.part.has(n) for n in range(plan.shards)):
         engine = start()
         try:
             _Drive(storage, plan, engine, running, done).run(tasks)

@@ -76,7 +76,8 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
         shard = ShardFile.of(entry)
         if shard is None:
             continue
-        if shard.rejected < found.setdefault(shard.number, shard).rejected:
+        before = found.setdefault(shard.number, shard)
+        if shard.rejected < before.rejected:
             found[shard.number] = shard
     return found
 

@@ -138,15 +138,16 @@ def _splits(
 def _reasons(population: Population, split: str, rejects: Mapping[str, str]) -> dict[str, Counts]:
     """Images of the split that were not measured, by reason."""
     asked = population.all_rows if split == "all" else population.of_split(split)
+    failed = [
+        name
+        for name, own, measured in zip(
+            population.images.names, asked, population.measured, strict=True
+        )
+        if own and not measured
+    ]
     counts = Counter(
         f"cannot be read: {reason_class(rejects[name])}" if name in rejects else NO_REASON
-        for name in [
-            name
-            for name, own, measured in zip(
-                population.images.names, asked, population.measured, strict=True
-            )
-            if own and not measured
-        ]
+        for name in failed
     )
     return {why: Counts(n) for why, n in _fewer(dict(counts.most_common())).items()}
 

@@ -60,7 +60,8 @@ def detectable_difference(
     def missing(lower: float) -> float:
         """How far the difference is from being large enough; falls as the other AUC falls."""
         errors = sqrt(variance(area)), sqrt(variance(lower))
-        return (quantile(0.95) * errors[1] + NORMAL.inv_cdf(POWER) * errors[0]) - (area - lower)
+        needed = quantile(0.95) * errors[1] + NORMAL.inv_cdf(POWER) * errors[0]
+        return needed - (area - lower)
 
     if missing(0.0) > 0:
         return None

@@ -124,13 +124,14 @@ def prepare(
     home = data
     if not ready:
         home = out / "data"
-        import_folder(
-            data, home, ImportOptions(
+        options = ImportOptions(
             layout=recipe.content.layout,
             keep=recipe.content.keep,
             link=link,
             max_rejected=max_rejected,
-        ), progress,
+        )
+        import_folder(
+            data, home, options, progress,
             wanted=lambda image: name_of(kind, image.name) in found.wanted,
         )  # fmt: skip
     rows = read_table(manifest_of(home), ["image", "study_id"]).rows

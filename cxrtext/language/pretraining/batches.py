@@ -144,7 +144,7 @@ def choose_words(
     order = draw.argsort(dim=1)  # places without a word come last
     size = pieces.gather(1, order)
     before = size.cumsum(dim=1) - size
-    taken = (before < (share * pieces.sum(dim=1, keepdim=True)) - ROUNDING) & (size > 0)
+    taken = (before < share * pieces.sum(dim=1, keepdim=True) - ROUNDING) & (size > 0)
     taken[:, 0] = True
     return torch.zeros_like(taken).scatter_(1, order, taken)
 
