@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cxrtext.config import Clustered, Config, load_config, read_objective
+from cxrtext.config import Clustered, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
 from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
@@ -109,24 +109,17 @@ def _note_trained(folder: Path, steps: int, images: int) -> None:
     write_sealed(folder / TRAINED, noted)
 
 
-def _train_pairs(folder: Path, config: Config) -> None:
-    if (folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir():
-        return
-    # A run that was killed before its first state was saved starts afresh.
-    summary = train(config, resume=(config.out / "state").is_dir(), listener=listener_of(folder))
-    _note_trained(folder, summary.steps, summary.images)
-
-
 def _measures_of(evaluation: Evaluation) -> Measures:
     """The measures of table 1 that an evaluation has, and the AUC of each finding."""
     details, compared = evaluation.details, evaluation.rows.compared
     held = {k: one for k, one in compared.items() if isinstance(one, Resampled)}
     found: Measures = {name: held[name] for name in MEASURES if name in held}
-    if details is not None:
-        found |= _beyond(details, Path(evaluation.data))
-        first = held.get("sentence to image R@10")
-        found |= {TOP10: first} if first is not None else {}
-    if details is None or not evaluation.scores:
+    if details is None:
+        return found
+    found |= _beyond(details, Path(evaluation.data))
+    if (first := held.get("sentence to image R@10")) is not None:
+        found[TOP10] = first
+    if not evaluation.scores:
         return found
     zero_shot = ZeroShot(evaluation.rows, evaluation.scores)
     areas = _areas(zero_shot, details)
@@ -179,7 +172,11 @@ def _beyond(details: Details, data: Path) -> Measures:
 def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Train and measure an image–text model; gives what is noted, and the device."""
     config = load_config(folder / CONFIG)
-    _train_pairs(folder, config)
+    if not ((folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir()):
+        # A run that was killed before its first state was saved starts afresh.
+        resume, heard = (config.out / "state").is_dir(), listener_of(folder)
+        summary = train(config, resume=resume, listener=heard)
+        _note_trained(folder, summary.steps, summary.images)
     say("measuring")
     device = str(choose_device(config.training.device))
     evaluation = evaluate(
@@ -251,7 +248,6 @@ def _train_views(
 
 
 def _keep_features(path: Path, features: torch.Tensor, held: ImageSet) -> None:
-    """Keep the features of some test images, evenly spread."""
     rows = np.linspace(0, len(features) - 1, min(len(features), MOST_FEATURES)).astype(np.int64)
     with replacing(path) as temporary, temporary.open("wb") as handle:
         np.savez(
@@ -291,17 +287,13 @@ def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train and measure the run of a folder; returns the exit code."""
     folder = Path((arguments if arguments is not None else sys.argv[1:])[0])
     try:
         job = noted_in(folder / JOB)
         noted, device = _views(folder, job) if "probe" in job else _pairs(folder, job)
-        computed = {
-            "machine": machine(device),
-            "threads": torch.get_num_threads(),
-            "versions": versions(),
-        }
-        write_sealed(folder / METRICS, {"format": FORMAT, **noted, **computed})
+        computed = {"threads": torch.get_num_threads(), "versions": versions()}
+        found = {"format": FORMAT, **noted, "machine": machine(device), **computed}
+        write_sealed(folder / METRICS, found)
     except CxrTextError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201
         return error.exit_code

@@ -62,7 +62,6 @@ class Outcome:
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:
-    """Names separated by commas; None stays None."""
     if text is None:
         return None
     return tuple(name.strip() for name in text.split(",") if name.strip())
@@ -114,11 +113,10 @@ def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial,
     if names is None:
         return tuple(trials)
     known = [trial.name for trial in trials]
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"--rows: there is no row '{name}'; there are {', '.join(known)}")
     if not names:
         raise ConfigError(f"--rows: names no row; there are {', '.join(known)}")
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"--rows: there is no row '{unknown[0]}'; there are {', '.join(known)}")
     return tuple(trial for trial in trials if trial.name in names)
 
 
@@ -195,9 +193,7 @@ class Experiment:
 
     def trials(self) -> Iterator[tuple[Group, Trial]]:
         """Every row with its group, in the order of the tables."""
-        for group in self.groups:
-            for trial in group.trials:
-                yield group, trial
+        return ((group, trial) for group in self.groups for trial in group.trials)
 
     def all_claims(self) -> tuple[Claim, ...]:
         """What the paper orders: within each table by its figures, then as it says."""
@@ -222,10 +218,7 @@ def merged(*layers: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            if key == "augmentation":
-                found[key] = {**found.get(key, {}), **value}
-            else:
-                found[key] = value
+            found[key] = {**found.get(key, {}), **value} if key == "augmentation" else value
         # The later of the two says how long.
         for key, other in (("steps", "epochs"), ("epochs", "steps")):
             if key in layer:

@@ -201,11 +201,6 @@ def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
     newest = max(features.stat().st_mtime_ns for features, _ in there)
     if path.is_file() and path.stat().st_mtime_ns > newest:
         return path, ""
-    _draw_embeddings(there, path)
-    return path, ""
-
-
-def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     colors = _colors()
     figure = Figure(figsize=(4.2 * len(there), 4.9), layout="constrained")
     panels = figure.subplots(1, len(there), squeeze=False)[0]
@@ -224,7 +219,7 @@ def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=5, frameon=False, markerscale=3
     )
-    _save(figure, path)
+    return _save(figure, path), ""
 
 
 def draw_by_eta(table: Table, path: Path) -> Path:
@@ -262,11 +257,8 @@ FURTHER: Mapping[str, tuple[str, Callable[[Table, Path], Path]]] = {
 
 
 def draw_further(table: Table, out: Path) -> list[Path]:
-    """The figure that an experiment has of its own."""
-    if table["experiment"] not in FURTHER:
-        return []
-    name, draw = FURTHER[table["experiment"]]
-    return [draw(table, out / name)]
+    further = FURTHER.get(table["experiment"])
+    return [further[1](table, out / further[0])] if further else []
 
 
 def draw_figures(table: Table, out: Path) -> tuple[list[Path], list[str]]:

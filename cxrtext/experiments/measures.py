@@ -63,13 +63,11 @@ def paired(one: Resampled, other: Resampled) -> bool:
 
 
 def mean_of_seeds(seeds: Sequence[Measures], *, training: bool = True) -> Measures:
-    """Average the trainings of a row, all on the same images, within each resample.
-
-    The measures that all of them have.
-    """
-    shared = [name for name in seeds[0] if all(name in one for one in seeds)]
+    """The mean, within each resample, of what all trainings of a row have, on the same images."""
     return {
-        name: mean_of_trainings([one[name] for one in seeds], training=training) for name in shared
+        name: mean_of_trainings([one[name] for one in seeds], training=training)
+        for name in seeds[0]
+        if all(name in one for one in seeds)
     }
 
 
@@ -97,10 +95,8 @@ def machine(device: str) -> str:
     """The machine in words, without its name: "2 cores, CPU"."""
     import torch
 
-    cores = f"{os.cpu_count() or 1} cores"
-    if torch.device(device).type == "cuda":
-        return f"{cores}, {torch.cuda.get_device_name(device)}"
-    return f"{cores}, CPU"
+    cuda = torch.device(device).type == "cuda"
+    return f"{os.cpu_count() or 1} cores, {torch.cuda.get_device_name(device) if cuda else 'CPU'}"
 
 
 def versions() -> dict[str, str]:

@@ -32,8 +32,7 @@ SENTENCES = "sentences.csv"
 def fingerprints(data: Path) -> dict[str, str]:
     """The digest of each table of a data folder."""
     manifest_of(data)
-    found = (find_table(data, stem) for stem in STEMS)
-    return {path.name: sha256(path) for path in found if path is not None}
+    return {path.name: sha256(path) for stem in STEMS if (path := find_table(data, stem))}
 
 
 def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, int]:
@@ -135,11 +134,6 @@ def _decode(
     return {"images": len(records), "unreadable": int((squares.slots < 0).sum())}
 
 
-def _draw(out: Path, scale: Scale, listener: ExperimentListener) -> dict[str, Any]:
-    heard = listener.counting("phantoms", "images")
-    return asdict(write_phantoms(out, studies=scale.studies, size=scale.size, progress=heard))
-
-
 def _score(
     out: Path, model: str, listener: ExperimentListener, eta: tuple[float, float]
 ) -> dict[str, Any]:
@@ -170,7 +164,7 @@ def _image_encoder(
 ) -> dict[str, Any]:
     from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
 
-    data, device = scale.config["data"], scale.config["training"]["device"]
+    data = scale.config["data"]
     with _one_thread():
         summary = pretrain_image(
             manifest,
@@ -183,7 +177,7 @@ def _image_encoder(
             ),
             cache=cache,
             resume=(out / "state").is_dir(),
-            device=device,
+            device=scale.config["training"]["device"],
             listener=_heard("image encoder", listener),
         )
     return {"learned": len(summary.findings), "epochs": summary.epochs}
@@ -208,10 +202,9 @@ def _aligned(
     tree["training"].update(scale.start, seed=seed)
     write_config(out / CONFIG, tree)
     config = load_config(out / CONFIG)
+    resume, heard = (config.out / "state").is_dir(), _heard("common start", listener)
     with _one_thread():
-        resume = (config.out / "state").is_dir()
-        summary = train(config, resume=resume, listener=_heard("common start", listener))
-    return {"steps": summary.steps}
+        return {"steps": train(config, resume=resume, listener=heard).steps}
 
 
 def sentences_with(sentences: Path, eta: tuple[float, float]) -> Path:
@@ -238,7 +231,9 @@ def prepare(
 
     data = given or out / "data"
     if given is None:
-        once("phantoms", data / "manifest.csv", lambda: _draw(data, scale, listener))
+        heard = listener.counting("phantoms", "images")
+        draw = partial(write_phantoms, data, studies=scale.studies, size=scale.size, progress=heard)
+        once("phantoms", data / "manifest.csv", lambda: asdict(draw()))
     manifest, text, cache = manifest_of(data), out / "text", out / "decoded"
     once("reports", text / LEARNING, lambda: write_learning_reports(data, manifest, text))
     if isinstance(scale.language_model, str):
@@ -252,14 +247,14 @@ def prepare(
             lambda: _language_model(folder, text / TRAINING, options, listener),
         )
         model = str(folder)
-    usual = (DEFAULT_A, DEFAULT_K)
-    once("score-text", text / SENTENCES, lambda: _score(text / SENTENCES, model, listener, usual))
+    sentences, usual = text / SENTENCES, (DEFAULT_A, DEFAULT_K)
+    once("score-text", sentences, lambda: _score(sentences, model, listener, usual))
     for eta in etas:  # likelihoods come from the cache of the first
-        table = sentences_with(text / SENTENCES, eta)
+        table = sentences_with(sentences, eta)
         once(table.stem, table, partial(_score, table, model, listener, eta))
     if features is None:
         once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
-    prepared = Prepared(data, manifest, text / SENTENCES, model, cache, notes, features=features)
+    prepared = Prepared(data, manifest, sentences, model, cache, notes, features=features)
     if not scale.columns:
         return prepared
     weights = None

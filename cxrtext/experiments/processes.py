@@ -145,7 +145,6 @@ def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
 
 
 def stop(children: Sequence[Child]) -> None:
-    """Stop runs and wait until their states are saved."""
     for child in children:
         if child.process.stdin:
             child.process.stdin.close()
@@ -168,7 +167,6 @@ def _tail(path: Path) -> bytes:
 
 
 def steps_done(run: Run) -> int:
-    """How far a run says that it is."""
     if run.is_done():
         return run.steps
     said = _STEP.findall(_tail(run.folder / LOG))
@@ -176,7 +174,6 @@ def steps_done(run: Run) -> int:
 
 
 def failure_line(run: Run, code: int) -> str:
-    """Why a run failed, in one line."""
     lines = _tail(run.folder / LOG).decode("utf-8", "replace").splitlines()
     for line in reversed(lines):
         if line.startswith("error: "):

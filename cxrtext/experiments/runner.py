@@ -4,7 +4,6 @@ Reading order is execution order: what all rows share is made once, the rows are
 measured in processes of their own, and the tables are drawn from what they left.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -56,7 +55,7 @@ def run_experiment(
 
 
 def _kind(name: str, options: ExperimentOptions) -> Kind:
-    # Imported when they are wanted: they need torch, and listing does not.
+    # Imported here: they need torch, and listing does not.
     if name in SMALL_EXPERIMENTS:
         if options.features is not None:
             raise ConfigError(f"--features: {name} takes none; table1 and sweep do")
@@ -70,7 +69,6 @@ def _kind(name: str, options: ExperimentOptions) -> Kind:
 
 
 def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentListener) -> Outcome:
-    """Do all of it in a folder that is ours."""
     plan = kind.plan(out, listener)
     for name, line in plan.missing.items():
         listener.say(f"{name}: left out: {line}")
@@ -88,11 +86,11 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
         "stages": plan.stages,
     }
     page = kind.page(table, out)
-    written = (out / "table.html", out / "table.json")
+    written = (out / "table.html", out / "table.json", *page.drawn)
     write_text(written[0], html_page(page.heading, page.sections, head=page.head))
     write_json(written[1], table)
     text = markdown(page.heading, page.sections, page.head)
-    return Outcome(text, table, (*written, *page.drawn), tuple(failed_lines(failed)))
+    return Outcome(text, table, written, tuple(failed_lines(failed)))
 
 
 def check_run(kind: Kind, run: Run) -> str | None:
@@ -160,16 +158,15 @@ def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, 
 def require_finished(finished: Sequence[Finished], failed: Failures) -> None:
     """Refuse a table without any run."""
     if not finished:
-        lines = [f"{name}: {one['line']}" for name, found in failed.items() for one in found]
-        raise WorkError(f"every row failed; the first, {lines[0] if lines else 'none was asked'}")
+        lines = (f"{name}: {one['line']}" for name, found in failed.items() for one in found)
+        raise WorkError(f"every row failed; the first, {next(lines, 'none was asked')}")
 
 
 def _by_row(
     missing: Mapping[str, str], failures: Mapping[tuple[str, int], str]
 ) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for name, line in missing.items():
-        rows[name].append({"seed": None, "line": line})
+    rows: dict[str, list[dict[str, Any]]]
+    rows = {name: [{"seed": None, "line": line}] for name, line in missing.items()}
     for (name, seed), line in sorted(failures.items()):
-        rows[name].append({"seed": seed, "line": line})
+        rows.setdefault(name, []).append({"seed": seed, "line": line})
     return rows

@@ -26,8 +26,6 @@ from cxrtext.experiments.processes import Failures, Finished
 UNKNOWN = "not measured"
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
-Recipe = Callable[[Finished], Mapping[str, Any]]
-"""What a run was trained with, as its record in ``table.json`` has it."""
 
 
 def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
@@ -161,15 +159,18 @@ def group_of(
     trials: Sequence[Trial],
     finished: Sequence[Finished],
     failures: Failures,
-    recipe: Recipe,
+    recipe: Callable[[Finished], Mapping[str, Any]],
     starts: int = 1,
 ) -> dict[str, Any]:
     """Rows of a group: ``name``, ``title``, ``baseline``, ``measures`` and ``rows``.
 
     A row has its ``measures`` (value, interval, and deviation over seeds), the ``paper`` figures,
-    the ``difference`` from the baseline by measure, its ``runs`` and what ``failed``.
+    the ``difference`` from the baseline by measure, its ``runs``, with what ``recipe`` says that
+    each was trained with, and what ``failed``.
     """
     trainings = trainings_of(finished, starts)
+    base = trainings.get(group.baseline)
+    compared = [measure for measure in group.measures if measure.compared]
     return {
         "name": group.name,
         "title": group.title,
@@ -181,7 +182,9 @@ def group_of(
                 "title": trial.title,
                 "measures": _cells(group, trainings.get(trial.name)),
                 "paper": dict(trial.paper),
-                "difference": _less_baseline(group, trial, trainings),
+                "difference": {}
+                if trial.name == group.baseline
+                else compare_rows(trainings.get(trial.name), base, compared),
                 "runs": [
                     one.record(group.measures, recipe(one))
                     for one in finished
@@ -209,12 +212,3 @@ def _cells(group: Group, own: Trainings | None) -> dict[str, dict[str, Any]]:
             "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
         }
     return cells
-
-
-def _less_baseline(
-    group: Group, trial: Trial, trainings: Mapping[str, Trainings]
-) -> dict[str, dict[str, Any]]:
-    if trial.name == group.baseline:
-        return {}
-    compared = [measure for measure in group.measures if measure.compared]
-    return compare_rows(trainings.get(trial.name), trainings.get(group.baseline), compared)

@@ -100,14 +100,12 @@ class Table1:
 
     def source(self) -> dict[str, Any]:
         data = self.options.data
-        source = f"{self.scale.studies} drawn studies of {self.scale.size} px"
-        if data is not None:
-            source = f"the data folder '{data.resolve().name}'"
+        drawn = f"{self.scale.studies} drawn studies of {self.scale.size} px"
         return {
             "experiment": self.about.name,
             "question": self.about.question,
             "scale": self.options.scale,
-            "source": source,
+            "source": drawn if data is None else f"the data folder '{data.resolve().name}'",
             "figures": [],
             "left_out": [],
         }
@@ -166,24 +164,19 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         tree["model"]["init"] = relative(prepared.starts[seed % len(prepared.starts)], folder)
     if row.eta is not None:
         tree["data"]["sentences"] = relative(sentences_with(prepared.sentences, row.eta), folder)
-    objective = tree.get("objective", {}).get("name")
-    if "keep" in tree.get("objective", {}):
-        share = tree["objective"]["keep"]
-        tree["objective"]["keep"] = max(1, int(share * tree["training"]["batch"]))
+    objective = tree.get("objective", {})
+    if "keep" in objective:
+        objective["keep"] = max(1, int(objective["keep"] * tree["training"]["batch"]))
     # In the paper labels come from reports; phantoms have those beside what is truly shown.
     for key, owner, stem in (
         ("true_probability", "dcl-eta-true", "truth"),
         ("labels", "remove-by-labels", "labels_from_reports"),
     ):
         table = find_table(prepared.data, stem)
-        if objective == owner and table is not None:
-            tree["objective"][key] = str(table.resolve())
+        if objective.get("name") == owner and table is not None:
+            objective[key] = str(table.resolve())
     tree["training"]["seed"] = seed
     return tree
-
-
-def _has(data: Path, needed: str) -> bool:
-    return (data / needed).is_file() or find_table(data, Path(needed).stem) is not None
 
 
 def plan(
@@ -193,18 +186,22 @@ def plan(
 
     Returns also a line for each row that cannot be trained on these data, by its name.
     """
-    missing: dict[str, str] = {}
+    data = prepared.data
+    missing = {
+        row.name: f"{data}: holds no {row.needs}, which this row needs"
+        for row in rows
+        if row.needs
+        and not (data / row.needs).is_file()
+        and find_table(data, Path(row.needs).stem) is None
+    }
     runs = []
     for seed in range(seeds):
-        for row in rows:
-            if row.needs and not _has(prepared.data, row.needs):
-                missing[row.name] = f"{prepared.data}: holds no {row.needs}, which this row needs"
-                continue
+        for row in (row for row in rows if row.name not in missing):
             folder = out / "runs" / row.name / f"seed-{seed}"
             tree = _tree(row, seed, folder, prepared, scale)
             write_config(folder / CONFIG, tree)
             job = {
-                "data": str(prepared.data.resolve()),
+                "data": str(data.resolve()),
                 "cache": str(prepared.cache.resolve()),
                 "features": str(prepared.features.resolve()) if prepared.features else None,
                 "split": scale.split,
@@ -221,7 +218,7 @@ def recipe_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, section in configuration.items():
         if name != "out":
-            hidden = (*PLACES.get(name, ()), *("labels", "true_probability"))
+            hidden = (*PLACES.get(name, ()), "labels", "true_probability")
             kept[name] = {key: v for key, v in section.items() if key not in hidden}
     return kept
 

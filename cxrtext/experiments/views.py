@@ -106,7 +106,6 @@ class Views:
 def choose_trials(
     experiment: Experiment, scale: str, names: Sequence[str] | None
 ) -> tuple[tuple[Group, Trial], ...]:
-    """The rows of some names, or those of a scale, in the order of the tables."""
     every = tuple(experiment.trials())
     chosen = choose([trial for _, trial in every], names)
     return tuple(pair for pair in every if pair[1] in chosen and (names or scale in pair[1].scales))

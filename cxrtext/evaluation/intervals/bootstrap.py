@@ -72,7 +72,8 @@ def interval(values: ArrayLike, patients: int | None = None) -> Interval:
     if patients is not None:
         if patients < 2:
             raise ValueError("an interval wants at least two patients")
-        tail = two_sided(sqrt(patients / (patients - 1)) * quantile(0.95, patients - 1)) / 2
+        reach = sqrt(patients / (patients - 1)) * quantile(0.95, patients - 1)
+        tail = two_sided(reach) / 2
     low, high = np.quantile(numbers, [tail, 1 - tail])
     return float(low), float(high)
 

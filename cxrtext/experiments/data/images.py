@@ -71,7 +71,6 @@ def _channels_first(source: Path | str, images: Any, kind: Kind) -> Pixels:
 
 
 def _checked_labels(source: Path | str, labels: Any, count: int, classes: int) -> Classes:
-    """Labels as whole numbers, one an image."""
     given = np.asarray(labels).reshape(-1)
     if given.dtype.kind not in "iu" or len(given) != count:
         raise DataError(f"{source}: {len(given)} labels for {count} images; give one an image")
@@ -89,7 +88,6 @@ def assemble(
     test: tuple[Any, Any],
     names: tuple[str, ...] | None = None,
 ) -> SmallImages:
-    """Check images and labels of both parts, as they were read, and put them together."""
     known = names or NAMES[kind]
 
     def part(name: str, images: Any, labels: Any) -> Labelled:
@@ -119,7 +117,6 @@ def first_of_each_class(images: SmallImages, train: int | None, test: int | None
 def read_stream(
     source: Path | str, stream: IO[bytes] | gzip.GzipFile, most: int | None = None
 ) -> bytes:
-    """All bytes of a stream, at most ``most``; by default ``MOST_BYTES``."""
     limit = MOST_BYTES if most is None else most
     try:
         data = stream.read(limit + 1)

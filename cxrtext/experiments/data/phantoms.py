@@ -28,7 +28,6 @@ Pixels = NDArray[np.uint8]
 
 
 def draw_images(out: Path, studies: int, listener: ExperimentListener) -> dict[str, int]:
-    """Draw the studies' images into a folder, or resume it."""
     summary = write_phantoms(
         out,
         studies=studies,

@@ -61,7 +61,6 @@ class Lars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """Take a step; what has no gradient stays."""
         for group in self.param_groups:
             moved = [p for p in group["params"] if p.grad is not None]
             layers = [p for p in moved if p.ndim > 1]
