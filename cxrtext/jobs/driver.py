@@ -39,14 +39,11 @@ class EveryNth:
             raise ValueError("a part is written I/N, with I from 1 to N")
 
     def has(self, shard: int) -> bool:
-        """Whether a shard, from 0, is of this part."""
         return shard % self.of == self.number - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a driver works, and whom it tells."""
-
     part: EveryNth = EveryNth()
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[JobStatus], None] = lambda _: None
@@ -59,7 +56,6 @@ def drive(
     start: Callable[[], Engine],
     running: Running | None = None,
 ) -> JobStatus:
-    """Make the shards that are missing."""
     running = running or Running()
     done = committed(storage)
     if any(n not in done and running.part.has(n) for n in range(plan.shards)):

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import Storage, is_remote, open_storage
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines.engine import Engine, Task
 from cxrtext.jobs.engines.engine import Work as AnyWork
-from cxrtext.jobs.plan import Contents, Definition, Plan, begin, begun, plan_file, read_plan
+from cxrtext.jobs.plan import NAME as PLAN
+from cxrtext.jobs.plan import Contents, Definition, Plan, begin, begun, read_plan
 from cxrtext.jobs.shards import (
     DamagedShardError,
     Shard,
@@ -56,7 +57,6 @@ class Workers:
 
     @property
     def gpu(self) -> bool:
-        """Whether each task needs a GPU."""
         return self.device.startswith("cuda")
 
     @property
@@ -85,8 +85,6 @@ class Workers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageWorkers(Workers):
-    """Who does the work of a job of images."""
-
     allow_outside: bool = False  # whether images may lie outside the manifest's folder
 
 
@@ -183,17 +181,17 @@ class Kind(ABC):
         return []
 
     def begin(self) -> Plan:
-        """The plan of the job, begun now or before."""
-        definition = self.definition()
-        plan = begun(self.storage, self.name, definition)
-        return plan or begin(self.storage, self.name, definition, self.contents())
+        job = self.storage, self.name, self.definition()
+        return begun(*job) or begin(*job, self.contents())
 
     def make(self, plan: Plan, running: Running | None = None) -> JobStatus:
-        start = partial(self.workers.start, self.work(), [*plan_file(self.storage), *self.shared()])
+        location, shared = self.storage.location, self.shared()
+        if not is_remote(location):
+            shared.insert(0, Path(location) / PLAN)
+        start = partial(self.workers.start, self.work(), shared)
         return drive(self.storage, plan, self.tasks(), start, running)
 
     def run(self, running: Running | None = None) -> JobStatus:
-        """Begin the job, or go on with it."""
         return self.make(self.begin(), running)
 
 
@@ -211,25 +209,20 @@ class ImageKind(Kind):
 
     def contents_of(self, rows: int, shared: Mapping[str, Any]) -> Contents:
         """So many images, and what their shards have in common beside where they lie."""
-        source, outside = str(self.manifest.resolve()), self.workers.allow_outside
-        shared = {"source": source, "allow_outside": outside, **shared}
-        return Contents(rows, -(-rows // self.images_a_shard), shared)
+        lie = {"source": str(self.manifest.resolve()), "allow_outside": self.workers.allow_outside}
+        return Contents(rows, -(-rows // self.images_a_shard), {**lie, **shared})
 
     def records(self) -> Iterator[ImageRecord]:
-        """The images, each checked by itself alone."""
         return stream_manifest(self.manifest, allow_outside=self.workers.allow_outside)
 
     def shared(self) -> list[Path]:
-        """The manifest and its first image."""
         return [self.manifest, next(self.records()).path]
 
     def tasks(self) -> Iterator[Task]:
         """The task of each shard, its rows (path, name)."""
-        left = self.records()
+        left = ((str(record.path), record.name) for record in self.records())
         for number in count():
-            some = islice(left, self.images_a_shard)
-            rows = tuple((str(record.path), record.name) for record in some)
-            if not rows:
+            if not (rows := tuple(islice(left, self.images_a_shard))):
                 return
             yield Task(number, rows, limit_s=START_S + self.row_s * len(rows))
 
@@ -239,8 +232,6 @@ class ImageKind(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A job, and the shards of it that are there."""
-
     storage: Storage
     plan: Plan
     done: Mapping[int, ShardFile]

@@ -15,7 +15,7 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files import sealed, sha256, unsealed
-from cxrtext.files.storage import Storage, is_remote
+from cxrtext.files.storage import Storage
 
 NAME = "job.json"
 FORMAT = "cxrtext job"
@@ -92,11 +92,6 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
         value["shared"],
         hashlib.sha256(data).hexdigest(),
     )
-
-
-def plan_file(storage: Storage) -> list[Path]:
-    """The file of a job's plan where it lies in a folder, which every machine must see."""
-    return [] if is_remote(storage.location) else [Path(storage.location) / NAME]
 
 
 def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:

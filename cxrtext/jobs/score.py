@@ -58,8 +58,6 @@ class ScoreOptions(Workers):
 
 @dataclass(frozen=True, slots=True)
 class ScoreWork(Work):
-    """Scores the sentences of a task."""
-
     model: str  # folder or hub id of the language model
     device: str = "cpu"
 
@@ -92,12 +90,8 @@ def _scored(scorer: Scorer, task: Task) -> Shard:
 
 
 def _settings(plan: Plan) -> ScoreSettings:
-    shared = plan.shared
-    return ScoreSettings(
-        sections=shared["sections"],
-        precision=shared["precision"],
-        batch_tokens=shared["batch_tokens"],
-    )
+    names = ("sections", "precision", "batch_tokens")
+    return ScoreSettings(**{name: plan.shared[name] for name in names})
 
 
 def _scorer(
@@ -105,18 +99,6 @@ def _scorer(
 ) -> Scorer:
     language = open_model(model, device, offline=offline)
     return Scorer(language, settings.precision, settings.batch_tokens)
-
-
-@contextmanager
-def _read(
-    reports: Path, scorer: Scorer, settings: ScoreSettings
-) -> Iterator[tuple[SentenceStore, str]]:
-    source = open_source(reports)
-    with open_store() as work:
-        rejects = Rejects(settings.max_rejected, where=source.description)
-        studies, _ = read_sentences(source, work, scorer.language.tokenizer, settings, rejects)
-        check_text(source, work, studies, len(rejects.rows))
-        yield work, source.digest
 
 
 class _Score(Kind):
@@ -169,9 +151,9 @@ class _Score(Kind):
             yield Task(number, rows, limit_s=START_S + ROW_S * len(rows))
 
     def _shards(self) -> Iterator[list[Group]]:
-        window = self._scorer.language.window
+        scorer = self._scorer
         some: list[Group] = []
-        for group in self._sentences.groups(window, self._scorer.batch_tokens):
+        for group in self._sentences.groups(scorer.language.window, scorer.batch_tokens):
             some.append(group)
             if sum(map(len, some)) >= self._shard:
                 yield some
@@ -203,8 +185,13 @@ def score_job(
     if str(reports) == "-":
         raise ConfigError("a job cannot read standard input; give a table or a folder")
     scorer = _scorer(model, settings, options.device)
-    with _read(reports, scorer, settings) as (sentences, digest):
-        return _Score(address, reports, model, options, scorer, sentences, digest).run(running)
+    source = open_source(reports)
+    with open_store() as store:
+        rejects = Rejects(settings.max_rejected, where=source.description)
+        studies, _ = read_sentences(source, store, scorer.language.tokenizer, settings, rejects)
+        check_text(source, store, studies, len(rejects.rows))
+        kind = _Score(address, reports, model, options, scorer, store, source.digest)
+        return kind.run(running)
 
 
 def finish_score(

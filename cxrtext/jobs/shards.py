@@ -61,7 +61,6 @@ class Shard:
 
 
 def digest_of_names(names: Iterable[str]) -> str:
-    """A digest of the names of some images, in order."""
     return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
 
 

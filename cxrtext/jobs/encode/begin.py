@@ -42,8 +42,6 @@ An image takes seconds in a large backbone, and a worker that is killed loses it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodeOptions(ImageWorkers):
-    """What comes out, and who does it."""
-
     size: int | None = None  # side of the model's input in pixels; None for its own
     grid: int | None = None  # most cells along each axis; None keeps the backbone's own
     reduce: int | None = None  # principal components that are kept; None keeps every channel
@@ -69,16 +67,12 @@ class EncodeOptions(ImageWorkers):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a manifest holds."""
-
     rows: int
     sample: list[ImageRecord]  # some of its training images, in an order drawn by their names
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What encoding a manifest takes."""
-
     images: int
     image_bytes: int  # of the features of one image, all views
     bytes: int  # of all features; lists and headers take about 100 more an image
@@ -141,9 +135,8 @@ def estimate_of(
     import torch
 
     encoder = Encoder(backbone, views=options.views, seed=options.seed)
-
-    paths = [record.path for record in survey.sample[:ESTIMATE_IMAGES]]
-    names = [record.name for record in survey.sample[:ESTIMATE_IMAGES]]
+    some = survey.sample[:ESTIMATE_IMAGES]
+    paths, names = [record.path for record in some], [record.name for record in some]
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:

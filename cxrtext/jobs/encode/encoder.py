@@ -29,6 +29,7 @@ BRIGHTNESS, CONTRAST, ROTATION = 0.1, 0.1, 5.0
 """How far views after the first may differ from the image; the turn is in degrees."""
 
 Half = NDArray[np.float16]
+MOST = float(torch.finfo(torch.float16).max)
 
 
 class Encoder:
@@ -80,7 +81,8 @@ class Encoder:
         kept = []
         with torch.inference_mode():
             for regions in self.regions(squares, names):
-                kept.append(_half(feature_map(regions))[: len(squares)])
+                found = feature_map(regions).clamp(-MOST, MOST).half().cpu().numpy()
+                kept.append(found[: len(squares)])
         return np.stack(kept, axis=1)
 
 
@@ -101,11 +103,6 @@ def _drawn(names: Sequence[str], view: int, seed: int, shape: Preprocessing) -> 
             )
         )
     return Views(*(torch.cat([getattr(one, name) for one in drawn]) for name in Views.__slots__))
-
-
-def _half(features: Tensor) -> Half:
-    most = float(torch.finfo(torch.float16).max)
-    return features.clamp(-most, most).half().cpu().numpy()
 
 
 class Reader:

@@ -3,8 +3,8 @@
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import open_storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.jobs.driver import Running
 from cxrtext.jobs.encode.begin import (
@@ -79,8 +79,6 @@ VIEW_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class EncodeWork(Work):
-    """Encodes the images of a task."""
-
     backbone: str  # folder
     device: str = "cpu"
     readers: int = 1  # processes that decode
@@ -93,9 +91,11 @@ class EncodeWork(Work):
         """Load the backbone, which is the job's and gives what it gave where the job was begun."""
         import torch
         from safetensors.numpy import load as load_arrays
+        from safetensors.torch import load
 
         from cxrtext.models.backbones import load_backbone
         from cxrtext.models.backbones.golden import check_golden
+        from cxrtext.models.features import FeatureMap
 
         storage = open_storage(self.address)
         asked, shared = plan.definition, plan.shared
@@ -109,7 +109,8 @@ class EncodeWork(Work):
         require_here(self.backbone, "backbone", backbone.digest == asked["backbone"])
         check_golden(backbone, load_arrays(read_named(storage, shared["golden"])))
         encoder = Encoder(backbone, views=asked["--views"], seed=asked["--seed"])
-        feature_map = _map_of(storage, shared, self.device)
+        tensors = load(read_named(storage, shared["map"]))
+        feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(self.device)
         cache = Path(self.cache) if self.cache else None
         with closing(Reader(backbone.preprocessing, readers_here(self.readers), cache)) as reader:
             yield partial(_encoded, encoder, feature_map, reader)
@@ -143,15 +144,6 @@ def _encoded(encoder: Encoder, feature_map: "FeatureMap", reader: Reader, task: 
             LOOKS: np.concatenate(seen).astype(np.float32),
         }
     return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
-
-
-def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "FeatureMap":
-    from safetensors.torch import load
-
-    from cxrtext.models.features import FeatureMap
-
-    tensors = load(read_named(storage, shared["map"]))
-    return FeatureMap.from_note(shared["map_note"], tensors).to(device)
 
 
 class _Encode(ImageKind):
@@ -192,9 +184,8 @@ class _Encode(ImageKind):
 
     def reader(self) -> closing[Reader]:
         """What reads images here, before there are workers."""
-        options = self._options
-        readers = readers_here(options.readers)
-        return closing(Reader(self._backbone.preprocessing, readers, options.cache))
+        readers = readers_here(self._options.readers)
+        return closing(Reader(self._backbone.preprocessing, readers, self._options.cache))
 
     def estimate(self, survey: Survey, reader: Reader) -> Estimate:
         self.estimated = estimate_of(
@@ -358,12 +349,11 @@ def _finish(
 
 def _finished(folder: Path) -> FeatureFolder | None:
     """The features that are there, with lists that are whole; None where they are to be made."""
-    try:
+    with suppress(CheckpointError, NotFoundError):
         found = open_features(folder)
         found.check_lists()
-    except (CheckpointError, NotFoundError):
-        return None
-    return found
+        return found
+    return None
 
 
 def _write_rejected(made: Made, folder: Path, manifest: Path) -> Path:
@@ -388,8 +378,6 @@ def _write_images(
             number = shard.number
             for row, place in enumerate(shard.places):
                 height, width = map(int, shard.arrays[SIZES][row])
-                name = records[place].name
-                writer.write(
-                    {"image": name, "shard": number, "row": row, "height": height, "width": width}
-                )
+                found = {"image": records[place].name, "shard": number, "row": row}
+                writer.write({**found, "height": height, "width": width})
             progress(min((number + 1) * size, rows), rows)
