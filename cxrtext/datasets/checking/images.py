@@ -76,7 +76,7 @@ def read_images(
 
 
 def is_lateral(view: str) -> bool:
-    """Tell a lateral view by its name, as manifests and DICOM have it, in capitals."""
+    """By its name, as manifests and DICOM have it, in capitals."""
     return view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
 
 
@@ -178,7 +178,9 @@ def note_near_duplicates(
     firsts = [group[0] for group in groups]
     if len(firsts) < 2:
         return []
-    near = sorted(set(_near_pairs(np.stack([_bits(image) for image in firsts]))))[:MAX_PAIRS]
+    outlines = b"".join(bytes.fromhex(one.facts.outline) for one in firsts if one.facts)
+    bits = np.unpackbits(np.frombuffer(outlines, dtype=np.uint8)).reshape(len(firsts), -1)
+    near = sorted(set(_near_pairs(bits)))[:MAX_PAIRS]
     by_path = {(firsts[a].path, firsts[b].path): (firsts[a], firsts[b]) for a, b in near}
     found = [
         by_path[paths]
@@ -189,11 +191,6 @@ def note_near_duplicates(
         apart = (first.split, first.patient) != (second.split, second.patient)
         problems.add("near-duplicates-apart" if apart else "near-duplicates", f"{first} ~ {second}")
     return found
-
-
-def _bits(image: ListedImage) -> npt.NDArray[np.uint8]:
-    outline = bytes.fromhex(image.facts.outline if image.facts else "")
-    return np.unpackbits(np.frombuffer(outline, dtype=np.uint8))
 
 
 def _near_pairs(outlines: npt.NDArray[np.uint8]) -> Iterator[tuple[int, int]]:

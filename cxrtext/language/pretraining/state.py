@@ -112,8 +112,7 @@ class PretrainState:
     ) -> int:
         """Put a saved state into model, optimizer and history; gives the steps done, or 0."""
         # Two where a run was killed before it removed the older: the one further on counts.
-        files = self._files()
-        if not files:
+        if not (files := self._files()):
             return 0
         try:
             states = [
