@@ -38,8 +38,6 @@ Attempt = tuple[ReadImage | ImageError, bool]
 
 @dataclass(frozen=True, slots=True)
 class Squares:
-    """Decoded images in memory-mapped storage."""
-
     pixels: Pixels  # [slots, R, R], 8-bit gray, to be read only; other images may lie between
     # [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -246,7 +244,6 @@ class _Visit(AbstractContextManager["_Visit"]):
                 self.store.catalogue.flush()
 
     def _begin(self, path: Path) -> _File:
-        """Begin to hash a file, unless it has not changed."""
         stamp = stamp_of(path)
         digest = None if stamp is None else self.store.catalogue.digest(path, stamp)
         hashing = None if stamp is None or digest else self._threads.submit(digest_of, path)

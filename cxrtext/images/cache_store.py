@@ -89,8 +89,6 @@ def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
 
 
 class Stamp(NamedTuple):
-    """Size and times of a file."""
-
     size: int
     mtime_ns: int  # when its bytes changed, as the file says
     # when anything of it changed, as the system says; copying tools that keep the first cannot keep
@@ -148,7 +146,6 @@ class PixelFile:
         return pixels if count == pixels.nbytes else None
 
     def write(self, slot: int, pixels: Pixels) -> None:
-        """Write a square, [1, size, size]."""
         view = np.ascontiguousarray(pixels, dtype=np.uint8).data.cast("B")
         write_at(self._handle, slot * self._size**2, view)
 
@@ -162,8 +159,6 @@ def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
 
 
 class Store(NamedTuple):
-    """The squares of one size, in one file."""
-
     id: int
     size: int
     file: str
@@ -229,11 +224,8 @@ class Catalogue(AbstractContextManager["Catalogue"]):
     def __exit__(self, *_: object) -> None:
         self._base.close()
 
-    def _row(self, query: str, *values: Any) -> Any:
-        return self._base.execute(query, values).fetchone()
-
     def _value(self, query: str, *values: Any) -> Any:
-        row = self._row(query, *values)
+        row = self._base.execute(query, values).fetchone()
         return row and row[0]
 
     def _stores(self, where: str, *values: Any) -> list[Store]:
@@ -285,12 +277,11 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     def kept(self, store: Store, digest: bytes) -> Kept | str | None:
         """Give where the square of a digest lies, why there is none, or None."""
-        row = self._row(
+        row = self._base.execute(
             "SELECT slot, height, width, checksum, reason FROM square "
             "WHERE store = ? AND digest = ?",
-            store.id,
-            digest,
-        )
+            [store.id, digest],
+        ).fetchone()
         if row is None:
             return None
         if row[0] is not None:
@@ -300,11 +291,9 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     def add(self, store: Store, digest: bytes, entry: Kept | str) -> None:
         """Note a square that is written, or why there is none; kept when this returns."""
-        values: tuple[Any, ...]
+        values: tuple[Any, ...] = (*entry, None)
         if isinstance(entry, str):
             values = (None, None, None, _reason_checksum(digest, entry), entry)
-        else:
-            values = (*entry, None)
         with self._writing() as base:
             query = "INSERT OR REPLACE INTO square VALUES (?,?,?,?,?,?,?)"
             base.execute(query, [store.id, digest, *values])
@@ -386,7 +375,6 @@ class SquareStore:
             self._say(f"{self._folder}: {len(self._damaged)} kept image(s) were damaged")
 
     def map(self, slots: int) -> Pixels:
-        """Map the first squares into memory, [slots, size, size], to be read."""
         if slots == 0:
             return np.empty((0, self._size, self._size), dtype=np.uint8)
         return np.memmap(self.path, np.uint8, "r", shape=(slots, self._size, self._size))

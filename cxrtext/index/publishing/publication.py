@@ -61,7 +61,6 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files.values())
 
     @property
@@ -142,7 +141,6 @@ def parse_manifest(noted: dict[str, Any], digest: str) -> Manifest:
 
 
 def write_pointer(storage: Storage, digest: str, taken: datetime) -> None:
-    """Let a publication be the newest; in one step."""
     noted = {"format": PUBLISHED_FORMAT, "publication": digest, "published": in_words(taken)}
     storage.commit(POINTER, encoded(noted))
 

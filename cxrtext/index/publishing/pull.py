@@ -97,16 +97,9 @@ def pull(storage: Storage, folder: Path, *, progress: StageProgress | None = Non
     if manifest is None:
         raise DataError(f"{place / NOTE}: is damaged; remove {place} and pull again")
     return Pulled(
-        newest.digest,
-        newest.published,
-        manifest.fingerprint,
-        manifest.images,
-        manifest.sentences,
-        manifest.size,
-        fetched,
-        turned,
-        held,
-    )
+        newest.digest, newest.published, manifest.fingerprint, manifest.images, manifest.sentences,
+        manifest.size, fetched, turned, held,
+    )  # fmt: skip
 
 
 def _newest(storage: Storage) -> Publication:
@@ -242,8 +235,10 @@ class _Fetcher:
         source = self._whole.get((name, file))
         if source is None or not source.is_file() or source.stat().st_size != file.size:
             return False
-        if not name.startswith(UPLOADS) and not _is_whole(source, file):
-            return False
+        if not name.startswith(UPLOADS):
+            with source.open("rb") as handle:
+                if any(digest_of(handle.read(PIECE_BYTES)) != digest for digest in file.pieces):
+                    return False
         with suppress(OSError):
             target.unlink(missing_ok=True)
             target.hardlink_to(source)
@@ -265,11 +260,6 @@ class _Fetcher:
     def _tell_done(self, size: int) -> None:
         self._done += size
         self._tell("pulling (bytes)", self._done, self._manifest.size)
-
-
-def _is_whole(path: Path, file: File) -> bool:
-    with path.open("rb") as handle:
-        return all(digest_of(handle.read(PIECE_BYTES)) == digest for digest in file.pieces)
 
 
 def _noted(path: Path) -> Manifest | None:
