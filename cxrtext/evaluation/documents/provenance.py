@@ -9,6 +9,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PureWindowsPath
@@ -117,20 +118,12 @@ def checkpoint_facts(folder: Path, fingerprint: str) -> dict[str, Any]:
         config = read_checkpoint_config(folder)
     except (OSError, ValueError, CxrTextError):
         return facts
-    facts["files"] = sums
-    facts["configuration"] = without_paths(config)
-    training = _training(folder / TRAINING)
-    if training:
-        facts["training"] = without_paths(training)
+    facts |= {"files": sums, "configuration": without_paths(config)}
+    with suppress(OSError, ValueError):
+        training = json.loads((folder / TRAINING).read_text(encoding="utf-8"))
+        if training and isinstance(training, dict):
+            facts["training"] = without_paths(training)
     return facts
-
-
-def _training(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def model_name(folder: Path) -> str:
@@ -142,10 +135,8 @@ def model_name(folder: Path) -> str:
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -171,12 +162,11 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
+    with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.processor()
+        if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
+            return found[1].strip()
+    return platform.processor()
 
 
 def now() -> str:

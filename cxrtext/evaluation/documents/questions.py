@@ -36,7 +36,6 @@ class Questions:
         return self.answer(name) or f"{MUST} {all_questions()[name]}"
 
     def form(self) -> str:
-        """All questions as a file to be filled in, with the answers so far."""
         lines = [
             "# Write your answers between the quotes, save the file elsewhere, and give it with",
             "# 'cxrtext evaluate ... --answers FILE': the documents are made anew with them.",

@@ -117,15 +117,14 @@ def _first(population: Population, mask: Truth, cells: Sequence[str]) -> dict[st
 def _age(population: Population, masks: Sequence[Truth]) -> list[Characteristic]:
     if "age" not in population.images.metadata:
         return []
-    cells = [
-        "" if np.isnan(age_years(cell)) else cell for cell in population.images.metadata["age"]
-    ]
+    ages = population.images.metadata["age"]
+    cells = ["" if np.isnan(age_years(cell)) else cell for cell in ages]
     medians, missing = [], []
     for mask in masks:
-        ages = [age_years(cell) for cell in _first(population, mask, cells).values()]
-        known = np.asarray([age for age in ages if not np.isnan(age)])
-        medians.append(_median(known))
-        missing.append(_share(len(ages) - len(known), len(ages)))
+        years = np.array([age_years(cell) for cell in _first(population, mask, cells).values()])
+        unknown = np.isnan(years)
+        medians.append(_median(years[~unknown]))
+        missing.append(_share(int(unknown.sum()), len(years)))
     rows = [Characteristic("Age", "years", "patients, median [IQR]", medians)]
     return [*rows, Characteristic("Age", MISSING, "patients, %", missing)]
 

@@ -68,7 +68,6 @@ def _keep_edited(folder: Path) -> None:
 
 
 def _free(path: Path) -> Path:
-    """A name beside a file that no file has."""
     for number in count(1):
         again = f"-{number}" if number > 1 else ""
         found = path.with_name(f"{path.stem}.edited{again}{path.suffix}")

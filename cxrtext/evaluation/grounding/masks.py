@@ -106,8 +106,7 @@ class DrawnMask:
 
     def fits(self, size: tuple[int, int], placement: Placement | None) -> bool:
         """Whether it is of an image of a size (height, width), or of its stored pixels."""
-        own = self.height, self.width
-        sizes = [size]
+        own, sizes = (self.height, self.width), [size]
         if placement is not None:
             sizes.append((placement.stored_height, placement.stored_width))
         return any(_alike(own, one) for one in sizes)

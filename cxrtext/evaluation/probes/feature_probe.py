@@ -58,7 +58,6 @@ class FeatureProbe:
     left_out: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
         return asdict(self)
 
 

@@ -263,21 +263,21 @@ def fit_probes(
             lines.append(f"probe: {finding}: training, validation or test images lack a class")
             continue
         probe = linear_probe(*parts[0], *parts[1])
-        few = few_label_logits(parts[0], parts[1], test.vectors)
+        some = few_label_logits(parts[0], parts[1], test.vectors)
         nothing = [np.full(len(test.studies), np.nan)] * len(SEEDS)
-        columns = [one for shots in SHOTS for one in few[shots] or nothing]
-        logits = probe.logits(test.vectors)
-        fits[finding] = logits, np.stack(columns, axis=1), probe.ridge, len(parts[0][1])
+        columns = np.stack([one for shots in SHOTS for one in some[shots] or nothing], axis=1)
+        fits[finding] = probe.logits(test.vectors), columns, probe.ridge, len(parts[0][1])
     if not fits:
         return None, lines
+    logits, few, ridges, counts = map(np.array, zip(*fits.values(), strict=True))
     return Probed(
         tuple(fits),
         images,
-        np.stack([one[0] for one in fits.values()]),
-        np.stack([one[1] for one in fits.values()]),
+        logits,
+        few,
         label_codes(labels, test.studies, list(fits)),
-        np.array([one[2] for one in fits.values()]),
-        np.array([one[3] for one in fits.values()]),
+        ridges,
+        counts,
     ), lines
 
 

@@ -88,7 +88,7 @@ def _json(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
             yield value, True
 
 
-def _lines(path: Path) -> Iterator[tuple[str, bool]]:
+def _lines(path: Path, _: ListFile) -> Iterator[tuple[str, bool]]:
     text = decode(path.read_bytes())
     if text is None:
         raise DataError(f"{path}: not UTF-8 text; copy the file again")
@@ -102,12 +102,6 @@ def _find(folder: Path, one: ListFile) -> Path | None:
         return found[0]
     whole = folder / one.file
     return find_table(whole.parent, whole.stem) if whole.suffix == ".csv" else None
-
-
-def _read(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
-    if path.suffix == ".txt":
-        return _lines(path)
-    return _json(path, one) if path.suffix == ".json" else _table(path, one)
 
 
 def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
@@ -204,7 +198,8 @@ def read_list(recipe: Recipe, folder: Path) -> FoundList:
         path = _find(folder, one)
         if path is None:
             continue
-        entries = [(name_of(images.name, name), taken) for name, taken in _read(path, one)]
+        read = {".txt": _lines, ".json": _json}.get(path.suffix, _table)
+        entries = [(name_of(images.name, name), taken) for name, taken in read(path, one)]
         if not entries:
             raise DataError(f"{path}: lists no image; get it anew from {recipe.content.get}")
         names = [name for name, _ in entries]

@@ -175,12 +175,10 @@ def _phrases(side: Side) -> tuple[str, ...]:
 
 
 def recipe_names() -> tuple[str, ...]:
-    """The recipes that come with the package."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """Read a recipe by its name, or from a YAML file."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = FOLDER / f"{name}.yaml"

@@ -55,7 +55,6 @@ def model_names(paths: Sequence[Path]) -> list[str]:
 
 
 def measure_rows(comparison: Comparison) -> list[list[str]]:
-    """Header and one row a measure, a column a model."""
     names = list(dict.fromkeys(name for one in comparison.measures.values() for name in one))
     rows = [["measure", *comparison.models]]
     for name in sorted(names, key=lambda one: one != comparison.primary):
@@ -67,7 +66,6 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
-    """Header and one row a measure and pair of models."""
     margin = comparison.margin
     header = ["measure", "difference of", "and", "second less first", "p", "Holm p", "second is"]
     rows = [[*header, *([f"noninferior by {margin:g}"] if margin else []), "detectable"]]
@@ -87,7 +85,6 @@ def _p(value: float) -> str:
 
 
 def primary_lines(comparison: Comparison) -> list[str]:
-    """What the primary measure says of every two models."""
     lines = []
     for one in comparison.differences:
         if one.measure != comparison.primary:

@@ -197,13 +197,11 @@ def rank_boxes(
         return None, len(boxes)
     own = [boxes[number] for number in kept]
     sentences = [box.text for box in own]
-    distinct = list(dict.fromkeys(sentences))
-    place = {text: row for row, text in enumerate(distinct)}
-    vectors = model.embed_sentences(distinct).double().cpu().numpy()
+    place = {text: row for row, text in enumerate(dict.fromkeys(sentences))}
+    vectors = model.embed_sentences(list(place)).double().cpu().numpy()
     vectors = vectors[[place[text] for text in sentences]]
-    groups = None
-    if settings.exclude_same_patient:
-        groups = [cohort.patients[box.row] for box in own]
+    patients = [cohort.patients[box.row] for box in own]
+    groups = patients if settings.exclude_same_patient else None
     return BoxRanks(
         images_of(cohort.records),
         np.array([box.row for box in own], dtype=np.intp),

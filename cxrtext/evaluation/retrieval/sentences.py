@@ -192,11 +192,8 @@ def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
         times[number] += 1
         images[number].update(places)
         related[number].update(of_patient[patient])
-    return Wording(list(numbers), times, _sorted(images), _sorted(related), patients)
-
-
-def _sorted(sets: dict[int, set[int]]) -> Answers:
-    return {number: sorted(places) for number, places in sets.items()}
+    right, theirs = ({one: sorted(all_) for one, all_ in of.items()} for of in (images, related))
+    return Wording(list(numbers), times, right, theirs, patients)
 
 
 def transposed(answers: Answers) -> Answers:
@@ -328,13 +325,11 @@ def rank_sentences(
         (wording.related, transposed(wording.related)) if settings.exclude_same_patient else None
     )
     S, B = scores.shape
-    ranks = (
-        _ranks_of(lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0]),
-        _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1]),
-    )
+    found = _ranks_of(lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0])
+    first = Queries(wording.texts, wording.patients, found, B)
     images = images_of([cohort.records[row] for row in spoken])
-    first = Queries(wording.texts, wording.patients, ranks[0], B)
-    second = Queries(images.names, images.patients, ranks[1], S)
+    found = _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1])
+    second = Queries(images.names, images.patients, found, S)
     return SentenceRanks(dict(zip(DIRECTIONS, (first, second), strict=True)))
 
 
