@@ -81,7 +81,6 @@ def say(text: str) -> None:
 
 
 def seconds_spent(folder: Path) -> float:
-    """Seconds spent on training so far, earlier processes of the run included."""
     try:
         return float(read_sealed(folder / SPENT)["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -89,7 +88,6 @@ def seconds_spent(folder: Path) -> float:
 
 
 def listener_of(folder: Path) -> Listener:
-    """Who prints a run's steps and notes the seconds spent in its folder."""
     before, begun = seconds_spent(folder), time.monotonic()
     last = [begun]
 
@@ -144,7 +142,6 @@ def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
 
 
 def _mean_area(areas: Measures, zero_shot: ZeroShot) -> Resampled | None:
-    """Their mean, None where not every finding has one."""
     if not areas or set(areas) != set(zero_shot.scores):
         return None
     values = np.mean([one.values for one in areas.values()], axis=0)
@@ -170,7 +167,6 @@ def _beyond(details: Details, data: Path) -> Measures:
 
 
 def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Train and measure an image–text model; gives what is noted, and the device."""
     config = load_config(folder / CONFIG)
     if not ((folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir()):
         # A run that was killed before its first state was saved starts afresh.
@@ -197,7 +193,6 @@ def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
-    """Settings from plain values, as they stand in ``job.json``."""
     given = dict(plain)
     augmentation: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
@@ -258,7 +253,6 @@ def _keep_features(path: Path, features: torch.Tensor, held: ImageSet) -> None:
 
 
 def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Train an encoder on views and probe it; gives what is noted, and the device."""
     settings = view_settings(job["settings"])
     held = read_set(Path(job["data"]))
     encoder = _train_views(folder, held, settings, str(job["device"]))

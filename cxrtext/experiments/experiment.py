@@ -44,16 +44,12 @@ class ExperimentListener:
     progress: Callable[[str, int, int, str], None] = lambda _stage, _done, _total, _unit: None
 
     def counting(self, stage: str, unit: str) -> Callable[[int, int], None]:
-        """What hears (done, total) of a stage."""
         return lambda done, total: self.progress(stage, done, total, unit)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an experiment came to: its page as text, and all that stands in ``table.json``.
-
-    ``failed`` has one line for each row and seed that failed.
-    """
+    """The page as text, what stands in ``table.json``, and a line a row and seed that failed."""
 
     page: str
     data: dict[str, Any]
@@ -122,8 +118,6 @@ def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial,
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That one row is better than another; what the paper shows in a figure or says."""
-
     better: str
     worse: str
     measure: str
@@ -192,7 +186,6 @@ class Experiment:
     different: tuple[str, ...] = ()
 
     def trials(self) -> Iterator[tuple[Group, Trial]]:
-        """Every row with its group, in the order of the tables."""
         return ((group, trial) for group in self.groups for trial in group.trials)
 
     def all_claims(self) -> tuple[Claim, ...]:
@@ -202,7 +195,6 @@ class Experiment:
 
 
 def claims_of(trials: Sequence[Trial], measures: Iterable[Measure]) -> Iterator[Claim]:
-    """Which rows are better than which by the paper's figures."""
     for measure in measures:
         known = [trial for trial in trials if measure.name in trial.paper]
         for one, other in combinations(known, 2):

@@ -32,7 +32,6 @@ def _paper_digits(measure: Mapping[str, Any]) -> int:
 
 
 def figure_rows(group: Mapping[str, Any], measures: Measures) -> list[list[str]]:
-    """Ours and, where the paper has figures, the paper's and, if asked, ours less the paper's."""
     compared = {name for row in group["rows"] for name in row["paper"]}
     head = ["row"]
     for measure in measures:

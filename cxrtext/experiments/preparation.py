@@ -30,17 +30,12 @@ SENTENCES = "sentences.csv"
 
 
 def fingerprints(data: Path) -> dict[str, str]:
-    """The digest of each table of a data folder."""
     manifest_of(data)
     return {path.name: sha256(path) for stem in STEMS if (path := find_table(data, stem))}
 
 
 def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, int]:
-    """Write the reports that may be learned from, so that no text model sees a test patient.
-
-    ``train.csv`` (training split) and ``learning.csv`` (validation as well) into a folder; gives
-    how many rows each has.
-    """
+    """Write the reports that text models may see, of train and also of val; gives their rows."""
     path = reports_of(manifest)
     if path is None:
         raise DataError(f"{data}: holds no reports.csv, and its manifest has no column of reports")
@@ -61,7 +56,6 @@ def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, i
 
 
 def relative(path: Path, folder: Path) -> str:
-    """A path as it is from a folder, so that both can be moved together."""
     return os.path.relpath(path.resolve(), folder.resolve())
 
 
@@ -84,7 +78,6 @@ class Prepared:
     features: Path | None = None
 
     def tree(self, scale: Scale, folder: Path) -> dict[str, Any]:
-        """A scale's configuration with what is here; paths are as they are from a folder."""
         tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
         places = ["manifest", "sentences", "cache"]
         if self.features is not None:
@@ -208,7 +201,6 @@ def _aligned(
 
 
 def sentences_with(sentences: Path, eta: tuple[float, float]) -> Path:
-    """The table of the same sentences with another a and k."""
     return sentences.with_stem(f"{sentences.stem}-{eta[0]:g}-{eta[1]:g}")
 
 
@@ -220,10 +212,7 @@ def prepare(
     etas: Iterable[tuple[float, float]] = (),
     features: Path | None = None,
 ) -> Prepared:
-    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
-
-    ``etas``: further a and k, each of which some rows share; ``features``: of a backbone.
-    """
+    """Make what all rows share, unless an earlier run has; ``etas``: a and k beside the usual."""
     notes: dict[str, dict[str, Any]] = {}
 
     def once(name: str, product: Path, work: Callable[[], Mapping[str, Any]]) -> None:

@@ -56,7 +56,6 @@ class Run:
         return self.row, self.seed
 
     def is_done(self) -> bool:
-        """Whether it is trained, and measured by this version."""
         metrics = read_json(self.folder / METRICS)
         known = metrics is not None and metrics.get("format") == FORMAT
         return known and (self.folder / RESAMPLED).is_file()
@@ -64,11 +63,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an experiment comes down to in its folder.
-
-    Its runs, a line for each row that cannot be trained on these data, and what was noted of each
-    stage of the preparation.
-    """
+    """Runs, a line for each row that these data cannot train, and the notes of the preparation."""
 
     runs: list[Run]
     missing: dict[str, str]
@@ -77,14 +72,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that is trained and measured, its ``metrics.json`` and its ``resampled.npz``."""
-
     run: Run
     metrics: dict[str, Any]
     measures: Measures
 
     def record(self, measures: Iterable[Measure], recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """What it took and came to by some measures, for ``table.json``."""
         metrics, budget = self.metrics, self.metrics["budget"]
         known = (one.name for one in measures if one.name in self.measures)
         return {
@@ -188,10 +180,7 @@ def failure_line(run: Run, code: int) -> str:
 def run_all(
     runs: Sequence[Run], parallel: int, listener: ExperimentListener
 ) -> dict[tuple[str, int], str]:
-    """Train and measure the runs that are not done, ``parallel`` at a time, in order.
-
-    A failure stops no other run; returns the line of each, by row and seed.
-    """
+    """Do what is not done, ``parallel`` at a time, in order; gives the line of each that failed."""
     waiting = [run for run in runs if not run.is_done()]
     finished = sum(run.steps for run in runs if run not in waiting)
     total = sum(run.steps for run in runs)

@@ -29,8 +29,6 @@ ByMeasure = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """That a row is better (or not better) than another by some measures."""
-
     text: str
     row: str
     other: str
@@ -77,7 +75,6 @@ def _figures(found: ByMeasure, names: tuple[str, ...]) -> str:
 
 
 def _why(found: ByMeasure, ceiling: ByMeasure, names: tuple[str, ...]) -> str:
-    """What the removal of the false negatives themselves says of a gain that is not there."""
     if not any(name in ceiling for name in names):
         return ""
     won = any(ceiling[name]["verdict"] == BETTER for name in names if name in ceiling)

@@ -94,10 +94,7 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
 
 
 def check_run(kind: Kind, run: Run) -> str | None:
-    """A line that says why a run cannot be started or resumed, or None.
-
-    What is wrong with a row is known before anything is trained.
-    """
+    """Why a run cannot be started or resumed, known before anything is trained; or None."""
     try:
         metrics = read_json(run.folder / METRICS)
         before, wanted = kind.recipes(run, metrics)
@@ -117,7 +114,6 @@ def check_run(kind: Kind, run: Run) -> str | None:
 def _train(
     kind: Kind, runs: Sequence[Run], parallel: int, listener: ExperimentListener
 ) -> dict[tuple[str, int], str]:
-    """Train what is not done; the line of each run that failed."""
     failures: dict[tuple[str, int], str] = {}
     for run in runs:
         line = check_run(kind, run)
@@ -156,7 +152,6 @@ def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, 
 
 
 def require_finished(finished: Sequence[Finished], failed: Failures) -> None:
-    """Refuse a table without any run."""
     if not finished:
         lines = (f"{name}: {one['line']}" for name, found in failed.items() for one in found)
         raise WorkError(f"every row failed; the first, {next(lines, 'none was asked')}")

@@ -75,10 +75,7 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
 def stage(
     out: Path, name: str, product: Path, work: Callable[[], Mapping[str, Any] | None]
 ) -> dict[str, Any]:
-    """Do a stage, unless it is noted as done and its product is there; gives the note.
-
-    That has ``seconds``, and what ``work`` returned.
-    """
+    """Do a stage unless it is noted as done; gives its note, with ``seconds``."""
     note = out / "stages" / f"{name}.json"
     noted = read_json(note)
     if noted is not None and product.exists():

@@ -84,10 +84,7 @@ def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -
 def compare_rows(
     first: Trainings | None, second: Trainings | None, measures: Iterable[Measure]
 ) -> dict[str, dict[str, Any]]:
-    """Compare two rows, None where one was not measured: :func:`difference` by measure.
-
-    On the seeds that both have.
-    """
+    """:func:`difference` by measure, on the seeds that both rows have; None was not measured."""
     paired_by = {measure: _pairs(first, second, measure.name) for measure in measures}
     return {one.name: difference(one, pairs) for one, pairs in paired_by.items() if pairs}
 

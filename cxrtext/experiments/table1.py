@@ -55,8 +55,6 @@ PLACES = {"data": ("manifest", "sentences", "cache", "features"), "model": ("tex
 
 
 class Table1:
-    """Table 1, or another of its kind, as the runner wants it."""
-
     def __init__(self, options: ExperimentOptions, about: PairTable = PAPER_TABLE) -> None:
         if options.scale not in SCALES:
             raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(SCALES)}")
@@ -70,7 +68,6 @@ class Table1:
         return self.options.seeds or self.scale.seeds
 
     def identity(self) -> dict[str, Any]:
-        """The scale, and the tables of the data that were given."""
         given, features = self.options.data, self.options.features
         if features is not None and (not self.scale.columns or LIVE in self.scale.columns):
             raise ConfigError(f"--features: at --scale {self.options.scale} no row takes them")
@@ -85,7 +82,6 @@ class Table1:
         return found
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
-        """Prepare the data, and write each run's configuration."""
         etas = dict.fromkeys(row.eta for row in self.rows if row.eta is not None)
         prepared = prepare(
             out, self.options.data, self.scale, listener, etas, self.options.features
@@ -94,7 +90,6 @@ class Table1:
         return Plan(runs, missing, prepared.stages)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
-        """Resolved configurations without their places."""
         wanted = recipe_of(load_config(run.folder / CONFIG).model_dump(mode="json"))
         return metrics and recipe_of(metrics["configuration"]), wanted
 
@@ -182,10 +177,7 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
 def plan(
     rows: Sequence[Trial], seeds: int, out: Path, prepared: Prepared, scale: Scale
 ) -> tuple[list[Run], dict[str, str]]:
-    """Lay out a folder for each row and seed.
-
-    Returns also a line for each row that cannot be trained on these data, by its name.
-    """
+    """Lay out a folder a row and seed; and a line for each row that these data cannot train."""
     data = prepared.data
     missing = {
         row.name: f"{data}: holds no {row.needs}, which this row needs"

@@ -32,8 +32,6 @@ DRAWN = "drawn radiographs"
 
 
 class Views:
-    """An experiment on small images as the runner wants it."""
-
     def __init__(self, experiment: Experiment, options: ExperimentOptions) -> None:
         self.experiment, self.options = experiment, options
         if options.scale not in experiment.scales:
@@ -47,7 +45,6 @@ class Views:
         return self.options.seeds or 1
 
     def identity(self) -> dict[str, Any]:
-        """How much of which data; steps and recipes are compared run by run."""
         given = self.options.data
         require_data(self.experiment, self._sets(), given)
         scale = asdict(self.scale)
@@ -59,7 +56,6 @@ class Views:
         return [group.data for group, _ in self.trials]
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
-        """Make the sets, and write what each run is to do."""
         sets, notes = prepare_sets(
             self.experiment, self._sets(), self.options.data, self.scale, out, listener
         )
@@ -67,7 +63,6 @@ class Views:
         return Plan(runs, {}, notes)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
-        """Settings that decide what is trained."""
         from cxrtext.experiments.child import view_settings
 
         return metrics and metrics["settings"], view_settings(run.settings).deciding()
@@ -114,7 +109,6 @@ def choose_trials(
 def settings_of(
     experiment: Experiment, scale: Scale, group: Group, trial: Trial, seed: int
 ) -> dict[str, Any]:
-    """What a training is given, later layers over earlier ones: paper, group, scale, row."""
     return merged(
         DEFAULTS,
         experiment.settings,

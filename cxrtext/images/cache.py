@@ -95,14 +95,10 @@ class DecodedCache:
                 yield image if isinstance(image, ImageError) else image[0]
 
     def of_kind(self, preprocessing: Preprocessing) -> Path:
-        """The folder where squares that are made so are kept: this one, or one below it."""
         return self.folder / preprocessing.kind
 
     def take(self, size: int, images: Iterable[DecodedFile]) -> int:
-        """Keep squares of the default kind, decoded elsewhere by this version; gives how many.
-
-        Those that are there already are left as they are.
-        """
+        """Keep default squares decoded elsewhere by this version; gives how many were not there."""
         with disk_errors(self.folder), closing(SquareStore(self.folder, size, self._say)) as store:
             store.begin_filling()
             added = 0
@@ -169,7 +165,6 @@ class DecodedCache:
 
 
 def digest_of(path: Path) -> bytes | None:
-    """Give the SHA-256 of a file's bytes; None where it cannot be read."""
     try:
         with open_regular(path) as handle:
             return hashlib.file_digest(handle, "sha256").digest()
@@ -179,8 +174,6 @@ def digest_of(path: Path) -> bytes | None:
 
 @dataclass(slots=True)
 class _File:
-    """A file on its way: hashed, then found or decoded."""
-
     path: Path
     stamp: Stamp | None
     digest: bytes | None  # None where it could not be read, or changed meanwhile

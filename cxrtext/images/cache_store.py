@@ -119,10 +119,7 @@ def _name_of(path: Path) -> bytes:
 
 
 class PixelFile:
-    """An open file of squares, each [size, size] uint8; a slot is a place in it, from 0.
-
-    To be written, it is made when missing, for its owner alone.
-    """
+    """An open file of squares [size, size] uint8, its owner's alone; a slot is a place from 0."""
 
     def __init__(self, path: Path, size: int, *, write: bool) -> None:
         self._size = size
@@ -133,7 +130,6 @@ class PixelFile:
         os.close(self._handle)
 
     def slots(self) -> int:
-        """How many whole squares the file can hold now."""
         return os.fstat(self._handle).st_size // self._size**2
 
     def read(self, slot: int) -> Pixels | None:
@@ -165,8 +161,6 @@ class Store(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Where a square lies, and what it was made from."""
-
     slot: int
     height: int
     width: int
@@ -240,7 +234,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         self._noted.clear()
 
     def digest(self, path: Path, stamp: Stamp) -> bytes | None:
-        """Give the digest of a file that has not changed since it was noted."""
         query = "SELECT digest FROM file WHERE (path, size, mtime_ns, ctime_ns) = (?, ?, ?, ?)"
         found: bytes | None = self._value(query, _name_of(path), *stamp)
         return found
@@ -267,7 +260,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         return Store(number or 0, size, file)
 
     def outdated(self) -> list[Store]:
-        """Give the stores that another version of the reader made."""
         return self._stores("reader != ?", READER_VERSION)
 
     def remove_store(self, store: Store) -> None:

@@ -33,10 +33,7 @@ CHUNK_BYTES = 32 * 2**20
 
 
 def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
-    """Delete studies, all of them or none; what they held is found no more; counts the images.
-
-    Their vectors stay in the files, unread, until the index is compacted.
-    """
+    """Delete studies, all or none, and count images; vectors stay, unread, until compacted."""
     with writing(folder, wait_s=wait_s) as catalogue:
         count = delete_studies(catalogue, studies)
         write_summary(folder, catalogue)
@@ -61,10 +58,7 @@ def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -
 
 
 def traces(folder: Path, catalogue: Catalogue) -> int:
-    """How many vectors and files of what was deleted an index still has; 0 for one without images.
-
-    Files are those that a writer left when it was killed, and that the next one removes.
-    """
+    """How many vectors and files of what was deleted, or of killed writers, an index still has."""
     if "generation" not in catalogue.meta():
         return 0
     left = sum(holes(catalogue)) + len(orphans(folder, catalogue))

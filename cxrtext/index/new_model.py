@@ -177,10 +177,7 @@ def _embed(
     cache: DecodedCache | None,
     progress: Progress | None,
 ) -> Losses:
-    """Embed the images that are not embedded anew, in the order of their numbers; gives the lost.
-
-    Each is called by its number.
-    """
+    """Embed the images that are not yet, each called by its number, in order; gives the lost."""
     known = new.known_images()
     rows = old.database.execute(
         "SELECT number, path, coalesce(file, image), file IS NOT NULL, study_id, patient_id, "

@@ -123,10 +123,7 @@ def decode_job(
     options: DecodeOptions | None = None,
     running: Running | None = None,
 ) -> JobStatus:
-    """Decode the images of a manifest in shards; a job that was stopped goes on.
-
-    Arguments are those of :func:`cxrtext.jobs.embed.embed_job`.
-    """
+    """Decode the images of a manifest in shards; a job that was stopped goes on."""
     options = options or DecodeOptions()
     Preprocessing(resize=options.resize, crop=options.resize)  # refuses what is out of range
     return _Decode(address, manifest, options).run(running)

@@ -149,7 +149,6 @@ class _Drive:
         self._running.say(f"shard {number}: {reason}")
 
     def _look_around(self) -> None:
-        """Ask the storage what is done, by others, too."""
         begun = time.monotonic()
         if begun >= self._ask_at:
             self._done = committed(self._storage)

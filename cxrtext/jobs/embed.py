@@ -212,11 +212,7 @@ def embed_job(
     options: EmbedOptions | None = None,
     running: Running | None = None,
 ) -> JobStatus:
-    """Embed the images of a manifest in shards; a job that was stopped goes on.
-
-    Args:
-        address: The job's folder, or an fsspec address.
-    """
+    """Embed the images of a manifest in shards; a job that was stopped goes on."""
     kind = _Embed(address, manifest, checkpoint, options or EmbedOptions())
     check_columns(manifest, [next(kind.records())])
     return kind.run(running)
@@ -224,8 +220,6 @@ def embed_job(
 
 @dataclass(frozen=True, slots=True)
 class FinishedEmbedding:
-    """What ``finish`` made of an embed job, each image of the plan being there exactly once."""
-
     planned: int  # images of the manifest
     images: int  # images in the index, or in all of its shards
     rejected: int  # images that are named in ``rejected_list`` instead
@@ -301,7 +295,6 @@ def finish_embed(
 
 
 def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
-    """Vectors by sentence, as the job embedded them when it was begun."""
     import torch
     from safetensors.numpy import load
 

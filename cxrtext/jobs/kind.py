@@ -61,17 +61,13 @@ class Workers:
 
     @property
     def readers(self) -> int:
-        """Processes that decode for each worker: one of so many on this machine, or of a cluster.
-
-        0 says: as many as the worker may use cores, see :func:`readers_here`.
-        """
+        """Processes that decode for a worker; 0 for :func:`readers_here`."""
         if self.cluster is not None:
             return 0 if self.gpu else 1
         cores = os.cpu_count() or 1
         return max(1, cores // (self.workers or cores))
 
     def start(self, work: AnyWork, shared: Sequence[Path]) -> Engine:
-        """Start the engine; every machine must see the shared files."""
         if self.cluster is None:
             from cxrtext.jobs.engines.local import LocalEngine
 
@@ -98,10 +94,7 @@ def readers_here(readers: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Work(ABC):
-    """Makes the shards of a job, in whatever process; what it has open it keeps from task to task.
-
-    Its fields must be picklable, and are paths as every machine sees them.
-    """
+    """Makes the shards of a job, in any process; picklable, with paths that every machine sees."""
 
     address: str  # of the job
 
@@ -112,13 +105,11 @@ class Work(ABC):
         """Open what makes the rows of a shard: a model, processes that read."""
 
     def __call__(self, task: Task) -> None:
-        """Make a shard and commit it."""
         storage, plan, make = _open(self)
         commit_shard(storage, plan.digest, make(task))
 
 
 def require_here(path: str, what: str, same: bool) -> None:
-    """Refuse to work with another model than the job's."""
     if not same:
         raise CheckpointError(
             f"{path}: is another {what} here than the one that the job was begun with; copy that "
@@ -131,7 +122,6 @@ _ends = ExitStack()
 
 
 def _open(work: Work) -> tuple[Storage, Plan, Make]:
-    """What is open for a work; what was open for another is closed first."""
     global _kept
     if _kept is None or _kept[0] != work:
         _close()

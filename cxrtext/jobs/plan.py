@@ -27,8 +27,6 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the first driver of a job finds out, once for all."""
-
     rows: int  # images, or distinct sentences
     shards: int
     shared: Mapping[str, Any]  # what the shards have in common
@@ -49,7 +47,6 @@ class Plan:
 
     @property
     def command(self) -> str:
-        """What begins such a job, and goes on with it."""
         return command_of(self.kind)
 
 

@@ -173,12 +173,7 @@ def score_job(
     options: ScoreOptions | None = None,
     running: Running | None = None,
 ) -> JobStatus:
-    """Score the sentences of some reports in shards; a job that was stopped goes on.
-
-    Args:
-        reports: A table of reports or sentences, or a folder of text files.
-        address: The job's folder, or an fsspec address.
-    """
+    """Score the sentences of some reports in shards; a job that was stopped goes on."""
     options = options or ScoreOptions()
     settings = options.settings
     settings.check()

@@ -64,7 +64,6 @@ def status_of(plan: Plan, done: Mapping[int, ShardFile], failed: Mapping[int, st
 
 
 def _rate(files: list[ShardFile]) -> float | None:
-    """Rows a second, of shards in the order in which they were committed."""
     recent = [file for file in files if files[-1].modified - file.modified < RECENT_S]
     seconds = recent[-1].modified - recent[0].modified if recent else 0
     # The first was begun before the time that is looked at.
@@ -80,7 +79,6 @@ def forget_failure(storage: Storage, number: int) -> None:
 
 
 def failures(storage: Storage) -> dict[int, str]:
-    """Reasons by shard, of those that could not be made."""
     found = {}
     for name in storage.names(FAILED):
         number = name.removeprefix(FAILED).removesuffix(".json")

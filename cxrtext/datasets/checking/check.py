@@ -167,7 +167,6 @@ def _check_texts(
     workers: int,
     progress: StageProgress,
 ) -> Mapping[str, set[str]]:
-    """Note what is wrong with reports; returns the studies that affirm each finding."""
     if sources.reports is None:
         problems.add("no-reports", sources.manifest.name)
         return {}
@@ -196,7 +195,6 @@ def _counted(title: str, what: str, values: Counter[str]) -> FactTable:
 
 
 def image_tables(images: Sequence[ListedImage]) -> list[FactTable]:
-    """Return splits, views, formats, depths and sizes, each with its number of images."""
     readable = [image.read for image in images if image.read]
     faults = Counter(i.facts.fault for i in images if i.facts and i.facts.fault)
     splits = []

@@ -44,7 +44,6 @@ _MIN_SIDE = 64
 def read_images(
     images: Sequence[ListedImage], cache: FactsCache, workers: int, progress: StageProgress
 ) -> None:
-    """Note what each image holds, from the cache or read anew."""
     unread: dict[str, list[ListedImage]] = defaultdict(list)
     stamps: dict[str, Stamp] = {}
     for image in images:
@@ -81,7 +80,6 @@ def is_lateral(view: str) -> bool:
 
 
 def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
-    """Return the codes of what looks wrong in an image that can be read."""
     found: list[str] = []
     if facts.constant:
         found.append("image-constant")
@@ -144,11 +142,7 @@ def _relation(group: Sequence[ListedImage]) -> str:
 
 
 def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[list[ListedImage]]:
-    """Note images of equal 8-bit pixels; return those that can be read, in groups of equal ones.
-
-    A DICOM file and a PNG copy of what it shows are found, and so are equal files.  Images of one
-    gray level are left out.
-    """
+    """Note images of equal 8-bit pixels, but constant ones; give those read, by content."""
     by_pixels: dict[str, list[ListedImage]] = defaultdict(list)
     for image in images:
         if image.read and not image.read.constant:

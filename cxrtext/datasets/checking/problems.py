@@ -196,8 +196,6 @@ def printable(text: str) -> str:
 
 
 class Problems:
-    """Collects problems by kind; holds a few examples of each, however many there are."""
-
     def __init__(self) -> None:
         self._found: dict[str, Problem] = {}
 

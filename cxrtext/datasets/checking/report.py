@@ -77,10 +77,7 @@ def verdict(report: CheckReport) -> str:
 
 
 def histogram(title: str, values: Sequence[float], bins: int = 20) -> Histogram:
-    """Count values, at least one, into at most ``bins`` bins of equal width.
-
-    Whole numbers get bins of whole width, so that none looks empty for want of a number in it.
-    """
+    """Count values in equal bins; of whole numbers of whole width, so that none looks empty."""
     data = np.asarray(values, dtype=np.float64)
     low, high = float(data.min()), float(data.max())
     if (data == np.rint(data)).all():

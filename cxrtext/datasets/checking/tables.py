@@ -81,7 +81,6 @@ def _count(
     positives: dict[str, set[str]],
     problems: Problems,
 ) -> dict[str, int]:
-    """Count labels; return the first row of each study."""
     seen: dict[str, int] = {}
     for row in labelled_studies(rows, list(counts)):
         if isinstance(row, LeftOut):

@@ -109,12 +109,7 @@ def _checked(scores: ArrayLike, classes: ArrayLike) -> tuple[Floats, NDArray[np.
 
 
 def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
-    """Findings as classes of the images that have exactly one.
-
-    Returns:
-        The figures by score, by finding, and what is taken for what; and why they are left out
-        ("" where they are not).
-    """
+    """Findings as classes of images with exactly one; and why they are left out, "" if not."""
     rows = Rows()
     findings = given.findings
     if not 2 <= len(findings) <= LARGEST:

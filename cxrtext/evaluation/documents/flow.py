@@ -163,7 +163,6 @@ def reason_class(reason: str) -> str:
 
 
 def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent reasons, and the others together."""
     ordered = sorted(counts.items(), key=lambda one: -one[1])
     if len(ordered) <= MOST_REASONS:
         return dict(ordered)
@@ -173,7 +172,6 @@ def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def flow_blocks(flow: Flow) -> list[Block]:
-    """A flow as tables: the steps with what leaves them, the labels, and the tasks."""
     steps = [["", "how many"]]
     for step in flow.steps:
         steps.append([step.title, step.text])

@@ -51,7 +51,6 @@ class Material:
 
     @cached_property
     def folder(self) -> DataFolder | None:
-        """What the data folder holds, where it is at hand."""
         if self.result.details is not None:
             return self.result.details.folder
         if self.given is None:
@@ -62,7 +61,6 @@ class Material:
 
     @cached_property
     def population(self) -> Population | None:
-        """The images: of the data folder where it is at hand, else of the predictions."""
         predictions, part = self.result.predictions, self._classified
         if predictions is None or part is None:
             return None
@@ -96,7 +94,6 @@ class Material:
 
     @cached_property
     def drawn(self) -> dict[str, Any]:
-        """What ``cxrtext phantom`` noted of a drawn set; empty of any other."""
         with suppress(OSError, ValueError):
             if self.data is not None:
                 found = json.loads((self.data / "phantom.json").read_text(encoding="utf-8"))
@@ -105,7 +102,6 @@ class Material:
 
     @cached_property
     def images_listed(self) -> bool:
-        """Whether the data folder lists the digests of its images."""
         with suppress(OSError, ValueError):
             listed = read_sums(self.data) if self.data else None
             return any(name.startswith("images/") for name in listed or ())
@@ -131,7 +127,6 @@ class Material:
 
     @property
     def fitted(self) -> bool:
-        """Whether validation images chose thresholds."""
         value = self.result.rows.value
         return any(value(ZERO_SHOT, one, "threshold") is not None for one in self.result.findings)
 
@@ -142,7 +137,6 @@ class Material:
 
     @property
     def model(self) -> Mapping[str, Any]:
-        """The configuration of the model; empty where its folder is not there."""
         found: Mapping[str, Any] = self.checkpoint.get("configuration", {})
         return found
 
@@ -160,7 +154,6 @@ class Material:
 
     @property
     def training(self) -> Mapping[str, Any]:
-        """The configuration of its training; empty where the checkpoint does not say."""
         found: Mapping[str, Any] = self.checkpoint.get("training", {}).get("configuration", {})
         return found
 

@@ -50,7 +50,6 @@ class Population:
 
     @property
     def split_names(self) -> list[str]:
-        """The splits that there are, in their usual order."""
         return [name for name in SPLITS if name in set(self.images.splits)]
 
     @property
@@ -88,6 +87,5 @@ def population_of(folder: DataFolder, findings: Sequence[str], measured: Set[str
 
 
 def population_in(classified: Classified, labeled: bool) -> Population:
-    """The images of a file of predictions: those measured, and validation images."""
     labels = dict(zip(classified.findings, classified.labels, strict=True)) if labeled else {}
     return Population(classified.images, labels, classified.measured, whole=False)

@@ -141,10 +141,7 @@ def versions() -> dict[str, str]:
 
 
 def machine(device: str) -> dict[str, Any]:
-    """The kind of machine: kernel, architecture, processor, and graphics processor if one was used.
-
-    Not its name, its address or its user.
-    """
+    """Kernel, architecture, processor and GPU, if one was used; no name, address or user."""
     facts: dict[str, Any] = {
         "system": platform.system(),
         "kernel": platform.release(),

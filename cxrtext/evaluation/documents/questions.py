@@ -26,7 +26,6 @@ class Questions:
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def answer(self, name: str) -> str:
-        """The author's answer; "" where it is open."""
         if name not in all_questions():
             raise KeyError(f"there is no question '{name}'")
         return " ".join(self.answers.get(name, "").split())

@@ -59,11 +59,7 @@ class TableOne:
 
 
 def table_one(population: Population) -> TableOne:
-    """Describe the images by split.
-
-    The column of the split that was measured says so; where only a part of it was, the images
-    measured have a column of their own.
-    """
+    """Describe the images by split, and those measured where they are none of the splits."""
     parts = {name: population.of_split(name) for name in population.split_names}
     measured = population.measured
     same = next((name for name, rows in parts.items() if np.array_equal(rows, measured)), None)
@@ -98,7 +94,6 @@ def _sizes(population: Population, masks: Sequence[Truth]) -> list[Characteristi
 
 
 def _median(values: Floats) -> str:
-    """Median and quartiles, with linear interpolation; a dash of no values."""
     if not len(values):
         return EMPTY
     low, middle, high = np.percentile(values, (25, 50, 75))

@@ -46,11 +46,7 @@ class LookedFor:
 def looked_for(
     phrases: Sequence[Phrase], absent: Iterable[Absent], cohort: Cohort
 ) -> tuple[list[LookedFor], int]:
-    """The sentences of a cohort with a box, and those without.
-
-    And how many without a box were left out, because they deny what they name ("no effusion"): such
-    a one is true where there is nothing to draw.
-    """
+    """Sentences with a box, and without; and how many of these deny what they name, left out."""
     find = image_finder([record.name for record in cohort.records])
     found = [LookedFor(one.row, one.finding, one.text, True) for one in phrases]
     boxed = {(one.row, one.text) for one in phrases}
@@ -60,7 +56,7 @@ def looked_for(
         if row is None or not text or (row, text) in boxed:
             continue
         affirmed, denied = mentions(text)
-        if denied and not affirmed:
+        if denied and not affirmed:  # "no effusion" is true where there is nothing to draw
             denying += 1
         else:
             found.append(LookedFor(row, one.finding, text, False))

@@ -237,7 +237,6 @@ def phrase_grid(cohort: Cohort, row: int, vector: Tensor) -> NDArray[np.float32]
 
 
 def measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
-    """The geometry and the boxes of a copy of bounded size."""
     longest = max(geometry.height, geometry.width)
     if longest <= LONGEST_SIDE:
         return geometry, boxes
@@ -251,10 +250,7 @@ def measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
 def _measure(
     grid: NDArray[np.float32], phrase: Phrase, geometry: Geometry, sigma: float
 ) -> tuple[Floats, Floats, Floats]:
-    """The five measures of one sentence, the overlaps, and its peak, x and y.
-
-    NaN where the boxes vanish in a smaller copy.
-    """
+    """Measures, overlaps and peak (x, y) of a sentence; NaN where its boxes vanish in the copy."""
     place, boxes = measuring(geometry, np.asarray(phrase.boxes, dtype=np.float64))
     heat = heat_map(grid, place, sigma)
     row, column = np.unravel_index(int(np.nanargmax(heat)), heat.shape)
@@ -275,7 +271,6 @@ def _measure(
 def ground_phrases(
     model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
 ) -> PhraseValues:
-    """Measure every sentence that has boxes, at least one."""
     distinct = list(dict.fromkeys(phrase.text for phrase in phrases))
     vectors = dict(zip(distinct, model.embed_sentences(distinct).cpu(), strict=True))
 

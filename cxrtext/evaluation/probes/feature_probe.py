@@ -165,10 +165,7 @@ def _measure(
 def draw_neighbors(
     features: Features, labels: Labels, findings: Sequence[str], settings: Settings
 ) -> bytes | None:
-    """t-SNE of images (SVG), a panel a finding; None where there are few images or no finding.
-
-    Of more than 600 images as many are drawn at random, by the seed.
-    """
+    """t-SNE of at most 600 images (SVG), a panel a finding; None of few images or no finding."""
     shown = list(findings)[:MOST_PANELS]
     if len(features.studies) < FEWEST or not shown:
         return None

@@ -62,10 +62,7 @@ def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def standardization(features: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean and one over the deviation of each feature: [n, D] -> [D] twice.
-
-    The latter is 0 for a feature that is the same everywhere, up to rounding: it says nothing.
-    """
+    """Mean and one over the deviation, 0 of a constant, of each feature: [n, D] -> [D] twice."""
     every = np.asarray(features, dtype=np.float64)
     center, spread = every.mean(axis=0), every.std(axis=0)
     live = spread > 1e-12 * np.abs(every).max(axis=0)
@@ -175,7 +172,6 @@ class Features:
 
 
 def mean_features(embedder: Embedder, records: Sequence[ImageRecord]) -> Features:
-    """Embed images and keep the mean region of each."""
     parts, studies = [], []
     for rows, _, regions in embedder.batches(records):
         parts.append(regions.mean(dim=1).double().cpu().numpy())
@@ -248,10 +244,7 @@ def fit_probes(
     images: Images,
     settings: Settings,
 ) -> tuple[Probed | None, list[str]]:
-    """Fit a probe a finding, and apply it to the test images; None where none can be probed.
-
-    And a line for each finding that lacks a class in the training, validation or test images.
-    """
+    """A probe a finding applied to the test images, or None; a line where a part lacks a class."""
     fits: dict[str, tuple[Floats, Floats, float, int]] = {}
     lines: list[str] = []
     for finding in findings:

@@ -197,7 +197,6 @@ def _patient(row: Row) -> str:
 def _labels(
     recipe: Recipe, selection: Selection, home: Path, studies: set[str], measured: list[str]
 ) -> None:
-    """Take the labels of the selected studies; ``measured`` has the study of each image."""
     content, table = recipe.content, find_table(home, "labels")
     if table is None or content.prompts is None:
         raise DataError(f"{home}: holds no labels, which {recipe.name} wants")
@@ -231,7 +230,6 @@ def _labels(
 
 
 def _boxes(recipe: Recipe, selection: Selection, home: Path, names: Mapping[str, str]) -> None:
-    """Take the boxes of the selected images; everything else that an annotation says is kept."""
     table = home / "boxes.json"
     if not table.is_file():
         raise DataError(f"{home}: holds no boxes.json, which {recipe.name} wants")

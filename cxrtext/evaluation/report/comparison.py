@@ -41,10 +41,7 @@ MOST_ROWS = 60
 
 
 def model_names(paths: Sequence[Path]) -> list[str]:
-    """A short name for each: its folder's, that above "checkpoint", or with a number before it.
-
-    Of files of predictions it is the folder's that they are in.
-    """
+    """A short name each: its folder's, that above "checkpoint" or a file; numbered if alike."""
     names = []
     for path in (one.resolve() for one in paths):
         inside = path.name == "checkpoint" or path.suffix == ".parquet"
@@ -109,7 +106,6 @@ def _unit(measure: str) -> str:
 
 
 def difference_figures(comparison: Comparison) -> list[Figure]:
-    """Forest plots of the differences, one for each kind of figure."""
     units: dict[str, list[PairedDifference]] = {}
     for one in comparison.differences:
         units.setdefault(_unit(one.measure), []).append(one)
@@ -214,10 +210,7 @@ def _sections(comparison: Comparison) -> list[Section]:
 def write_comparison(
     folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
 ) -> list[Path]:
-    """Write ``comparison.html``, ``comparison.json`` and ``tables/``; returns them.
-
-    ``evaluated`` says for each model what it was evaluated on.
-    """
+    """Write and return ``comparison.html``, ``.json`` and ``tables/``; ``evaluated`` is on what."""
     sections = _sections(comparison)
     head: list[Block] = [Text(line, "lead") for line in primary_lines(comparison)]
     head.append(Bullets([f"{name}: {line}" for name, line in evaluated.items()]))

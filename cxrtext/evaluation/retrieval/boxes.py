@@ -159,10 +159,7 @@ def _add(
     patients: NDArray[np.intp],
     suffix: str = "",
 ) -> dict[str, Floats]:
-    """Measures of each direction and of both; returns "Recall" and "MedR" on every resample.
-
-    ``patients`` [n] are the numbers of the pairs' patients.
-    """
+    """Measures of each direction and of both; returns "Recall" and "MedR" on every resample."""
     cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
     directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
     n = counts.shape[1]
@@ -188,10 +185,7 @@ def _add(
 def rank_boxes(
     model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox], settings: Settings
 ) -> tuple[BoxRanks | None, int]:
-    """Rank where box i and its sentence are the one right pair.
-
-    None where no box lies in a crop; and how many boxes lie outside it.
-    """
+    """Rank pairs of a box and its sentence, None if no box lies in a crop; how many lie outside."""
     features, kept = box_features(cohort, boxes)
     if not kept:
         return None, len(boxes)

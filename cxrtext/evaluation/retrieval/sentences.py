@@ -169,7 +169,6 @@ class Wording:
 
 
 def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
-    """Distinct sentences, and the images that each is right for."""
     of_study: dict[str, list[int]] = defaultdict(list)
     of_patient: dict[str, list[int]] = defaultdict(list)
     for place, record in enumerate(cohort.records):
@@ -209,10 +208,7 @@ DIRECTIONS = ("sentence to image", "image to sentence")
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Ranks of the queries of one direction, [Q], among so many candidates, and their patients.
-
-    ``names`` [Q] are the sentences or the images that ask.
-    """
+    """Ranks [Q] of a direction among so many candidates; ``names`` are the sentences or images."""
 
     names: list[str]
     patients: list[str]
@@ -222,12 +218,9 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class SentenceRanks:
-    """Part "retrieval": the ranks of sentences and images, by direction."""
-
     queries: dict[str, Queries]
 
     def to_table(self) -> "pa.Table":
-        """A row a query, a sentence or an image: its patient, ``rank`` and ``candidates``."""
         import pyarrow as pa
 
         parts = list(self.queries.items())
@@ -315,10 +308,7 @@ def _ranks_of(
 def rank_sentences(
     model: ImageTextModel, cohort: Cohort, wording: Wording, settings: Settings
 ) -> SentenceRanks:
-    """Rank images for sentences of their reports, at least one, and the other way round.
-
-    Equal sentences are one, right for every study.
-    """
+    """Rank images for the distinct sentences of their reports, at least one, and the other way."""
     scores = score_matrix(model, cohort, wording.texts)
     right, spoken = transposed(wording.images), sorted(transposed(wording.images))
     apart = (

@@ -100,10 +100,7 @@ def assemble(
 
 
 def first_of_each_class(images: SmallImages, train: int | None, test: int | None) -> SmallImages:
-    """A smaller set with equal numbers of each class, the first ones in their order.
-
-    ``train`` and ``test`` are the images in all; None is every one.
-    """
+    """The first images of each class, equally many; ``train`` and ``test`` in all, None for all."""
 
     def firsts(part: Labelled, wanted: int | None) -> Labelled:
         each = len(part.labels) if wanted is None else max(1, wanted // len(images.names))
@@ -133,7 +130,6 @@ def read_stream(
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file; one whose name ends in .gz is decompressed."""
     try:
         with path.open("rb") as handle:
             if path.suffix == ".gz":
@@ -176,7 +172,6 @@ class ImageSet:
 
 
 def write_set(path: Path, held: ImageSet) -> None:
-    """Write a set as an ``.npz`` file, whole or not at all."""
     arrays: dict[str, Array] = {
         "kinds": np.array(held.kinds, dtype=np.str_),
         "columns": np.array(held.columns, dtype=np.str_),

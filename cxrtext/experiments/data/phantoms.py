@@ -56,7 +56,6 @@ def read_images(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Pix
 
 
 def finding_kind(state: State) -> int:
-    """Which of the five findings is there: none, one of them alone, or several."""
     there = [name for name, present in state.labels().items() if present]
     return len(KINDS) if len(there) > 1 else KINDS.index(there[0]) if there else 0
 
@@ -121,10 +120,7 @@ def _part(folder: Path, studies: Sequence[PhantomStudy], side: int) -> SplitImag
 
 
 def phantom_set(folder: Path, studies: int, side: int, kind: str) -> ImageSet:
-    """Drawn studies as a set; the held-out patients are those of the splits val and test.
-
-    ``kind`` of the metadata is "age-sex", "site" or "attributes".
-    """
+    """Drawn studies, val and test held out; ``kind`` is "age-sex", "site" or "attributes"."""
     drawn = draw_studies(studies, SEED)
     train = [study for study in drawn if study.split == "train"]
     test = [study for study in drawn if study.split != "train"]

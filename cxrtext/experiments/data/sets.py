@@ -78,7 +78,6 @@ def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels,
 
 
 def require_data(experiment: Experiment, names: Iterable[str], data: Path | None) -> None:
-    """Refuse sets that want ``--data`` where it is not given, or names nothing."""
     if experiment.given is None or all(name.startswith(PHANTOMS) for name in names):
         return
     accepted = ACCEPTED[experiment.given]
@@ -162,7 +161,6 @@ def prepare_sets(
     out: Path,
     listener: ExperimentListener,
 ) -> tuple[dict[str, Path], dict[str, dict[str, Any]]]:
-    """Make the sets, as far as an earlier run has not; gives their files and the stages' notes."""
     wanted = list(dict.fromkeys(names))
     paths = {name: out / "data" / f"{name}.npz" for name in wanted}
     notes: dict[str, dict[str, Any]] = {}

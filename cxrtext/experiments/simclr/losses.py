@@ -88,11 +88,7 @@ def view_losses(
     known: Known,
     gamma_sq: Tensor,
 ) -> Terms:
-    """Losses of a batch, to be averaged.
-
-    Of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D]; ``parts`` are those of
-    :func:`~cxrtext.training.losses.metadata.kernels_for`.
-    """
+    """Losses of scores [VB, VB] (:func:`score_views`) and unit vectors [V, B, D], not averaged."""
     section = settings.objective
     if section.name in BY_ANCHOR:
         return _by_anchor(settings, scores, len(embedded), known, gamma_sq)
@@ -109,7 +105,6 @@ def view_losses(
 def _by_anchor(
     settings: ViewSettings, scores: Tensor, views: int, known: Known, gamma_sq: Tensor
 ) -> Terms:
-    """Every view an anchor, each other view of its image a positive in turn."""
     section, count = settings.objective, len(scores)
     columns = positives_of_views(count, views, scores.device)  # [VB, M]
     positive = scores.gather(1, columns)
@@ -166,7 +161,6 @@ def _by_view(
     known: Known,
     gamma_sq: Tensor,
 ) -> Terms:
-    """First views against second views, and the reverse: B anchors and B candidates each."""
     if isinstance(section, HardnegCclk) and not bool(torch.isfinite(embedded).all()):
         # Diverged: a loss that is no number, as other objectives give, not a kernel's complaint.
         return Terms(embedded.sum()[None] * torch.nan)

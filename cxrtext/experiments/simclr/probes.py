@@ -158,7 +158,6 @@ class Features:
     steps: int
 
     def share(self, right: NDArray[Any], factor: float = 1.0) -> Resampled:
-        """The mean of a value a test image, on every resample."""
         return _mean(right, factor, self.counts, self.held.test)
 
 
@@ -208,8 +207,6 @@ def _ranks(f: Features, probe: LinearMap, target: str) -> tuple[NDArray[np.int64
 
 
 def _class_probe(solver: Solver) -> Callable[[Features], Measures]:
-    """Accuracy among the first one and five classes, under the names of both papers."""
-
     def probe(f: Features) -> Measures:
         ranks, _ = _ranks(f, _fit(f, solver, "class"), "class")
         top1 = f.share(ranks < 1, 100)
@@ -258,7 +255,6 @@ def _digit_color(f: Features) -> Measures:
 
 
 def _findings(f: Features) -> Measures:
-    """Mean AUC of the findings that both parts have with and without."""
     train, test = (part.targets["findings"] for part in (f.held.train, f.held.test))
     design, seen = (x.double().cpu().numpy() for x in (f.train, f.test))
     ones = np.ones((1, len(test)), dtype=np.uint16)

@@ -110,10 +110,7 @@ class ViewModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class ViewJob:
-    """An encoder that learns from views; made by :func:`build_view_job`.
-
-    The data lie on the device; ``parts`` are kernels of metadata or embeddings.
-    """
+    """An encoder that learns from views; the data lie on the device."""
 
     learner: Learner
     schedule: Schedule
@@ -123,7 +120,6 @@ class ViewJob:
     gamma_sq: Tensor
 
     def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
-        """The rows of a step, and how each of their views is to be seen, view after view."""
         settings, seed = self.settings, self.settings.seed
         rows = torch.from_numpy(batch_rows(len(self.data), settings.batch, seed, step))
         generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
@@ -157,10 +153,7 @@ class ViewJob:
 
 
 def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) -> ViewJob:
-    """A new encoder and head with random weights, and all that trains them.
-
-    The data are moved to the device whole.
-    """
+    """A new encoder and head with random weights, and all that trains them, on the device."""
     parts = kernels_for(settings.objective, data.kinds)
     torch.manual_seed(settings.seed)
     encoder = ViewEncoder(settings.encoder, data.images.shape[1], settings.width)
@@ -244,7 +237,6 @@ def train_views(
 
 
 def _fingerprint(data: ViewSet) -> str:
-    """SHA-256 over images and what is known of them, in hexadecimal."""
     digest = hashlib.sha256(repr(data.kinds).encode())
     for name in TENSORS:
         value = getattr(data, name)

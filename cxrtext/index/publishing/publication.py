@@ -45,7 +45,6 @@ class File:
     pieces: tuple[str, ...]  # digests of its parts, each but the last of PIECE_BYTES
 
     def parts(self) -> Iterator[tuple[str, int, int]]:
-        """Digest, offset and bytes of each piece."""
         for number, digest in enumerate(self.pieces):
             offset = number * PIECE_BYTES
             yield digest, offset, min(PIECE_BYTES, self.size - offset)
@@ -65,7 +64,6 @@ class Manifest:
 
     @property
     def objects(self) -> dict[str, int]:
-        """Bytes of each piece, by its digest."""
         parts = (part for file in self.files.values() for part in file.parts())
         return {digest: size for digest, _, size in parts}
 
@@ -99,7 +97,6 @@ def manifest_name(digest: str) -> str:
 
 
 def encoded(value: dict[str, Any]) -> bytes:
-    """A JSON object with its seal, as bytes."""
     return (json.dumps(sealed(value), indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -218,7 +215,6 @@ def digest_of(data: bytes) -> str:
 
 
 def now() -> datetime:
-    """The time, to the millisecond, as it is written down."""
     return datetime.fromisoformat(in_words(datetime.now(UTC)))
 
 

@@ -193,7 +193,6 @@ class _Sender:
         self._done = self._total = 0
 
     def send(self, moment: Moment) -> tuple[datetime, Manifest]:
-        """Send what belongs to a moment of an index; gives when that was, and what it holds."""
         taken = now()
         _make_movable(moment, with_model=self._with_model)
         checkpoint = _checkpoint_of(moment) if self._with_model else None

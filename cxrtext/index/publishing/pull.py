@@ -156,7 +156,6 @@ class _Fetcher:
         self._fetched = self._done = 0
 
     def fetch(self) -> int:
-        """Fetch what is not here; gives the bytes that came over the line."""
         self._look_around()
         self._folder.mkdir(mode=0o700, exist_ok=True)
         noted = {"publication": self._digest, "content": self._manifest.as_json()}

@@ -102,7 +102,6 @@ def _time(seconds: float) -> str:
 
 
 def survey_of(manifest: Path, options: EncodeOptions) -> Survey:
-    """Read a manifest once, check it, and choose the sample."""
     chosen: list[tuple[int, int, ImageRecord]] = []  # a heap, the last of the sample first
     rows = 0
     for record in checked_manifest(manifest, allow_outside=options.allow_outside):
@@ -131,7 +130,6 @@ def estimate_of(
     image_bytes: int,
     options: EncodeOptions,
 ) -> Estimate:
-    """Encode ten images and say what all will take."""
     import torch
 
     encoder = Encoder(backbone, views=options.views, seed=options.seed)
@@ -169,7 +167,6 @@ def estimate_of(
 
 
 def free_bytes(folder: Path) -> int:
-    """What the disk of a folder, which need not be there yet, has free."""
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     return shutil.disk_usage(there).free
 

@@ -106,12 +106,7 @@ def _drawn(names: Sequence[str], view: int, seed: int, shape: Preprocessing) -> 
 
 
 class Reader:
-    """Gives squares of image files, decoded in other processes or found in a cache.
-
-    Args:
-        readers: Processes that decode.
-        cache: Decoded images that are there already; nothing is added to it.
-    """
+    """Gives squares of image files, decoded in other processes or found in a cache."""
 
     def __init__(
         self, preprocessing: Preprocessing, readers: int, cache: Path | None = None

@@ -183,7 +183,6 @@ class _Encode(ImageKind):
         }
 
     def reader(self) -> closing[Reader]:
-        """What reads images here, before there are workers."""
         readers = readers_here(self._options.readers)
         return closing(Reader(self._backbone.preprocessing, readers, self._options.cache))
 
@@ -258,11 +257,8 @@ def encode_images(
 ) -> Encoded:
     """Encode the images of a manifest by a backbone; one that was stopped goes on.
 
-    Args:
-        folder: Of the features; only its owner may read it.
-        only_estimate: Whether to stop after the estimate.
-        stage: Called with what is done before and after the shards, "fitting" the map or "listing"
-            the images, and with (done, total) images.
+    ``stage`` hears what is done beside the shards, "fitting" the map or "listing" the images, and
+    (done, total) images.
     """
     from cxrtext.models.backbones import load_backbone
 
@@ -348,7 +344,6 @@ def _finish(
 
 
 def _finished(folder: Path) -> FeatureFolder | None:
-    """The features that are there, with lists that are whole; None where they are to be made."""
     with suppress(CheckpointError, NotFoundError):
         found = open_features(folder)
         found.check_lists()
@@ -357,7 +352,6 @@ def _finished(folder: Path) -> FeatureFolder | None:
 
 
 def _write_rejected(made: Made, folder: Path, manifest: Path) -> Path:
-    """List the images that could not be read in ``rejected.csv``, with the reasons."""
     path, plan, done = folder / REJECTED, made.plan, made.done
     with RowWriter(path, {"item": "text", "reason": "text"}) as writer:
         if any(file.rejected for file in done.values()):

@@ -90,15 +90,12 @@ class _Beside:
         return outcome
 
     def stop(self) -> None:
-        """End the process, whatever it does; a `run` under way ends then, too."""
         for pid in self.engine.pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
 class _Processes:
-    """The processes beside a worker: one for each task that it has at once."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[_Beside] = []
@@ -148,7 +145,6 @@ _processes = _Processes()
 
 
 def _run(pickled: bytes, task: Task) -> tuple[CxrTextError | None, str | None]:
-    """Do a task beside the worker; gives ``error`` and ``lost`` of its outcome."""
     outcome = _processes.run(pickled, task)
     return outcome.error, outcome.lost
 
@@ -159,8 +155,6 @@ def _stop(pickled: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a machine has, to be compared with the driver's."""
-
     versions: dict[str, str]
     sizes: dict[str, int | None]  # bytes of files, None of one that is not there
 
@@ -211,14 +205,7 @@ def _compare(ours: _Seen, seen: "Mapping[str, _Seen | BaseException]") -> set[st
 
 
 class DaskEngine:
-    """Runs tasks on a cluster of Dask's.
-
-    Args:
-        address: Of a scheduler that runs.
-        gpu: Whether a task needs a GPU: then it goes to workers that were started with
-            ``--resources GPU=1``, one at a time.
-        shared: Files and folders that every worker must see as this machine does.
-    """
+    """Runs tasks on a cluster of Dask's; with ``gpu`` on workers with ``--resources GPU=1``."""
 
     def __init__(
         self, work: Work, address: str, *, gpu: bool = False, shared: Sequence[Path] = ()
@@ -285,7 +272,6 @@ class DaskEngine:
             self._count_workers()
 
     def _count_workers(self) -> None:
-        """Take note of who is there; a worker that is new is looked at first."""
         self._looked = time.monotonic()
         try:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]

@@ -40,8 +40,6 @@ FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5
 
 @dataclass(frozen=True, slots=True)
 class PretrainSettings:
-    """Everything that the result depends on, beside the corpus."""
-
     base: str | None  # fingerprint of the model to fine-tune, or None
     shape: Shape | None  # size of a new network, or None with ``base``
     # Passes through the sentences; None takes as many as the tokens wanted ask for.
@@ -56,12 +54,10 @@ class PretrainSettings:
 
     @property
     def tokens(self) -> int:
-        """Tokens to train on where no epochs are given."""
         return FINE_TUNING_TOKENS if self.shape is None else self.shape.tokens
 
 
 def choose_shape(size: str, **wanted: int | None) -> Shape:
-    """Return a named size with what the caller wants otherwise, by the names of ``Shape``."""
     if size not in SHAPES:
         raise ConfigError(f"size '{size}' is not one of {', '.join(SHAPES)}")
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}

@@ -21,7 +21,6 @@ class Coverage:
 
 
 def measure_coverage(tokenizer: BertTokenizer, sentences: Sequence[Pieces]) -> Coverage:
-    """Count words and their pieces; all 0 where there is no word."""
     continues = continues_word(tokenizer)
     words = pieces = split = unknown = 0
     for sentence in sentences:

@@ -92,10 +92,7 @@ def train(
     settings: PretrainSettings,
     steps: range,
 ) -> Iterator[Step]:
-    """Train step by step, those that are left, and report each after the weights have changed.
-
-    No sentence is empty, and none longer than the window.
-    """
+    """Train the steps that are left, on sentences of 1 to a window of pieces; reports each."""
     lengths = [len(sentence) for sentence in sentences]
     length_of_epoch = batches_per_epoch(sentences, settings.batch_tokens)
     batches: list[list[int]] = []
@@ -160,10 +157,7 @@ class PretrainRun:
 
 
 def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
-    """Return the pseudo-perplexity a word piece of the model as it is now.
-
-    Source: Salazar et al. 2020, eq. 3.
-    """
+    """Of the model as it is now, a word piece.  Source: Salazar et al. 2020, eq. 3."""
     run.model.eval()
     language = MaskedLanguageModel(run.model, run.tokenizer, "", "")
     scores = score_sentences_detailed(sentences, language)
