@@ -28,23 +28,23 @@ from cxrtext.evaluation.result import Details
 from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
-from cxrtext.experiments.measures import (
+from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
+from cxrtext.experiments.simclr.encoders import FILE as ENCODER
+from cxrtext.experiments.simclr.encoders import encode, load_encoder
+from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
+from cxrtext.experiments.simclr.train import train_views
+from cxrtext.experiments.stages import (
     FORMAT,
     JOB,
     METRICS,
     RESAMPLED,
     Measures,
     machine,
+    noted_in,
     versions,
     write_measures,
 )
-from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
-from cxrtext.experiments.simclr.encoders import FILE as ENCODER
-from cxrtext.experiments.simclr.encoders import encode, load_encoder
-from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
-from cxrtext.experiments.simclr.train import train_views
-from cxrtext.experiments.stages import noted_in
 from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.simclr import SimclrSpec

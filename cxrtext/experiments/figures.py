@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.experiments.data.images import CIFAR10
 from cxrtext.experiments.data.sets import THINNED
-from cxrtext.experiments.measures import MEASURE_AGAIN
 from cxrtext.experiments.papers.sweep import CONSTANTS, TASKS, constant
 from cxrtext.experiments.papers.table1 import BASELINE, PROPOSED
-from cxrtext.experiments.stages import opened_arrays
+from cxrtext.experiments.stages import MEASURE_AGAIN, opened_arrays
 from cxrtext.files import replacing
 
 OURS, PAPER = "#1f5fa8", "#c2571a"

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.experiments.experiment import ExperimentListener, Measure
-from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
-from cxrtext.experiments.stages import read_json
+from cxrtext.experiments.stages import FORMAT, METRICS, RESAMPLED, Measures, read_json
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.page import Block, Section
 

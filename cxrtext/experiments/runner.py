@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.measures import METRICS, RESAMPLED, paired, read_measures, versions
 from cxrtext.experiments.page import failed_lines
 from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
 from cxrtext.experiments.processes import Failures, Finished, Run, run_all
-from cxrtext.experiments.stages import claim, read_json
+from cxrtext.experiments.stages import (
+    METRICS,
+    RESAMPLED,
+    claim,
+    paired,
+    read_json,
+    read_measures,
+    versions,
+)
 from cxrtext.files import only_one, write_json, write_text
 from cxrtext.page import html_page, markdown
 

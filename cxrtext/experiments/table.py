@@ -20,8 +20,8 @@ from cxrtext.evaluation.intervals.bootstrap import (
 )
 from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments.experiment import Claim, Group, Measure, Trial
-from cxrtext.experiments.measures import Measures, mean_of_seeds, mean_of_trainings, paired
 from cxrtext.experiments.processes import Failures, Finished
+from cxrtext.experiments.stages import Measures, mean_of_seeds, mean_of_trainings, paired
 
 UNKNOWN = "not measured"
 Trainings = Mapping[int, Measures]

@@ -20,7 +20,6 @@ from cxrtext.experiments.experiment import (
     claims_of,
 )
 from cxrtext.experiments.figures import draw_further
-from cxrtext.experiments.measures import JOB, METRICS
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.papers.table1 import (
     BASELINE,
@@ -44,6 +43,7 @@ from cxrtext.experiments.preparation import (
 )
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
+from cxrtext.experiments.stages import JOB, METRICS
 from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import sha256, write_sealed
 from cxrtext.models.features import open_features

@@ -20,9 +20,9 @@ from cxrtext.experiments.experiment import (
     merged,
 )
 from cxrtext.experiments.figures import draw_figures
-from cxrtext.experiments.measures import JOB
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
+from cxrtext.experiments.stages import JOB
 from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import write_sealed
 from cxrtext.page import Block, Text

@@ -15,7 +15,7 @@ from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
 from cxrtext.evaluation.probes.linear_probe import fit_probe
 from cxrtext.experiments.data.images import ImageSet, SplitImages
 from cxrtext.experiments.data.sets import THINNED
-from cxrtext.experiments.measures import Measures
+from cxrtext.experiments.stages import Measures
 
 Solver = Literal["adam", "lbfgs"]
 RIDGE = 1e-2

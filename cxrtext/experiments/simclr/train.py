@@ -16,8 +16,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
 from cxrtext.experiments.simclr.encoders import ViewEncoder, channel_statistics, save_encoder
-from cxrtext.experiments.simclr.losses import Known, view_losses
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.losses import Known, ViewSet, ViewSettings, view_losses
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.objectives.contrastive import score_views, view_accuracy
