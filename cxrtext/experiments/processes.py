@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,12 +150,10 @@ def stop(children: Sequence[Child]) -> None:
 
 
 def _tail(path: Path) -> bytes:
-    try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - 4096))
-            return handle.read()
-    except OSError:
-        return b""
+    with suppress(OSError), path.open("rb") as handle:
+        handle.seek(max(0, path.stat().st_size - 4096))
+        return handle.read()
+    return b""
 
 
 def steps_done(run: Run) -> int:

@@ -247,9 +247,8 @@ def finish_embed(
     """Make an index of the shards of an embed job; one that was stopped goes on.
 
     Args:
-        out: The index, or the folder of its shards.
-        index_parts: How many indexes, by study; by default as many as keep each at or below
-            a million images.
+        index_parts: How many indexes, by study; by default so many that none is of more than a
+            million images.
         manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
             lay when the job was begun.  They are compared with the job's digests.
     """

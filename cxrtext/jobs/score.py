@@ -202,11 +202,8 @@ def finish_score(
 ) -> ScoreSummary:
     """Make the table of sentences of a score job, as ``score-text`` makes it.
 
-    Args:
-        out: The table, CSV or Parquet by its ending.
-        reports: Where the reports lie now; by default where they lay when the job was begun.
-        model: Where the language model lies now, likewise.
-        settings: What the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
+    ``reports`` and ``model``: where they lie now, by default where they lay when it was begun;
+    ``settings``: what the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
     """
     settings = settings or ScoreSettings()
     made = ready_job(address, KIND, settings.max_rejected)

@@ -135,11 +135,8 @@ def choose_pictures(
     pairs: Sequence[Pair],
 ) -> list[Wanted]:
     """Choose what is shown: suspicious, equal, almost equal images; some of each split and view."""
-    wanted = [
-        (KINDS[code].title, list(suspicious[code][:EXAMPLES]))
-        for code in SUSPICIOUS
-        if suspicious.get(code)
-    ]
+    seen = (code for code in SUSPICIOUS if suspicious.get(code))
+    wanted = [(KINDS[code].title, list(suspicious[code][:EXAMPLES])) for code in seen]
     for title, together in (
         ("images with the same content", [group[:EXAMPLES] for group in groups if len(group) > 1]),
         ("pairs of images that look almost the same", pairs),

@@ -64,7 +64,6 @@ def run_recipe(
             not the official one; the result is then marked as not the benchmark.
         link: Whether images are hard links, which takes the right to write from the originals;
             copies otherwise.
-        importing: Progress of the import: stage, done, total.
     """
     found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     content, rejects = found.content, Rejects(max_rejected)

@@ -28,13 +28,8 @@ Pixels = NDArray[np.uint8]
 
 
 def draw_images(out: Path, studies: int, listener: ExperimentListener) -> dict[str, int]:
-    summary = write_phantoms(
-        out,
-        studies=studies,
-        size=DRAWN,
-        seed=SEED,
-        progress=listener.counting("phantoms", "images"),
-    )
+    heard = listener.counting("phantoms", "images")
+    summary = write_phantoms(out, studies=studies, size=DRAWN, seed=SEED, progress=heard)
     return {"studies": summary.studies, "patients": summary.patients}
 
 
@@ -62,8 +57,7 @@ def finding_kind(state: State) -> int:
 
 def attributes(state: State) -> dict[str, int]:
     """Findings, places and severities as yes or no; the names are the same for every state."""
-    places = set(state.places())
-    sides = ("right", "left")
+    places, sides = set(state.places()), ("right", "left")
     found = {name.lower(): present for name, present in state.labels().items()}
     for name in ("Pleural Effusion", "Pneumothorax"):
         found |= {f"{name.lower()}, {side}": int((name, side) in places) for side in sides}

@@ -93,11 +93,8 @@ def fingerprint(data: Path | None) -> str | None:
         return None
     if data.is_file():
         return sha256(data)
-    listed = sorted(
-        (str(path.relative_to(data)), path.stat().st_size)
-        for path in data.rglob("*")
-        if path.is_file()
-    )
+    files = (path for path in data.rglob("*") if path.is_file())
+    listed = sorted((str(path.relative_to(data)), path.stat().st_size) for path in files)
     return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 

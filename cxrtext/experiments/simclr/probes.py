@@ -57,14 +57,9 @@ def fit_classes(
     deviation 1 of ``reference`` (such as all training features where few have labels) first; the
     map returned takes them as they are.
 
-    Args:
-        features: Where they lie is where the map is fitted.
-        classes: K; by default one more than the largest label.
-        solver: "lbfgs" minimizes mean cross-entropy + ridge / 2 · ‖W‖² over all rows, in float64,
-            the bias not penalized, in at most ``steps`` iterations; "adam" takes steps of batches
-            in float32, from W = 0, ``epochs`` passes each in an order of its own.
-        batch: Of Adam, at most n.
-        seed: Of Adam's orders.
+    "lbfgs" minimizes mean cross-entropy + ridge / 2 · ‖W‖² over all rows, in float64, the bias not
+    penalized, in at most ``steps`` iterations; "adam" takes steps of batches in float32, from
+    W = 0, ``epochs`` passes each in an order of its own.
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1, for Adam; Tsai et al. 2022
         (CCL-K), appendix, for L-BFGS.

@@ -53,10 +53,8 @@ class Lars(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         trust: float = 0.001,
     ) -> None:
-        super().__init__(
-            params,
-            {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust},
-        )
+        usual = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust}
+        super().__init__(params, usual)
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]

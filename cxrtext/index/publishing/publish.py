@@ -120,8 +120,7 @@ def publish(
     are not published.  Where nothing has changed nothing is written.
 
     Args:
-        keep: How many publications stay, the newest among them.
-        grace_s: How long one stays after it was replaced, in any case.
+        keep: As for :func:`~.publication.collect`, with ``grace_s``.
         model: Whether to publish the checkpoint; replicas want it, backups may do without.
         scratch: A folder for the copied catalogue; by default the index's.
         wait_s: How long to wait for a writer, where the index changes faster than it is read.

@@ -262,11 +262,10 @@ class _Fetcher:
 
 
 def _noted(path: Path) -> Manifest | None:
-    try:
+    with suppress(OSError, KeyError, TypeError, ValueError):
         noted = read_sealed(path)
         return parse_manifest(noted, noted["publication"])
-    except (OSError, KeyError, TypeError, ValueError):
-        return None
+    return None
 
 
 def _remove_others(home: Path, digest: str) -> int:

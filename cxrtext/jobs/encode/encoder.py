@@ -33,11 +33,9 @@ MOST = float(torch.finfo(torch.float16).max)
 
 
 class Encoder:
-    """A frozen backbone and what is kept of its regions.
+    """A frozen backbone and what is kept of its regions, V views of each image.
 
-    Args:
-        views: V, of each image: the first is its center crop; of each other the window, the turn
-            and the gray values are drawn by the image's name.
+    The first is its center crop; window, turn and gray values of others are drawn by its name.
     """
 
     def __init__(self, backbone: "Backbone", *, views: int = 1, seed: int = 0) -> None:

@@ -247,7 +247,6 @@ def pretrain_text(
     ends in the same model.
 
     Args:
-        reports: A CSV or Parquet table of reports.
         out: The folder to write: ``config.json``, ``model.safetensors``, the tokenizer's files
             and ``training.json``.  A model that was trained here before is replaced.
         base: A hub id or model folder to fine-tune; its vocabulary and size are kept, a projection
