@@ -285,8 +285,7 @@ def finish_embed(
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
         for k, (folder, catalogue) in enumerate(zip(folders, catalogues, strict=True)):
-            of_part = [s for s in said if part_of(s.study_id, K) == k]
-            add_sentences(catalogue, model, of_part, texts)
+            add_sentences(catalogue, model, [s for s in said if part_of(s.study_id, K) == k], texts)
             refresh_structure(folder, catalogue, model)
             indexes[str(folder)] = IndexSummary.of(write_summary(folder, catalogue))
     images = sum(summary.images for summary in indexes.values())

@@ -271,9 +271,8 @@ def every_shard(made: Made) -> Iterator[Shard]:
             shard = read_shard(made.storage, made.plan.digest, made.done[number])
         except DamagedShardError:
             removed.append(made.done[number].name)
-        if removed:  # the others are looked at still: then one start makes all of them again
-            continue
-        yield shard
+        if not removed:  # else the others are still looked at: one start makes all of them again
+            yield shard
     if removed:
         raise damaged(made.storage, removed)
 

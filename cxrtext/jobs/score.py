@@ -185,8 +185,7 @@ def score_job(
         rejects = Rejects(settings.max_rejected, where=source.description)
         studies, _ = read_sentences(source, store, scorer.language.tokenizer, settings, rejects)
         check_text(source, store, studies, len(rejects.rows))
-        kind = _Score(address, reports, model, options, scorer, store, source.digest)
-        return kind.run(running)
+        return _Score(address, reports, model, options, scorer, store, source.digest).run(running)
 
 
 def finish_score(

@@ -297,15 +297,14 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Rows:
     rows = Rows()
     phrases = given.phrases
     own = [given.images.patients[phrase.row] for phrase in phrases]
-    names: dict[str, list[int]] = {}
-    for number, phrase in enumerate(phrases):
-        names.setdefault(phrase.finding or NO_FINDING, []).append(number)
-    for name in sorted(names):
-        at = np.array(names[name])
+    findings = np.array([phrase.finding or NO_FINDING for phrase in phrases])
+    names = sorted(set(findings.tolist()))
+    for name in names:
+        at = np.flatnonzero(findings == name)
         theirs = [own[number] for number in at]
         _add(rows, name, given, at, draw(theirs, settings.resamples, (settings.seed, 2)), theirs)
     for measure in MEASURES:
-        each = [rows.value(GROUNDING, name, measure) for name in sorted(names)]
+        each = [rows.value(GROUNDING, name, measure) for name in names]
         known = [value for value in each if value is not None]
         rows.add(GROUNDING, MEAN_OF_FINDINGS, measure, float(np.mean(known)) if known else None)
     counts = draw(own, settings.resamples, (settings.seed, 1))

@@ -200,11 +200,10 @@ def fitted_map(
             for rows, images, failed in full_batches(read):
                 done += len(images) + len(failed)
                 progress(done, len(names))
-                if not images:
-                    continue
-                squares = [image.pixels for image in images]
-                for found in encoder.regions(squares, [names[row] for row in rows]):
-                    yield found[: len(images)]
+                if images:
+                    squares = [image.pixels for image in images]
+                    for found in encoder.regions(squares, [names[row] for row in rows]):
+                        yield found[: len(images)]
 
     return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 

@@ -182,8 +182,7 @@ def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | No
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    rate = settings.learning_rate
-    optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
     run.first = run.done = state.restore(run.model, optimizer, run.history)
     special = special_ids(run.tokenizer)
     saved = time.monotonic()
