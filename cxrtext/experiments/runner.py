@@ -123,8 +123,7 @@ def _train(
 ) -> dict[tuple[str, int], str]:
     failures: dict[tuple[str, int], str] = {}
     for run in runs:
-        line = check_run(kind, run)
-        if line is not None:
+        if (line := check_run(kind, run)) is not None:
             failures[run.key] = line
             listener.say(f"{run.name}: failed: {line}")
     return failures | run_all([run for run in runs if run.key not in failures], parallel, listener)

@@ -36,8 +36,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def noted_in(path: Path) -> dict[str, Any]:
     """Read a JSON object that must be there."""
-    noted = read_json(path)
-    if noted is None:
+    if (noted := read_json(path)) is None:
         raise ConfigError(f"{path}: is missing; run the same command again")
     return noted
 
@@ -70,8 +69,7 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
             )
         write_sealed(note, identity)
         return
-    found = first_difference(noted, json.loads(json.dumps(identity)))
-    if found is not None:
+    if (found := first_difference(noted, json.loads(json.dumps(identity)))) is not None:
         key, before, now = found
         raise ConfigError(
             f"{note}: the folder holds an experiment with {key} {before!r}, not {now!r}; name "

@@ -118,8 +118,7 @@ def rewrite(
             if rebuild:
                 database.execute("DELETE FROM structures")
         kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
-        damaged = [w for w in check_index(folder, catalogue) if w.startswith(kept)]
-        if damaged:
+        if damaged := [w for w in check_index(folder, catalogue) if w.startswith(kept)]:
             raise CheckpointError(
                 f"{folder}: {damaged[0]}; these cannot be derived: restore the folder from a copy, "
                 "or index into a new one"
@@ -155,8 +154,7 @@ def _copy_images(
     """Write the vectors of the images that are there; with a model, derive them anew."""
     for file in vector_files(folder, meta).values():
         file.path.write_bytes(b"")
-    live = snapshot.live
-    regions = snapshot.arrays["regions"]
+    live, regions = snapshot.live, snapshot.arrays["regions"]
     step = max(1, CHUNK_BYTES // max(1, regions[:1].nbytes))
     segments: Segments = []
     for start in range(0, len(live), step):

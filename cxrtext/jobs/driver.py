@@ -69,8 +69,7 @@ def drive(
         forget_failure(storage, number)
     status = status_of(plan, done, failed)
     running.progress(status)
-    ours = {n: why for n, why in status.failures.items() if running.part.has(n)}
-    if ours:
+    if ours := {n: why for n, why in status.failures.items() if running.part.has(n)}:
         number, why = min(ours.items())
         raise WorkError(
             f"{storage.address}: {len(ours)} of {plan.shards} shards could not be made, the first "
@@ -110,11 +109,9 @@ class _Drive:
                     more = False
                 else:
                     self._submit(task)
-            if self._under_way:
-                outcome = self._engine.next(WAIT_S)
-                if outcome is not None:
-                    self._under_way -= 1
-                    self._take(outcome)
+            if self._under_way and (outcome := self._engine.next(WAIT_S)) is not None:
+                self._under_way -= 1
+                self._take(outcome)
             self._look_around()
 
     def _submit(self, task: Task) -> None:

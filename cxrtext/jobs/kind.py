@@ -236,15 +236,13 @@ def ready_job(address: str, kind: str, max_rejected: int) -> Made:
 def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> Made:
     """A job with all of its shards; says at once what would end the work after hours."""
     done = committed(storage)
-    missing = [number for number in range(plan.shards) if number not in done]
-    if missing:
+    if missing := [number for number in range(plan.shards) if number not in done]:
         some = ", ".join(map(str, missing[:3])) + (", …" if len(missing) > 3 else "")
         raise DataError(
             f"{storage.address}: {len(missing)} of {plan.shards} shards are missing ({some}); run "
             f"'{plan.command}' again until 'cxrtext job status' says that all are there"
         )
-    rejected = sum(file.rejected for file in done.values())
-    if rejected > max_rejected:
+    if (rejected := sum(file.rejected for file in done.values())) > max_rejected:
         raise DataError(
             f"{storage.address}: {rejected} rows were rejected, more than --max-rejected "
             f"{max_rejected}; with a higher limit they are listed beside the output, each with its "

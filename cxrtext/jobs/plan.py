@@ -98,8 +98,7 @@ def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
     except NotFoundError:
         return None
     for name, value in json.loads(json.dumps(definition)).items():
-        before = plan.definition.get(name)
-        if before != value:
+        if (before := plan.definition.get(name)) != value:
             raise DataError(
                 f"{storage.address}: this job was begun with another {name} "
                 f"({_short(before)}, now {_short(value)}); go on with the former, or start anew in "

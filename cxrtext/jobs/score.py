@@ -121,10 +121,10 @@ class _Score(Kind):
         self._digest = digest
 
     def definition(self) -> Definition:
-        settings = self._options.settings
+        sections = self._options.settings.sections
         return {
             **_inputs(self._digest, self._scorer),
-            "--section": settings.sections and list(settings.sections),
+            "--section": sections and list(sections),
             "--batch-tokens": self._scorer.batch_tokens,
             "--shard": self._shard,
             "threads": self._options.threads,

@@ -71,8 +71,7 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
     """
     found: dict[int, ShardFile] = {}
     for entry in storage.entries(FOLDER):
-        shard = ShardFile.of(entry)
-        if shard is None:
+        if (shard := ShardFile.of(entry)) is None:
             continue
         before = found.setdefault(shard.number, shard)
         if shard.rejected < before.rejected:

@@ -127,9 +127,8 @@ def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
         matrix = confusion_matrix(scores, truth)
         accuracy = multiclass_accuracy(scores, truth, patients)
         rows.add(CLASSES, name, "accuracy", accuracy, len(own), SHARE)
-        rows.add(
-            CLASSES, name, "mean recall", float((np.diag(matrix)[shown] / counts[shown]).mean())
-        )
+        recall = np.diag(matrix)[shown] / counts[shown]
+        rows.add(CLASSES, name, "mean recall", float(recall.mean()))
         precision = class_precision(scores, truth)
         for cut, each in precision.items():
             rows.add(CLASSES, name, cut, float(each[shown].mean()))

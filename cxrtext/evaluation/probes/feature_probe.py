@@ -132,8 +132,7 @@ def _measure(
     labels = read_labels(table, findings)
     studies = {record.study_id for record in records}
     require_match(table, "labels", labels, studies, "study_id", manifest)
-    missing = [split for split in SPLITS if not found.images[split]]
-    if missing:
+    if missing := [split for split in SPLITS if not found.images[split]]:
         found.left_out.append(
             f"probes: no image of {' and '.join(missing)} has features; probes are fitted to "
             "train, chosen on val and measured on test"

@@ -305,10 +305,8 @@ def _finish(
     made: Made, folder: Path, manifest: Path, progress: Callable[[int, int], None]
 ) -> FeatureFolder:
     plan, done = made.plan, made.done
-    shards = [
-        FeatureShard(done[number].name, done[number].rows, done[number].digits)
-        for number in range(plan.shards)
-    ]
+    files = [done[number] for number in range(plan.shards)]
+    shards = [FeatureShard(file.name, file.rows, file.digits) for file in files]
     with_features = _finished(folder)
     if with_features is not None and with_features.shards == shards:
         for shard in every_shard(made):  # what is damaged is made again
@@ -328,7 +326,7 @@ def _finish(
         views=plan.definition["--views"],
         shape=(height, width, channels),
         shards=shards,
-        rejected=sum(file.rejected for file in done.values()),
+        rejected=sum(file.rejected for file in files),
         files={"map": shared["map"], "golden": shared["golden"]},
         more={
             "cxrtext": version("cxrtext"),

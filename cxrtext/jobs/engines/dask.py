@@ -277,8 +277,7 @@ class DaskEngine:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError):
             raise self._gone() from None
-        new = [name for name in workers if name not in self._known]
-        if new:
+        if new := [name for name in workers if name not in self._known]:
             seen = self._client.run(_look, self._shared, workers=new, on_error="return")
             self._known |= _compare(_look(self._shared), seen)
         self._slots = sum(

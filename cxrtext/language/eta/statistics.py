@@ -199,8 +199,7 @@ def eta_summary(report: EtaReport, statistics: EtaStatistics) -> list[str]:
     rows.append(_row("all", statistics.n_sentences, "", statistics.overall))
     examples = ["example"] if report.example else [""]
     for decile in statistics.deciles:
-        text = report.example(decile.example) if report.example else ""
-        examples.append(one_line(text))
+        examples.append(one_line(report.example(decile.example) if report.example else ""))
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
     table = [
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))

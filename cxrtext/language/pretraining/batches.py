@@ -138,9 +138,8 @@ def choose_words(
     Source: Cui et al. 2021, §3.1 (whole-word masking).  Its code passes over a word that goes
         beyond the share, which would never mask a long word of a short sentence.
     """
-    rows, width = eligible.shape
-    pieces = torch.zeros(rows, width).scatter_add_(1, word, eligible.float())
-    draw = torch.rand(rows, width, generator=generator).masked_fill(pieces == 0, 2.0)
+    pieces = torch.zeros(eligible.shape).scatter_add_(1, word, eligible.float())
+    draw = torch.rand(eligible.shape, generator=generator).masked_fill(pieces == 0, 2.0)
     order = draw.argsort(dim=1)  # places without a word come last
     size = pieces.gather(1, order)
     before = size.cumsum(dim=1) - size
