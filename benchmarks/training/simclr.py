@@ -34,7 +34,7 @@ def drawn(count: int) -> Tensor:
 def ours(images: Tensor, options: argparse.Namespace, device: torch.device) -> Iterator[float]:
     """A step a turn; gives its loss."""
     from cxrtext.config import InfoNce
-    from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+    from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
     from cxrtext.experiments.simclr.train import build_view_job
     from cxrtext.training.loop.job import train_steps
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cxrtext.config import Clustered, Config, load_config, read_objective
+from cxrtext.config import Clustered, load_config, read_objective
 from cxrtext.errors import CxrTextError
 from cxrtext.evaluation import Evaluation, Settings, area_under_curve, evaluate
 from cxrtext.evaluation.classification.zero_shot import ZeroShot, classify, measure_zero_shot
@@ -28,23 +28,23 @@ from cxrtext.evaluation.result import Details
 from cxrtext.evaluation.rows import ZERO_SHOT
 from cxrtext.evaluation.truth import measure_truth
 from cxrtext.experiments.data.images import Floats, ImageSet, read_set
-from cxrtext.experiments.measures import (
+from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
+from cxrtext.experiments.simclr.encoders import FILE as ENCODER
+from cxrtext.experiments.simclr.encoders import encode, load_encoder
+from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
+from cxrtext.experiments.simclr.train import train_views
+from cxrtext.experiments.stages import (
     FORMAT,
     JOB,
     METRICS,
     RESAMPLED,
     Measures,
     machine,
+    noted_in,
     versions,
     write_measures,
 )
-from cxrtext.experiments.papers.table1 import CONFIG, MEASURES, MORE_PROMPTS, PROMPTS, TOP10
-from cxrtext.experiments.simclr.encoders import FILE as ENCODER
-from cxrtext.experiments.simclr.encoders import encode, load_encoder
-from cxrtext.experiments.simclr.probes import PROBES, Features, resamples_of
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
-from cxrtext.experiments.simclr.train import train_views
-from cxrtext.experiments.stages import noted_in
 from cxrtext.files import read_sealed, replacing, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.simclr import SimclrSpec
@@ -81,7 +81,6 @@ def say(text: str) -> None:
 
 
 def seconds_spent(folder: Path) -> float:
-    """Seconds spent on training so far, earlier processes of the run included."""
     try:
         return float(read_sealed(folder / SPENT)["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -89,7 +88,6 @@ def seconds_spent(folder: Path) -> float:
 
 
 def listener_of(folder: Path) -> Listener:
-    """Who prints a run's steps and notes the seconds spent in its folder."""
     before, begun = seconds_spent(folder), time.monotonic()
     last = [begun]
 
@@ -109,25 +107,17 @@ def _note_trained(folder: Path, steps: int, images: int) -> None:
     write_sealed(folder / TRAINED, noted)
 
 
-def _train_pairs(folder: Path, config: Config) -> None:
-    if (folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir():
-        return
-    # A run that was killed before its first state was saved starts afresh.
-    resume = (config.out / "state").is_dir()
-    summary = train(config, resume=resume, listener=listener_of(folder))
-    _note_trained(folder, summary.steps, summary.images)
-
-
 def _measures_of(evaluation: Evaluation) -> Measures:
     """The measures of table 1 that an evaluation has, and the AUC of each finding."""
     details, compared = evaluation.details, evaluation.rows.compared
     held = {k: one for k, one in compared.items() if isinstance(one, Resampled)}
     found: Measures = {name: held[name] for name in MEASURES if name in held}
-    if details is not None:
-        found |= _beyond(details, Path(evaluation.data))
-        first = held.get("sentence to image R@10")
-        found |= {TOP10: first} if first is not None else {}
-    if details is None or not evaluation.scores:
+    if details is None:
+        return found
+    found |= _beyond(details, Path(evaluation.data))
+    if (first := held.get("sentence to image R@10")) is not None:
+        found[TOP10] = first
+    if not evaluation.scores:
         return found
     zero_shot = ZeroShot(evaluation.rows, evaluation.scores)
     areas = _areas(zero_shot, details)
@@ -152,7 +142,6 @@ def _areas(zero_shot: ZeroShot, details: Details) -> Measures:
 
 
 def _mean_area(areas: Measures, zero_shot: ZeroShot) -> Resampled | None:
-    """Their mean, None where not every finding has one."""
     if not areas or set(areas) != set(zero_shot.scores):
         return None
     values = np.mean([one.values for one in areas.values()], axis=0)
@@ -178,9 +167,12 @@ def _beyond(details: Details, data: Path) -> Measures:
 
 
 def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Train and measure an image–text model; gives what is noted, and the device."""
     config = load_config(folder / CONFIG)
-    _train_pairs(folder, config)
+    if not ((folder / TRAINED).is_file() and (config.out / "checkpoint").is_dir()):
+        # A run that was killed before its first state was saved starts afresh.
+        resume, heard = (config.out / "state").is_dir(), listener_of(folder)
+        summary = train(config, resume=resume, listener=heard)
+        _note_trained(folder, summary.steps, summary.images)
     say("measuring")
     device = str(choose_device(config.training.device))
     evaluation = evaluate(
@@ -193,16 +185,14 @@ def _pairs(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         settings=Settings(resamples=int(job["resamples"])),
     )
     write_measures(folder / RESAMPLED, _measures_of(evaluation))
-    noted = {
+    return {
         "evaluation": evaluation.to_dict(),
         "configuration": config.model_dump(mode="json"),
         "budget": noted_in(folder / TRAINED),
-    }
-    return noted, device
+    }, device
 
 
 def view_settings(plain: Mapping[str, Any]) -> ViewSettings:
-    """Settings from plain values, as they stand in ``job.json``."""
     given = dict(plain)
     augmentation: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
@@ -253,7 +243,6 @@ def _train_views(
 
 
 def _keep_features(path: Path, features: torch.Tensor, held: ImageSet) -> None:
-    """Keep the features of some test images, evenly spread."""
     rows = np.linspace(0, len(features) - 1, min(len(features), MOST_FEATURES)).astype(np.int64)
     with replacing(path) as temporary, temporary.open("wb") as handle:
         np.savez(
@@ -264,7 +253,6 @@ def _keep_features(path: Path, features: torch.Tensor, held: ImageSet) -> None:
 
 
 def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Train an encoder on views and probe it; gives what is noted, and the device."""
     settings = view_settings(job["settings"])
     held = read_set(Path(job["data"]))
     encoder = _train_views(folder, held, settings, str(job["device"]))
@@ -284,27 +272,22 @@ def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     write_measures(folder / RESAMPLED, PROBES[str(job["probe"])](features))
     if job["probe"] == "labels":
         _keep_features(folder / FEATURES, test_features, held)
-    noted = {
+    return {
         "settings": settings.deciding(),
         "images": len(held.train.images),
         "measured": len(held.test.images),
         "budget": noted_in(folder / TRAINED),
-    }
-    return noted, str(next(encoder.parameters()).device)
+    }, str(next(encoder.parameters()).device)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train and measure the run of a folder; returns the exit code."""
     folder = Path((arguments if arguments is not None else sys.argv[1:])[0])
     try:
         job = noted_in(folder / JOB)
         noted, device = _views(folder, job) if "probe" in job else _pairs(folder, job)
-        computed = {
-            "machine": machine(device),
-            "threads": torch.get_num_threads(),
-            "versions": versions(),
-        }
-        write_sealed(folder / METRICS, {"format": FORMAT, **noted, **computed})
+        computed = {"threads": torch.get_num_threads(), "versions": versions()}
+        found = {"format": FORMAT, **noted, "machine": machine(device), **computed}
+        write_sealed(folder / METRICS, found)
     except CxrTextError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)  # noqa: T201
         return error.exit_code

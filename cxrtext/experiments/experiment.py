@@ -44,16 +44,12 @@ class ExperimentListener:
     progress: Callable[[str, int, int, str], None] = lambda _stage, _done, _total, _unit: None
 
     def counting(self, stage: str, unit: str) -> Callable[[int, int], None]:
-        """What hears (done, total) of a stage."""
         return lambda done, total: self.progress(stage, done, total, unit)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an experiment came to: its page as text, and all that stands in ``table.json``.
-
-    ``failed`` has one line for each row and seed that failed.
-    """
+    """The page as text, what stands in ``table.json``, and a line a row and seed that failed."""
 
     page: str
     data: dict[str, Any]
@@ -62,7 +58,6 @@ class Outcome:
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:
-    """Names separated by commas; None stays None."""
     if text is None:
         return None
     return tuple(name.strip() for name in text.split(",") if name.strip())
@@ -114,18 +109,15 @@ def choose(trials: Sequence[Trial], names: Sequence[str] | None) -> tuple[Trial,
     if names is None:
         return tuple(trials)
     known = [trial.name for trial in trials]
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"--rows: there is no row '{name}'; there are {', '.join(known)}")
     if not names:
         raise ConfigError(f"--rows: names no row; there are {', '.join(known)}")
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"--rows: there is no row '{unknown[0]}'; there are {', '.join(known)}")
     return tuple(trial for trial in trials if trial.name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That one row is better than another; what the paper shows in a figure or says."""
-
     better: str
     worse: str
     measure: str
@@ -194,10 +186,7 @@ class Experiment:
     different: tuple[str, ...] = ()
 
     def trials(self) -> Iterator[tuple[Group, Trial]]:
-        """Every row with its group, in the order of the tables."""
-        for group in self.groups:
-            for trial in group.trials:
-                yield group, trial
+        return ((group, trial) for group in self.groups for trial in group.trials)
 
     def all_claims(self) -> tuple[Claim, ...]:
         """What the paper orders: within each table by its figures, then as it says."""
@@ -206,7 +195,6 @@ class Experiment:
 
 
 def claims_of(trials: Sequence[Trial], measures: Iterable[Measure]) -> Iterator[Claim]:
-    """Which rows are better than which by the paper's figures."""
     for measure in measures:
         known = [trial for trial in trials if measure.name in trial.paper]
         for one, other in combinations(known, 2):
@@ -222,10 +210,7 @@ def merged(*layers: Settings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
-            if key == "augmentation":
-                found[key] = {**found.get(key, {}), **value}
-            else:
-                found[key] = value
+            found[key] = {**found.get(key, {}), **value} if key == "augmentation" else value
         # The later of the two says how long.
         for key, other in (("steps", "epochs"), ("epochs", "steps")):
             if key in layer:

@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.experiments.data.images import CIFAR10
 from cxrtext.experiments.data.sets import THINNED
-from cxrtext.experiments.measures import MEASURE_AGAIN
 from cxrtext.experiments.papers.sweep import CONSTANTS, TASKS, constant
 from cxrtext.experiments.papers.table1 import BASELINE, PROPOSED
-from cxrtext.experiments.stages import opened_arrays
+from cxrtext.experiments.stages import MEASURE_AGAIN, opened_arrays
 from cxrtext.files import replacing
 
 OURS, PAPER = "#1f5fa8", "#c2571a"
@@ -31,7 +30,6 @@ def _save(figure: Figure, path: Path) -> Path:
 def _interval(
     axes: Axes, cell: Mapping[str, Any], at: float, color: str, *, upright: bool, width: float = 1
 ) -> None:
-    """The line from the low to the high end of a figure, where it has them."""
     if cell["low"] is not None:
         along, across = [cell["low"], cell["high"]], [at, at]
         x, y = (across, along) if upright else (along, across)
@@ -44,7 +42,6 @@ def _grid(axes: Axes, axis: Literal["both", "x"] = "both") -> None:
 
 
 def _dots(axes: Axes, group: Table, measure: Mapping[str, Any], titled: bool) -> None:
-    """A measure of every row with its interval, and the paper's figure beside it."""
     rows = [row for row in group["rows"] if measure["name"] in row["measures"]]
     for place, row in enumerate(rows):
         cell, paper = row["measures"][measure["name"]], row["paper"].get(measure["name"])
@@ -61,7 +58,6 @@ def _dots(axes: Axes, group: Table, measure: Mapping[str, Any], titled: bool) ->
 
 
 def _legend(figure: Figure) -> None:
-    """One entry a label, below everything."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -77,7 +73,6 @@ def _legend(figure: Figure) -> None:
 
 
 def draw_rows(table: Table, path: Path) -> Path:
-    """Every table as dots: a row of panels a group, a panel a measure."""
     groups = [group for group in table["groups"] if any(row["measures"] for row in group["rows"])]
     widest = max(len(group["measures"]) for group in groups)
     heights = [1.3 + 0.32 * len(group["rows"]) for group in groups]
@@ -190,10 +185,7 @@ def _colors() -> dict[str, tuple[float, ...]]:
 
 
 def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
-    """Draw the test images' features of the first seed, unless the picture is newer than they.
-
-    Gives the picture and "", or None and why it is left out.
-    """
+    """Draw the test images' features of the first seed, unless done; or why it is left out."""
     runs = [(out / "runs" / name / "seed-0" / "features.npz", title) for name, title in EMBEDDED]
     there = [(features, title) for features, title in runs if features.is_file()]
     if not there:
@@ -201,11 +193,6 @@ def draw_embeddings(out: Path, path: Path) -> tuple[Path | None, str]:
     newest = max(features.stat().st_mtime_ns for features, _ in there)
     if path.is_file() and path.stat().st_mtime_ns > newest:
         return path, ""
-    _draw_embeddings(there, path)
-    return path, ""
-
-
-def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     colors = _colors()
     figure = Figure(figsize=(4.2 * len(there), 4.9), layout="constrained")
     panels = figure.subplots(1, len(there), squeeze=False)[0]
@@ -224,14 +211,11 @@ def _draw_embeddings(there: list[tuple[Path, str]], path: Path) -> None:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=5, frameon=False, markerscale=3
     )
-    _save(figure, path)
+    return _save(figure, path), ""
 
 
 def draw_by_eta(table: Table, path: Path) -> Path:
-    """What a constant η comes to in three tasks, beside no correction and η by sentence.
-
-    SSD figure 3.
-    """
+    """A constant η in three tasks, beside no correction and η by sentence (SSD figure 3)."""
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     cells = {row["name"]: row["measures"] for row in table["groups"][0]["rows"]}
     for axes, name in zip(figure.subplots(1, len(TASKS)), TASKS, strict=True):
@@ -262,15 +246,11 @@ FURTHER: Mapping[str, tuple[str, Callable[[Table, Path], Path]]] = {
 
 
 def draw_further(table: Table, out: Path) -> list[Path]:
-    """The figure that an experiment has of its own."""
-    if table["experiment"] not in FURTHER:
-        return []
-    name, draw = FURTHER[table["experiment"]]
-    return [draw(table, out / name)]
+    further = FURTHER.get(table["experiment"])
+    return [further[1](table, out / further[0])] if further else []
 
 
 def draw_figures(table: Table, out: Path) -> tuple[list[Path], list[str]]:
-    """Draw what can be drawn of what ``table.json`` is to hold; a line for what is left out."""
     figures = [draw_rows(table, out / "rows.png"), *draw_further(table, out)]
     if table["experiment"] != "cifar10-r":
         return figures, []

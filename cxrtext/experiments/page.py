@@ -18,9 +18,8 @@ Measures = Sequence[Mapping[str, Any]]
 def _cell(cell: Mapping[str, Any] | None, digits: int) -> str:
     if cell is None:
         return EMPTY
-    text = interval_text(cell, digits)
-    deviation = cell.get("deviation")
-    return text if deviation is None else f"{text} ± {deviation:.{digits}f}"
+    deviation = "" if cell["deviation"] is None else f" ± {cell['deviation']:.{digits}f}"
+    return interval_text(cell, digits) + deviation
 
 
 def _number(value: float | None, digits: int, sign: str = "") -> str:
@@ -33,7 +32,6 @@ def _paper_digits(measure: Mapping[str, Any]) -> int:
 
 
 def figure_rows(group: Mapping[str, Any], measures: Measures) -> list[list[str]]:
-    """Ours and, where the paper has figures, the paper's and, if asked, ours less the paper's."""
     compared = {name for row in group["rows"] for name in row["paper"]}
     head = ["row"]
     for measure in measures:
@@ -79,7 +77,6 @@ def difference_rows(group: Mapping[str, Any], measures: Measures) -> list[list[s
 
 
 def run_rows(group: Mapping[str, Any]) -> list[list[str]]:
-    """Every run: what it took, and what it came to."""
     measures = group["measures"]
     lines = [["row", "seed", "steps", "images", "seconds", "threads"]]
     lines[0] += [measure["name"] for measure in measures]
@@ -107,19 +104,7 @@ def _group(group: Mapping[str, Any]) -> Section:
     return section
 
 
-def _order(order: Mapping[str, Any]) -> str:
-    tau = interval_text({**order, "value": order["tau"]}, 2)
-    return (
-        f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
-        f"in the same order here (Kendall's tau {tau}, without the randomness of training), "
-        f"{order['agree_clearly']} of them with a difference whose interval leaves out 0; "
-        f"{order['contrary']} stand the other way round, "
-        f"{order['contrary_clearly']} of them with such a difference."
-    )
-
-
 def order_text(order: Mapping[str, Any] | None) -> list[Text]:
-    """Whether the paper's order appears, in words."""
     if order is None:
         return [Text("No two rows that the paper tells apart were measured.")]
     agree, contrary = order["agree_clearly"], order["contrary_clearly"]
@@ -140,7 +125,17 @@ def order_text(order: Mapping[str, Any] | None) -> list[Text]:
             "The paper's order appears in part: where rows can be distinguished, it is as the "
             "paper has it, but most pairs cannot."
         )
-    return [Text(verdict, "lead"), Text(_order(order))]
+    tau = interval_text({**order, "value": order["tau"]}, 2)
+    return [
+        Text(verdict, "lead"),
+        Text(
+            f"Of {order['pairs']} pairs of rows that the paper tells apart, {order['agree']} stand "
+            f"in the same order here (Kendall's tau {tau}, without the randomness of training), "
+            f"{agree} of them with a difference whose interval leaves out 0; "
+            f"{order['contrary']} stand the other way round, "
+            f"{contrary} of them with such a difference."
+        ),
+    ]
 
 
 def _claims(order: Mapping[str, Any], digits: Mapping[str, int]) -> list[list[str]]:
@@ -163,19 +158,12 @@ def failed_lines(failed: Failures) -> list[str]:
 
 
 def _reading(read: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Which of the paper's claims hold on these data."""
-    columns = dict.fromkeys(one["column"] for one in read)
     blocks: list[Block] = []
-    for column in columns:
-        if len(columns) > 1:
-            blocks.append(Text("Live:" if column == LIVE else "Encoders locked:", "lead"))
-        lines = [
-            f"{one['claim']}: {one['verdict']}. {one['because']}".rstrip()
-            for one in read
-            if one["column"] == column
-        ]
+    for column, some in groupby(read, key=lambda one: str(one["column"])):
+        blocks.append(Text("Live:" if column == LIVE else "Encoders locked:", "lead"))
+        lines = [f"{one['claim']}: {one['verdict']}. {one['because']}".rstrip() for one in some]
         blocks.append(Bullets(lines))
-    return blocks
+    return blocks if len(blocks) > 2 else blocks[1:]
 
 
 def intervals_text(table: Mapping[str, Any], how: str) -> Text:
@@ -201,7 +189,6 @@ def intervals_text(table: Mapping[str, Any], how: str) -> Text:
 
 
 def sections(table: Mapping[str, Any], out: Path) -> list[Section]:
-    """The sections of an experiment; its figures lie in a folder."""
     groups = table["groups"]
     digits = {m["name"]: m["digits"] for group in groups for m in group["measures"]}
     order = [Text(f"The question: {table['question']}"), *order_text(table["order"])]

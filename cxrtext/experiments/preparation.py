@@ -30,18 +30,12 @@ SENTENCES = "sentences.csv"
 
 
 def fingerprints(data: Path) -> dict[str, str]:
-    """The digest of each table of a data folder."""
     manifest_of(data)
-    found = (find_table(data, stem) for stem in STEMS)
-    return {path.name: sha256(path) for path in found if path is not None}
+    return {path.name: sha256(path) for stem in STEMS if (path := find_table(data, stem))}
 
 
 def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, int]:
-    """Write the reports that may be learned from, so that no text model sees a test patient.
-
-    ``train.csv`` (training split) and ``learning.csv`` (validation as well) into a folder; gives
-    how many rows each has.
-    """
+    """Write the reports that text models may see, of train and also of val; gives their rows."""
     path = reports_of(manifest)
     if path is None:
         raise DataError(f"{data}: holds no reports.csv, and its manifest has no column of reports")
@@ -62,7 +56,6 @@ def write_learning_reports(data: Path, manifest: Path, out: Path) -> dict[str, i
 
 
 def relative(path: Path, folder: Path) -> str:
-    """A path as it is from a folder, so that both can be moved together."""
     return os.path.relpath(path.resolve(), folder.resolve())
 
 
@@ -85,7 +78,6 @@ class Prepared:
     features: Path | None = None
 
     def tree(self, scale: Scale, folder: Path) -> dict[str, Any]:
-        """A scale's configuration with what is here; paths are as they are from a folder."""
         tree: dict[str, Any] = {name: dict(section) for name, section in scale.config.items()}
         places = ["manifest", "sentences", "cache"]
         if self.features is not None:
@@ -135,11 +127,6 @@ def _decode(
     return {"images": len(records), "unreadable": int((squares.slots < 0).sum())}
 
 
-def _draw(out: Path, scale: Scale, listener: ExperimentListener) -> dict[str, Any]:
-    heard = listener.counting("phantoms", "images")
-    return asdict(write_phantoms(out, studies=scale.studies, size=scale.size, progress=heard))
-
-
 def _score(
     out: Path, model: str, listener: ExperimentListener, eta: tuple[float, float]
 ) -> dict[str, Any]:
@@ -170,7 +157,7 @@ def _image_encoder(
 ) -> dict[str, Any]:
     from cxrtext.training.image_pretraining import ImagePretrainSettings, pretrain_image
 
-    data, device = scale.config["data"], scale.config["training"]["device"]
+    data = scale.config["data"]
     with _one_thread():
         summary = pretrain_image(
             manifest,
@@ -183,7 +170,7 @@ def _image_encoder(
             ),
             cache=cache,
             resume=(out / "state").is_dir(),
-            device=device,
+            device=scale.config["training"]["device"],
             listener=_heard("image encoder", listener),
         )
     return {"learned": len(summary.findings), "epochs": summary.epochs}
@@ -208,14 +195,12 @@ def _aligned(
     tree["training"].update(scale.start, seed=seed)
     write_config(out / CONFIG, tree)
     config = load_config(out / CONFIG)
+    resume, heard = (config.out / "state").is_dir(), _heard("common start", listener)
     with _one_thread():
-        resume = (config.out / "state").is_dir()
-        summary = train(config, resume=resume, listener=_heard("common start", listener))
-    return {"steps": summary.steps}
+        return {"steps": train(config, resume=resume, listener=heard).steps}
 
 
 def sentences_with(sentences: Path, eta: tuple[float, float]) -> Path:
-    """The table of the same sentences with another a and k."""
     return sentences.with_stem(f"{sentences.stem}-{eta[0]:g}-{eta[1]:g}")
 
 
@@ -227,10 +212,7 @@ def prepare(
     etas: Iterable[tuple[float, float]] = (),
     features: Path | None = None,
 ) -> Prepared:
-    """Make what all rows share of a given data folder, or phantoms, unless an earlier run has.
-
-    ``etas``: further a and k, each of which some rows share; ``features``: of a backbone.
-    """
+    """Make what all rows share, unless an earlier run has; ``etas``: a and k beside the usual."""
     notes: dict[str, dict[str, Any]] = {}
 
     def once(name: str, product: Path, work: Callable[[], Mapping[str, Any]]) -> None:
@@ -238,7 +220,9 @@ def prepare(
 
     data = given or out / "data"
     if given is None:
-        once("phantoms", data / "manifest.csv", lambda: _draw(data, scale, listener))
+        heard = listener.counting("phantoms", "images")
+        draw = partial(write_phantoms, data, studies=scale.studies, size=scale.size, progress=heard)
+        once("phantoms", data / "manifest.csv", lambda: asdict(draw()))
     manifest, text, cache = manifest_of(data), out / "text", out / "decoded"
     once("reports", text / LEARNING, lambda: write_learning_reports(data, manifest, text))
     if isinstance(scale.language_model, str):
@@ -252,14 +236,13 @@ def prepare(
             lambda: _language_model(folder, text / TRAINING, options, listener),
         )
         model = str(folder)
-    usual = (DEFAULT_A, DEFAULT_K)
-    once("score-text", text / SENTENCES, lambda: _score(text / SENTENCES, model, listener, usual))
+    sentences, usual = text / SENTENCES, (DEFAULT_A, DEFAULT_K)
+    once("score-text", sentences, lambda: _score(sentences, model, listener, usual))
     for eta in etas:  # likelihoods come from the cache of the first
-        table = sentences_with(text / SENTENCES, eta)
+        table = sentences_with(sentences, eta)
         once(table.stem, table, partial(_score, table, model, listener, eta))
     if features is None:
         once("decode", cache, lambda: _decode(cache, manifest, scale.config["data"], listener))
-    sentences = text / SENTENCES
     prepared = Prepared(data, manifest, sentences, model, cache, notes, features=features)
     if not scale.columns:
         return prepared

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cxrtext.experiments.experiment import ExperimentListener, Measure
-from cxrtext.experiments.measures import FORMAT, METRICS, RESAMPLED, Measures
-from cxrtext.experiments.stages import read_json
+from cxrtext.experiments.stages import FORMAT, METRICS, RESAMPLED, Measures, read_json
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.page import Block, Section
 
@@ -56,7 +56,6 @@ class Run:
         return self.row, self.seed
 
     def is_done(self) -> bool:
-        """Whether it is trained, and measured by this version."""
         metrics = read_json(self.folder / METRICS)
         known = metrics is not None and metrics.get("format") == FORMAT
         return known and (self.folder / RESAMPLED).is_file()
@@ -64,11 +63,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an experiment comes down to in its folder.
-
-    Its runs, a line for each row that cannot be trained on these data, and what was noted of each
-    stage of the preparation.
-    """
+    """Runs, a line for each row that these data cannot train, and the notes of the preparation."""
 
     runs: list[Run]
     missing: dict[str, str]
@@ -77,14 +72,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that is trained and measured, its ``metrics.json`` and its ``resampled.npz``."""
-
     run: Run
     metrics: dict[str, Any]
     measures: Measures
 
     def record(self, measures: Iterable[Measure], recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """What it took and came to by some measures, for ``table.json``."""
         metrics, budget = self.metrics, self.metrics["budget"]
         known = (one.name for one in measures if one.name in self.measures)
         return {
@@ -145,7 +137,6 @@ def start(run: Run, threads: int, listener: ExperimentListener) -> Child:
 
 
 def stop(children: Sequence[Child]) -> None:
-    """Stop runs and wait until their states are saved."""
     for child in children:
         if child.process.stdin:
             child.process.stdin.close()
@@ -159,16 +150,13 @@ def stop(children: Sequence[Child]) -> None:
 
 
 def _tail(path: Path) -> bytes:
-    try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - 4096))
-            return handle.read()
-    except OSError:
-        return b""
+    with suppress(OSError), path.open("rb") as handle:
+        handle.seek(max(0, path.stat().st_size - 4096))
+        return handle.read()
+    return b""
 
 
 def steps_done(run: Run) -> int:
-    """How far a run says that it is."""
     if run.is_done():
         return run.steps
     said = _STEP.findall(_tail(run.folder / LOG))
@@ -176,7 +164,6 @@ def steps_done(run: Run) -> int:
 
 
 def failure_line(run: Run, code: int) -> str:
-    """Why a run failed, in one line."""
     lines = _tail(run.folder / LOG).decode("utf-8", "replace").splitlines()
     for line in reversed(lines):
         if line.startswith("error: "):
@@ -191,10 +178,7 @@ def failure_line(run: Run, code: int) -> str:
 def run_all(
     runs: Sequence[Run], parallel: int, listener: ExperimentListener
 ) -> dict[tuple[str, int], str]:
-    """Train and measure the runs that are not done, ``parallel`` at a time, in order.
-
-    A failure stops no other run; returns the line of each, by row and seed.
-    """
+    """Do what is not done, ``parallel`` at a time, in order; gives the line of each that failed."""
     waiting = [run for run in runs if not run.is_done()]
     finished = sum(run.steps for run in runs if run not in waiting)
     total = sum(run.steps for run in runs)

@@ -29,8 +29,6 @@ ByMeasure = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """That a row is better (or not better) than another by some measures."""
-
     text: str
     row: str
     other: str
@@ -58,7 +56,6 @@ CLAIMS = (
 
 
 def judge(claimed: Claimed, found: ByMeasure) -> str:
-    """Whether a claim holds by the comparison of its rows."""
     verdicts = [found[name]["verdict"] for name in claimed.measures if name in found]
     if not verdicts:
         return UNKNOWN
@@ -78,7 +75,6 @@ def _figures(found: ByMeasure, names: tuple[str, ...]) -> str:
 
 
 def _why(found: ByMeasure, ceiling: ByMeasure, names: tuple[str, ...]) -> str:
-    """What the removal of the false negatives themselves says of a gain that is not there."""
     if not any(name in ceiling for name in names):
         return ""
     won = any(ceiling[name]["verdict"] == BETTER for name in names if name in ceiling)
@@ -111,16 +107,12 @@ def _ours(found: ByMeasure, ceiling: ByMeasure) -> dict[str, Any]:
     )
     parts = [f"wins {_figures(found, wins)}" if wins else "wins nothing clearly"]
     parts.append(f"loses {_figures(found, loses)}" if loses else "loses nothing clearly")
-    because = ""
     share = reached(found, ceiling)
-    if share is not None:
-        because = (
-            f"It has {share:.0%} of the {TRUTH} that the removal of the true false negatives wins."
-        )
+    of = f"of the {TRUTH} that the removal of the true false negatives wins."
     return {
         "claim": f"{_TITLES[OURS]} (not in the paper) against LSE+NL",
         "verdict": "; ".join(parts),
-        "because": because,
+        "because": "" if share is None else f"It has {share:.0%} {of}",
     }
 
 
@@ -150,7 +142,6 @@ def read_claims(
             read.append(
                 {"column": column, "claim": claimed.text, "verdict": verdict, "because": because}
             )
-        ours = compared(OURS, BASELINE)
-        if ours:
+        if ours := compared(OURS, BASELINE):
             read.append({"column": column, **_ours(ours, ceiling)})
     return read

@@ -4,7 +4,6 @@ Reading order is execution order: what all rows share is made once, the rows are
 measured in processes of their own, and the tables are drawn from what they left.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,11 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, CxrTextError, DataError, WorkError
 from cxrtext.experiments.experiment import ExperimentListener, ExperimentOptions, Outcome
-from cxrtext.experiments.measures import METRICS, RESAMPLED, paired, read_measures, versions
 from cxrtext.experiments.page import failed_lines
 from cxrtext.experiments.papers import EXPERIMENTS, SMALL_EXPERIMENTS
 from cxrtext.experiments.processes import Failures, Finished, Run, run_all
-from cxrtext.experiments.stages import claim, read_json
+from cxrtext.experiments.stages import (
+    METRICS,
+    RESAMPLED,
+    claim,
+    paired,
+    read_json,
+    read_measures,
+    versions,
+)
 from cxrtext.files import only_one, write_json, write_text
 from cxrtext.page import html_page, markdown
 
@@ -56,7 +62,7 @@ def run_experiment(
 
 
 def _kind(name: str, options: ExperimentOptions) -> Kind:
-    # Imported when they are wanted: they need torch, and listing does not.
+    # Imported here: they need torch, and listing does not.
     if name in SMALL_EXPERIMENTS:
         if options.features is not None:
             raise ConfigError(f"--features: {name} takes none; table1 and sweep do")
@@ -70,7 +76,6 @@ def _kind(name: str, options: ExperimentOptions) -> Kind:
 
 
 def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentListener) -> Outcome:
-    """Do all of it in a folder that is ours."""
     plan = kind.plan(out, listener)
     for name, line in plan.missing.items():
         listener.say(f"{name}: left out: {line}")
@@ -88,18 +93,15 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
         "stages": plan.stages,
     }
     page = kind.page(table, out)
-    written = (out / "table.html", out / "table.json")
+    written = (out / "table.html", out / "table.json", *page.drawn)
     write_text(written[0], html_page(page.heading, page.sections, head=page.head))
     write_json(written[1], table)
     text = markdown(page.heading, page.sections, page.head)
-    return Outcome(text, table, (*written, *page.drawn), tuple(failed_lines(failed)))
+    return Outcome(text, table, written, tuple(failed_lines(failed)))
 
 
 def check_run(kind: Kind, run: Run) -> str | None:
-    """A line that says why a run cannot be started or resumed, or None.
-
-    What is wrong with a row is known before anything is trained.
-    """
+    """Why a run cannot be started or resumed, known before anything is trained; or None."""
     try:
         metrics = read_json(run.folder / METRICS)
         before, wanted = kind.recipes(run, metrics)
@@ -119,11 +121,9 @@ def check_run(kind: Kind, run: Run) -> str | None:
 def _train(
     kind: Kind, runs: Sequence[Run], parallel: int, listener: ExperimentListener
 ) -> dict[tuple[str, int], str]:
-    """Train what is not done; the line of each run that failed."""
     failures: dict[tuple[str, int], str] = {}
     for run in runs:
-        line = check_run(kind, run)
-        if line is not None:
+        if (line := check_run(kind, run)) is not None:
             failures[run.key] = line
             listener.say(f"{run.name}: failed: {line}")
     return failures | run_all([run for run in runs if run.key not in failures], parallel, listener)
@@ -158,18 +158,16 @@ def read_finished(runs: Iterable[Run]) -> tuple[list[Finished], dict[tuple[str, 
 
 
 def require_finished(finished: Sequence[Finished], failed: Failures) -> None:
-    """Refuse a table without any run."""
     if not finished:
-        lines = [f"{name}: {one['line']}" for name, found in failed.items() for one in found]
-        raise WorkError(f"every row failed; the first, {lines[0] if lines else 'none was asked'}")
+        lines = (f"{name}: {one['line']}" for name, found in failed.items() for one in found)
+        raise WorkError(f"every row failed; the first, {next(lines, 'none was asked')}")
 
 
 def _by_row(
     missing: Mapping[str, str], failures: Mapping[tuple[str, int], str]
 ) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for name, line in missing.items():
-        rows[name].append({"seed": None, "line": line})
+    rows: dict[str, list[dict[str, Any]]]
+    rows = {name: [{"seed": None, "line": line}] for name, line in missing.items()}
     for (name, seed), line in sorted(failures.items()):
-        rows[name].append({"seed": seed, "line": line})
+        rows.setdefault(name, []).append({"seed": seed, "line": line})
     return rows

@@ -1,17 +1,24 @@
-"""Stages of an experiment: each is done once, and noted when it is done."""
+"""What an experiment notes on disk: stages, done once each; the measures of runs by resample."""
 
+import hashlib
 import json
+import os
+import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cxrtext import __version__
 from cxrtext.config import first_difference
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.files import DAMAGED_ARCHIVE, read_sealed, write_sealed
+from cxrtext.evaluation.intervals.bootstrap import TRAININGS, Interval, Resampled, with_training
+from cxrtext.evaluation.metrics import Floats
+from cxrtext.files import DAMAGED_ARCHIVE, read_sealed, replacing, write_sealed
 
 IDENTITY = "experiment.json"
 """What an experiment's folder was made with."""
@@ -29,8 +36,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def noted_in(path: Path) -> dict[str, Any]:
     """Read a JSON object that must be there."""
-    noted = read_json(path)
-    if noted is None:
+    if (noted := read_json(path)) is None:
         raise ConfigError(f"{path}: is missing; run the same command again")
     return noted
 
@@ -63,8 +69,7 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
             )
         write_sealed(note, identity)
         return
-    found = first_difference(noted, json.loads(json.dumps(identity)))
-    if found is not None:
+    if (found := first_difference(noted, json.loads(json.dumps(identity)))) is not None:
         key, before, now = found
         raise ConfigError(
             f"{note}: the folder holds an experiment with {key} {before!r}, not {now!r}; name "
@@ -75,10 +80,7 @@ def claim(out: Path, identity: Mapping[str, Any]) -> None:
 def stage(
     out: Path, name: str, product: Path, work: Callable[[], Mapping[str, Any] | None]
 ) -> dict[str, Any]:
-    """Do a stage, unless it is noted as done and its product is there; gives the note.
-
-    That has ``seconds``, and what ``work`` returned.
-    """
+    """Do a stage unless it is noted as done; gives its note, with ``seconds``."""
     note = out / "stages" / f"{name}.json"
     noted = read_json(note)
     if noted is not None and product.exists():
@@ -88,3 +90,97 @@ def stage(
     result["seconds"] = round(time.monotonic() - begun, 1)
     write_sealed(note, result)
     return result
+
+
+JOB, METRICS, RESAMPLED = "job.json", "metrics.json", "resampled.npz"
+"""In a run's folder."""
+MEASURE_AGAIN = f"remove its folder's {METRICS}, and the command measures again"
+FORMAT = 5
+"""Of what a measured run leaves; one that an older version measured is measured again."""
+Measures = dict[str, Resampled]
+"""By name; of those read from a file ``rows`` is the digest of what was resampled."""
+
+
+def write_measures(path: Path, measures: Mapping[str, Resampled]) -> None:
+    """Write measures, all with the same number of resamples, as ``.npz``, whole or not at all."""
+    held = list(measures.values())
+    digests = [hashlib.sha256(repr(one.rows).encode()).hexdigest()[:16] for one in held]
+    with replacing(path) as temporary:
+        np.savez_compressed(
+            temporary,
+            names=np.array(list(measures), dtype=np.str_),
+            estimates=np.array([one.estimate for one in held], dtype=np.float64),
+            values=np.array([one.values for one in held], dtype=np.float64),
+            digests=np.array(digests, dtype=np.str_),
+            ends=np.array([one.ends or (np.nan, np.nan) for one in held], dtype=np.float64),
+            patients=np.array([one.patients or 0 for one in held], dtype=np.int64),
+        )
+
+
+def read_measures(path: Path) -> Measures:
+    with opened_arrays(path, MEASURE_AGAIN) as held:
+        names = ("names", "estimates", "values", "digests", "ends", "patients")
+        return {
+            str(name): Resampled(
+                float(estimate),
+                values,
+                (str(digest),),
+                None if np.isnan(low) else (float(low), float(high)),
+                int(patients) or None,
+            )
+            for name, estimate, values, digest, (low, high), patients in zip(
+                *(held[name] for name in names), strict=True
+            )
+        }
+
+
+def paired(one: Resampled, other: Resampled) -> bool:
+    """Whether two measures are of the same images, with the same resamples."""
+    return one.rows == other.rows and len(one.values) == len(other.values)
+
+
+def mean_of_seeds(seeds: Sequence[Measures], *, training: bool = True) -> Measures:
+    """The mean, within each resample, of what all trainings of a row have, on the same images."""
+    return {
+        name: mean_of_trainings([one[name] for one in seeds], training=training)
+        for name in seeds[0]
+        if all(name in one for one in seeds)
+    }
+
+
+def mean_of_trainings(each: Sequence[Resampled], *, training: bool = True) -> Resampled:
+    """The mean of one measure of trainings; three or more give an interval that includes training.
+
+    Where each has an interval of its own, the ends of theirs are averaged first: no narrower than
+    those of the mean.
+    """
+    estimates, first = [one.estimate for one in each], each[0]
+    known = [one.ends for one in each if one.ends is not None]
+    ends: Interval | None = None
+    if len(known) == len(each):
+        low, high = np.mean(known, axis=0)
+        ends = float(low), float(high)
+    values: Floats = np.mean([one.values for one in each], axis=0)
+    mean = Resampled(float(np.mean(estimates)), values, first.rows, ends, first.patients)
+    patients = mean.interval()
+    if not training or len(each) < TRAININGS or patients is None:
+        return mean
+    return replace(mean, ends=with_training(estimates, patients))
+
+
+def machine(device: str) -> str:
+    """The machine in words, without its name: "2 cores, CPU"."""
+    import torch
+
+    cuda = torch.device(device).type == "cuda"
+    return f"{os.cpu_count() or 1} cores, {torch.cuda.get_device_name(device) if cuda else 'CPU'}"
+
+
+def versions() -> dict[str, str]:
+    import torch
+
+    return {
+        "cxrtext": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -20,14 +20,12 @@ from cxrtext.evaluation.intervals.bootstrap import (
 )
 from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments.experiment import Claim, Group, Measure, Trial
-from cxrtext.experiments.measures import Measures, mean_of_seeds, mean_of_trainings, paired
 from cxrtext.experiments.processes import Failures, Finished
+from cxrtext.experiments.stages import Measures, mean_of_seeds, mean_of_trainings, paired
 
 UNKNOWN = "not measured"
 Trainings = Mapping[int, Measures]
 """The measures of a row's trainings, by seed."""
-Recipe = Callable[[Finished], Mapping[str, Any]]
-"""What a run was trained with, as its record in ``table.json`` has it."""
 
 
 def interval_text(cell: Mapping[str, Any], digits: int, sign: str = "") -> str:
@@ -86,10 +84,7 @@ def difference(measure: Measure, pairs: Sequence[tuple[Resampled, Resampled]]) -
 def compare_rows(
     first: Trainings | None, second: Trainings | None, measures: Iterable[Measure]
 ) -> dict[str, dict[str, Any]]:
-    """Compare two rows, None where one was not measured: :func:`difference` by measure.
-
-    On the seeds that both have.
-    """
+    """:func:`difference` by measure, on the seeds that both rows have; None was not measured."""
     paired_by = {measure: _pairs(first, second, measure.name) for measure in measures}
     return {one.name: difference(one, pairs) for one, pairs in paired_by.items() if pairs}
 
@@ -161,15 +156,18 @@ def group_of(
     trials: Sequence[Trial],
     finished: Sequence[Finished],
     failures: Failures,
-    recipe: Recipe,
+    recipe: Callable[[Finished], Mapping[str, Any]],
     starts: int = 1,
 ) -> dict[str, Any]:
     """Rows of a group: ``name``, ``title``, ``baseline``, ``measures`` and ``rows``.
 
     A row has its ``measures`` (value, interval, and deviation over seeds), the ``paper`` figures,
-    the ``difference`` from the baseline by measure, its ``runs`` and what ``failed``.
+    the ``difference`` from the baseline by measure, its ``runs``, with what ``recipe`` says that
+    each was trained with, and what ``failed``.
     """
     trainings = trainings_of(finished, starts)
+    base = trainings.get(group.baseline)
+    compared = [measure for measure in group.measures if measure.compared]
     return {
         "name": group.name,
         "title": group.title,
@@ -181,7 +179,9 @@ def group_of(
                 "title": trial.title,
                 "measures": _cells(group, trainings.get(trial.name)),
                 "paper": dict(trial.paper),
-                "difference": _less_baseline(group, trial, trainings),
+                "difference": {}
+                if trial.name == group.baseline
+                else compare_rows(trainings.get(trial.name), base, compared),
                 "runs": [
                     one.record(group.measures, recipe(one))
                     for one in finished
@@ -209,12 +209,3 @@ def _cells(group: Group, own: Trainings | None) -> dict[str, dict[str, Any]]:
             "deviation": float(np.std(several, ddof=1)) if len(several) > 1 else None,
         }
     return cells
-
-
-def _less_baseline(
-    group: Group, trial: Trial, trainings: Mapping[str, Trainings]
-) -> dict[str, dict[str, Any]]:
-    if trial.name == group.baseline:
-        return {}
-    compared = [measure for measure in group.measures if measure.compared]
-    return compare_rows(trainings.get(trial.name), trainings.get(group.baseline), compared)

@@ -20,7 +20,6 @@ from cxrtext.experiments.experiment import (
     claims_of,
 )
 from cxrtext.experiments.figures import draw_further
-from cxrtext.experiments.measures import JOB, METRICS
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.papers.table1 import (
     BASELINE,
@@ -44,6 +43,7 @@ from cxrtext.experiments.preparation import (
 )
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.reading import read_claims
+from cxrtext.experiments.stages import JOB, METRICS
 from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import sha256, write_sealed
 from cxrtext.models.features import open_features
@@ -55,8 +55,6 @@ PLACES = {"data": ("manifest", "sentences", "cache", "features"), "model": ("tex
 
 
 class Table1:
-    """Table 1, or another of its kind, as the runner wants it."""
-
     def __init__(self, options: ExperimentOptions, about: PairTable = PAPER_TABLE) -> None:
         if options.scale not in SCALES:
             raise ConfigError(f"--scale {options.scale}: is not one of {', '.join(SCALES)}")
@@ -70,7 +68,6 @@ class Table1:
         return self.options.seeds or self.scale.seeds
 
     def identity(self) -> dict[str, Any]:
-        """The scale, and the tables of the data that were given."""
         given, features = self.options.data, self.options.features
         if features is not None and (not self.scale.columns or LIVE in self.scale.columns):
             raise ConfigError(f"--features: at --scale {self.options.scale} no row takes them")
@@ -85,7 +82,6 @@ class Table1:
         return found
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
-        """Prepare the data, and write each run's configuration."""
         etas = dict.fromkeys(row.eta for row in self.rows if row.eta is not None)
         prepared = prepare(
             out, self.options.data, self.scale, listener, etas, self.options.features
@@ -94,20 +90,17 @@ class Table1:
         return Plan(runs, missing, prepared.stages)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
-        """Resolved configurations without their places."""
         wanted = recipe_of(load_config(run.folder / CONFIG).model_dump(mode="json"))
         return metrics and recipe_of(metrics["configuration"]), wanted
 
     def source(self) -> dict[str, Any]:
         data = self.options.data
-        source = f"{self.scale.studies} drawn studies of {self.scale.size} px"
-        if data is not None:
-            source = f"the data folder '{data.resolve().name}'"
+        drawn = f"{self.scale.studies} drawn studies of {self.scale.size} px"
         return {
             "experiment": self.about.name,
             "question": self.about.question,
             "scale": self.options.scale,
-            "source": source,
+            "source": drawn if data is None else f"the data folder '{data.resolve().name}'",
             "figures": [],
             "left_out": [],
         }
@@ -163,49 +156,44 @@ def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale)
         if "text" in tree["training"].get("lock", ()):
             tree["training"].pop("mlm_weight", None)  # it would train what is locked
     if prepared.starts:
-        start = prepared.starts[seed % len(prepared.starts)]
-        tree["model"]["init"] = relative(start, folder)
+        tree["model"]["init"] = relative(prepared.starts[seed % len(prepared.starts)], folder)
     if row.eta is not None:
         tree["data"]["sentences"] = relative(sentences_with(prepared.sentences, row.eta), folder)
-    objective = tree.get("objective", {}).get("name")
-    if "keep" in tree.get("objective", {}):
-        share = tree["objective"]["keep"]
-        tree["objective"]["keep"] = max(1, int(share * tree["training"]["batch"]))
+    objective = tree.get("objective", {})
+    if "keep" in objective:
+        objective["keep"] = max(1, int(objective["keep"] * tree["training"]["batch"]))
     # In the paper labels come from reports; phantoms have those beside what is truly shown.
     for key, owner, stem in (
         ("true_probability", "dcl-eta-true", "truth"),
         ("labels", "remove-by-labels", "labels_from_reports"),
     ):
         table = find_table(prepared.data, stem)
-        if objective == owner and table is not None:
-            tree["objective"][key] = str(table.resolve())
+        if objective.get("name") == owner and table is not None:
+            objective[key] = str(table.resolve())
     tree["training"]["seed"] = seed
     return tree
-
-
-def _has(data: Path, needed: str) -> bool:
-    return (data / needed).is_file() or find_table(data, Path(needed).stem) is not None
 
 
 def plan(
     rows: Sequence[Trial], seeds: int, out: Path, prepared: Prepared, scale: Scale
 ) -> tuple[list[Run], dict[str, str]]:
-    """Lay out a folder for each row and seed.
-
-    Returns also a line for each row that cannot be trained on these data, by its name.
-    """
-    missing: dict[str, str] = {}
+    """Lay out a folder a row and seed; and a line for each row that these data cannot train."""
+    data = prepared.data
+    missing = {
+        row.name: f"{data}: holds no {row.needs}, which this row needs"
+        for row in rows
+        if row.needs
+        and not (data / row.needs).is_file()
+        and find_table(data, Path(row.needs).stem) is None
+    }
     runs = []
     for seed in range(seeds):
-        for row in rows:
-            if row.needs and not _has(prepared.data, row.needs):
-                missing[row.name] = f"{prepared.data}: holds no {row.needs}, which this row needs"
-                continue
+        for row in (row for row in rows if row.name not in missing):
             folder = out / "runs" / row.name / f"seed-{seed}"
             tree = _tree(row, seed, folder, prepared, scale)
             write_config(folder / CONFIG, tree)
             job = {
-                "data": str(prepared.data.resolve()),
+                "data": str(data.resolve()),
                 "cache": str(prepared.cache.resolve()),
                 "features": str(prepared.features.resolve()) if prepared.features else None,
                 "split": scale.split,
@@ -222,7 +210,7 @@ def recipe_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, section in configuration.items():
         if name != "out":
-            hidden = (*PLACES.get(name, ()), *("labels", "true_probability"))
+            hidden = (*PLACES.get(name, ()), "labels", "true_probability")
             kept[name] = {key: v for key, v in section.items() if key not in hidden}
     return kept
 

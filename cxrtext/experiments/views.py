@@ -20,9 +20,9 @@ from cxrtext.experiments.experiment import (
     merged,
 )
 from cxrtext.experiments.figures import draw_figures
-from cxrtext.experiments.measures import JOB
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
+from cxrtext.experiments.stages import JOB
 from cxrtext.experiments.table import group_of, order_of, trainings_of
 from cxrtext.files import write_sealed
 from cxrtext.page import Block, Text
@@ -32,8 +32,6 @@ DRAWN = "drawn radiographs"
 
 
 class Views:
-    """An experiment on small images as the runner wants it."""
-
     def __init__(self, experiment: Experiment, options: ExperimentOptions) -> None:
         self.experiment, self.options = experiment, options
         if options.scale not in experiment.scales:
@@ -47,7 +45,6 @@ class Views:
         return self.options.seeds or 1
 
     def identity(self) -> dict[str, Any]:
-        """How much of which data; steps and recipes are compared run by run."""
         given = self.options.data
         require_data(self.experiment, self._sets(), given)
         scale = asdict(self.scale)
@@ -59,7 +56,6 @@ class Views:
         return [group.data for group, _ in self.trials]
 
     def plan(self, out: Path, listener: ExperimentListener) -> Plan:
-        """Make the sets, and write what each run is to do."""
         sets, notes = prepare_sets(
             self.experiment, self._sets(), self.options.data, self.scale, out, listener
         )
@@ -67,7 +63,6 @@ class Views:
         return Plan(runs, {}, notes)
 
     def recipes(self, run: Run, metrics: Mapping[str, Any] | None) -> tuple[Any, Any]:
-        """Settings that decide what is trained."""
         from cxrtext.experiments.child import view_settings
 
         return metrics and metrics["settings"], view_settings(run.settings).deciding()
@@ -106,7 +101,6 @@ class Views:
 def choose_trials(
     experiment: Experiment, scale: str, names: Sequence[str] | None
 ) -> tuple[tuple[Group, Trial], ...]:
-    """The rows of some names, or those of a scale, in the order of the tables."""
     every = tuple(experiment.trials())
     chosen = choose([trial for _, trial in every], names)
     return tuple(pair for pair in every if pair[1] in chosen and (names or scale in pair[1].scales))
@@ -115,7 +109,6 @@ def choose_trials(
 def settings_of(
     experiment: Experiment, scale: Scale, group: Group, trial: Trial, seed: int
 ) -> dict[str, Any]:
-    """What a training is given, later layers over earlier ones: paper, group, scale, row."""
     return merged(
         DEFAULTS,
         experiment.settings,

@@ -38,8 +38,6 @@ Attempt = tuple[ReadImage | ImageError, bool]
 
 @dataclass(frozen=True, slots=True)
 class Squares:
-    """Decoded images in memory-mapped storage."""
-
     pixels: Pixels  # [slots, R, R], 8-bit gray, to be read only; other images may lie between
     # [n], the place in ``pixels`` of each image asked for; -1 where it cannot be read.
     slots: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -97,14 +95,10 @@ class DecodedCache:
                 yield image if isinstance(image, ImageError) else image[0]
 
     def of_kind(self, preprocessing: Preprocessing) -> Path:
-        """The folder where squares that are made so are kept: this one, or one below it."""
         return self.folder / preprocessing.kind
 
     def take(self, size: int, images: Iterable[DecodedFile]) -> int:
-        """Keep squares of the default kind, decoded elsewhere by this version; gives how many.
-
-        Those that are there already are left as they are.
-        """
+        """Keep default squares decoded elsewhere by this version; gives how many were not there."""
         with disk_errors(self.folder), closing(SquareStore(self.folder, size, self._say)) as store:
             store.begin_filling()
             added = 0
@@ -171,7 +165,6 @@ class DecodedCache:
 
 
 def digest_of(path: Path) -> bytes | None:
-    """Give the SHA-256 of a file's bytes; None where it cannot be read."""
     try:
         with open_regular(path) as handle:
             return hashlib.file_digest(handle, "sha256").digest()
@@ -181,8 +174,6 @@ def digest_of(path: Path) -> bytes | None:
 
 @dataclass(slots=True)
 class _File:
-    """A file on its way: hashed, then found or decoded."""
-
     path: Path
     stamp: Stamp | None
     digest: bytes | None  # None where it could not be read, or changed meanwhile
@@ -246,7 +237,6 @@ class _Visit(AbstractContextManager["_Visit"]):
                 self.store.catalogue.flush()
 
     def _begin(self, path: Path) -> _File:
-        """Begin to hash a file, unless it has not changed."""
         stamp = stamp_of(path)
         digest = None if stamp is None else self.store.catalogue.digest(path, stamp)
         hashing = None if stamp is None or digest else self._threads.submit(digest_of, path)

@@ -89,8 +89,6 @@ def disk_errors(folder: Path, what: str = "decoded images") -> Iterator[None]:
 
 
 class Stamp(NamedTuple):
-    """Size and times of a file."""
-
     size: int
     mtime_ns: int  # when its bytes changed, as the file says
     # when anything of it changed, as the system says; copying tools that keep the first cannot keep
@@ -121,10 +119,7 @@ def _name_of(path: Path) -> bytes:
 
 
 class PixelFile:
-    """An open file of squares, each [size, size] uint8; a slot is a place in it, from 0.
-
-    To be written, it is made when missing, for its owner alone.
-    """
+    """An open file of squares [size, size] uint8, its owner's alone; a slot is a place from 0."""
 
     def __init__(self, path: Path, size: int, *, write: bool) -> None:
         self._size = size
@@ -135,7 +130,6 @@ class PixelFile:
         os.close(self._handle)
 
     def slots(self) -> int:
-        """How many whole squares the file can hold now."""
         return os.fstat(self._handle).st_size // self._size**2
 
     def read(self, slot: int) -> Pixels | None:
@@ -148,7 +142,6 @@ class PixelFile:
         return pixels if count == pixels.nbytes else None
 
     def write(self, slot: int, pixels: Pixels) -> None:
-        """Write a square, [1, size, size]."""
         view = np.ascontiguousarray(pixels, dtype=np.uint8).data.cast("B")
         write_at(self._handle, slot * self._size**2, view)
 
@@ -162,16 +155,12 @@ def write_at(handle: int, place: int, data: bytes | memoryview) -> None:
 
 
 class Store(NamedTuple):
-    """The squares of one size, in one file."""
-
     id: int
     size: int
     file: str
 
 
 class Kept(NamedTuple):
-    """Where a square lies, and what it was made from."""
-
     slot: int
     height: int
     width: int
@@ -229,11 +218,8 @@ class Catalogue(AbstractContextManager["Catalogue"]):
     def __exit__(self, *_: object) -> None:
         self._base.close()
 
-    def _row(self, query: str, *values: Any) -> Any:
-        return self._base.execute(query, values).fetchone()
-
     def _value(self, query: str, *values: Any) -> Any:
-        row = self._row(query, *values)
+        row = self._base.execute(query, values).fetchone()
         return row and row[0]
 
     def _stores(self, where: str, *values: Any) -> list[Store]:
@@ -248,7 +234,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         self._noted.clear()
 
     def digest(self, path: Path, stamp: Stamp) -> bytes | None:
-        """Give the digest of a file that has not changed since it was noted."""
         query = "SELECT digest FROM file WHERE (path, size, mtime_ns, ctime_ns) = (?, ?, ?, ?)"
         found: bytes | None = self._value(query, _name_of(path), *stamp)
         return found
@@ -275,7 +260,6 @@ class Catalogue(AbstractContextManager["Catalogue"]):
         return Store(number or 0, size, file)
 
     def outdated(self) -> list[Store]:
-        """Give the stores that another version of the reader made."""
         return self._stores("reader != ?", READER_VERSION)
 
     def remove_store(self, store: Store) -> None:
@@ -285,12 +269,11 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     def kept(self, store: Store, digest: bytes) -> Kept | str | None:
         """Give where the square of a digest lies, why there is none, or None."""
-        row = self._row(
+        row = self._base.execute(
             "SELECT slot, height, width, checksum, reason FROM square "
             "WHERE store = ? AND digest = ?",
-            store.id,
-            digest,
-        )
+            [store.id, digest],
+        ).fetchone()
         if row is None:
             return None
         if row[0] is not None:
@@ -300,11 +283,9 @@ class Catalogue(AbstractContextManager["Catalogue"]):
 
     def add(self, store: Store, digest: bytes, entry: Kept | str) -> None:
         """Note a square that is written, or why there is none; kept when this returns."""
-        values: tuple[Any, ...]
+        values: tuple[Any, ...] = (*entry, None)
         if isinstance(entry, str):
             values = (None, None, None, _reason_checksum(digest, entry), entry)
-        else:
-            values = (*entry, None)
         with self._writing() as base:
             query = "INSERT OR REPLACE INTO square VALUES (?,?,?,?,?,?,?)"
             base.execute(query, [store.id, digest, *values])
@@ -386,7 +367,6 @@ class SquareStore:
             self._say(f"{self._folder}: {len(self._damaged)} kept image(s) were damaged")
 
     def map(self, slots: int) -> Pixels:
-        """Map the first squares into memory, [slots, size, size], to be read."""
         if slots == 0:
             return np.empty((0, self._size, self._size), dtype=np.uint8)
         return np.memmap(self.path, np.uint8, "r", shape=(slots, self._size, self._size))

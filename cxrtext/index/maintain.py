@@ -34,10 +34,7 @@ CHUNK_BYTES = 32 * 2**20
 
 
 def delete(folder: Path, studies: list[str], *, wait_s: float = 0.0) -> int:
-    """Delete studies, all of them or none; what they held is found no more; counts the images.
-
-    Their vectors stay in the files, unread, until the index is compacted.
-    """
+    """Delete studies, all or none, and count images; vectors stay, unread, until compacted."""
     with writing(folder, wait_s=wait_s) as catalogue:
         count = delete_studies(catalogue, studies)
         write_summary(folder, catalogue)
@@ -62,10 +59,7 @@ def forget_images(folder: Path, images: Sequence[str], *, wait_s: float = 0.0) -
 
 
 def traces(folder: Path, catalogue: Catalogue) -> int:
-    """How many vectors and files of what was deleted an index still has; 0 for one without images.
-
-    Files are those that a writer left when it was killed, and that the next one removes.
-    """
+    """How many vectors and files of what was deleted, or of killed writers, an index still has."""
     if "generation" not in catalogue.meta():
         return 0
     left = sum(holes(catalogue)) + len(orphans(folder, catalogue))
@@ -131,8 +125,7 @@ def rewrite(
             if rebuild:
                 database.execute("DELETE FROM structures")
         kept = (CATALOGUE, "regions.", f"{SENTENCES}.")
-        damaged = [w for w in check_index(folder, catalogue) if w.startswith(kept)]
-        if damaged:
+        if damaged := [w for w in check_index(folder, catalogue) if w.startswith(kept)]:
             raise CheckpointError(
                 f"{folder}: {damaged[0]}; these cannot be derived: restore the folder from a copy, "
                 "or index into a new one"
@@ -168,8 +161,7 @@ def _copy_images(
     """Write the vectors of the images that are there; with a model, derive them anew."""
     for file in vector_files(folder, meta).values():
         file.path.write_bytes(b"")
-    live = snapshot.live
-    regions = snapshot.arrays["regions"]
+    live, regions = snapshot.live, snapshot.arrays["regions"]
     step = max(1, CHUNK_BYTES // max(1, regions[:1].nbytes))
     segments: Segments = []
     for start in range(0, len(live), step):

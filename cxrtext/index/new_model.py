@@ -74,10 +74,8 @@ def reembed(
     A run that was stopped goes on.
 
     Args:
-        checkpoint: The new model.
         max_rejected: Images that may be unreadable by now, and are then no longer in the index.
         wait_s: How long to queue while another process writes.
-        say: Told what room it takes.
     """
     model = load_model(checkpoint, device)
     listed = folder.with_name(folder.name + ".rejected.csv")
@@ -99,7 +97,13 @@ def reembed(
                 else:
                     listed.unlink(missing_ok=True)
                 if len(lost) > max_rejected:
-                    raise _too_many(folder, listed, len(lost))
+                    raise DataError(
+                        f"{folder}: {len(lost)} images cannot be read and would be lost (all of "
+                        f"them: {listed}); the index was left as it is. Put them back ('cxrtext "
+                        "index move' where their folder has moved), delete their studies, or bear "
+                        f"the loss with --max-rejected {len(lost)}; then run the same command "
+                        "again: the rest is kept"
+                    )
                 refresh_structure(folder / NEXT, new, model)
                 _turn(folder, old, new)
         else:  # a run was stopped when the index had turned already
@@ -173,10 +177,7 @@ def _embed(
     cache: DecodedCache | None,
     progress: Progress | None,
 ) -> Losses:
-    """Embed the images that are not embedded anew, in the order of their numbers; gives the lost.
-
-    Each is called by its number.
-    """
+    """Embed the images that are not yet, each called by its number, in order; gives the lost."""
     known = new.known_images()
     rows = old.database.execute(
         "SELECT number, path, coalesce(file, image), file IS NOT NULL, study_id, patient_id, "
@@ -205,15 +206,6 @@ def _embed(
 
     add_embedded(new, model, todo, None, embed_records(model, todo, cache=cache), lose, report)
     return lost
-
-
-def _too_many(folder: Path, listed: Path, lost: int) -> DataError:
-    return DataError(
-        f"{folder}: {lost} images cannot be read and would be lost (all of them: {listed}); the "
-        "index was left as it is. Put them back ('cxrtext index move' where their folder has "
-        "moved), delete their studies, or bear the loss with "
-        f"--max-rejected {lost}; then run the same command again: the rest is kept"
-    )
 
 
 def _turn(folder: Path, old: Catalogue, new: Catalogue) -> None:

@@ -41,15 +41,11 @@ KIND = "decode"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions(ImageWorkers):
-    """What comes out, and who does it."""
-
     resize: int = 512  # side of the squares, as ``data.resize`` of a training, in pixels
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeWork(Work):
-    """Decodes the images of a task."""
-
     readers: int = 1  # processes that decode
 
     kind = KIND
@@ -127,10 +123,7 @@ def decode_job(
     options: DecodeOptions | None = None,
     running: Running | None = None,
 ) -> JobStatus:
-    """Decode the images of a manifest in shards; a job that was stopped goes on.
-
-    Arguments are those of :func:`cxrtext.jobs.embed.embed_job`.
-    """
+    """Decode the images of a manifest in shards; a job that was stopped goes on."""
     options = options or DecodeOptions()
     Preprocessing(resize=options.resize, crop=options.resize)  # refuses what is out of range
     return _Decode(address, manifest, options).run(running)
@@ -138,8 +131,6 @@ def decode_job(
 
 @dataclass(frozen=True, slots=True)
 class FinishedDecoding:
-    """What ``finish`` made of a decode job."""
-
     planned: int  # images of the manifest
     added: int  # squares that the cache did not have; equal files have one
     rejected: int
@@ -168,9 +159,8 @@ def finish_decode(
         for shard, records in every_shard_of_images(made, manifest, rejects):
             for i, place in enumerate(shard.places):
                 height, width, *stamp = map(int, shard.arrays["files"][i])
-                square = shard.arrays["squares"][i][np.newaxis]
+                image = ReadImage(shard.arrays["squares"][i][np.newaxis], height, width)
                 digest = shard.arrays["digests"][i].tobytes()
-                image = ReadImage(square, height, width)
                 yield DecodedFile(records[place].path, Stamp(*stamp), digest, image)
             seen += len(records)
             progress(seen, plan.rows)

@@ -39,14 +39,11 @@ class EveryNth:
             raise ValueError("a part is written I/N, with I from 1 to N")
 
     def has(self, shard: int) -> bool:
-        """Whether a shard, from 0, is of this part."""
         return shard % self.of == self.number - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a driver works, and whom it tells."""
-
     part: EveryNth = EveryNth()
     say: Callable[[str], None] = lambda _: None
     progress: Callable[[JobStatus], None] = lambda _: None
@@ -59,11 +56,9 @@ def drive(
     start: Callable[[], Engine],
     running: Running | None = None,
 ) -> JobStatus:
-    """Make the shards that are missing."""
     running = running or Running()
     done = committed(storage)
-    missing = [n for n in range(plan.shards) if n not in done and running.part.has(n)]
-    if missing:
+    if any(n not in done and running.part.has(n) for n in range(plan.shards)):
         engine = start()
         try:
             _Drive(storage, plan, engine, running, done).run(tasks)
@@ -74,8 +69,7 @@ def drive(
         forget_failure(storage, number)
     status = status_of(plan, done, failed)
     running.progress(status)
-    ours = {n: why for n, why in status.failures.items() if running.part.has(n)}
-    if ours:
+    if ours := {n: why for n, why in status.failures.items() if running.part.has(n)}:
         number, why = min(ours.items())
         raise WorkError(
             f"{storage.address}: {len(ours)} of {plan.shards} shards could not be made, the first "
@@ -115,11 +109,9 @@ class _Drive:
                     more = False
                 else:
                     self._submit(task)
-            if self._under_way:
-                outcome = self._engine.next(WAIT_S)
-                if outcome is not None:
-                    self._under_way -= 1
-                    self._take(outcome)
+            if self._under_way and (outcome := self._engine.next(WAIT_S)) is not None:
+                self._under_way -= 1
+                self._take(outcome)
             self._look_around()
 
     def _submit(self, task: Task) -> None:
@@ -154,10 +146,8 @@ class _Drive:
         self._running.say(f"shard {number}: {reason}")
 
     def _look_around(self) -> None:
-        """Ask the storage what is done, by others, too."""
         begun = time.monotonic()
         if begun >= self._ask_at:
             self._done = committed(self._storage)
             self._running.progress(status_of(self._plan, self._done, self._failed))
-            taken = time.monotonic() - begun
-            self._ask_at = begun + max(REFRESH_S, REFRESH_SHARE * taken)
+            self._ask_at = begun + max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - begun))

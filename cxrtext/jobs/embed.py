@@ -62,7 +62,7 @@ from cxrtext.jobs.status import JobStatus
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import checkpoint_fingerprint
 from cxrtext.models.regions import EMBED_BATCH, STORAGES, embed_files
-from cxrtext.records import ImageRecord, Rejects, Sentence, checked_manifest, stream_manifest
+from cxrtext.records import Rejects, Sentence, checked_manifest, stream_manifest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,8 +95,6 @@ class EmbedOptions(ImageWorkers):
 
 @dataclass(frozen=True, slots=True)
 class EmbedWork(Work):
-    """Embeds the images of a task."""
-
     model: str  # folder of the checkpoint
     device: str = "cpu"
     readers: int = 1  # processes that decode
@@ -107,10 +105,10 @@ class EmbedWork(Work):
     def open(self, plan: Plan) -> Iterator[Make]:
         import torch
 
-        same = _model_digest(Path(self.model)) == plan.definition["model"]
-        require_here(self.model, "model", same)
+        folder = Path(self.model)
+        require_here(self.model, "model", _model_digest(folder) == plan.definition["model"])
         torch.set_num_threads(plan.definition["threads"])
-        model = load_model(Path(self.model), self.device)
+        model = load_model(folder, self.device)
         with closing(ReaderPool(readers_here(self.readers))) as readers:
             yield partial(_shard, model, plan.shared["notes"], readers)
 
@@ -215,11 +213,7 @@ def embed_job(
     options: EmbedOptions | None = None,
     running: Running | None = None,
 ) -> JobStatus:
-    """Embed the images of a manifest in shards; a job that was stopped goes on.
-
-    Args:
-        address: The job's folder, or an fsspec address.
-    """
+    """Embed the images of a manifest in shards; a job that was stopped goes on."""
     kind = _Embed(address, manifest, checkpoint, options or EmbedOptions())
     check_columns(manifest, [next(kind.records())])
     return kind.run(running)
@@ -227,8 +221,6 @@ def embed_job(
 
 @dataclass(frozen=True, slots=True)
 class FinishedEmbedding:
-    """What ``finish`` made of an embed job, each image of the plan being there exactly once."""
-
     planned: int  # images of the manifest
     images: int  # images in the index, or in all of its shards
     rejected: int  # images that are named in ``rejected_list`` instead
@@ -256,12 +248,10 @@ def finish_embed(
     """Make an index of the shards of an embed job; one that was stopped goes on.
 
     Args:
-        out: The index, or the folder of its shards.
-        index_parts: How many indexes, by study; by default as many as keep each at or below
-            a million images.
+        index_parts: How many indexes, by study; by default so many that none is of more than a
+            million images.
         manifest: Where the manifest, the reports and the checkpoint lie now; by default where they
             lay when the job was begun.  They are compared with the job's digests.
-        max_rejected: How many images may be rejected.
     """
     import torch
 
@@ -275,7 +265,7 @@ def finish_embed(
     K = index_parts or max(1, -(-plan.rows // INDEX_PART))
     names, studies = [set[str]() for _ in range(K)], set[str]()
     for record in stream_manifest(manifest, allow_outside=plan.shared["allow_outside"]):
-        names[_index_of(record, K)].add(record.name)
+        names[part_of(record.study_id, K)].add(record.name)
         studies.add(record.study_id)
     model = load_model(checkpoint, device)
     said = said_in(manifest, reports, studies)
@@ -296,26 +286,19 @@ def finish_embed(
             raise DataError(f"{manifest}: no image can be read: {rejects.rows[-1][1]}")
         _prove(names, {name for name, _ in rejects.rows}, folders, catalogues)
         for k, (folder, catalogue) in enumerate(zip(folders, catalogues, strict=True)):
-            of_part = said if K == 1 else [s for s in said if part_of(s.study_id, K) == k]
-            add_sentences(catalogue, model, of_part, texts)
+            add_sentences(catalogue, model, [s for s in said if part_of(s.study_id, K) == k], texts)
             refresh_structure(folder, catalogue, model)
             indexes[str(folder)] = IndexSummary.of(write_summary(folder, catalogue))
     images = sum(summary.images for summary in indexes.values())
     return FinishedEmbedding(plan.rows, images, len(rejects.rows), rejected, indexes)
 
 
-def _index_of(record: ImageRecord, indexes: int) -> int:
-    return part_of(record.study_id, indexes) if indexes > 1 else 0
-
-
 def _vectors_of(storage: Storage, plan: Plan, said: Sequence[Sentence]) -> "dict[str, Tensor]":
-    """Vectors by sentence, as the job embedded them when it was begun."""
     import torch
     from safetensors.numpy import load
 
     data, texts = read_named(storage, plan.shared["sentences"]), distinct(said)
-    vectors = torch.from_numpy(load(data)["sentences"])
-    return dict(zip(texts, vectors, strict=True)) if texts else {}
+    return dict(zip(texts, torch.from_numpy(load(data)["sentences"]), strict=True))
 
 
 @contextmanager
@@ -353,7 +336,7 @@ def _add_shards(
             chosen = [
                 i
                 for i, record in enumerate(of_shard)
-                if record.name not in known[k] and _index_of(record, K) == k
+                if record.name not in known[k] and part_of(record.study_id, K) == k
             ]
             if chosen:
                 images = [part.image(i, of_shard[i], root) for i in chosen]

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cxrtext.errors import CheckpointError, ConfigError, DataError
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import Storage, is_remote, open_storage
 from cxrtext.images.sandbox_worker import cores
 from cxrtext.jobs.driver import Running, drive
 from cxrtext.jobs.engines.engine import Engine, Task
 from cxrtext.jobs.engines.engine import Work as AnyWork
-from cxrtext.jobs.plan import Contents, Definition, Plan, begin, begun, plan_file, read_plan
+from cxrtext.jobs.plan import NAME as PLAN
+from cxrtext.jobs.plan import Contents, Definition, Plan, begin, begun, read_plan
 from cxrtext.jobs.shards import (
     DamagedShardError,
     Shard,
@@ -56,22 +57,17 @@ class Workers:
 
     @property
     def gpu(self) -> bool:
-        """Whether each task needs a GPU."""
         return self.device.startswith("cuda")
 
     @property
     def readers(self) -> int:
-        """Processes that decode for each worker: one of so many on this machine, or of a cluster.
-
-        0 says: as many as the worker may use cores, see :func:`readers_here`.
-        """
+        """Processes that decode for a worker; 0 for :func:`readers_here`."""
         if self.cluster is not None:
             return 0 if self.gpu else 1
         cores = os.cpu_count() or 1
         return max(1, cores // (self.workers or cores))
 
     def start(self, work: AnyWork, shared: Sequence[Path]) -> Engine:
-        """Start the engine; every machine must see the shared files."""
         if self.cluster is None:
             from cxrtext.jobs.engines.local import LocalEngine
 
@@ -85,8 +81,6 @@ class Workers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageWorkers(Workers):
-    """Who does the work of a job of images."""
-
     allow_outside: bool = False  # whether images may lie outside the manifest's folder
 
 
@@ -100,10 +94,7 @@ def readers_here(readers: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Work(ABC):
-    """Makes the shards of a job, in whatever process; what it has open it keeps from task to task.
-
-    Its fields must be picklable, and are paths as every machine sees them.
-    """
+    """Makes the shards of a job, in any process; picklable, with paths that every machine sees."""
 
     address: str  # of the job
 
@@ -114,13 +105,11 @@ class Work(ABC):
         """Open what makes the rows of a shard: a model, processes that read."""
 
     def __call__(self, task: Task) -> None:
-        """Make a shard and commit it."""
         storage, plan, make = _open(self)
         commit_shard(storage, plan.digest, make(task))
 
 
 def require_here(path: str, what: str, same: bool) -> None:
-    """Refuse to work with another model than the job's."""
     if not same:
         raise CheckpointError(
             f"{path}: is another {what} here than the one that the job was begun with; copy that "
@@ -133,7 +122,6 @@ _ends = ExitStack()
 
 
 def _open(work: Work) -> tuple[Storage, Plan, Make]:
-    """What is open for a work; what was open for another is closed first."""
     global _kept
     if _kept is None or _kept[0] != work:
         _close()
@@ -183,18 +171,17 @@ class Kind(ABC):
         return []
 
     def begin(self) -> Plan:
-        """The plan of the job, begun now or before."""
-        definition = self.definition()
-        plan = begun(self.storage, self.name, definition)
-        return plan or begin(self.storage, self.name, definition, self.contents())
+        job = self.storage, self.name, self.definition()
+        return begun(*job) or begin(*job, self.contents())
 
     def make(self, plan: Plan, running: Running | None = None) -> JobStatus:
-        shared = [*plan_file(self.storage), *self.shared()]
+        location, shared = self.storage.location, self.shared()
+        if not is_remote(location):
+            shared.insert(0, Path(location) / PLAN)
         start = partial(self.workers.start, self.work(), shared)
         return drive(self.storage, plan, self.tasks(), start, running)
 
     def run(self, running: Running | None = None) -> JobStatus:
-        """Begin the job, or go on with it."""
         return self.make(self.begin(), running)
 
 
@@ -212,25 +199,20 @@ class ImageKind(Kind):
 
     def contents_of(self, rows: int, shared: Mapping[str, Any]) -> Contents:
         """So many images, and what their shards have in common beside where they lie."""
-        source, outside = str(self.manifest.resolve()), self.workers.allow_outside
-        shared = {"source": source, "allow_outside": outside, **shared}
-        return Contents(rows, -(-rows // self.images_a_shard), shared)
+        lie = {"source": str(self.manifest.resolve()), "allow_outside": self.workers.allow_outside}
+        return Contents(rows, -(-rows // self.images_a_shard), {**lie, **shared})
 
     def records(self) -> Iterator[ImageRecord]:
-        """The images, each checked by itself alone."""
         return stream_manifest(self.manifest, allow_outside=self.workers.allow_outside)
 
     def shared(self) -> list[Path]:
-        """The manifest and its first image."""
         return [self.manifest, next(self.records()).path]
 
     def tasks(self) -> Iterator[Task]:
         """The task of each shard, its rows (path, name)."""
-        left = self.records()
+        left = ((str(record.path), record.name) for record in self.records())
         for number in count():
-            some = islice(left, self.images_a_shard)
-            rows = tuple((str(record.path), record.name) for record in some)
-            if not rows:
+            if not (rows := tuple(islice(left, self.images_a_shard))):
                 return
             yield Task(number, rows, limit_s=START_S + self.row_s * len(rows))
 
@@ -240,8 +222,6 @@ class ImageKind(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A job, and the shards of it that are there."""
-
     storage: Storage
     plan: Plan
     done: Mapping[int, ShardFile]
@@ -256,15 +236,13 @@ def ready_job(address: str, kind: str, max_rejected: int) -> Made:
 def require_ready(storage: Storage, plan: Plan, max_rejected: int) -> Made:
     """A job with all of its shards; says at once what would end the work after hours."""
     done = committed(storage)
-    missing = [number for number in range(plan.shards) if number not in done]
-    if missing:
+    if missing := [number for number in range(plan.shards) if number not in done]:
         some = ", ".join(map(str, missing[:3])) + (", …" if len(missing) > 3 else "")
         raise DataError(
             f"{storage.address}: {len(missing)} of {plan.shards} shards are missing ({some}); run "
             f"'{plan.command}' again until 'cxrtext job status' says that all are there"
         )
-    rejected = sum(file.rejected for file in done.values())
-    if rejected > max_rejected:
+    if (rejected := sum(file.rejected for file in done.values())) > max_rejected:
         raise DataError(
             f"{storage.address}: {rejected} rows were rejected, more than --max-rejected "
             f"{max_rejected}; with a higher limit they are listed beside the output, each with its "
@@ -291,9 +269,8 @@ def every_shard(made: Made) -> Iterator[Shard]:
             shard = read_shard(made.storage, made.plan.digest, made.done[number])
         except DamagedShardError:
             removed.append(made.done[number].name)
-        if removed:  # the others are looked at still: then one start makes all of them again
-            continue
-        yield shard
+        if not removed:  # else the others are still looked at: one start makes all of them again
+            yield shard
     if removed:
         raise damaged(made.storage, removed)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
 from cxrtext.files import sealed, sha256, unsealed
-from cxrtext.files.storage import Storage, is_remote
+from cxrtext.files.storage import Storage
 
 NAME = "job.json"
 FORMAT = "cxrtext job"
@@ -27,8 +27,6 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the first driver of a job finds out, once for all."""
-
     rows: int  # images, or distinct sentences
     shards: int
     shared: Mapping[str, Any]  # what the shards have in common
@@ -49,7 +47,6 @@ class Plan:
 
     @property
     def command(self) -> str:
-        """What begins such a job, and goes on with it."""
         return command_of(self.kind)
 
 
@@ -94,11 +91,6 @@ def read_plan(storage: Storage, kind: str | None = None) -> Plan:
     )
 
 
-def plan_file(storage: Storage) -> list[Path]:
-    """The file of a job's plan where it lies in a folder, which every machine must see."""
-    return [] if is_remote(storage.location) else [Path(storage.location) / NAME]
-
-
 def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
     """The plan of a job that was begun, if it is this one; None where there is none yet."""
     try:
@@ -106,8 +98,7 @@ def begun(storage: Storage, kind: str, definition: Definition) -> Plan | None:
     except NotFoundError:
         return None
     for name, value in json.loads(json.dumps(definition)).items():
-        before = plan.definition.get(name)
-        if before != value:
+        if (before := plan.definition.get(name)) != value:
             raise DataError(
                 f"{storage.address}: this job was begun with another {name} "
                 f"({_short(before)}, now {_short(value)}); go on with the former, or start anew in "

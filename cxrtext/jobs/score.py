@@ -58,8 +58,6 @@ class ScoreOptions(Workers):
 
 @dataclass(frozen=True, slots=True)
 class ScoreWork(Work):
-    """Scores the sentences of a task."""
-
     model: str  # folder or hub id of the language model
     device: str = "cpu"
 
@@ -92,12 +90,8 @@ def _scored(scorer: Scorer, task: Task) -> Shard:
 
 
 def _settings(plan: Plan) -> ScoreSettings:
-    shared = plan.shared
-    return ScoreSettings(
-        sections=shared["sections"],
-        precision=shared["precision"],
-        batch_tokens=shared["batch_tokens"],
-    )
+    names = ("sections", "precision", "batch_tokens")
+    return ScoreSettings(**{name: plan.shared[name] for name in names})
 
 
 def _scorer(
@@ -105,18 +99,6 @@ def _scorer(
 ) -> Scorer:
     language = open_model(model, device, offline=offline)
     return Scorer(language, settings.precision, settings.batch_tokens)
-
-
-@contextmanager
-def _read(
-    reports: Path, scorer: Scorer, settings: ScoreSettings
-) -> Iterator[tuple[SentenceStore, str]]:
-    source = open_source(reports)
-    with open_store() as work:
-        rejects = Rejects(settings.max_rejected, where=source.description)
-        studies, _ = read_sentences(source, work, scorer.language.tokenizer, settings, rejects)
-        check_text(source, work, studies, len(rejects.rows))
-        yield work, source.digest
 
 
 class _Score(Kind):
@@ -139,10 +121,10 @@ class _Score(Kind):
         self._digest = digest
 
     def definition(self) -> Definition:
-        settings = self._options.settings
+        sections = self._options.settings.sections
         return {
             **_inputs(self._digest, self._scorer),
-            "--section": settings.sections and list(settings.sections),
+            "--section": sections and list(sections),
             "--batch-tokens": self._scorer.batch_tokens,
             "--shard": self._shard,
             "threads": self._options.threads,
@@ -169,9 +151,9 @@ class _Score(Kind):
             yield Task(number, rows, limit_s=START_S + ROW_S * len(rows))
 
     def _shards(self) -> Iterator[list[Group]]:
-        window = self._scorer.language.window
+        scorer = self._scorer
         some: list[Group] = []
-        for group in self._sentences.groups(window, self._scorer.batch_tokens):
+        for group in self._sentences.groups(scorer.language.window, scorer.batch_tokens):
             some.append(group)
             if sum(map(len, some)) >= self._shard:
                 yield some
@@ -191,20 +173,19 @@ def score_job(
     options: ScoreOptions | None = None,
     running: Running | None = None,
 ) -> JobStatus:
-    """Score the sentences of some reports in shards; a job that was stopped goes on.
-
-    Args:
-        reports: A table of reports or sentences, or a folder of text files.
-        address: The job's folder, or an fsspec address.
-    """
+    """Score the sentences of some reports in shards; a job that was stopped goes on."""
     options = options or ScoreOptions()
     settings = options.settings
     settings.check()
     if str(reports) == "-":
         raise ConfigError("a job cannot read standard input; give a table or a folder")
     scorer = _scorer(model, settings, options.device)
-    with _read(reports, scorer, settings) as (sentences, digest):
-        return _Score(address, reports, model, options, scorer, sentences, digest).run(running)
+    source = open_source(reports)
+    with open_store() as store:
+        rejects = Rejects(settings.max_rejected, where=source.description)
+        studies, _ = read_sentences(source, store, scorer.language.tokenizer, settings, rejects)
+        check_text(source, store, studies, len(rejects.rows))
+        return _Score(address, reports, model, options, scorer, store, source.digest).run(running)
 
 
 def finish_score(
@@ -220,11 +201,8 @@ def finish_score(
 ) -> ScoreSummary:
     """Make the table of sentences of a score job, as ``score-text`` makes it.
 
-    Args:
-        out: The table, CSV or Parquet by its ending.
-        reports: Where the reports lie now; by default where they lay when the job was begun.
-        model: Where the language model lies now, likewise.
-        settings: What the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
+    ``reports`` and ``model``: where they lie now, by default where they lay when it was begun;
+    ``settings``: what the job does not fix: ``a``, ``k``, ``fit``, ``tokens``, ``max_rejected``.
     """
     settings = settings or ScoreSettings()
     made = ready_job(address, KIND, settings.max_rejected)

@@ -43,7 +43,6 @@ class ShardFile:
 
     @classmethod
     def of(cls, entry: Entry) -> "ShardFile | None":
-        """What an entry of the storage is; None where it is no shard."""
         found = _NAME.fullmatch(entry.name)
         if found is None:
             return None
@@ -61,7 +60,6 @@ class Shard:
 
 
 def digest_of_names(names: Iterable[str]) -> str:
-    """A digest of the names of some images, in order."""
     return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
 
 
@@ -73,8 +71,7 @@ def committed(storage: Storage) -> dict[int, ShardFile]:
     """
     found: dict[int, ShardFile] = {}
     for entry in storage.entries(FOLDER):
-        shard = ShardFile.of(entry)
-        if shard is None:
+        if (shard := ShardFile.of(entry)) is None:
             continue
         before = found.setdefault(shard.number, shard)
         if shard.rejected < before.rejected:
@@ -124,17 +121,13 @@ def read_shard(storage: Storage, job: str, file: ShardFile) -> Shard:
 
 
 def commit_named(storage: Storage, stem: str, data: bytes) -> str:
-    """Commit a file that the shards have in common under a name with its digest.
-
-    Two that begin a job write two files.
-    """
+    """Commit a file that shards share, named by its digest: two that begin a job write two."""
     name = f"{stem}.{hashlib.sha256(data).hexdigest()[:DIGITS]}.safetensors"
     storage.commit(name, data)
     return name
 
 
 def read_named(storage: Storage, name: str) -> bytes:
-    """Read what `commit_named` committed, and check it by its name."""
     data = storage.read(name)
     if name.split(".")[-2] != hashlib.sha256(data).hexdigest()[:DIGITS]:
         raise CheckpointError(
@@ -144,7 +137,6 @@ def read_named(storage: Storage, name: str) -> bytes:
 
 
 def damaged(storage: Storage, names: Sequence[str]) -> CheckpointError:
-    """What is said of shards that were not what was written, and were removed."""
     some = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return DamagedShardError(
         f"{storage.address}: {len(names)} shard(s) are damaged ({some}) and were removed; start "

@@ -36,7 +36,6 @@ class JobStatus:
 
     @property
     def is_done(self) -> bool:
-        """Whether every shard is there."""
         return self.shards_done == self.shards
 
     def as_dict(self) -> dict[str, Any]:
@@ -49,7 +48,6 @@ def job_status(storage: Storage) -> JobStatus:
 
 
 def status_of(plan: Plan, done: Mapping[int, ShardFile], failed: Mapping[int, str]) -> JobStatus:
-    """The status of a job of which some shards are there."""
     files = sorted(done.values(), key=lambda file: file.modified)
     rows_done = sum(file.rows + file.rejected for file in files)
     # The clock of the storage may be ahead of ours.
@@ -66,15 +64,10 @@ def status_of(plan: Plan, done: Mapping[int, ShardFile], failed: Mapping[int, st
 
 
 def _rate(files: list[ShardFile]) -> float | None:
-    """Rows a second, of shards in the order in which they were committed."""
-    if not files:
-        return None
     recent = [file for file in files if files[-1].modified - file.modified < RECENT_S]
-    seconds = recent[-1].modified - recent[0].modified
-    if seconds <= 0:
-        return None
+    seconds = recent[-1].modified - recent[0].modified if recent else 0
     # The first was begun before the time that is looked at.
-    return sum(file.rows + file.rejected for file in recent[1:]) / seconds
+    return sum(file.rows + file.rejected for file in recent[1:]) / seconds if seconds > 0 else None
 
 
 def note_failure(storage: Storage, number: int, reason: str) -> None:
@@ -86,7 +79,6 @@ def forget_failure(storage: Storage, number: int) -> None:
 
 
 def failures(storage: Storage) -> dict[int, str]:
-    """Reasons by shard, of those that could not be made."""
     found = {}
     for name in storage.names(FAILED):
         number = name.removeprefix(FAILED).removesuffix(".json")

@@ -6,9 +6,8 @@ from cxrtext.surface import import_on_use
 
 if TYPE_CHECKING:
     from cxrtext.language.corpus import Corpus, read_corpus
-    from cxrtext.language.pretraining.pretrain import pretrain_text
+    from cxrtext.language.pretraining.pretrain import PretrainSummary, pretrain_text
     from cxrtext.language.pretraining.settings import SHAPES
-    from cxrtext.language.pretraining.summary import PretrainSummary
     from cxrtext.language.scoring.reports import score_reports
     from cxrtext.language.scoring.score import (
         SentenceScores,

@@ -15,13 +15,13 @@ from cxrtext.evaluation.intervals.bootstrap import Resampled
 from cxrtext.evaluation.intervals.comparison import estimate_of
 from cxrtext.experiments import ExperimentOptions
 from cxrtext.experiments.experiment import Measure, Trial, choose, claims_of
-from cxrtext.experiments.measures import Measures, mean_of_seeds, read_measures, write_measures
 from cxrtext.experiments.page import sections
 from cxrtext.experiments.papers.sweep import SWEEP
 from cxrtext.experiments.papers.table1 import BY_FINDING, MEASURES, PAPER_TABLE, SCALES, TABLE1
 from cxrtext.experiments.preparation import Prepared
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.runner import check_run, read_finished, require_finished
+from cxrtext.experiments.stages import Measures, mean_of_seeds, read_measures, write_measures
 from cxrtext.experiments.table import compare_rows as compare
 from cxrtext.experiments.table import interval_text, order_of
 from cxrtext.experiments.table1 import Table1, head, plan, unequal_budget

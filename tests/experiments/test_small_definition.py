@@ -32,13 +32,12 @@ from cxrtext.experiments.experiment import (
     Trial,
     merged,
 )
-from cxrtext.experiments.measures import Measures
 from cxrtext.experiments.papers import SMALL_EXPERIMENTS
 from cxrtext.experiments.processes import Finished, Run
 from cxrtext.experiments.simclr.encoders import build_small_encoder
-from cxrtext.experiments.simclr.losses import BY_ANCHOR, BY_KERNEL, BY_VIEW
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.losses import BY_ANCHOR, BY_KERNEL, BY_VIEW, ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import OPTIMIZERS
+from cxrtext.experiments.stages import Measures
 from cxrtext.experiments.views import Views, choose_trials, head, plan, settings_of
 from cxrtext.page import markdown
 from cxrtext.training.loop.device import DTYPES

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from cxrtext import objectives
 from cxrtext.config import OBJECTIVES, read_objective
-from cxrtext.experiments.simclr.losses import Known, view_losses
-from cxrtext.experiments.simclr.settings import ViewSettings
+from cxrtext.experiments.simclr.losses import Known, ViewSettings, view_losses
 from cxrtext.objectives.contrastive import score_views, view_accuracy
 from cxrtext.training.losses.directions import Terms
 from cxrtext.training.losses.metadata import Kind, kernels_for

@@ -13,7 +13,7 @@ from cxrtext.experiments.simclr.encoders import (
     encode,
     load_encoder,
 )
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.losses import ViewSet, ViewSettings
 from cxrtext.experiments.simclr.train import train_views
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.training import Listener

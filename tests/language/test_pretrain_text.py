@@ -19,9 +19,8 @@ from cxrtext.language import (
 )
 from cxrtext.language.pretraining import train as pretrain_run
 from cxrtext.language.pretraining.batches import cut_to_window, epoch_batches, hold_out
-from cxrtext.language.pretraining.pretrain import perplexity_sample
+from cxrtext.language.pretraining.pretrain import measure_coverage, perplexity_sample
 from cxrtext.language.pretraining.settings import PretrainSettings
-from cxrtext.language.pretraining.summary import measure_coverage
 from cxrtext.language.pretraining.train import Step, learning_rate
 from cxrtext.language.scoring.score import encode_pieces
 from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model

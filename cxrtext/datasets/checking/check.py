@@ -33,8 +33,6 @@ _TEXT = ("report", *SECTION_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """How a data set is checked."""
-
     # a table or folder of reports; by default ``reports.csv`` beside the manifest, or the
     # manifest's own columns.
     reports: Path | None = None
@@ -50,8 +48,6 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The files of a data set."""
-
     manifest: Path
     reports: Path | None  # where the reports are; None where there are none
     labels: Path | None
@@ -65,20 +61,17 @@ def _existing(folder: Path, *names: str) -> Path | None:
 def find_sources(
     data: Path, reports: Path | None, labels: Path | None, boxes: Path | None
 ) -> Sources:
-    """Find the files of a data set, as training and evaluation do."""
     for named in (reports, labels, boxes):
         if named is not None and not named.exists():
             raise DataError(f"{named}: no such file")
-    if data.is_dir():
-        if (manifest := _existing(data, "manifest.csv", "manifest.parquet")) is None:
-            raise DataError(
-                f"{data}: holds no manifest.csv; give a data folder or a manifest, or make one "
-                "with cxrtext import"
-            )
-    elif data.exists():
-        manifest = data
-    else:
+    if not data.exists():
         raise DataError(f"{data}: no such file or folder")
+    manifest = _existing(data, "manifest.csv", "manifest.parquet") if data.is_dir() else data
+    if manifest is None:
+        raise DataError(
+            f"{data}: holds no manifest.csv; give a data folder or a manifest, or make one "
+            "with cxrtext import"
+        )
     folder = manifest.parent
     reports = reports or _existing(folder, "reports.csv", "reports.parquet")
     if reports is None and set(_TEXT) & set(Rows(manifest).columns):
@@ -148,7 +141,13 @@ def _summarize(listing: Listing, report: CheckReport) -> None:
         "studies": len({image.study for image in images}),
         "patients": len({image.patient for image in images}),
     }
-    report.tables += [*image_tables(images), metadata_table(listing)]
+    filled = [
+        (printable(name), str(listing.rows - listing.blanks[name]), str(listing.blanks[name]))
+        for name in listing.columns
+        if name not in _TEXT
+    ]
+    columns = FactTable("Columns of the manifest", ("column", "filled", "blank"), filled)
+    report.tables += [*image_tables(images), columns]
     report.add_histograms(
         {
             "image width, pixels": [fact.width for fact in readable],
@@ -168,7 +167,6 @@ def _check_texts(
     workers: int,
     progress: StageProgress,
 ) -> Mapping[str, set[str]]:
-    """Note what is wrong with reports; returns the studies that affirm each finding."""
     if sources.reports is None:
         problems.add("no-reports", sources.manifest.name)
         return {}
@@ -197,37 +195,22 @@ def _counted(title: str, what: str, values: Counter[str]) -> FactTable:
 
 
 def image_tables(images: Sequence[ListedImage]) -> list[FactTable]:
-    """Return splits, views, formats, depths and sizes, each with its number of images."""
     readable = [image.read for image in images if image.read]
     faults = Counter(i.facts.fault for i in images if i.facts and i.facts.fault)
+    splits = []
+    for split in SPLITS:
+        members = [image for image in images if image.split == split]
+        studies = {image.study for image in members}
+        patients = {image.patient for image in members}
+        splits.append((split, str(len(members)), str(len(studies)), str(len(patients))))
     described: tuple[tuple[str, str, Callable[[ImageFacts], str]], ...] = (
         ("Formats", "format", lambda fact: fact.format),
         ("Depth and color", "encoding", lambda fact: f"{fact.format}: {fact.encoding}"),
         ("Most frequent sizes", "width × height", lambda fact: f"{fact.width} × {fact.height}"),
     )
     return [
-        _splits_table(images),
+        FactTable("Splits", ("split", "images", "studies", "patients"), splits),
         _counted("Views", "view", Counter(image.any_view or "unknown" for image in images)),
         *([_counted("Why images cannot be read", "reason", faults)] if faults else []),
         *(_counted(title, what, Counter(map(of, readable))) for title, what, of in described),
     ]
-
-
-def _splits_table(images: Sequence[ListedImage]) -> FactTable:
-    rows = []
-    for split in SPLITS:
-        members = [image for image in images if image.split == split]
-        studies = {image.study for image in members}
-        patients = {image.patient for image in members}
-        rows.append((split, str(len(members)), str(len(studies)), str(len(patients))))
-    return FactTable("Splits", ("split", "images", "studies", "patients"), rows)
-
-
-def metadata_table(listing: Listing) -> FactTable:
-    """Return how many cells are filled in each column of the manifest."""
-    rows = [
-        (printable(name), str(listing.rows - listing.blanks[name]), str(listing.blanks[name]))
-        for name in listing.columns
-        if name not in _TEXT
-    ]
-    return FactTable("Columns of the manifest", ("column", "filled", "blank"), rows)

@@ -53,8 +53,6 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What a file holds."""
-
     fault: str = ""  # why it cannot be read; "" where it can, and then the rest is known
     format: str = ""  # "PNG", "JPEG" or "DICOM"
     encoding: str = ""  # kind and depth of its pixels, as "MONOCHROME1, 12 of 16 bits"
@@ -93,7 +91,6 @@ def read_facts(path: str) -> ImageFacts:
 
 
 def facts_work(path: str, _: bytes) -> tuple[dict[str, Any], bytes]:
-    """Do `read_facts` in a process of its own."""
     return asdict(read_facts(path)), b""
 
 
@@ -227,7 +224,6 @@ class FactsCache:
         self._committed = time.monotonic()
 
     def get(self, path: str, stamp: Stamp) -> ImageFacts | None:
-        """Return what is known of a file as it is now."""
         if self._database is None:
             return None
         row = self._database.execute(

@@ -44,7 +44,6 @@ _MIN_SIDE = 64
 def read_images(
     images: Sequence[ListedImage], cache: FactsCache, workers: int, progress: StageProgress
 ) -> None:
-    """Note what each image holds, from the cache or read anew."""
     unread: dict[str, list[ListedImage]] = defaultdict(list)
     stamps: dict[str, Stamp] = {}
     for image in images:
@@ -76,12 +75,11 @@ def read_images(
 
 
 def is_lateral(view: str) -> bool:
-    """Tell a lateral view by its name, as manifests and DICOM have it, in capitals."""
+    """By its name, as manifests and DICOM have it, in capitals."""
     return view in _LATERALS or view.startswith("LAT") or read_view(view) == LATERAL
 
 
 def suspicions(image: ListedImage, facts: ImageFacts) -> list[str]:
-    """Return the codes of what looks wrong in an image that can be read."""
     found: list[str] = []
     if facts.constant:
         found.append("image-constant")
@@ -144,11 +142,7 @@ def _relation(group: Sequence[ListedImage]) -> str:
 
 
 def note_duplicates(images: Sequence[ListedImage], problems: Problems) -> list[list[ListedImage]]:
-    """Note images of equal 8-bit pixels; return those that can be read, in groups of equal ones.
-
-    A DICOM file and a PNG copy of what it shows are found, and so are equal files.  Images of one
-    gray level are left out.
-    """
+    """Note images of equal 8-bit pixels, but constant ones; give those read, by content."""
     by_pixels: dict[str, list[ListedImage]] = defaultdict(list)
     for image in images:
         if image.read and not image.read.constant:
@@ -178,7 +172,9 @@ def note_near_duplicates(
     firsts = [group[0] for group in groups]
     if len(firsts) < 2:
         return []
-    near = sorted(set(_near_pairs(np.stack([_bits(image) for image in firsts]))))[:MAX_PAIRS]
+    outlines = b"".join(bytes.fromhex(one.facts.outline) for one in firsts if one.facts)
+    bits = np.unpackbits(np.frombuffer(outlines, dtype=np.uint8)).reshape(len(firsts), -1)
+    near = sorted(set(_near_pairs(bits)))[:MAX_PAIRS]
     by_path = {(firsts[a].path, firsts[b].path): (firsts[a], firsts[b]) for a, b in near}
     found = [
         by_path[paths]
@@ -189,11 +185,6 @@ def note_near_duplicates(
         apart = (first.split, first.patient) != (second.split, second.patient)
         problems.add("near-duplicates-apart" if apart else "near-duplicates", f"{first} ~ {second}")
     return found
-
-
-def _bits(image: ListedImage) -> npt.NDArray[np.uint8]:
-    outline = bytes.fromhex(image.facts.outline if image.facts else "")
-    return np.unpackbits(np.frombuffer(outline, dtype=np.uint8))
 
 
 def _near_pairs(outlines: npt.NDArray[np.uint8]) -> Iterator[tuple[int, int]]:

@@ -70,7 +70,6 @@ class Listing:
 
 
 def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = False) -> Listing:
-    """Read a manifest and note what is wrong with it."""
     rows = Rows(manifest, "image", "study_id")
     listing = Listing(columns=rows.columns)
     metadata = [name for name in rows.columns if name not in _TEXT]
@@ -108,10 +107,8 @@ def read_listing(manifest: Path, problems: Problems, *, allow_outside: bool = Fa
 
 
 def _view(cells: Mapping[str, str]) -> str:
-    for column in VIEW_COLUMNS:
-        if cells.get(column, "").strip():
-            return " ".join(cells[column].upper().split())[:24]
-    return ""
+    views = (" ".join(cells.get(column, "").upper().split())[:24] for column in VIEW_COLUMNS)
+    return next(filter(None, views), "")
 
 
 def _check_groups(listing: Listing, problems: Problems) -> None:
@@ -135,9 +132,8 @@ def _check_groups(listing: Listing, problems: Problems) -> None:
 
 def _check_blanks(listing: Listing, problems: Problems) -> None:
     total, blanks = listing.rows, listing.blanks
-    without = {name: total for name in ("patient_id", "split") if name not in listing.columns}
     for column, kind in (("patient_id", "no-patients"), ("split", "no-split")):
-        missing = without.get(column, blanks[column])
+        missing = blanks[column] if column in listing.columns else total
         problems.add(kind, f"{missing} of {total} rows", missing)
     for column in listing.columns:
         if blanks[column] and column not in _KNOWN:

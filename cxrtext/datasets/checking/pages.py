@@ -51,7 +51,6 @@ Wanted = tuple[str, list[ListedImage]]  # what images to be shown together have 
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file that no report can be written to, before any work is done."""
     if path.suffix.lower() not in ENDINGS:
         raise DataError(f"{path}: a data-check report ends in {' or '.join(ENDINGS)}")
     if path.is_dir():
@@ -59,7 +58,6 @@ def check_ending(path: Path) -> None:
 
 
 def write_check(path: Path, report: CheckReport) -> None:
-    """Write a report as HTML or JSON, by the file's ending; whole or not at all."""
     check_ending(path)
     if path.suffix.lower() == ".html":
         write_text(path, check_page(report))
@@ -124,7 +122,6 @@ def _median(histogram: Histogram) -> str:
 
 
 def _spread(images: Sequence[ListedImage]) -> list[ListedImage]:
-    """Some of many, evenly from the first to the last."""
     if len(images) <= EXAMPLES:
         return list(images)
     step = (len(images) - 1) / (EXAMPLES - 1)
@@ -138,11 +135,8 @@ def choose_pictures(
     pairs: Sequence[Pair],
 ) -> list[Wanted]:
     """Choose what is shown: suspicious, equal, almost equal images; some of each split and view."""
-    wanted = [
-        (KINDS[code].title, list(suspicious[code][:EXAMPLES]))
-        for code in SUSPICIOUS
-        if suspicious.get(code)
-    ]
+    seen = (code for code in SUSPICIOUS if suspicious.get(code))
+    wanted = [(KINDS[code].title, list(suspicious[code][:EXAMPLES])) for code in seen]
     for title, together in (
         ("images with the same content", [group[:EXAMPLES] for group in groups if len(group) > 1]),
         ("pairs of images that look almost the same", pairs),
@@ -159,7 +153,6 @@ def choose_pictures(
 
 
 def draw_pictures(wanted: Sequence[Wanted], workers: int) -> list[Gallery]:
-    """Draw small pictures in processes of their own; what cannot be drawn is left out."""
     paths = dict.fromkeys(image.path for _, images in wanted for image in images)
     drawn: dict[str, bytes] = {}
     tasks = ((path, SIDE) for path in paths)

@@ -184,7 +184,6 @@ class Problem:
     unnamed: int = 0  # how many of the count no example tells of
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
         named = {"title": self.kind.title, "advice": self.kind.advice, "examples": self.examples}
         said = {"code": self.kind.code, "severity": str(self.kind.severity), "count": self.count}
         return said | named
@@ -197,8 +196,6 @@ def printable(text: str) -> str:
 
 
 class Problems:
-    """Collects problems by kind; holds a few examples of each, however many there are."""
-
     def __init__(self) -> None:
         self._found: dict[str, Problem] = {}
 
@@ -226,8 +223,8 @@ class Problems:
                 self.add(f"{what}-without-study", f"row {row} of the {what}s")
 
     def found(self) -> list[Problem]:
-        """Return what was found, errors first, and of these the most frequent."""
+        """Errors first, and of these the most frequent."""
         order = list(Severity)
         return sorted(
-            self._found.values(), key=lambda found: (order.index(found.kind.severity), -found.count)
+            self._found.values(), key=lambda one: (order.index(one.kind.severity), -one.count)
         )

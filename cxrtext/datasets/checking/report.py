@@ -20,8 +20,6 @@ class FactTable:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How a number is distributed."""
-
     title: str  # what was measured, with its unit
     edges: list[float]  # borders of the bins, one more than there are bins
     counts: list[int]  # how many fall into each bin
@@ -30,8 +28,6 @@ class Histogram:
 
 @dataclass(slots=True)
 class CheckReport:
-    """What a check of a data set found."""
-
     data: str
     summary: dict[str, int] = field(default_factory=dict)  # counts by name, in order
     problems: list[Problem] = field(default_factory=list)  # what is wrong, the worst first
@@ -47,11 +43,9 @@ class CheckReport:
         ]
 
     def count(self, severity: Severity) -> int:
-        """Return how many kinds of problem there are of a severity."""
         return sum(problem.kind.severity is severity for problem in self.problems)
 
     def has_failed(self, *, strict: bool = False) -> bool:
-        """Return whether there are errors, or with ``strict`` warnings."""
         return bool(self.count(Severity.ERROR) or (strict and self.count(Severity.WARNING)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +67,6 @@ class CheckReport:
 
 
 def verdict(report: CheckReport) -> str:
-    """Say in one sentence how the data are."""
     counts = {severity: report.count(severity) for severity in Severity}
     found = ", ".join(f"{n:,} {severity}{'' if n == 1 else 's'}" for severity, n in counts.items())
     if counts[Severity.ERROR]:
@@ -84,10 +77,7 @@ def verdict(report: CheckReport) -> str:
 
 
 def histogram(title: str, values: Sequence[float], bins: int = 20) -> Histogram:
-    """Count values, at least one, into at most ``bins`` bins of equal width.
-
-    Whole numbers get bins of whole width, so that none looks empty for want of a number in it.
-    """
+    """Count values in equal bins; of whole numbers of whole width, so that none looks empty."""
     data = np.asarray(values, dtype=np.float64)
     low, high = float(data.min()), float(data.max())
     if (data == np.rint(data)).all():

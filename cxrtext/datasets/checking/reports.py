@@ -137,7 +137,6 @@ def _note(text: TextFacts, facts: ReportFacts, first: dict[str, int], problems: 
 
 
 def sections_table(facts: ReportFacts) -> FactTable:
-    """Return how many reports have text in each section."""
     total = len(facts.studies)
     rows = [
         (name, str(count), str(total - count), f"{100 * count / total:.0f} %")

@@ -31,8 +31,7 @@ def check_labels(
         problems.add("no-known-finding", path.name)
     counts = {finding: Counter[int | str | None]() for finding in findings}
     positives: dict[str, set[str]] = {finding: set() for finding in findings}
-    seen = _count(rows, counts, positives, problems)
-    problems.add_unjoined("label", seen, studies)
+    problems.add_unjoined("label", _count(rows, counts, positives, problems), studies)
     for finding, count in counts.items():
         if not (count[1] and count[0]) and (count[1] or count[0] or finding in CHEX5):
             problems.add("label-one-sided", f"{finding}: {count[1]} positive, {count[0]} negative")
@@ -82,7 +81,6 @@ def _count(
     positives: dict[str, set[str]],
     problems: Problems,
 ) -> dict[str, int]:
-    """Count labels; return the first row of each study."""
     seen: dict[str, int] = {}
     for row in labelled_studies(rows, list(counts)):
         if isinstance(row, LeftOut):
@@ -102,21 +100,12 @@ _TOLERANCE = 1.0
 _MAX_FINDINGS = 40
 
 
-class _Images:
-    def __init__(self, images: Sequence[ListedImage]) -> None:
-        self.by_name = {image.name: image for image in images}
-        self._by_stem = {Path(image.name).stem: image for image in images}
-
-    def find(self, name: str) -> ListedImage | None:
-        """An image; MS-CXR names it by its file's name alone."""
-        return self.by_name.get(name) or self._by_stem.get(Path(name).stem)
-
-
 def check_boxes(
     path: Path, images: Sequence[ListedImage], problems: Problems
 ) -> tuple[FactTable, dict[str, int]] | None:
     """Note what is wrong with boxes; return them by finding, and counts, unless unreadable."""
-    known = _Images(images)
+    by_name = {image.name: image for image in images}
+    by_stem = {Path(image.name).stem: image for image in images}
     findings: Counter[str] = Counter()
     phrases: set[int] = set()
     boxed: set[str] = set()
@@ -134,34 +123,33 @@ def check_boxes(
             else:
                 problems.add("box-without-phrase", box.where)
             masks += bool(box.segmentation)
-            if (name := _note(box, known, problems)) is not None and not no_box:
-                boxed.add(name)
+            named = (box.image or "").strip()
+            # MS-CXR names an image by its file's name alone.
+            image = (by_name.get(named) or by_stem.get(Path(named).stem)) if named else None
+            _note(box, image, problems)
+            if image is not None and not no_box:
+                boxed.add(image.name)
     except DataError as error:
         problems.add("boxes-unusable", str(error))
         return None
     rows = [(name, str(count)) for name, count in findings.most_common(_MAX_FINDINGS)]
     counts = {"boxes": total, "images with boxes": len(boxed), "different phrases": len(phrases)}
-    if masks:
-        counts["masks"] = masks
-    if absent:
-        counts["phrases without a box"] = absent
+    more = {"masks": masks, "phrases without a box": absent}
+    counts |= {name: count for name, count in more.items() if count}
     return FactTable("Boxes", ("finding", "boxes"), rows), counts
 
 
-def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
-    named = (box.image or "").strip()
-    image = known.find(named) if named else None
-    name = image.name if image else None
-    where = f"{box.where} ({name})" if name else box.where
+def _note(box: RawBox, image: ListedImage | None, problems: Problems) -> None:
+    where = f"{box.where} ({image.name})" if image else box.where
     if image is None:
-        problems.add(NO_IMAGE, f"{box.where}: {named or 'names none'}")
+        problems.add(NO_IMAGE, f"{box.where}: {(box.image or '').strip() or 'names none'}")
     found = checked_box(box)
     if isinstance(found, LeftOut):
         if found.what != NO_IMAGE:
             problems.add(found.what, f"{where}: {found.why}")
-        return name
+        return
     if box.absent or isinstance(found, Absent):
-        return name
+        return
     facts = image and image.read
     # Boxes are drawn on the pixels as the file stores them.
     actual = (facts.stored_width, facts.stored_height) if facts else None
@@ -173,4 +161,3 @@ def _note(box: RawBox, known: _Images, problems: Problems) -> str | None:
         low = min(x, y) < -_TOLERANCE
         if low or x + w > within[0] + _TOLERANCE or y + h > within[1] + _TOLERANCE:
             problems.add("box-outside", where)
-    return name

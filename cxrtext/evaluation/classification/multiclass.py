@@ -109,12 +109,7 @@ def _checked(scores: ArrayLike, classes: ArrayLike) -> tuple[Floats, NDArray[np.
 
 
 def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
-    """Findings as classes of the images that have exactly one.
-
-    Returns:
-        The figures by score, by finding, and what is taken for what; and why they are left out
-        ("" where they are not).
-    """
+    """Findings as classes of images with exactly one; and why they are left out, "" if not."""
     rows = Rows()
     findings = given.findings
     if not 2 <= len(findings) <= LARGEST:
@@ -132,9 +127,8 @@ def measure_classes(given: Classified, settings: Settings) -> tuple[Rows, str]:
         matrix = confusion_matrix(scores, truth)
         accuracy = multiclass_accuracy(scores, truth, patients)
         rows.add(CLASSES, name, "accuracy", accuracy, len(own), SHARE)
-        rows.add(
-            CLASSES, name, "mean recall", float((np.diag(matrix)[shown] / counts[shown]).mean())
-        )
+        recall = np.diag(matrix)[shown] / counts[shown]
+        rows.add(CLASSES, name, "mean recall", float(recall.mean()))
         precision = class_precision(scores, truth)
         for cut, each in precision.items():
             rows.add(CLASSES, name, cut, float(each[shown].mean()))

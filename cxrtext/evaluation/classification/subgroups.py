@@ -36,10 +36,7 @@ MOST_GROUPS = 12
 
 @dataclass(frozen=True, slots=True)
 class SliceResult:
-    """AUC within a group, without a value where it has too few images of a class.
-
-    ``positives`` and ``negatives`` count the images with the finding and without it.
-    """
+    """AUC within a group, without a value of few images; how many have the finding, or not."""
 
     auc: Estimate
     positives: int
@@ -48,10 +45,7 @@ class SliceResult:
 
 @dataclass(frozen=True, slots=True)
 class SliceReport:
-    """All groups of a column by name, in sorted order; those too small to measure among them.
-
-    ``gap`` is highest less lowest AUC; without a value where fewer than two groups can be measured.
-    """
+    """All groups of a column, sorted; ``gap`` is highest less lowest AUC, if two are measured."""
 
     slices: dict[str, SliceResult]
     gap: Estimate
@@ -138,10 +132,7 @@ def _gap(areas: Sequence[Area]) -> Estimate:
 def measure_slices(
     images: Images, scores: dict[str, FindingScores], settings: Settings
 ) -> tuple[Rows, list[str]]:
-    """AUC by column and group of each finding, of the images measured, and the gap.
-
-    And a line for each column that was asked for and could not be measured.
-    """
+    """AUC by column and group of each finding, and the gap; a line for what was asked in vain."""
     rows = Rows()
     lines: list[str] = []
     for column in settings.slices:
@@ -195,5 +186,4 @@ def _finding(images: Images, groups: Sequence[str], one: FindingScores) -> Slice
         return None
     own = [groups[row] for row in one.rows]
     report = slice_aucs(one.scores, one.truth, own, [images.patients[row] for row in one.rows])
-    measured = any(group.auc.value is not None for group in report.slices.values())
-    return report if measured else None
+    return report if any(group.auc.value is not None for group in report.slices.values()) else None

@@ -21,7 +21,6 @@ IMAGES = "The images"
 
 @cache
 def environment() -> Environment:
-    """What renders the templates of ``texts/``."""
     found = Environment(  # noqa: S701 - Markdown; cells are escaped where they stand
         loader=FileSystemLoader(TEXTS), trim_blocks=True, lstrip_blocks=True
     )
@@ -115,7 +114,6 @@ def split_counts(population: Population) -> str:
 
 
 def _said(value: Any) -> str:
-    """What an option of an import was given, in words."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return {"True": "yes", "False": "no", "": "none"}.get(text, text)
 

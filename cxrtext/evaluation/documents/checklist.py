@@ -127,14 +127,16 @@ def _headline(material: Material) -> list[str]:
 
 
 def checklists(material: Material, questions: Questions) -> list[Checklist]:
-    """The guidelines, with what this evaluation shows of each item."""
     evidence = evidence_of(material)
-    found = []
-    for guideline in _texts("checklists.yaml").values():
-        items = [_item(entry, evidence, questions) for entry in guideline["items"]]
-        title, source, checked = (guideline[name] for name in ("title", "source", "checked"))
-        found.append(Checklist(title, source, checked, items))
-    return found
+    return [
+        Checklist(
+            guideline["title"],
+            guideline["source"],
+            guideline["checked"],
+            [_item(entry, evidence, questions) for entry in guideline["items"]],
+        )
+        for guideline in _texts("checklists.yaml").values()
+    ]
 
 
 def _item(entry: Sequence[Any], evidence: Mapping[str, Shown], questions: Questions) -> Item:

@@ -7,8 +7,10 @@ labels add up to the images measured.  :class:`Flow` refuses figures that do not
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from cxrtext.evaluation.documents.imported import Imported
 from cxrtext.evaluation.documents.population import LABEL_NAMES, Counts, Population
@@ -69,7 +71,6 @@ class Flow:
                 raise ValueError(f"{finding}: its labels are not {measured}: {dict(numbers)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``flow.json`` has it."""
         return {
             "steps": [asdict(one) for one in self.steps],
             "labels": {name: dict(numbers) for name, numbers in self.labels.items()},
@@ -107,10 +108,9 @@ def flow_of(
             )
     title = "Images of the manifest" if population.whole else "Images of the file of predictions"
     steps += _splits(population, split, title, everything, validation)
-    chosen = steps[-1]
     at = population.measured
     failed = _reasons(population, split, rejects or {})
-    steps[-1] = Step(chosen.title, chosen.counts, {**chosen.left_out, **failed})
+    steps[-1] = replace(steps[-1], left_out={**steps[-1].left_out, **failed})
     steps.append(Step("Images measured", population.counts(at)))
     labels = {
         finding: {name: int((values[at] == value).sum()) for value, name in LABEL_NAMES.items()}
@@ -138,13 +138,7 @@ def _splits(
 def _reasons(population: Population, split: str, rejects: Mapping[str, str]) -> dict[str, Counts]:
     """Images of the split that were not measured, by reason."""
     asked = population.all_rows if split == "all" else population.of_split(split)
-    failed = [
-        name
-        for name, own, measured in zip(
-            population.images.names, asked, population.measured, strict=True
-        )
-        if own and not measured
-    ]
+    failed = (population.images.names[at] for at in np.flatnonzero(asked & ~population.measured))
     counts = Counter(
         f"cannot be read: {reason_class(rejects[name])}" if name in rejects else NO_REASON
         for name in failed
@@ -169,7 +163,6 @@ def reason_class(reason: str) -> str:
 
 
 def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent reasons, and the others together."""
     ordered = sorted(counts.items(), key=lambda one: -one[1])
     if len(ordered) <= MOST_REASONS:
         return dict(ordered)
@@ -179,7 +172,6 @@ def _fewer(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def flow_blocks(flow: Flow) -> list[Block]:
-    """A flow as tables: the steps with what leaves them, the labels, and the tasks."""
     steps = [["", "how many"]]
     for step in flow.steps:
         steps.append([step.title, step.text])

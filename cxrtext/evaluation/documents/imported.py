@@ -60,10 +60,9 @@ def read_imported(folder: Path) -> Imported | None:
             images[DAMAGED] += 1
         else:
             images[row.get("reason", "").partition(":")[0]] += 1
-    options = {name: note[name] for name in TOLD if name in note}
     manifest = folder / "manifest.csv"
     return Imported(
-        options=options,
+        options={name: note[name] for name in TOLD if name in note},
         hashed=bool(note.get("key")),
         left_out=dict(images.most_common()),
         others=dict(others.most_common()),

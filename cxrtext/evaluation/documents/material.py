@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +51,6 @@ class Material:
 
     @cached_property
     def folder(self) -> DataFolder | None:
-        """What the data folder holds, where it is at hand."""
         if self.result.details is not None:
             return self.result.details.folder
         if self.given is None:
@@ -61,7 +61,6 @@ class Material:
 
     @cached_property
     def population(self) -> Population | None:
-        """The images: of the data folder where it is at hand, else of the predictions."""
         predictions, part = self.result.predictions, self._classified
         if predictions is None or part is None:
             return None
@@ -91,27 +90,22 @@ class Material:
 
     @cached_property
     def imported(self) -> Imported | None:
-        """What an import noted in the data folder."""
         return read_imported(self.data) if self.data else None
 
     @cached_property
     def drawn(self) -> dict[str, Any]:
-        """What ``cxrtext phantom`` noted of a drawn set; empty of any other."""
-        try:
-            text = (self.data / "phantom.json").read_text(encoding="utf-8") if self.data else "{}"
-            found = json.loads(text)
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        with suppress(OSError, ValueError):
+            if self.data is not None:
+                found = json.loads((self.data / "phantom.json").read_text(encoding="utf-8"))
+                return found if isinstance(found, dict) else {}
+        return {}
 
     @cached_property
     def images_listed(self) -> bool:
-        """Whether the data folder lists the digests of its images."""
-        try:
+        with suppress(OSError, ValueError):
             listed = read_sums(self.data) if self.data else None
-        except (OSError, ValueError):
-            return False
-        return any(name.startswith("images/") for name in listed or ())
+            return any(name.startswith("images/") for name in listed or ())
+        return False
 
     @cached_property
     def table_one(self) -> TableOne | None:
@@ -133,11 +127,8 @@ class Material:
 
     @property
     def fitted(self) -> bool:
-        """Whether validation images chose thresholds."""
-        rows = self.result.rows
-        return any(
-            rows.value(ZERO_SHOT, name, "threshold") is not None for name in self.result.findings
-        )
+        value = self.result.rows.value
+        return any(value(ZERO_SHOT, one, "threshold") is not None for one in self.result.findings)
 
     @cached_property
     def checkpoint(self) -> dict[str, Any]:
@@ -146,7 +137,6 @@ class Material:
 
     @property
     def model(self) -> Mapping[str, Any]:
-        """The configuration of the model; empty where its folder is not there."""
         found: Mapping[str, Any] = self.checkpoint.get("configuration", {})
         return found
 
@@ -164,7 +154,6 @@ class Material:
 
     @property
     def training(self) -> Mapping[str, Any]:
-        """The configuration of its training; empty where the checkpoint does not say."""
         found: Mapping[str, Any] = self.checkpoint.get("training", {}).get("configuration", {})
         return found
 
@@ -185,7 +174,6 @@ class Material:
 
     @cached_property
     def unread(self) -> Mapping[str, str]:
-        """Names of images that could not be read, and why."""
         if self.result.details is not None:
             return dict(self.result.details.rejects)
         predictions = self.result.predictions
@@ -193,7 +181,6 @@ class Material:
 
     @cached_property
     def making(self) -> dict[str, Any]:
-        """When, how and where this was computed."""
         details = self.result.details
         return {
             "made": provenance.now(),
@@ -265,11 +252,9 @@ def _listed(recipe: Mapping[str, Any]) -> Step | None:
     """The images that the list of a benchmark asks for; None where it was none."""
     if not recipe:
         return None
-    listed = recipe["list"]
+    listed, title = recipe["list"], f"Images that recipe {recipe['recipe']} asks for"
     left_out = {why: Counts(images) for why, images in listed["left_out"].items() if images}
-    return Step(
-        f"Images that recipe {recipe['recipe']} asks for", Counts(listed["needed"]), left_out
-    )
+    return Step(title, Counts(listed["needed"]), left_out)
 
 
 def _tasks(result: Evaluation) -> list[Task]:
@@ -301,11 +286,7 @@ COUNTED: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
         ALL,
         {"with a box": "phrases with a box", "without": "without"},
     ),
-    "Sentences of one side": (
-        SIDES,
-        ALL,
-        {"images": "images", "left": "left", "right": "right"},
-    ),
+    "Sentences of one side": (SIDES, ALL, {name: name for name in ("images", "left", "right")}),
     "Retrieval of sentences and images": (
         RETRIEVAL,
         DIRECTIONS[0],

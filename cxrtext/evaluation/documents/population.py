@@ -42,20 +42,14 @@ class Population:
 
     def counts(self, rows: Truth) -> "Counts":
         at = np.flatnonzero(rows)
-        return Counts(
-            len(at),
-            len({self.images.studies[row] for row in at}),
-            len({self.images.patients[row] for row in at}),
-        )
+        studies, patients = self.images.studies, self.images.patients
+        return Counts(len(at), *(len({each[row] for row in at}) for each in (studies, patients)))
 
     def of_split(self, split: str) -> Truth:
-        return np.fromiter(
-            (one == split for one in self.images.splits), dtype=np.bool_, count=len(self)
-        )
+        return np.array([one == split for one in self.images.splits], dtype=np.bool_)
 
     @property
     def split_names(self) -> list[str]:
-        """The splits that there are, in their usual order."""
         return [name for name in SPLITS if name in set(self.images.splits)]
 
     @property
@@ -88,14 +82,10 @@ def population_of(folder: DataFolder, findings: Sequence[str], measured: Set[str
     if folder.labels is not None:
         codes = label_codes(folder.labels, [record.study_id for record in records], findings)
         labels = dict(zip(findings, codes, strict=True))
-    return Population(
-        images_of(records, columns),
-        labels,
-        np.fromiter((one.name in measured for one in records), dtype=np.bool_, count=len(records)),
-    )
+    own = np.array([one.name in measured for one in records], dtype=np.bool_)
+    return Population(images_of(records, columns), labels, own)
 
 
 def population_in(classified: Classified, labeled: bool) -> Population:
-    """The images of a file of predictions: those measured, and validation images."""
     labels = dict(zip(classified.findings, classified.labels, strict=True)) if labeled else {}
     return Population(classified.images, labels, classified.measured, whole=False)

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PureWindowsPath
@@ -132,18 +133,13 @@ def model_name(folder: Path) -> str:
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
 def machine(device: str) -> dict[str, Any]:
-    """The kind of machine: kernel, architecture, processor, and graphics processor if one was used.
-
-    Not its name, its address or its user.
-    """
+    """Kernel, architecture, processor and GPU, if one was used; no name, address or user."""
     facts: dict[str, Any] = {
         "system": platform.system(),
         "kernel": platform.release(),
@@ -161,12 +157,11 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
+    with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.processor()
+        if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
+            return found[1].strip()
+    return platform.processor()
 
 
 def now() -> str:

@@ -26,7 +26,6 @@ class Questions:
     answers: Mapping[str, str] = field(default_factory=dict)
 
     def answer(self, name: str) -> str:
-        """The author's answer; "" where it is open."""
         if name not in all_questions():
             raise KeyError(f"there is no question '{name}'")
         return " ".join(self.answers.get(name, "").split())
@@ -36,7 +35,6 @@ class Questions:
         return self.answer(name) or f"{MUST} {all_questions()[name]}"
 
     def form(self) -> str:
-        """All questions as a file to be filled in, with the answers so far."""
         lines = [
             "# Write your answers between the quotes, save the file elsewhere, and give it with",
             "# 'cxrtext evaluate ... --answers FILE': the documents are made anew with them.",

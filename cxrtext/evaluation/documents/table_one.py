@@ -59,11 +59,7 @@ class TableOne:
 
 
 def table_one(population: Population) -> TableOne:
-    """Describe the images by split.
-
-    The column of the split that was measured says so; where only a part of it was, the images
-    measured have a column of their own.
-    """
+    """Describe the images by split, and those measured where they are none of the splits."""
     parts = {name: population.of_split(name) for name in population.split_names}
     measured = population.measured
     same = next((name for name, rows in parts.items() if np.array_equal(rows, measured)), None)
@@ -98,7 +94,6 @@ def _sizes(population: Population, masks: Sequence[Truth]) -> list[Characteristi
 
 
 def _median(values: Floats) -> str:
-    """Median and quartiles, with linear interpolation; a dash of no values."""
     if not len(values):
         return EMPTY
     low, middle, high = np.percentile(values, (25, 50, 75))
@@ -117,15 +112,14 @@ def _first(population: Population, mask: Truth, cells: Sequence[str]) -> dict[st
 def _age(population: Population, masks: Sequence[Truth]) -> list[Characteristic]:
     if "age" not in population.images.metadata:
         return []
-    cells = [
-        "" if np.isnan(age_years(cell)) else cell for cell in population.images.metadata["age"]
-    ]
+    ages = population.images.metadata["age"]
+    cells = ["" if np.isnan(age_years(cell)) else cell for cell in ages]
     medians, missing = [], []
     for mask in masks:
-        ages = [age_years(cell) for cell in _first(population, mask, cells).values()]
-        known = np.asarray([age for age in ages if not np.isnan(age)])
-        medians.append(_median(known))
-        missing.append(_share(len(ages) - len(known), len(ages)))
+        years = np.array([age_years(cell) for cell in _first(population, mask, cells).values()])
+        unknown = np.isnan(years)
+        medians.append(_median(years[~unknown]))
+        missing.append(_share(int(unknown.sum()), len(years)))
     rows = [Characteristic("Age", "years", "patients, median [IQR]", medians)]
     return [*rows, Characteristic("Age", MISSING, "patients, %", missing)]
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from cxrtext.evaluation.documents.cards import datasheet, model_card
@@ -68,10 +68,6 @@ def _keep_edited(folder: Path) -> None:
 
 
 def _free(path: Path) -> Path:
-    """A name beside a file that no file has."""
-    for number in count(1):
-        again = f"-{number}" if number > 1 else ""
-        found = path.with_name(f"{path.stem}.edited{again}{path.suffix}")
-        if not found.exists():
-            return found
-    raise AssertionError
+    ends = chain([""], (f"-{number}" for number in count(2)))
+    names = (path.with_name(f"{path.stem}.edited{end}{path.suffix}") for end in ends)
+    return next(name for name in names if not name.exists())

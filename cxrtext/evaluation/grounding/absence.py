@@ -1,6 +1,5 @@
 """Sentences that have no box: whether their scores tell them from those that have one."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -46,11 +45,7 @@ class LookedFor:
 def looked_for(
     phrases: Sequence[Phrase], absent: Iterable[Absent], cohort: Cohort
 ) -> tuple[list[LookedFor], int]:
-    """The sentences of a cohort with a box, and those without.
-
-    And how many without a box were left out, because they deny what they name ("no effusion"): such
-    a one is true where there is nothing to draw.
-    """
+    """Sentences with a box, and without; and how many of these deny what they name, left out."""
     find = image_finder([record.name for record in cohort.records])
     found = [LookedFor(one.row, one.finding, one.text, True) for one in phrases]
     boxed = {(one.row, one.text) for one in phrases}
@@ -60,7 +55,7 @@ def looked_for(
         if row is None or not text or (row, text) in boxed:
             continue
         affirmed, denied = mentions(text)
-        if denied and not affirmed:
+        if denied and not affirmed:  # "no effusion" is true where there is nothing to draw
             denying += 1
         else:
             found.append(LookedFor(row, one.finding, text, False))
@@ -140,14 +135,12 @@ def measure_absence(given: AbsenceScores, settings: Settings) -> Rows:
     there are none.
     """
     rows = Rows()
-    own = np.flatnonzero(given.measured)
-    by: dict[str, list[int]] = defaultdict(list)
-    for row in own.tolist():
-        by[given.findings[row]].append(row)
-    for name in sorted(by):
-        _add(rows, name or NO_FINDING, given, np.array(by[name]))
+    own, findings = np.flatnonzero(given.measured), np.array(given.findings)
     # In their own order: that of a set, and with it the last digit, is another in each process.
-    known = {name: rows.value(ABSENCE, name or NO_FINDING, "AUC") for name in sorted(by)}
+    names = sorted(set(findings[own].tolist()))
+    for name in names:
+        _add(rows, name or NO_FINDING, given, own[findings[own] == name])
+    known = {name: rows.value(ABSENCE, name or NO_FINDING, "AUC") for name in names}
     both = {name: value for name, value in known.items() if value is not None}
     if both:
         rows.add(ABSENCE, MEAN_OF_FINDINGS, "AUC", float(np.mean(list(both.values()))))

@@ -51,10 +51,7 @@ def _slices(box: NDArray[np.float64], shape: tuple[int, ...]) -> tuple[slice, sl
 
 
 def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
-    """The pixels whose centers lie in any of the boxes.
-
-    COCO boxes [n, 4] in pixels, clipped to the image of a shape (H, W) -> [H, W].
-    """
+    """The pixels, [H, W], whose centers lie in any of the boxes [n, 4], clipped to the image."""
     rows = np.atleast_2d(np.asarray(boxes, dtype=np.float64))
     if rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
         raise ValueError(f"boxes are [n, 4] with n of at least 1, not {list(rows.shape)}")
@@ -76,11 +73,9 @@ def box_mask(boxes: ArrayLike, shape: tuple[int, int]) -> Mask:
 
 
 def region_boxes(boxes: ArrayLike, geometry: Geometry, grid: tuple[int, int]) -> Tensor:
-    """Map boxes [n, 4] in original pixels onto the region grid (h, w).
+    """Map COCO boxes [n, 4] in original pixels into cells of a grid (h, w), float64, clipped.
 
-    Returns:
-        float64 [n, 4], COCO boxes in cells, clipped to the crop; a box that lies wholly outside
-        the crop has no area, and is for the caller to leave out and count.
+    A box wholly outside the crop has no area, and is for the caller to leave out and count.
     """
     return torch.from_numpy(geometry.boxes_to_cells(boxes, grid))
 
@@ -195,17 +190,13 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The boxes that can be used, in the order of the images, and how many cannot, by reason.
-
-    Boxes of images outside the cohort are not counted, as they belong to another split.
-    """
+    """The boxes that can be used, by image, and how many of its cohort cannot, by reason."""
 
     boxes: list[PlacedBox]
     left_out: Counter[str]
 
     @property
     def phrases(self) -> list[Phrase]:
-        """The boxes, gathered by image and sentence."""
         gathered: dict[tuple[int, str], list[PlacedBox]] = defaultdict(list)
         for box in self.boxes:
             gathered[box.row, box.text].append(box)
@@ -244,7 +235,6 @@ def place_boxes(boxes: Iterable[Box], cohort: Cohort) -> Placed:
 
 
 def image_finder(names: Sequence[str]) -> Callable[[str], int | None]:
-    """Finds the place of an image by its name, or by the stem of its file."""
     rows = {name: row for row, name in enumerate(names)}
     stems = [PurePosixPath(name).stem for name in names]
     counts = Counter(stems)

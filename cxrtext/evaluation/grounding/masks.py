@@ -106,8 +106,7 @@ class DrawnMask:
 
     def fits(self, size: tuple[int, int], placement: Placement | None) -> bool:
         """Whether it is of an image of a size (height, width), or of its stored pixels."""
-        own = self.height, self.width
-        sizes = [size]
+        own, sizes = (self.height, self.width), [size]
         if placement is not None:
             sizes.append((placement.stored_height, placement.stored_width))
         return any(_alike(own, one) for one in sizes)
@@ -129,11 +128,7 @@ class MaskedPhrase:
 
 
 def place_masks(boxes: Iterable[Box], cohort: Cohort) -> tuple[list[MaskedPhrase], int]:
-    """Bring masks to the images of a cohort, as :func:`~.boxes.place_boxes` brings boxes.
-
-    The sentences with their masks, in the order of the images; and how many masks are left out, as
-    they are not of their image's shape.
-    """
+    """Bring masks to images as :func:`~.boxes.place_boxes`; and how many are of other shapes."""
     find = image_finder([record.name for record in cohort.records])
     placement = lru_cache(maxsize=1024)(lambda row: placement_in(cohort, row))
     gathered: dict[tuple[int, str], list[tuple[str, DrawnMask]]] = defaultdict(list)
@@ -175,7 +170,6 @@ class MaskValues:
     dice: Floats
 
     def to_table(self) -> "pa.Table":
-        """A row a sentence; ``dice`` has a number a threshold."""
         return as_table(
             {
                 **self.images.to_columns(np.array(self.rows, dtype=np.intp)),

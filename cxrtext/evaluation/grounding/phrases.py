@@ -237,7 +237,6 @@ def phrase_grid(cohort: Cohort, row: int, vector: Tensor) -> NDArray[np.float32]
 
 
 def measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
-    """The geometry and the boxes of a copy of bounded size."""
     longest = max(geometry.height, geometry.width)
     if longest <= LONGEST_SIDE:
         return geometry, boxes
@@ -251,10 +250,7 @@ def measuring(geometry: Geometry, boxes: Floats) -> tuple[Geometry, Floats]:
 def _measure(
     grid: NDArray[np.float32], phrase: Phrase, geometry: Geometry, sigma: float
 ) -> tuple[Floats, Floats, Floats]:
-    """The five measures of one sentence, the overlaps, and its peak, x and y.
-
-    NaN where the boxes vanish in a smaller copy.
-    """
+    """Measures, overlaps and peak (x, y) of a sentence; NaN where its boxes vanish in the copy."""
     place, boxes = measuring(geometry, np.asarray(phrase.boxes, dtype=np.float64))
     heat = heat_map(grid, place, sigma)
     row, column = np.unravel_index(int(np.nanargmax(heat)), heat.shape)
@@ -275,7 +271,6 @@ def _measure(
 def ground_phrases(
     model: ImageTextModel, cohort: Cohort, phrases: Sequence[Phrase], settings: Settings
 ) -> PhraseValues:
-    """Measure every sentence that has boxes, at least one."""
     distinct = list(dict.fromkeys(phrase.text for phrase in phrases))
     vectors = dict(zip(distinct, model.embed_sentences(distinct).cpu(), strict=True))
 
@@ -302,15 +297,14 @@ def measure_grounding(given: PhraseValues, settings: Settings) -> Rows:
     rows = Rows()
     phrases = given.phrases
     own = [given.images.patients[phrase.row] for phrase in phrases]
-    names: dict[str, list[int]] = {}
-    for number, phrase in enumerate(phrases):
-        names.setdefault(phrase.finding or NO_FINDING, []).append(number)
-    for name in sorted(names):
-        at = np.array(names[name])
+    findings = np.array([phrase.finding or NO_FINDING for phrase in phrases])
+    names = sorted(set(findings.tolist()))
+    for name in names:
+        at = np.flatnonzero(findings == name)
         theirs = [own[number] for number in at]
         _add(rows, name, given, at, draw(theirs, settings.resamples, (settings.seed, 2)), theirs)
     for measure in MEASURES:
-        each = [rows.value(GROUNDING, name, measure) for name in sorted(names)]
+        each = [rows.value(GROUNDING, name, measure) for name in names]
         known = [value for value in each if value is not None]
         rows.add(GROUNDING, MEAN_OF_FINDINGS, measure, float(np.mean(known)) if known else None)
     counts = draw(own, settings.resamples, (settings.seed, 1))

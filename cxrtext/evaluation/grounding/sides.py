@@ -190,12 +190,9 @@ def measure_sides(given: SideScores, settings: Settings) -> Rows:
     its mean over other patients' images, for the side that the sentence names.
     """
     rows = Rows()
-    by: dict[str, list[int]] = {}
-    for number, phrase in enumerate(given.phrases):
-        by.setdefault(phrase.finding, []).append(number)
-    for name in sorted(by):
-        if name:
-            _add(rows, name, given, by[name], settings)
+    for name in sorted({phrase.finding for phrase in given.phrases} - {""}):
+        own = [number for number, one in enumerate(given.phrases) if one.finding == name]
+        _add(rows, name, given, own, settings)
     _add(rows, ALL, given, list(range(len(given.phrases))), settings)
     return rows
 

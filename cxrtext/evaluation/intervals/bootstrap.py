@@ -28,8 +28,6 @@ def resample_patients(
 ) -> Counts:
     """Draw patients with replacement, as many as there are: the patients of n rows -> [R, n].
 
-    The rows of a patient occur equally often.
-
     Source: Efron 1979; Davison and Hinkley 1997, section 3.8 (clusters).
     """
     if not len(patients) or resamples < 1:
@@ -44,11 +42,7 @@ def resample_patients(
 
 
 def draw(patients: Sequence[Hashable], resamples: int, seed: Sequence[int]) -> NDArray[np.uint16]:
-    """:func:`resample_patients`, the same for the same patients and seed; R may be 0.
-
-    Counts are 16 bits wide, and drawn some resamples at a time, so that those of a hundred
-    thousand sentences fit in memory.
-    """
+    """:func:`resample_patients` in 16 bits, the same for equal patients and seed; R may be 0."""
     generator = np.random.default_rng(list(seed))
     counts = np.empty((resamples if len(patients) else 0, len(patients)), dtype=np.uint16)
     for start in range(0, len(counts), RESAMPLES_AT_ONCE):
@@ -169,10 +163,7 @@ BETTER, WORSE, TIED = "better", "worse", "not distinguishable"
 
 
 def difference_of(one: Resampled, other: Resampled) -> Difference | None:
-    """The first less the second, where both are defined.
-
-    None where there are no resamples, or more than a tenth of them lack one of the two.
-    """
+    """The first less the second; None without resamples, or where a tenth lacks one of the two."""
     defined = ~(np.isnan(one.values) | np.isnan(other.values))
     patients = one.patients
     if not len(defined) or defined.mean() < 0.9 or (patients or 2) < 2:
@@ -182,10 +173,7 @@ def difference_of(one: Resampled, other: Resampled) -> Difference | None:
 
 
 def verdict_of(ends: Interval, *, smaller: bool = False) -> str:
-    """What a difference says of the first by whether its interval leaves out 0.
-
-    ``smaller``: a smaller figure is the better one.
-    """
+    """What a difference says of the first, by whether its interval leaves out 0."""
     low, high = ends
     if low > 0 or high < 0:
         return BETTER if (low > 0) != smaller else WORSE

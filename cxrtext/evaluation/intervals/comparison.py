@@ -92,7 +92,6 @@ class Comparison:
     margin: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as it stands in ``comparison.json``."""
         return asdict(self)
 
 

@@ -52,16 +52,12 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def hanley_mcneil_variance(area: float, positives: float, negatives: float) -> float:
-    """The variance of an AUC by itself and the numbers of rows, for exponential scores.
-
-    Source: Hanley and McNeil 1982, formulas 1 and 2.
-    """
+    """Of an AUC, for exponential scores.  Source: Hanley and McNeil 1982, formulas 1 and 2."""
     if not 0 <= area <= 1 or not positives > 0 or not negatives > 0:
         raise ValueError(f"no AUC of {positives} positives and {negatives} negatives is {area}")
     both = area * (1 - area)
     by_positives = area / (2 - area) - area**2
-    by_negatives = 2 * area**2 / (1 + area) - area**2
-    rest = (positives - 1) * by_positives + (negatives - 1) * by_negatives
+    rest = (positives - 1) * by_positives + (negatives - 1) * (2 * area**2 / (1 + area) - area**2)
     return max(both + rest, 0.0) / (positives * negatives)
 
 
@@ -196,16 +192,13 @@ def mean_area(areas: Sequence[Area]) -> Area:
         raise ValueError("a mean wants at least one AUC")
     if len({one.influence.shape for one in areas}) > 1:
         raise ValueError("the AUCs must be of the same patients: give 'total' to each")
-    influence = np.zeros_like(areas[0].influence)
-    for one in areas:
-        influence += one.influence / len(areas)
     return Area(
         float(np.mean([one.value for one in areas])),
         min(one.positives for one in areas),
         min(one.negatives for one in areas),
         (min(one.patients[0] for one in areas), min(one.patients[1] for one in areas)),
         max(one.design_effect for one in areas),
-        influence,
+        np.sum([one.influence / len(areas) for one in areas], axis=0),
         sum(one.apart for one in areas) / len(areas) ** 2,
         float(np.mean([one.edge for one in areas])),
     )

@@ -70,10 +70,7 @@ def resampled_sums(
 def means_of(
     columns: ArrayLike, patients: Sequence[Hashable], resamples: int, seed: Sequence[int]
 ) -> list[Estimate]:
-    """Means of columns [n, k] with percentiles over resamples of the patients, the same for all.
-
-    A NaN is left out of its column.
-    """
+    """Means of columns [n, k] without NaN, with percentiles over the same resamples of patients."""
     values = np.asarray(columns, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(patients):
         raise ValueError(f"columns {values.shape} and {len(patients)} patients must be equal")

@@ -68,8 +68,7 @@ class Share:
         half = z * sqrt(share * (1 - share) / rows + square / (4 * rows)) / (1 + square)
         # At 0 and 1 the end is the share itself, which rounding may miss.
         low = 0.0 if share == 0 else max(0.0, middle - half)
-        high = 1.0 if share == 1 else min(1.0, middle + half)
-        return low, high
+        return low, 1.0 if share == 1 else min(1.0, middle + half)
 
 
 def proportion(right: ArrayLike, clusters: Clusters | None = None) -> Share:

@@ -58,7 +58,6 @@ class FeatureProbe:
     left_out: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
         return asdict(self)
 
 
@@ -133,8 +132,7 @@ def _measure(
     labels = read_labels(table, findings)
     studies = {record.study_id for record in records}
     require_match(table, "labels", labels, studies, "study_id", manifest)
-    missing = [split for split in SPLITS if not found.images[split]]
-    if missing:
+    if missing := [split for split in SPLITS if not found.images[split]]:
         found.left_out.append(
             f"probes: no image of {' and '.join(missing)} has features; probes are fitted to "
             "train, chosen on val and measured on test"
@@ -166,10 +164,7 @@ def _measure(
 def draw_neighbors(
     features: Features, labels: Labels, findings: Sequence[str], settings: Settings
 ) -> bytes | None:
-    """t-SNE of images (SVG), a panel a finding; None where there are few images or no finding.
-
-    Of more than 600 images as many are drawn at random, by the seed.
-    """
+    """t-SNE of at most 600 images (SVG), a panel a finding; None of few images or no finding."""
     shown = list(findings)[:MOST_PANELS]
     if len(features.studies) < FEWEST or not shown:
         return None
@@ -289,8 +284,7 @@ def _write_arrays(
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             # A fixed time, so that equal vectors make equal files.
-            entry = zipfile.ZipInfo(f"{name}.npy")
-            with archive.open(entry, "w", force_zip64=True) as handle:
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as handle:
                 np.lib.format.write_array(handle, array, allow_pickle=False)
 
 

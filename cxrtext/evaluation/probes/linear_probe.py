@@ -62,10 +62,7 @@ def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def standardization(features: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean and one over the deviation of each feature: [n, D] -> [D] twice.
-
-    The latter is 0 for a feature that is the same everywhere, up to rounding: it says nothing.
-    """
+    """Mean and one over the deviation, 0 of a constant, of each feature: [n, D] -> [D] twice."""
     every = np.asarray(features, dtype=np.float64)
     center, spread = every.mean(axis=0), every.std(axis=0)
     live = spread > 1e-12 * np.abs(every).max(axis=0)
@@ -175,7 +172,6 @@ class Features:
 
 
 def mean_features(embedder: Embedder, records: Sequence[ImageRecord]) -> Features:
-    """Embed images and keep the mean region of each."""
     parts, studies = [], []
     for rows, _, regions in embedder.batches(records):
         parts.append(regions.mean(dim=1).double().cpu().numpy())
@@ -248,10 +244,7 @@ def fit_probes(
     images: Images,
     settings: Settings,
 ) -> tuple[Probed | None, list[str]]:
-    """Fit a probe a finding, and apply it to the test images; None where none can be probed.
-
-    And a line for each finding that lacks a class in the training, validation or test images.
-    """
+    """A probe a finding applied to the test images, or None; a line where a part lacks a class."""
     fits: dict[str, tuple[Floats, Floats, float, int]] = {}
     lines: list[str] = []
     for finding in findings:
@@ -263,23 +256,22 @@ def fit_probes(
             lines.append(f"probe: {finding}: training, validation or test images lack a class")
             continue
         probe = linear_probe(*parts[0], *parts[1])
-        few = few_label_logits(parts[0], parts[1], test.vectors)
+        some = few_label_logits(parts[0], parts[1], test.vectors)
         nothing = [np.full(len(test.studies), np.nan)] * len(SEEDS)
-        columns = [one for shots in SHOTS for one in few[shots] or nothing]
-        logits = probe.logits(test.vectors)
-        fits[finding] = logits, np.stack(columns, axis=1), probe.ridge, len(parts[0][1])
+        columns = np.stack([one for shots in SHOTS for one in some[shots] or nothing], axis=1)
+        fits[finding] = probe.logits(test.vectors), columns, probe.ridge, len(parts[0][1])
     if not fits:
         return None, lines
-    probed = Probed(
+    logits, few, ridges, counts = map(np.array, zip(*fits.values(), strict=True))
+    return Probed(
         tuple(fits),
         images,
-        np.stack([one[0] for one in fits.values()]),
-        np.stack([one[1] for one in fits.values()]),
+        logits,
+        few,
         label_codes(labels, test.studies, list(fits)),
-        np.array([one[2] for one in fits.values()]),
-        np.array([one[3] for one in fits.values()]),
-    )
-    return probed, lines
+        ridges,
+        counts,
+    ), lines
 
 
 def measure_probes(given: Probed, settings: Settings) -> dict[str, Any]:

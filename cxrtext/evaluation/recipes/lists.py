@@ -39,10 +39,7 @@ class FoundList:
 
 
 def name_of(kind: str, path: str) -> str:
-    """What stands for an image in a list: its file name, that without ending, or three parts.
-
-    The ending of a file name is in small letters, as official lists have it.
-    """
+    """What stands for an image in a list; endings are in small letters, as in official lists."""
     parts = path.replace("\\", "/").rstrip("/").split("/")
     if kind == "tail":
         return "/".join(parts[-3:])
@@ -61,7 +58,6 @@ def digest_of_names(names: Iterable[str]) -> str:
 
 
 def _table(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
-    """Names, and whether each is measured."""
     for _, cells in none_left_out(path, read_rows(path, [one.column, *one.where, *one.test])):
         if all(cells[column] in values for column, values in one.where.items()):
             measured = all(cells[column] in values for column, values in one.test.items())
@@ -88,7 +84,7 @@ def _json(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
             yield value, True
 
 
-def _lines(path: Path) -> Iterator[tuple[str, bool]]:
+def _lines(path: Path, _: ListFile) -> Iterator[tuple[str, bool]]:
     text = decode(path.read_bytes())
     if text is None:
         raise DataError(f"{path}: not UTF-8 text; copy the file again")
@@ -102,12 +98,6 @@ def _find(folder: Path, one: ListFile) -> Path | None:
         return found[0]
     whole = folder / one.file
     return find_table(whole.parent, whole.stem) if whole.suffix == ".csv" else None
-
-
-def _read(path: Path, one: ListFile) -> Iterator[tuple[str, bool]]:
-    if path.suffix == ".txt":
-        return _lines(path)
-    return _json(path, one) if path.suffix == ".json" else _table(path, one)
 
 
 def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
@@ -124,7 +114,6 @@ def draw_rsna(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def draw_studies(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Those measured and those that choose thresholds, by the study's number in the name."""
     drawn: dict[str, set[str]] = {"train": set(), "val": set(), "test": set()}
     for name in names:
         drawn[split_of(name.partition("_")[0])].add(name)
@@ -204,7 +193,8 @@ def read_list(recipe: Recipe, folder: Path) -> FoundList:
         path = _find(folder, one)
         if path is None:
             continue
-        entries = [(name_of(images.name, name), taken) for name, taken in _read(path, one)]
+        read = {".txt": _lines, ".json": _json}.get(path.suffix, _table)
+        entries = [(name_of(images.name, name), taken) for name, taken in read(path, one)]
         if not entries:
             raise DataError(f"{path}: lists no image; get it anew from {recipe.content.get}")
         names = [name for name, _ in entries]
@@ -220,10 +210,7 @@ def read_list(recipe: Recipe, folder: Path) -> FoundList:
 
 
 def names_of_folder(recipe: Recipe, names: Sequence[str], test: Sequence[str]) -> FoundList:
-    """The images of a data folder: all of them, or those of its test split, as the official list.
-
-    An imported folder holds no list of its own; the one of the two that is official is taken.
-    """
+    """The images of a data folder, all or of its test split: whichever is the official list."""
     images = recipe.content.images
     whole = _found(images, "manifest", (name_of(images.name, name) for name in names))
     if whole.known is not None or not test:

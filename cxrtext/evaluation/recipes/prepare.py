@@ -117,10 +117,8 @@ def prepare(
     ready = recipe.content.layout != "generic" and find_table(data, "manifest") is not None
     found = _imported(recipe, data) if ready else read_list(recipe, data)
     short = check_list(recipe, found)
-    if ready and short:
-        hint = ". An imported folder does not say what is missing; give the set itself"
-        _refuse(recipe, short, subset, hint)
-    _refuse(recipe, short, subset)
+    hint = ". An imported folder does not say what is missing; give the set itself"
+    _refuse(recipe, short, subset, hint if ready else "")
     home = data
     if not ready:
         home = out / "data"
@@ -142,8 +140,7 @@ def prepare(
     for row in rows:
         row |= {**known.get(name_of(kind, row["image"]), {}), **row}
         by_name.setdefault(name_of(kind, row["image"]), row)
-    missing = check_images(found, by_name)
-    short += missing
+    short += (missing := check_images(found, by_name))
     log = out / "data" / "import.rejected.csv"
     _refuse(recipe, missing, subset, f" (why: {log})" if log.is_file() else "")
     selection = Selection(out / "selected" / recipe.name, found, 0, short)
@@ -167,13 +164,16 @@ def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[
     selection.images = sum(row["split"] == "test" for row in rows)
     if not selection.images:
         raise DataError(f"{home}: has none of the images that {recipe.name} measures")
-    rows, selection.apart = _apart(rows)
+    # Of those that choose thresholds without the patients who are measured.
+    measured = {_patient(row) for row in rows if row["split"] == "test"}
+    kept = [row for row in rows if row["split"] == "test" or _patient(row) not in measured]
+    rows, selection.apart = kept, len(rows) - len(kept)
     columns = list(dict.fromkeys(column for row in rows[:1] for column in row))
     write_table(folder / "manifest.csv", columns, rows)
     studies = {row["study_id"] for row in rows}
     if "labels" in recipe.content.takes:
-        measured = [row["study_id"] for row in rows if row["split"] == "test"]
-        _labels(recipe, selection, home, studies, measured)
+        tested = [row["study_id"] for row in rows if row["split"] == "test"]
+        _labels(recipe, selection, home, studies, tested)
     if "boxes" in recipe.content.takes:
         _boxes(recipe, selection, home, names)
     table = find_table(home, "reports")
@@ -183,13 +183,6 @@ def _lay_out(recipe: Recipe, selection: Selection, home: Path, by_name: Mapping[
         write_table(folder / "reports.csv", reports.columns, own)
 
 
-def _apart(rows: list[Row]) -> tuple[list[Row], int]:
-    """Leave out of the images that choose thresholds those of patients who are measured."""
-    measured = {_patient(row) for row in rows if row["split"] == "test"}
-    kept = [row for row in rows if row["split"] == "test" or _patient(row) not in measured]
-    return kept, len(rows) - len(kept)
-
-
 def _patient(row: Row) -> str:
     return row.get("patient_id") or row["study_id"]
 
@@ -197,7 +190,6 @@ def _patient(row: Row) -> str:
 def _labels(
     recipe: Recipe, selection: Selection, home: Path, studies: set[str], measured: list[str]
 ) -> None:
-    """Take the labels of the selected studies; ``measured`` has the study of each image."""
     content, table = recipe.content, find_table(home, "labels")
     if table is None or content.prompts is None:
         raise DataError(f"{home}: holds no labels, which {recipe.name} wants")
@@ -231,7 +223,6 @@ def _labels(
 
 
 def _boxes(recipe: Recipe, selection: Selection, home: Path, names: Mapping[str, str]) -> None:
-    """Take the boxes of the selected images; everything else that an annotation says is kept."""
     table = home / "boxes.json"
     if not table.is_file():
         raise DataError(f"{home}: holds no boxes.json, which {recipe.name} wants")

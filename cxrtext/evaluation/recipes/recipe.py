@@ -28,8 +28,6 @@ class _Part(BaseModel):
 
 
 class KnownList(_Part):
-    """A list of images that is known: how many there are, and the digest of their names."""
-
     title: str
     count: int = Field(gt=0)
     sha256: str = Field("", pattern=r"^([0-9a-f]{64})?$")
@@ -70,7 +68,6 @@ class Phrasings(_Part):
     combine: tuple[tuple[str, ...], ...]
 
     def phrases(self) -> tuple[str, ...]:
-        """The combinations, in order, each once."""
         made = (" ".join(" ".join(parts).split()) for parts in product(*self.combine))
         return tuple(dict.fromkeys(made))
 
@@ -79,8 +76,6 @@ Side = Text | Phrasings
 
 
 class Pair(_Part):
-    """Prompts of a finding: the sentences that affirm it, and those that deny it."""
-
     positive: Side
     negative: Side
 
@@ -175,12 +170,10 @@ def _phrases(side: Side) -> tuple[str, ...]:
 
 
 def recipe_names() -> tuple[str, ...]:
-    """The recipes that come with the package."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """Read a recipe by its name, or from a YAML file."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = FOLDER / f"{name}.yaml"

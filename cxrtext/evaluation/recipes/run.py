@@ -34,7 +34,6 @@ class RecipeRun:
 
     @property
     def is_benchmark(self) -> bool:
-        """Whether it was measured on exactly the official images."""
         return bool(self.record["benchmark"])
 
 
@@ -65,7 +64,6 @@ def run_recipe(
             not the official one; the result is then marked as not the benchmark.
         link: Whether images are hard links, which takes the right to write from the originals;
             copies otherwise.
-        importing: Progress of the import: stage, done, total.
     """
     found = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     content, rejects = found.content, Rejects(max_rejected)
@@ -138,9 +136,7 @@ def _record(
         "prompts": {name: asdict(prompts[name]) for name in selection.findings},
         "prompts_source": content.prompts.source if content.prompts else "",
         "settings": content.settings.model_dump(),
-        "preprocessing": asdict(result.details.model.spec.preprocessing)
-        if result.details
-        else None,
+        "preprocessing": result.details and asdict(result.details.model.spec.preprocessing),
         "preprocessing_source": "the checkpoint's own",
         "facts": list(content.facts),
         "not_had": list(content.not_had),

@@ -41,10 +41,7 @@ MOST_ROWS = 60
 
 
 def model_names(paths: Sequence[Path]) -> list[str]:
-    """A short name for each: its folder's, that above "checkpoint", or with a number before it.
-
-    Of files of predictions it is the folder's that they are in.
-    """
+    """A short name each: its folder's, that above "checkpoint" or a file; numbered if alike."""
     names = []
     for path in (one.resolve() for one in paths):
         inside = path.name == "checkpoint" or path.suffix == ".parquet"
@@ -55,7 +52,6 @@ def model_names(paths: Sequence[Path]) -> list[str]:
 
 
 def measure_rows(comparison: Comparison) -> list[list[str]]:
-    """Header and one row a measure, a column a model."""
     names = list(dict.fromkeys(name for one in comparison.measures.values() for name in one))
     rows = [["measure", *comparison.models]]
     for name in sorted(names, key=lambda one: one != comparison.primary):
@@ -67,7 +63,6 @@ def measure_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
-    """Header and one row a measure and pair of models."""
     margin = comparison.margin
     header = ["measure", "difference of", "and", "second less first", "p", "Holm p", "second is"]
     rows = [[*header, *([f"noninferior by {margin:g}"] if margin else []), "detectable"]]
@@ -87,7 +82,6 @@ def _p(value: float) -> str:
 
 
 def primary_lines(comparison: Comparison) -> list[str]:
-    """What the primary measure says of every two models."""
     lines = []
     for one in comparison.differences:
         if one.measure != comparison.primary:
@@ -112,7 +106,6 @@ def _unit(measure: str) -> str:
 
 
 def difference_figures(comparison: Comparison) -> list[Figure]:
-    """Forest plots of the differences, one for each kind of figure."""
     units: dict[str, list[PairedDifference]] = {}
     for one in comparison.differences:
         units.setdefault(_unit(one.measure), []).append(one)
@@ -217,10 +210,7 @@ def _sections(comparison: Comparison) -> list[Section]:
 def write_comparison(
     folder: Path, comparison: Comparison, evaluated: Mapping[str, str]
 ) -> list[Path]:
-    """Write ``comparison.html``, ``comparison.json`` and ``tables/``; returns them.
-
-    ``evaluated`` says for each model what it was evaluated on.
-    """
+    """Write and return ``comparison.html``, ``.json`` and ``tables/``; ``evaluated`` is on what."""
     sections = _sections(comparison)
     head: list[Block] = [Text(line, "lead") for line in primary_lines(comparison)]
     head.append(Bullets([f"{name}: {line}" for name, line in evaluated.items()]))

@@ -159,10 +159,7 @@ def _add(
     patients: NDArray[np.intp],
     suffix: str = "",
 ) -> dict[str, Floats]:
-    """Measures of each direction and of both; returns "Recall" and "MedR" on every resample.
-
-    ``patients`` [n] are the numbers of the pairs' patients.
-    """
+    """Measures of each direction and of both; returns "Recall" and "MedR" on every resample."""
     cutoffs = [k for k in CUTOFFS if k < counts.shape[1]]
     directions = {name: rank_metrics(some, cutoffs) for name, some in ranks.items()}
     n = counts.shape[1]
@@ -170,8 +167,7 @@ def _add(
     recall = Estimate()
     if set(PAPER_CUTOFFS) <= set(cutoffs):
         # Of each pair the share of directions and cutoffs at which it is found.
-        found = [some <= k for some in ranks.values() for k in PAPER_CUTOFFS]
-        right = np.mean(found, axis=0)
+        right = np.mean([some <= k for some in ranks.values() for k in PAPER_CUTOFFS], axis=0)
         resampled["Recall"] = weighted_mean(right, counts)
         recall = estimate(mean_recall(directions), proportion(right, patients).interval())
     medians = {name: weighted_median(some, counts) for name, some in ranks.items()}
@@ -189,23 +185,18 @@ def _add(
 def rank_boxes(
     model: ImageTextModel, cohort: Cohort, boxes: Sequence[PlacedBox], settings: Settings
 ) -> tuple[BoxRanks | None, int]:
-    """Rank where box i and its sentence are the one right pair.
-
-    None where no box lies in a crop; and how many boxes lie outside it.
-    """
+    """Rank pairs of a box and its sentence, None if no box lies in a crop; how many lie outside."""
     features, kept = box_features(cohort, boxes)
     if not kept:
         return None, len(boxes)
     own = [boxes[number] for number in kept]
     sentences = [box.text for box in own]
-    distinct = list(dict.fromkeys(sentences))
-    place = {text: row for row, text in enumerate(distinct)}
-    vectors = model.embed_sentences(distinct).double().cpu().numpy()
+    place = {text: row for row, text in enumerate(dict.fromkeys(sentences))}
+    vectors = model.embed_sentences(list(place)).double().cpu().numpy()
     vectors = vectors[[place[text] for text in sentences]]
-    groups = None
-    if settings.exclude_same_patient:
-        groups = [cohort.patients[box.row] for box in own]
-    ranks = BoxRanks(
+    patients = [cohort.patients[box.row] for box in own]
+    groups = patients if settings.exclude_same_patient else None
+    return BoxRanks(
         images_of(cohort.records),
         np.array([box.row for box in own], dtype=np.intp),
         [box.finding for box in own],
@@ -213,8 +204,7 @@ def rank_boxes(
         [box.bbox for box in own],
         _ranks(vectors, features, None, groups),
         _ranks(vectors, features, sentences, groups),
-    )
-    return ranks, len(boxes) - len(kept)
+    ), len(boxes) - len(kept)
 
 
 def measure_box_retrieval(given: BoxRanks, settings: Settings) -> Rows:

@@ -94,8 +94,7 @@ def _ranks(
     if len(np.unique(rows)) < len(values):
         raise ValueError("every query wants at least one right answer")
     # Right answers are few: their rows are gone through, and not the whole block once more.
-    scores = values[rows, columns]
-    best = np.maximum.reduceat(scores, np.searchsorted(rows, np.arange(len(values))))
+    best = np.maximum.reduceat(values[rows, columns], np.searchsorted(rows, np.arange(len(values))))
     ahead = values >= best[:, None]
     ahead[rows, columns] = False
     if apart is not None:
@@ -170,7 +169,6 @@ class Wording:
 
 
 def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
-    """Distinct sentences, and the images that each is right for."""
     of_study: dict[str, list[int]] = defaultdict(list)
     of_patient: dict[str, list[int]] = defaultdict(list)
     for place, record in enumerate(cohort.records):
@@ -193,11 +191,8 @@ def gather_wording(cohort: Cohort, sentences: Sequence[Sentence]) -> Wording:
         times[number] += 1
         images[number].update(places)
         related[number].update(of_patient[patient])
-    return Wording(list(numbers), times, _sorted(images), _sorted(related), patients)
-
-
-def _sorted(sets: dict[int, set[int]]) -> Answers:
-    return {number: sorted(places) for number, places in sets.items()}
+    right, theirs = ({one: sorted(all_) for one, all_ in of.items()} for of in (images, related))
+    return Wording(list(numbers), times, right, theirs, patients)
 
 
 def transposed(answers: Answers) -> Answers:
@@ -213,10 +208,9 @@ DIRECTIONS = ("sentence to image", "image to sentence")
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Ranks of the queries of one direction, [Q], among so many candidates, and their patients.
+    """Ranks [Q] of a direction among so many candidates; ``names`` are the sentences or images.
 
-    ``names`` [Q] are the sentences or the images that ask, ``right`` [Q] says how many answers of
-    each are right; None in predictions that do not say so.
+    ``right`` [Q] says how many answers of each are right; None in predictions that do not say so.
     """
 
     names: list[str]
@@ -228,12 +222,9 @@ class Queries:
 
 @dataclass(frozen=True, slots=True)
 class SentenceRanks:
-    """Part "retrieval": the ranks of sentences and images, by direction."""
-
     queries: dict[str, Queries]
 
     def to_table(self) -> "pa.Table":
-        """A row a query, a sentence or an image: its patient, ``rank`` and ``candidates``."""
         import pyarrow as pa
 
         parts = list(self.queries.items())
@@ -326,25 +317,20 @@ def _ranks_of(
 def rank_sentences(
     model: ImageTextModel, cohort: Cohort, wording: Wording, settings: Settings
 ) -> SentenceRanks:
-    """Rank images for sentences of their reports, at least one, and the other way round.
-
-    Equal sentences are one, right for every study.
-    """
+    """Rank images for the distinct sentences of their reports, at least one, and the other way."""
     scores = score_matrix(model, cohort, wording.texts)
     right, spoken = transposed(wording.images), sorted(transposed(wording.images))
     apart = (
         (wording.related, transposed(wording.related)) if settings.exclude_same_patient else None
     )
     S, B = scores.shape
-    ranks = (
-        _ranks_of(lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0]),
-        _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1]),
-    )
+    before = _ranks_of(lambda rows: scores[rows], range(S), B, wording.images, apart and apart[0])
+    after = _ranks_of(lambda rows: scores[:, rows].T, spoken, S, right, apart and apart[1])
     images = images_of([cohort.records[row] for row in spoken])
     answers = ([len(wording.images[row]) for row in range(S)], [len(right[row]) for row in spoken])
     counts = [np.asarray(some, dtype=np.int64) for some in answers]
-    first = Queries(wording.texts, wording.patients, ranks[0], B, counts[0])
-    second = Queries(images.names, images.patients, ranks[1], S, counts[1])
+    first = Queries(wording.texts, wording.patients, before, B, counts[0])
+    second = Queries(images.names, images.patients, after, S, counts[1])
     return SentenceRanks(dict(zip(DIRECTIONS, (first, second), strict=True)))
 
 

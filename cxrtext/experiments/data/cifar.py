@@ -64,10 +64,7 @@ class _Arrays(pickle.Unpickler):
 
 
 def _unpickled(source: Path | str, data: bytes) -> dict[str, Any]:
-    """The mapping by name in a pickle of plain values and numeric NumPy arrays.
-
-    Python 2's pickles are read too.
-    """
+    """The mapping by name in a pickle, also Python 2's, of plain values and numeric arrays."""
     try:
         value = _Arrays(io.BytesIO(data), encoding="bytes").load()
     except _RefusedError as error:
@@ -134,7 +131,6 @@ def is_cifar_folder(folder: Path) -> bool:
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    """The batches in an archive, by their file's name; nothing is written to disk."""
     wanted = {f"{name}{ending}" for name in (*TRAINING, TEST) for ending in ("", ".bin")}
     found: dict[str, bytes] = {}
     room = MOST_BYTES
@@ -155,7 +151,6 @@ def _members(path: Path) -> dict[str, bytes]:
 
 
 def read_cifar_archive(path: Path) -> SmallImages:
-    """Read ``cifar-10-python.tar.gz`` or ``cifar-10-binary.tar.gz`` as it was downloaded."""
     try:
         members = _members(path)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:

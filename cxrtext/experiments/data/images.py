@@ -71,7 +71,6 @@ def _channels_first(source: Path | str, images: Any, kind: Kind) -> Pixels:
 
 
 def _checked_labels(source: Path | str, labels: Any, count: int, classes: int) -> Classes:
-    """Labels as whole numbers, one an image."""
     given = np.asarray(labels).reshape(-1)
     if given.dtype.kind not in "iu" or len(given) != count:
         raise DataError(f"{source}: {len(given)} labels for {count} images; give one an image")
@@ -89,7 +88,6 @@ def assemble(
     test: tuple[Any, Any],
     names: tuple[str, ...] | None = None,
 ) -> SmallImages:
-    """Check images and labels of both parts, as they were read, and put them together."""
     known = names or NAMES[kind]
 
     def part(name: str, images: Any, labels: Any) -> Labelled:
@@ -102,10 +100,7 @@ def assemble(
 
 
 def first_of_each_class(images: SmallImages, train: int | None, test: int | None) -> SmallImages:
-    """A smaller set with equal numbers of each class, the first ones in their order.
-
-    ``train`` and ``test`` are the images in all; None is every one.
-    """
+    """The first images of each class, equally many; ``train`` and ``test`` in all, None for all."""
 
     def firsts(part: Labelled, wanted: int | None) -> Labelled:
         each = len(part.labels) if wanted is None else max(1, wanted // len(images.names))
@@ -119,7 +114,6 @@ def first_of_each_class(images: SmallImages, train: int | None, test: int | None
 def read_stream(
     source: Path | str, stream: IO[bytes] | gzip.GzipFile, most: int | None = None
 ) -> bytes:
-    """All bytes of a stream, at most ``most``; by default ``MOST_BYTES``."""
     limit = MOST_BYTES if most is None else most
     try:
         data = stream.read(limit + 1)
@@ -136,7 +130,6 @@ def read_stream(
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file; one whose name ends in .gz is decompressed."""
     try:
         with path.open("rb") as handle:
             if path.suffix == ".gz":
@@ -179,7 +172,6 @@ class ImageSet:
 
 
 def write_set(path: Path, held: ImageSet) -> None:
-    """Write a set as an ``.npz`` file, whole or not at all."""
     arrays: dict[str, Array] = {
         "kinds": np.array(held.kinds, dtype=np.str_),
         "columns": np.array(held.columns, dtype=np.str_),

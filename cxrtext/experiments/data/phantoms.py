@@ -28,14 +28,8 @@ Pixels = NDArray[np.uint8]
 
 
 def draw_images(out: Path, studies: int, listener: ExperimentListener) -> dict[str, int]:
-    """Draw the studies' images into a folder, or resume it."""
-    summary = write_phantoms(
-        out,
-        studies=studies,
-        size=DRAWN,
-        seed=SEED,
-        progress=listener.counting("phantoms", "images"),
-    )
+    heard = listener.counting("phantoms", "images")
+    summary = write_phantoms(out, studies=studies, size=DRAWN, seed=SEED, progress=heard)
     return {"studies": summary.studies, "patients": summary.patients}
 
 
@@ -57,15 +51,13 @@ def read_images(folder: Path, studies: Sequence[PhantomStudy], side: int) -> Pix
 
 
 def finding_kind(state: State) -> int:
-    """Which of the five findings is there: none, one of them alone, or several."""
     there = [name for name, present in state.labels().items() if present]
     return len(KINDS) if len(there) > 1 else KINDS.index(there[0]) if there else 0
 
 
 def attributes(state: State) -> dict[str, int]:
     """Findings, places and severities as yes or no; the names are the same for every state."""
-    places = set(state.places())
-    sides = ("right", "left")
+    places, sides = set(state.places()), ("right", "left")
     found = {name.lower(): present for name, present in state.labels().items()}
     for name in ("Pleural Effusion", "Pneumothorax"):
         found |= {f"{name.lower()}, {side}": int((name, side) in places) for side in sides}
@@ -74,14 +66,13 @@ def attributes(state: State) -> dict[str, int]:
         found[f"pneumonia, {word}"] = int(any(word in lobe for lobe in lobes))
     for lean in sides:
         found[f"edema, worse {lean}"] = int(state.edema[1] == lean)
-    grades = {
+    for name, grade in {
         "cardiomegaly": state.cardiomegaly,
         "edema": state.edema[0],
         "pleural effusion": max(state.effusion),
         "pneumonia": state.pneumonia[0],
         "pneumothorax": state.pneumothorax[0],
-    }
-    for name, grade in grades.items():
+    }.items():
         for least, word in ((2, "at least moderate"), (3, "severe")):
             found[f"{name}, {word}"] = int(grade >= least)
     found["no finding"] = int(not places)
@@ -123,10 +114,7 @@ def _part(folder: Path, studies: Sequence[PhantomStudy], side: int) -> SplitImag
 
 
 def phantom_set(folder: Path, studies: int, side: int, kind: str) -> ImageSet:
-    """Drawn studies as a set; the held-out patients are those of the splits val and test.
-
-    ``kind`` of the metadata is "age-sex", "site" or "attributes".
-    """
+    """Drawn studies, val and test held out; ``kind`` is "age-sex", "site" or "attributes"."""
     drawn = draw_studies(studies, SEED)
     train = [study for study in drawn if study.split == "train"]
     test = [study for study in drawn if study.split != "train"]

@@ -41,10 +41,7 @@ Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 def read_small_images(path: Path, kind: Kind) -> SmallImages:
-    """Read CIFAR-10 or MNIST from whatever standard file there is.
-
-    A folder, a ``.tar.gz`` or an ``.npz``; of idx files also one of the four.
-    """
+    """Read CIFAR-10 or MNIST from whatever of :data:`ACCEPTED` is there."""
     if path.is_dir():
         return _read_folder(path, kind)
     if not path.is_file():
@@ -68,18 +65,14 @@ def _read_folder(folder: Path, kind: Kind) -> SmallImages:
         return read_idx_folder(folder)
     if all((folder / part).is_dir() for part in ("train", "test")):
         return read_image_folder(folder, kind)
-    inside = {"cifar10": "cifar-10-batches-py", "mnist": "raw"}
-    for name in (inside[kind], "cifar-10-batches-bin"):
+    for name in ({"cifar10": "cifar-10-batches-py", "mnist": "raw"}[kind], "cifar-10-batches-bin"):
         if (folder / name).is_dir():
             return _read_folder(folder / name, kind)
     raise DataError(f"{folder}: holds no {kind}; give {ACCEPTED[kind]}")
 
 
 def _parsed(source: Path | str, data: bytes) -> Bytes:
-    """The array in the decompressed bytes of an idx file.
-
-    Source: LeCun, Cortes and Burges, the MNIST page.
-    """
+    """The array in the bytes of an idx file.  Source: LeCun, Cortes and Burges, the MNIST page."""
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTES:
         raise DataError(f"{source}: no idx file of 8-bit numbers; give a file of MNIST")
     dimensions = data[3]
@@ -143,10 +136,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def read_npz(path: Path, kind: Kind) -> SmallImages:
-    """Read an .npz file of ``x_train``, ``y_train``, ``x_test``, ``y_test``, ``label_names``.
-
-    The last may be missing. Images are [n, H, W], [n, H, W, C] or [n, C, H, W].
-    """
+    """Read the arrays ``NEEDED`` and, where it is there, ``label_names``."""
     try:
         held = _load(path)
     except DAMAGED_ARCHIVE as error:

@@ -73,14 +73,11 @@ def color_mnist(digits: Pixels, generator: np.random.Generator) -> tuple[Pixels,
     """
     colors = generator.integers(0, 256, (len(digits), 3)).astype(np.uint8)
     margin = (SIDE - digits.shape[-1]) // 2
-    padding = ((0, 0), (0, 0), (margin, margin), (margin, margin))
-    stroke = np.pad(digits, padding) >= DIGIT
-    images = np.where(stroke, np.uint8(0), colors[:, :, None, None])
-    return images, colors.astype(np.float32)
+    stroke = np.pad(digits, ((0, 0), (0, 0), (margin, margin), (margin, margin))) >= DIGIT
+    return np.where(stroke, np.uint8(0), colors[:, :, None, None]), colors.astype(np.float32)
 
 
 def require_data(experiment: Experiment, names: Iterable[str], data: Path | None) -> None:
-    """Refuse sets that want ``--data`` where it is not given, or names nothing."""
     if experiment.given is None or all(name.startswith(PHANTOMS) for name in names):
         return
     accepted = ACCEPTED[experiment.given]
@@ -96,11 +93,8 @@ def fingerprint(data: Path | None) -> str | None:
         return None
     if data.is_file():
         return sha256(data)
-    listed = sorted(
-        (str(path.relative_to(data)), path.stat().st_size)
-        for path in data.rglob("*")
-        if path.is_file()
-    )
+    files = (path for path in data.rglob("*") if path.is_file())
+    listed = sorted((str(path.relative_to(data)), path.stat().st_size) for path in files)
     return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 
@@ -164,7 +158,6 @@ def prepare_sets(
     out: Path,
     listener: ExperimentListener,
 ) -> tuple[dict[str, Path], dict[str, dict[str, Any]]]:
-    """Make the sets, as far as an earlier run has not; gives their files and the stages' notes."""
     wanted = list(dict.fromkeys(names))
     paths = {name: out / "data" / f"{name}.npz" for name in wanted}
     notes: dict[str, dict[str, Any]] = {}

@@ -34,7 +34,6 @@ def row(
     settings: Settings | None = None,
     **keys: Any,
 ) -> Trial:
-    """A row by the name of its objective and the keys of that one's section."""
     own = {"objective": {"name": objective, **keys}, **(settings or {})}
     return Trial(name, title, own, paper or {}, scales)
 
@@ -51,6 +50,5 @@ def smoke(train: int | None = None, settings: Settings | None = None, studies: i
 def cpu(
     steps: int, settings: Settings | None = None, train: int | None = 10_000, studies: int = 0
 ) -> Scale:
-    """Narrow encoders and small batches: minutes a row on two cores."""
     own = {**(settings or {}), "width": 16, "head": (128, 128), "batch": 64, "steps": steps}
     return Scale(own, train=train, studies=studies, device="cpu")

@@ -98,10 +98,7 @@ def table_row(
     sections: Settings | None = None,
     **keys: Any,
 ) -> Trial:
-    """A row with its figures in the paper; its objective is that of its name by default.
-
-    ``keep`` is a share of the batch.
-    """
+    """A row with the paper's figures, by default of its name's objective; ``keep`` is a share."""
     areas = paper.TABLE3.get(paper.PROPOSED if name == PROPOSED else title, ())
     printed = dict(zip(MEASURES, paper.TABLE1.get(title, ()), strict=False))
     printed |= dict(zip((one.name for one in BY_FINDING), areas, strict=False))
@@ -139,7 +136,6 @@ The settings of a row are the sections of the configuration in which it differs 
 
 
 def live(row: Trial) -> Trial:
-    """The same row with everything trained; the paper's figures stand beside the locked one."""
     name, title = f"{LIVE}-{row.name}", f"{row.title}, live"
     return replace(row, name=name, title=title, column=LIVE, paper={})
 

@@ -35,8 +35,6 @@ def build_small_encoder(name: str, *, channels: int, width: int = 64) -> "ResNet
 
 
 class ResNet(nn.Module):
-    """A ResNet for small images; see :func:`build_small_encoder`."""
-
     def __init__(self, name: str, channels: int, width: int) -> None:
         super().__init__()
         depths, sizes = _SHAPES[name]
@@ -46,8 +44,7 @@ class ResNet(nn.Module):
         for stage, depth in enumerate(depths):
             inner = width * 2**stage
             for place in range(depth):
-                stride = 2 if stage > 0 and place == 0 else 1
-                block = Residual(before, inner, stride, sizes)
+                block = Residual(before, inner, 2 if stage > 0 and place == 0 else 1, sizes)
                 blocks.append(block)
                 before = block.outer
         self.blocks = nn.Sequential(*blocks)
@@ -117,8 +114,6 @@ class PickedConv2d(nn.Conv2d):
 
 
 class LeNet5(nn.Module):
-    """LeNet-5 up to its last hidden layer; see :func:`build_small_encoder`."""
-
     features = 84
 
     def __init__(self, channels: int) -> None:
@@ -162,10 +157,7 @@ class ViewEncoder(nn.Module):
 
 
 def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation in [0, 1] of each channel of 8-bit images, twice [C, 1, 1], float32.
-
-    A channel that is the same everywhere has deviation 1.
-    """
+    """Mean and deviation in [0, 1], 1 of a constant, of 8-bit channels: [C, 1, 1], float32."""
     channels = images.shape[1]
     levels = torch.arange(256, dtype=torch.float64)
     means, deviations = [], []
@@ -179,7 +171,6 @@ def channel_statistics(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def save_encoder(encoder: ViewEncoder, out: Path) -> Path:
-    """Write ``encoder.safetensors`` into a folder, whole or not at all; returns the file."""
     save_sealed(out / FILE, encoder.state_dict(), encoder.shape)
     return out / FILE
 
@@ -203,10 +194,7 @@ def load_encoder(out: Path, *, device: str | torch.device = "cpu") -> ViewEncode
 
 @torch.no_grad()
 def encode(encoder: nn.Module, images: Tensor, *, batch: int = 512) -> Tensor:
-    """Features of 8-bit images [n, C, H, W] -> float32 [n, F], on the encoder's device.
-
-    In evaluation mode; the encoder's mode stays as it was.
-    """
+    """Features in evaluation mode: 8-bit [n, C, H, W] -> float32 [n, F], on its device."""
     device = next(encoder.parameters()).device
     training = encoder.training
     encoder.eval()

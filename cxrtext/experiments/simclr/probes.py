@@ -15,7 +15,7 @@ from cxrtext.evaluation.metrics import Floats, area_under_curve, weighted_mean
 from cxrtext.evaluation.probes.linear_probe import fit_probe
 from cxrtext.experiments.data.images import ImageSet, SplitImages
 from cxrtext.experiments.data.sets import THINNED
-from cxrtext.experiments.measures import Measures
+from cxrtext.experiments.stages import Measures
 
 Solver = Literal["adam", "lbfgs"]
 RIDGE = 1e-2
@@ -57,14 +57,9 @@ def fit_classes(
     deviation 1 of ``reference`` (such as all training features where few have labels) first; the
     map returned takes them as they are.
 
-    Args:
-        features: Where they lie is where the map is fitted.
-        classes: K; by default one more than the largest label.
-        solver: "lbfgs" minimizes mean cross-entropy + ridge / 2 · ‖W‖² over all rows, in float64,
-            the bias not penalized, in at most ``steps`` iterations; "adam" takes steps of batches
-            in float32, from W = 0, ``epochs`` passes each in an order of its own.
-        batch: Of Adam, at most n.
-        seed: Of Adam's orders.
+    "lbfgs" minimizes mean cross-entropy + ridge / 2 · ‖W‖² over all rows, in float64, the bias not
+    penalized, in at most ``steps`` iterations; "adam" takes steps of batches in float32, from
+    W = 0, ``epochs`` passes each in an order of its own.
 
     Source: Wang et al. 2023 (sample-specific debiasing), section 3.1, for Adam; Tsai et al. 2022
         (CCL-K), appendix, for L-BFGS.
@@ -133,8 +128,7 @@ def _by_adam(
     optimizer = torch.optim.Adam([weights], lr=lr)
     batch = min(batch, len(design))
     for _ in range(epochs):
-        order = torch.randperm(len(design), generator=generator).to(design.device)
-        for rows in order.split(batch):
+        for rows in torch.randperm(len(design), generator=generator).to(design.device).split(batch):
             x = design[rows]
             # The gradient of the mean cross-entropy, written out: a graph costs more than it.
             weights.grad = x.T @ (torch.softmax(x @ weights, dim=1) - wanted[rows]) / len(rows)
@@ -159,7 +153,6 @@ class Features:
     steps: int
 
     def share(self, right: NDArray[Any], factor: float = 1.0) -> Resampled:
-        """The mean of a value a test image, on every resample."""
         return _mean(right, factor, self.counts, self.held.test)
 
 
@@ -209,8 +202,6 @@ def _ranks(f: Features, probe: LinearMap, target: str) -> tuple[NDArray[np.int64
 
 
 def _class_probe(solver: Solver) -> Callable[[Features], Measures]:
-    """Accuracy among the first one and five classes, under the names of both papers."""
-
     def probe(f: Features) -> Measures:
         ranks, _ = _ranks(f, _fit(f, solver, "class"), "class")
         top1 = f.share(ranks < 1, 100)
@@ -259,7 +250,6 @@ def _digit_color(f: Features) -> Measures:
 
 
 def _findings(f: Features) -> Measures:
-    """Mean AUC of the findings that both parts have with and without."""
     train, test = (part.targets["findings"] for part in (f.held.train, f.held.test))
     design, seen = (x.double().cpu().numpy() for x in (f.train, f.test))
     ones = np.ones((1, len(test)), dtype=np.uint16)

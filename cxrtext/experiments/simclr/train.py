@@ -16,8 +16,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from cxrtext.errors import WorkError
 from cxrtext.experiments.simclr.encoders import ViewEncoder, channel_statistics, save_encoder
-from cxrtext.experiments.simclr.losses import Known, view_losses
-from cxrtext.experiments.simclr.settings import ViewSet, ViewSettings
+from cxrtext.experiments.simclr.losses import Known, ViewSet, ViewSettings, view_losses
 from cxrtext.files import only_one
 from cxrtext.images.simclr import SimclrDraws, draw_simclr, simclr
 from cxrtext.objectives.contrastive import score_views, view_accuracy
@@ -54,14 +53,11 @@ class Lars(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         trust: float = 0.001,
     ) -> None:
-        super().__init__(
-            params,
-            {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust},
-        )
+        usual = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust}
+        super().__init__(params, usual)
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """Take a step; what has no gradient stays."""
         for group in self.param_groups:
             moved = [p for p in group["params"] if p.grad is not None]
             layers = [p for p in moved if p.ndim > 1]
@@ -111,10 +107,7 @@ class ViewModel(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class ViewJob:
-    """An encoder that learns from views; made by :func:`build_view_job`.
-
-    The data lie on the device; ``parts`` are kernels of metadata or embeddings.
-    """
+    """An encoder that learns from views; the data lie on the device."""
 
     learner: Learner
     schedule: Schedule
@@ -124,7 +117,6 @@ class ViewJob:
     gamma_sq: Tensor
 
     def make(self, step: int) -> tuple[Tensor, SimclrDraws]:
-        """The rows of a step, and how each of their views is to be seen, view after view."""
         settings, seed = self.settings, self.settings.seed
         rows = torch.from_numpy(batch_rows(len(self.data), settings.batch, seed, step))
         generator = torch.Generator().manual_seed(seed_of(seed, 3, step))
@@ -158,10 +150,7 @@ class ViewJob:
 
 
 def build_view_job(data: ViewSet, settings: ViewSettings, device: torch.device) -> ViewJob:
-    """A new encoder and head with random weights, and all that trains them.
-
-    The data are moved to the device whole.
-    """
+    """A new encoder and head with random weights, and all that trains them, on the device."""
     parts = kernels_for(settings.objective, data.kinds)
     torch.manual_seed(settings.seed)
     encoder = ViewEncoder(settings.encoder, data.images.shape[1], settings.width)
@@ -245,7 +234,6 @@ def train_views(
 
 
 def _fingerprint(data: ViewSet) -> str:
-    """SHA-256 over images and what is known of them, in hexadecimal."""
     digest = hashlib.sha256(repr(data.kinds).encode())
     for name in TENSORS:
         value = getattr(data, name)

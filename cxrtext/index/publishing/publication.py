@@ -45,7 +45,6 @@ class File:
     pieces: tuple[str, ...]  # digests of its parts, each but the last of PIECE_BYTES
 
     def parts(self) -> Iterator[tuple[str, int, int]]:
-        """Digest, offset and bytes of each piece."""
         for number, digest in enumerate(self.pieces):
             offset = number * PIECE_BYTES
             yield digest, offset, min(PIECE_BYTES, self.size - offset)
@@ -61,21 +60,15 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files.values())
 
     @property
     def objects(self) -> dict[str, int]:
-        """Bytes of each piece, by its digest."""
         parts = (part for file in self.files.values() for part in file.parts())
         return {digest: size for digest, _, size in parts}
 
     def as_json(self) -> dict[str, Any]:
         """As it is written; its digest is the publication's."""
-        files = {
-            name: {"bytes": file.size, "pieces": list(file.pieces)}
-            for name, file in sorted(self.files.items())
-        }
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -84,7 +77,10 @@ class Manifest:
             "sentences": self.sentences,
             "uploads": self.uploads,
             "piece_bytes": PIECE_BYTES,
-            "files": files,
+            "files": {
+                name: {"bytes": file.size, "pieces": list(file.pieces)}
+                for name, file in sorted(self.files.items())
+            },
         }
 
     @property
@@ -101,7 +97,6 @@ def manifest_name(digest: str) -> str:
 
 
 def encoded(value: dict[str, Any]) -> bytes:
-    """A JSON object with its seal, as bytes."""
     return (json.dumps(sealed(value), indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -143,7 +138,6 @@ def parse_manifest(noted: dict[str, Any], digest: str) -> Manifest:
 
 
 def write_pointer(storage: Storage, digest: str, taken: datetime) -> None:
-    """Let a publication be the newest; in one step."""
     noted = {"format": PUBLISHED_FORMAT, "publication": digest, "published": in_words(taken)}
     storage.commit(POINTER, encoded(noted))
 
@@ -221,7 +215,6 @@ def digest_of(data: bytes) -> str:
 
 
 def now() -> datetime:
-    """The time, to the millisecond, as it is written down."""
     return datetime.fromisoformat(in_words(datetime.now(UTC)))
 
 

@@ -94,8 +94,6 @@ class GoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What belongs to an index at one moment."""
-
     index: Path
     catalogue: Path  # a copy, which nobody else changes
     meta: Mapping[str, str]
@@ -122,8 +120,7 @@ def publish(
     are not published.  Where nothing has changed nothing is written.
 
     Args:
-        keep: How many publications stay, the newest among them.
-        grace_s: How long one stays after it was replaced, in any case.
+        keep: As for :func:`~.publication.collect`, with ``grace_s``.
         model: Whether to publish the checkpoint; replicas want it, backups may do without.
         scratch: A folder for the copied catalogue; by default the index's.
         wait_s: How long to wait for a writer, where the index changes faster than it is read.
@@ -168,18 +165,11 @@ def publish(
             raise DataError(
                 f"{error} (the index is published; what is old was not removed)"
             ) from None
+    published = in_words(taken) if is_new or before is None else before.published
     return Published(
-        manifest.digest,
-        in_words(taken) if is_new or before is None else before.published,
-        manifest.images,
-        manifest.sentences,
-        manifest.uploads,
-        manifest.size,
-        sender.sent,
-        is_current,
-        removed,
-        is_tidy,
-    )
+        manifest.digest, published, manifest.images, manifest.sentences, manifest.uploads,
+        manifest.size, sender.sent, is_current, removed, is_tidy,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -202,13 +192,15 @@ class _Sender:
         self._done = self._total = 0
 
     def send(self, moment: Moment) -> tuple[datetime, Manifest]:
-        """Send what belongs to a moment of an index; gives when that was, and what it holds."""
         taken = now()
         _make_movable(moment, with_model=self._with_model)
         checkpoint = _checkpoint_of(moment) if self._with_model else None
-        found = () if checkpoint is None else checkpoint.rglob("*")
+        found = checkpoint.rglob("*") if checkpoint else ()
         model = sorted(path for path in found if path.is_file())
-        self._done, self._total = 0, _bytes_of(moment, model)
+        # But for uploads, of which each would have to be looked at.
+        vectors = sum(rows * file.row_bytes for file, rows in moment.vectors.values())
+        beside = sum(path.stat().st_size for path in [moment.catalogue, *model])
+        self._done, self._total = 0, vectors + beside
         files: dict[str, File] = {}
         short = f"is shorter than the index says; run 'cxrtext index check {moment.index}'"
         for source, rows in moment.vectors.values():
@@ -286,12 +278,6 @@ def _make_movable(moment: Moment, *, with_model: bool) -> None:
             database.execute("UPDATE roots SET path = ? WHERE path = ?", (f"../{name}", root))
         if with_model:
             set_meta(database, {"checkpoint": f"../{MODEL}"})
-
-
-def _bytes_of(moment: Moment, model: Sequence[Path]) -> int:
-    """Bytes that are read, but for uploads, of which each would have to be looked at."""
-    vectors = sum(rows * file.row_bytes for file, rows in moment.vectors.values())
-    return vectors + sum(path.stat().st_size for path in [moment.catalogue, *model])
 
 
 def at_one_moment(index: Path, copy: Path, take: Callable[[Moment], T], wait_s: float) -> T:

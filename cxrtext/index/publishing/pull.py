@@ -97,16 +97,9 @@ def pull(storage: Storage, folder: Path, *, progress: StageProgress | None = Non
     if manifest is None:
         raise DataError(f"{place / NOTE}: is damaged; remove {place} and pull again")
     return Pulled(
-        newest.digest,
-        newest.published,
-        manifest.fingerprint,
-        manifest.images,
-        manifest.sentences,
-        manifest.size,
-        fetched,
-        turned,
-        held,
-    )
+        newest.digest, newest.published, manifest.fingerprint, manifest.images, manifest.sentences,
+        manifest.size, fetched, turned, held,
+    )  # fmt: skip
 
 
 def _newest(storage: Storage) -> Publication:
@@ -163,7 +156,6 @@ class _Fetcher:
         self._fetched = self._done = 0
 
     def fetch(self) -> int:
-        """Fetch what is not here; gives the bytes that came over the line."""
         self._look_around()
         self._folder.mkdir(mode=0o700, exist_ok=True)
         noted = {"publication": self._digest, "content": self._manifest.as_json()}
@@ -242,8 +234,10 @@ class _Fetcher:
         source = self._whole.get((name, file))
         if source is None or not source.is_file() or source.stat().st_size != file.size:
             return False
-        if not name.startswith(UPLOADS) and not _is_whole(source, file):
-            return False
+        if not name.startswith(UPLOADS):
+            with source.open("rb") as handle:
+                if any(digest_of(handle.read(PIECE_BYTES)) != digest for digest in file.pieces):
+                    return False
         with suppress(OSError):
             target.unlink(missing_ok=True)
             target.hardlink_to(source)
@@ -267,17 +261,11 @@ class _Fetcher:
         self._tell("pulling (bytes)", self._done, self._manifest.size)
 
 
-def _is_whole(path: Path, file: File) -> bool:
-    with path.open("rb") as handle:
-        return all(digest_of(handle.read(PIECE_BYTES)) == digest for digest in file.pieces)
-
-
 def _noted(path: Path) -> Manifest | None:
-    try:
+    with suppress(OSError, KeyError, TypeError, ValueError):
         noted = read_sealed(path)
         return parse_manifest(noted, noted["publication"])
-    except (OSError, KeyError, TypeError, ValueError):
-        return None
+    return None
 
 
 def _remove_others(home: Path, digest: str) -> int:

@@ -2,7 +2,4 @@
 
 The folder of features is the job's own: its shards are read as they are, and what finishes it adds
 the list of images and ``features.json``.  Nothing is kept in memory that grows with the manifest.
-
-``begin``: what is asked for, the estimate and the map of features; ``encoder``: from images to
-features; ``job``: the kind of job, from begin to end.
 """

@@ -42,8 +42,6 @@ An image takes seconds in a large backbone, and a worker that is killed loses it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodeOptions(ImageWorkers):
-    """What comes out, and who does it."""
-
     size: int | None = None  # side of the model's input in pixels; None for its own
     grid: int | None = None  # most cells along each axis; None keeps the backbone's own
     reduce: int | None = None  # principal components that are kept; None keeps every channel
@@ -69,16 +67,12 @@ class EncodeOptions(ImageWorkers):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a manifest holds."""
-
     rows: int
     sample: list[ImageRecord]  # some of its training images, in an order drawn by their names
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What encoding a manifest takes."""
-
     images: int
     image_bytes: int  # of the features of one image, all views
     bytes: int  # of all features; lists and headers take about 100 more an image
@@ -108,7 +102,6 @@ def _time(seconds: float) -> str:
 
 
 def survey_of(manifest: Path, options: EncodeOptions) -> Survey:
-    """Read a manifest once, check it, and choose the sample."""
     chosen: list[tuple[int, int, ImageRecord]] = []  # a heap, the last of the sample first
     rows = 0
     for record in checked_manifest(manifest, allow_outside=options.allow_outside):
@@ -137,13 +130,11 @@ def estimate_of(
     image_bytes: int,
     options: EncodeOptions,
 ) -> Estimate:
-    """Encode ten images and say what all will take."""
     import torch
 
     encoder = Encoder(backbone, views=options.views, seed=options.seed)
-
-    paths = [record.path for record in survey.sample[:ESTIMATE_IMAGES]]
-    names = [record.name for record in survey.sample[:ESTIMATE_IMAGES]]
+    some = survey.sample[:ESTIMATE_IMAGES]
+    paths, names = [record.path for record in some], [record.name for record in some]
     threads = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:
@@ -176,7 +167,6 @@ def estimate_of(
 
 
 def free_bytes(folder: Path) -> int:
-    """What the disk of a folder, which need not be there yet, has free."""
     there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     return shutil.disk_usage(there).free
 
@@ -210,11 +200,10 @@ def fitted_map(
             for rows, images, failed in full_batches(read):
                 done += len(images) + len(failed)
                 progress(done, len(names))
-                if not images:
-                    continue
-                squares = [image.pixels for image in images]
-                for found in encoder.regions(squares, [names[row] for row in rows]):
-                    yield found[: len(images)]
+                if images:
+                    squares = [image.pixels for image in images]
+                    for found in encoder.regions(squares, [names[row] for row in rows]):
+                        yield found[: len(images)]
 
     return fit_feature_map(regions(), backbone.channels, options.grid, options.reduce)
 

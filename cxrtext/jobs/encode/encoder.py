@@ -29,14 +29,13 @@ BRIGHTNESS, CONTRAST, ROTATION = 0.1, 0.1, 5.0
 """How far views after the first may differ from the image; the turn is in degrees."""
 
 Half = NDArray[np.float16]
+MOST = float(torch.finfo(torch.float16).max)
 
 
 class Encoder:
-    """A frozen backbone and what is kept of its regions.
+    """A frozen backbone and what is kept of its regions, V views of each image.
 
-    Args:
-        views: V, of each image: the first is its center crop; of each other the window, the turn
-            and the gray values are drawn by the image's name.
+    The first is its center crop; window, turn and gray values of others are drawn by its name.
     """
 
     def __init__(self, backbone: "Backbone", *, views: int = 1, seed: int = 0) -> None:
@@ -80,7 +79,8 @@ class Encoder:
         kept = []
         with torch.inference_mode():
             for regions in self.regions(squares, names):
-                kept.append(_half(feature_map(regions))[: len(squares)])
+                found = feature_map(regions).clamp(-MOST, MOST).half().cpu().numpy()
+                kept.append(found[: len(squares)])
         return np.stack(kept, axis=1)
 
 
@@ -89,13 +89,12 @@ def _drawn(names: Sequence[str], view: int, seed: int, shape: Preprocessing) -> 
     drawn = []
     for name in names:
         digest = hashlib.blake2b(f"{seed} {view} {name}".encode(), digest_size=7).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))
         drawn.append(
             draw_views(
                 1,
                 shape.resize,
                 shape.crop,
-                generator,
+                torch.Generator().manual_seed(int.from_bytes(digest, "big")),
                 brightness=BRIGHTNESS,
                 contrast=CONTRAST,
                 rotation=ROTATION,
@@ -104,18 +103,8 @@ def _drawn(names: Sequence[str], view: int, seed: int, shape: Preprocessing) -> 
     return Views(*(torch.cat([getattr(one, name) for one in drawn]) for name in Views.__slots__))
 
 
-def _half(features: Tensor) -> Half:
-    most = float(torch.finfo(torch.float16).max)
-    return features.clamp(-most, most).half().cpu().numpy()
-
-
 class Reader:
-    """Gives squares of image files, decoded in other processes or found in a cache.
-
-    Args:
-        readers: Processes that decode.
-        cache: Decoded images that are there already; nothing is added to it.
-    """
+    """Gives squares of image files, decoded in other processes or found in a cache."""
 
     def __init__(
         self, preprocessing: Preprocessing, readers: int, cache: Path | None = None

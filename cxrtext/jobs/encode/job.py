@@ -3,8 +3,8 @@
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cxrtext.errors import CheckpointError, DataError, NotFoundError
-from cxrtext.files.storage import Storage, open_storage
+from cxrtext.files.storage import open_storage
 from cxrtext.images.cache_store import READER_VERSION
 from cxrtext.jobs.driver import Running
 from cxrtext.jobs.encode.begin import (
@@ -79,8 +79,6 @@ VIEW_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class EncodeWork(Work):
-    """Encodes the images of a task."""
-
     backbone: str  # folder
     device: str = "cpu"
     readers: int = 1  # processes that decode
@@ -93,9 +91,11 @@ class EncodeWork(Work):
         """Load the backbone, which is the job's and gives what it gave where the job was begun."""
         import torch
         from safetensors.numpy import load as load_arrays
+        from safetensors.torch import load
 
         from cxrtext.models.backbones import load_backbone
         from cxrtext.models.backbones.golden import check_golden
+        from cxrtext.models.features import FeatureMap
 
         storage = open_storage(self.address)
         asked, shared = plan.definition, plan.shared
@@ -109,7 +109,8 @@ class EncodeWork(Work):
         require_here(self.backbone, "backbone", backbone.digest == asked["backbone"])
         check_golden(backbone, load_arrays(read_named(storage, shared["golden"])))
         encoder = Encoder(backbone, views=asked["--views"], seed=asked["--seed"])
-        feature_map = _map_of(storage, shared, self.device)
+        tensors = load(read_named(storage, shared["map"]))
+        feature_map = FeatureMap.from_note(shared["map_note"], tensors).to(self.device)
         cache = Path(self.cache) if self.cache else None
         with closing(Reader(backbone.preprocessing, readers_here(self.readers), cache)) as reader:
             yield partial(_encoded, encoder, feature_map, reader)
@@ -143,15 +144,6 @@ def _encoded(encoder: Encoder, feature_map: "FeatureMap", reader: Reader, task: 
             LOOKS: np.concatenate(seen).astype(np.float32),
         }
     return Shard(task.number, places, rejected, {"images": digest_of_images(task, places)}, arrays)
-
-
-def _map_of(storage: Storage, shared: Mapping[str, Any], device: str) -> "FeatureMap":
-    from safetensors.torch import load
-
-    from cxrtext.models.features import FeatureMap
-
-    tensors = load(read_named(storage, shared["map"]))
-    return FeatureMap.from_note(shared["map_note"], tensors).to(device)
 
 
 class _Encode(ImageKind):
@@ -191,10 +183,8 @@ class _Encode(ImageKind):
         }
 
     def reader(self) -> closing[Reader]:
-        """What reads images here, before there are workers."""
-        options = self._options
-        readers = readers_here(options.readers)
-        return closing(Reader(self._backbone.preprocessing, readers, options.cache))
+        readers = readers_here(self._options.readers)
+        return closing(Reader(self._backbone.preprocessing, readers, self._options.cache))
 
     def estimate(self, survey: Survey, reader: Reader) -> Estimate:
         self.estimated = estimate_of(
@@ -267,11 +257,8 @@ def encode_images(
 ) -> Encoded:
     """Encode the images of a manifest by a backbone; one that was stopped goes on.
 
-    Args:
-        folder: Of the features; only its owner may read it.
-        only_estimate: Whether to stop after the estimate.
-        stage: Called with what is done before and after the shards, "fitting" the map or "listing"
-            the images, and with (done, total) images.
+    ``stage`` hears what is done beside the shards, "fitting" the map or "listing" the images, and
+    (done, total) images.
     """
     from cxrtext.models.backbones import load_backbone
 
@@ -280,8 +267,7 @@ def encode_images(
     model = load_backbone(
         backbone, size=options.size, device=options.device, precision=options.precision
     )
-    shape = shape_of(model, options)
-    image_bytes = 2 * options.views * math.prod(shape) + BESIDE_BYTES
+    image_bytes = 2 * options.views * math.prod(shape_of(model, options)) + BESIDE_BYTES
     kind = _Encode(
         manifest, model, options, folder, image_bytes, running, partial(stage, "fitting")
     )
@@ -319,10 +305,8 @@ def _finish(
     made: Made, folder: Path, manifest: Path, progress: Callable[[int, int], None]
 ) -> FeatureFolder:
     plan, done = made.plan, made.done
-    shards = [
-        FeatureShard(done[number].name, done[number].rows, done[number].digits)
-        for number in range(plan.shards)
-    ]
+    files = [done[number] for number in range(plan.shards)]
+    shards = [FeatureShard(file.name, file.rows, file.digits) for file in files]
     with_features = _finished(folder)
     if with_features is not None and with_features.shards == shards:
         for shard in every_shard(made):  # what is damaged is made again
@@ -342,7 +326,7 @@ def _finish(
         views=plan.definition["--views"],
         shape=(height, width, channels),
         shards=shards,
-        rejected=sum(file.rejected for file in done.values()),
+        rejected=sum(file.rejected for file in files),
         files={"map": shared["map"], "golden": shared["golden"]},
         more={
             "cxrtext": version("cxrtext"),
@@ -358,17 +342,14 @@ def _finish(
 
 
 def _finished(folder: Path) -> FeatureFolder | None:
-    """The features that are there, with lists that are whole; None where they are to be made."""
-    try:
+    with suppress(CheckpointError, NotFoundError):
         found = open_features(folder)
         found.check_lists()
-    except (CheckpointError, NotFoundError):
-        return None
-    return found
+        return found
+    return None
 
 
 def _write_rejected(made: Made, folder: Path, manifest: Path) -> Path:
-    """List the images that could not be read in ``rejected.csv``, with the reasons."""
     path, plan, done = folder / REJECTED, made.plan, made.done
     with RowWriter(path, {"item": "text", "reason": "text"}) as writer:
         if any(file.rejected for file in done.values()):
@@ -389,8 +370,6 @@ def _write_images(
             number = shard.number
             for row, place in enumerate(shard.places):
                 height, width = map(int, shard.arrays[SIZES][row])
-                name = records[place].name
-                writer.write(
-                    {"image": name, "shard": number, "row": row, "height": height, "width": width}
-                )
+                found = {"image": records[place].name, "shard": number, "row": row}
+                writer.write({**found, "height": height, "width": width})
             progress(min((number + 1) * size, rows), rows)

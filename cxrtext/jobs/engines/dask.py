@@ -79,30 +79,23 @@ class _Beside:
         multiprocessing.current_process().daemon = False
         # Dask has the memory of each image given back to the kernel: a third of the time.
         os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
-        self._engine = LocalEngine(_Sealed(pickled), 1)
+        self.engine = LocalEngine(_Sealed(pickled), 1)
         self.since = math.inf  # when it began to wait
 
     def run(self, task: Task) -> Outcome:
         """Do a task; ends at its limit at the latest."""
-        self._engine.submit(task)
-        while (outcome := self._engine.next(1.0)) is None:
+        self.engine.submit(task)
+        while (outcome := self.engine.next(1.0)) is None:
             pass
         return outcome
 
     def stop(self) -> None:
-        """End the process, whatever it does; a `run` under way ends then, too."""
-        for pid in self._engine.pids:
+        for pid in self.engine.pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def close(self) -> None:
-        """End the process, which waits."""
-        self._engine.close()
-
 
 class _Processes:
-    """The processes beside a worker: one for each task that it has at once."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[_Beside] = []
@@ -111,9 +104,8 @@ class _Processes:
     def run(self, pickled: bytes, task: Task) -> Outcome:
         """Do a task in a process that has done others of the job, or in a new one."""
         with self._lock:
-            same = [each for each in self._waiting if each.pickled == pickled]
-            if same:
-                beside = same[0]
+            beside = next((each for each in self._waiting if each.pickled == pickled), None)
+            if beside is not None:
                 self._waiting.remove(beside)
             else:
                 self._close(self._waiting)  # of other jobs
@@ -134,7 +126,7 @@ class _Processes:
     def _close(self, some: Sequence[_Beside]) -> None:
         for beside in list(some):
             self._waiting.remove(beside)
-            beside.close()
+            beside.engine.close()
 
     def _close_idle(self) -> None:
         with self._lock:
@@ -142,7 +134,6 @@ class _Processes:
             self._close([each for each in self._waiting if now - each.since >= IDLE_S])
 
     def stop(self, pickled: bytes) -> None:
-        """End the processes of a job."""
         with self._lock:
             for beside in self._busy:
                 if beside.pickled == pickled:
@@ -154,7 +145,6 @@ _processes = _Processes()
 
 
 def _run(pickled: bytes, task: Task) -> tuple[CxrTextError | None, str | None]:
-    """Do a task beside the worker; gives ``error`` and ``lost`` of its outcome."""
     outcome = _processes.run(pickled, task)
     return outcome.error, outcome.lost
 
@@ -165,8 +155,6 @@ def _stop(pickled: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a machine has, to be compared with the driver's."""
-
     versions: dict[str, str]
     sizes: dict[str, int | None]  # bytes of files, None of one that is not there
 
@@ -217,14 +205,7 @@ def _compare(ours: _Seen, seen: "Mapping[str, _Seen | BaseException]") -> set[st
 
 
 class DaskEngine:
-    """Runs tasks on a cluster of Dask's.
-
-    Args:
-        address: Of a scheduler that runs.
-        gpu: Whether a task needs a GPU: then it goes to workers that were started with
-            ``--resources GPU=1``, one at a time.
-        shared: Files and folders that every worker must see as this machine does.
-    """
+    """Runs tasks on a cluster of Dask's; with ``gpu`` on workers with ``--resources GPU=1``."""
 
     def __init__(
         self, work: Work, address: str, *, gpu: bool = False, shared: Sequence[Path] = ()
@@ -291,21 +272,19 @@ class DaskEngine:
             self._count_workers()
 
     def _count_workers(self) -> None:
-        """Take note of who is there; a worker that is new is looked at first."""
         self._looked = time.monotonic()
         try:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError):
             raise self._gone() from None
-        new = [name for name in workers if name not in self._known]
-        if new:
+        if new := [name for name in workers if name not in self._known]:
             seen = self._client.run(_look, self._shared, workers=new, on_error="return")
             self._known |= _compare(_look(self._shared), seen)
-        slots = 0
-        for info in workers.values():
-            slots += int(info["resources"].get("GPU", 0)) if self._gpu else info["nthreads"]
-        self._slots = slots
-        if slots:
+        self._slots = sum(
+            int(info["resources"].get("GPU", 0)) if self._gpu else info["nthreads"]
+            for info in workers.values()
+        )
+        if self._slots:
             self._alive = self._looked
 
     def _gone(self) -> WorkError:
@@ -316,7 +295,6 @@ class DaskEngine:
 
     @property
     def slots(self) -> int:
-        """Tasks that run at once, as workers come and go."""
         return max(1, self._slots)
 
     def submit(self, task: Task) -> None:

@@ -28,8 +28,6 @@ from cxrtext.errors import CxrTextError
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A shard to be made."""
-
     number: int  # of the shard, from 0
     rows: tuple[Any, ...]  # what the work needs of each row; the driver only counts them
     limit_s: float = 3600.0  # seconds on the clock after which its process counts as lost

@@ -118,7 +118,6 @@ class LocalEngine:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that work, by their numbers."""
         return [worker.process.pid for worker in self._busy if worker.process.pid is not None]
 
     def _end(self, process: BaseProcess, connection: Connection) -> None:

@@ -30,13 +30,6 @@ BLUE, VERMILION, GREEN, GRAY, INK = "#0072B2", "#D55E00", "#009E73", "#767676", 
 GRAYS = ["#E2E2E2", "#7A7A7A", "#161616"]  # the first is seen on white: a single sentence
 
 
-def _min_eta(report: EtaReport) -> float:
-    """Return the left end of the η axes: a hundredth of a repeat in the corpus, or all there is."""
-    eta = report.eta
-    least = 0.01 / float(report.count.sum())
-    return float(min(max(float(eta.min()), least), 0.2 * report.a))
-
-
 def _means(report: EtaReport) -> Floats:
     """Mean η and mean share of repeats, [2, ≤ 20], of twenty groups of equal occurrences."""
     values = (report.eta, repeat_frequency(report.count))
@@ -72,10 +65,10 @@ def _add_log_likelihood_axis(axes: Axes, report: EtaReport, low: float, high: fl
 def _draw_frequency(axes: Axes, report: EtaReport) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
-    total = float(report.count.sum())
-    eta = report.eta
+    eta, total = report.eta, float(report.count.sum())
     frequency = report.count / total
-    low, high = _min_eta(report), 1.5 * report.a
+    # The left end: a hundredth of a repeat in the corpus, or all there is.
+    low, high = min(max(float(eta.min()), 0.01 / total), 0.2 * report.a), 1.5 * report.a
     shown = eta >= low
     top = max(float(frequency.max()), 10.0 / total) * 2.0
     bottom = 0.3 / total
@@ -92,8 +85,7 @@ def _draw_frequency(axes: Axes, report: EtaReport) -> None:
         extent=(math.log10(low), math.log10(high), math.log10(bottom), math.log10(top)),
     )
     # From one sentence to at least ten: a scale of a single value has no labels.
-    largest = np.max(np.asarray(cells.get_array()), initial=10.0)
-    cells.set_clim(1.0, float(largest))
+    cells.set_clim(1.0, float(np.max(np.asarray(cells.get_array()), initial=10.0)))
     _draw_lines(axes, report, low)
     mean_eta, mean_same = _means(report)
     axes.plot(

@@ -18,39 +18,30 @@ MAX_K = 1e6
 """An exponent beyond this is no fit: only the likeliest sentence of the corpus repeats."""
 
 
-def _falling_root(function: Callable[[float], tuple[float, float]]) -> float:
-    """Find the root, at least 0, of a falling function that also returns its slope."""
-    if function(0.0)[0] <= 0.0:
+def _falling_root(function: Callable[[float], float]) -> float:
+    """Find the root, at least 0, of a falling function."""
+    from scipy.optimize import brentq
+
+    if function(0.0) <= 0.0:
         return 0.0
     low, high = 0.0, 1.0
-    while function(high)[0] > 0.0:
+    while function(high) > 0.0:
         low, high = high, 2.0 * high
         if high > MAX_K:
             raise DataError(
                 f"a and k cannot be fitted: k is above {MAX_K:g}, because hardly any but the "
                 "likeliest sentences occur twice; give a and k instead"
             )
-    k = low
-    for _ in range(200):
-        value, slope = function(k)
-        low, high = (k, high) if value > 0.0 else (low, k)
-        newton = k - value / slope if slope < 0.0 else math.inf
-        # Newton's step where it stays in the bracket, else halving, which always ends.
-        following = newton if low < newton < high else 0.5 * (low + high)
-        if abs(following - k) <= 1e-14 * max(1.0, k):
-            return following
-        k = following
-    return k
+    return float(brentq(function, low, high, xtol=1e-14, rtol=1e-14))
 
 
-def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float, float]:
-    """Log of the sum of ``weight · p^k``, and mean and variance of log p under these weights."""
+def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float]:
+    """Log of the sum of ``weight · p^k``, and the mean of log p under these weights."""
     exponent = log_weight + k * log_p
     peak = float(exponent.max())
     share = np.exp(exponent - peak)
     total = float(share.sum())
-    mean = float(share @ log_p) / total
-    return peak + math.log(total), mean, float(share @ (log_p - mean) ** 2) / total
+    return peak + math.log(total), float(share @ log_p) / total
 
 
 def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
@@ -69,20 +60,15 @@ def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
 
     # The best a for a given k is known; what is left is one equation in k: the mean of log p over
     # the occurrences, tilted by p^k, is the mean over the repeats.
-    def equation(k: float) -> tuple[float, float]:
-        _, mean, variance = _tilted(log_p, log_weight, k)
-        return target - mean, -variance
-
-    k = _falling_root(equation)
+    k = _falling_root(lambda k: target - _tilted(log_p, log_weight, k)[1])
     log_a = log_repeats - _tilted(log_p, log_weight, k)[0]
     if log_a <= math.log(MAX_A):
         return math.exp(log_a), k
 
     # The likelihood is concave, so that the best a within its range is then at the end of it.
-    def at_the_end(k: float) -> tuple[float, float]:
-        total, mean, variance = _tilted(log_p, log_weight, k)
-        scale = math.exp(total + math.log(MAX_A) - log_repeats)
-        return target - scale * mean, -scale * (variance + mean * mean)
+    def at_the_end(k: float) -> float:
+        total, mean = _tilted(log_p, log_weight, k)
+        return target - math.exp(total + math.log(MAX_A) - log_repeats) * mean
 
     return MAX_A, _falling_root(at_the_end)
 
@@ -151,8 +137,7 @@ def _errors(log_p: Floats, count: Counts, eta: Floats) -> tuple[float, float]:
         bread = np.linalg.inv(information)
     except np.linalg.LinAlgError:
         return math.nan, math.nan
-    variance = np.diag(bread @ (score.T @ score) @ bread)
-    log_a_error, k_error = np.sqrt(np.maximum(variance, 0.0))
+    log_a_error, k_error = np.sqrt(np.maximum(np.diag(bread @ (score.T @ score) @ bread), 0.0))
     return float(log_a_error), float(k_error)
 
 

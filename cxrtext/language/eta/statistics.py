@@ -15,8 +15,6 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class EtaReport:
-    """A scored corpus and the class probability to be measured on it."""
-
     log_likelihood: Floats  # natural log-likelihood of each distinct sentence, at most 0, [D]
     count: Counts  # how often each occurs, at least 1, [D]
     a: float  # scale of the class probability, in (0, 1)
@@ -46,10 +44,7 @@ def repeat_frequency(count: Counts) -> Floats:
 
 
 def equal_parts(log_likelihood: Floats, count: Counts, parts: int) -> list[Indices]:
-    """Split sentences, by log-likelihood, into parts of about equal numbers of occurrences.
-
-    Gives the indices of each part in order of log-likelihood; some parts may have none.
-    """
+    """Indices, by log-likelihood, in parts of about equal occurrences; some may be empty."""
     order = np.argsort(log_likelihood, kind="stable")
     # By the middle of its occurrences, so that a sentence that covers several parts is in one.
     middle = np.cumsum(count[order]) - 0.5 * count[order]
@@ -77,8 +72,6 @@ class FalseNegatives:
 
 @dataclass(frozen=True, slots=True)
 class Decile:
-    """A tenth of the corpus's sentences, by log-likelihood."""
-
     number: int  # 1 for the least likely tenth to 10 for the likeliest
     sentences: int  # occurrences in it; a frequent sentence is not split, so not all are alike
     distinct: int  # distinct sentences
@@ -90,8 +83,6 @@ class Decile:
 
 @dataclass(frozen=True, slots=True)
 class EtaStatistics:
-    """What a class probability means for a corpus."""
-
     n_sentences: int  # sentences, N
     n_distinct: int  # distinct sentences, D
     repeated: int  # distinct sentences that occur more than once
@@ -127,7 +118,6 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 
 def eta_statistics(report: EtaReport) -> EtaStatistics:
-    """Compute what a class probability means for a corpus."""
     from scipy.stats import rankdata
 
     log_p, count = report.log_likelihood, report.count
@@ -209,8 +199,7 @@ def eta_summary(report: EtaReport, statistics: EtaStatistics) -> list[str]:
     rows.append(_row("all", statistics.n_sentences, "", statistics.overall))
     examples = ["example"] if report.example else [""]
     for decile in statistics.deciles:
-        text = report.example(decile.example) if report.example else ""
-        examples.append(one_line(text))
+        examples.append(one_line(report.example(decile.example) if report.example else ""))
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
     table = [
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))

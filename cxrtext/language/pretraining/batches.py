@@ -37,8 +37,7 @@ def hold_out(reports: Path, corpus: Corpus, seed: int) -> HeldOutSplit:
     if len(studies) < 2:
         raise DataError(f"{reports}: one report with text is too little to train on")
     order = torch.randperm(len(studies), generator=torch.Generator().manual_seed(seed)).tolist()
-    count = min(HELD_OUT_MAX, max(1, round(HELD_OUT_SHARE * len(studies))))
-    held = set(order[:count])
+    held = set(order[: min(HELD_OUT_MAX, max(1, round(HELD_OUT_SHARE * len(studies))))])
     return HeldOutSplit(
         [text for number, study in enumerate(studies) if number not in held for text in study],
         [text for number, study in enumerate(studies) if number in held for text in study],
@@ -139,14 +138,12 @@ def choose_words(
     Source: Cui et al. 2021, §3.1 (whole-word masking).  Its code passes over a word that goes
         beyond the share, which would never mask a long word of a short sentence.
     """
-    rows, width = eligible.shape
-    pieces = torch.zeros(rows, width).scatter_add_(1, word, eligible.float())
-    draw = torch.rand(rows, width, generator=generator).masked_fill(pieces == 0, 2.0)
+    pieces = torch.zeros(eligible.shape).scatter_add_(1, word, eligible.float())
+    draw = torch.rand(eligible.shape, generator=generator).masked_fill(pieces == 0, 2.0)
     order = draw.argsort(dim=1)  # places without a word come last
     size = pieces.gather(1, order)
     before = size.cumsum(dim=1) - size
-    wanted = share * pieces.sum(dim=1, keepdim=True)
-    taken = (before < wanted - ROUNDING) & (size > 0)
+    taken = (before < share * pieces.sum(dim=1, keepdim=True) - ROUNDING) & (size > 0)
     taken[:, 0] = True
     return torch.zeros_like(taken).scatter_(1, order, taken)
 
@@ -181,5 +178,4 @@ def mask_words(
     way = torch.rand(input_ids.shape, generator=generator).gather(1, word)
     anything = torch.randint(vocabulary_size, input_ids.shape, generator=generator)
     masked = input_ids.masked_fill(chosen & (way < MASKED), mask_id)
-    at_random = chosen & (way >= MASKED) & (way < MASKED + RANDOM)
-    return torch.where(at_random, anything, masked), chosen
+    return torch.where(chosen & (way >= MASKED) & (way < MASKED + RANDOM), anything, masked), chosen

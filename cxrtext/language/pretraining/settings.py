@@ -1,6 +1,7 @@
 """How large a network is trained, how long and how."""
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,6 @@ KIND = "masked-language-model"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Size of a network trained from nothing."""
-
     layers: int  # transformer layers
     hidden: int  # width
     heads: int  # attention heads; the width is a multiple of them
@@ -41,8 +40,6 @@ FINE_TUNING_TOKENS, FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS = 2_000_000, 5e-5
 
 @dataclass(frozen=True, slots=True)
 class PretrainSettings:
-    """Everything that the result depends on, beside the corpus."""
-
     base: str | None  # fingerprint of the model to fine-tune, or None
     shape: Shape | None  # size of a new network, or None with ``base``
     # Passes through the sentences; None takes as many as the tokens wanted ask for.
@@ -57,12 +54,10 @@ class PretrainSettings:
 
     @property
     def tokens(self) -> int:
-        """Tokens to train on where no epochs are given."""
         return FINE_TUNING_TOKENS if self.shape is None else self.shape.tokens
 
 
 def choose_shape(size: str, **wanted: int | None) -> Shape:
-    """Return a named size with what the caller wants otherwise, by the names of ``Shape``."""
     if size not in SHAPES:
         raise ConfigError(f"size '{size}' is not one of {', '.join(SHAPES)}")
     given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
@@ -89,12 +84,9 @@ def choose_settings(
     rate, batch = shape.learning_rate, BATCH_TOKENS
     if base is not None:
         rate, batch = FINE_TUNING_RATE, FINE_TUNING_BATCH_TOKENS
+    own = None if base is not None else shape
     return PretrainSettings(
-        base=base,
-        shape=shape if base is None else None,
-        learning_rate=learning_rate or rate,
-        batch_tokens=batch_tokens or batch,
-        **rest,
+        base, own, learning_rate=learning_rate or rate, batch_tokens=batch_tokens or batch, **rest
     )
 
 
@@ -107,13 +99,10 @@ def check_numbers(**numbers: float | None) -> None:
 
 def check_output(out: Path) -> None:
     """Raise a DataError for a folder that holds something else than a model of this kind."""
-    try:
-        training = (out / "training.json").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        training = ""
-    made_here = f'"kind": "{KIND}"' in training
-    empty = out.is_dir() and not any(out.iterdir())
-    if out.exists() and not (made_here or empty):
+    with suppress(OSError, UnicodeDecodeError):
+        if f'"kind": "{KIND}"' in (out / "training.json").read_text(encoding="utf-8"):
+            return
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise DataError(
             f"{out}: exists and is no language model that was trained here; name another folder"
         )

@@ -52,14 +52,12 @@ class History:
         return self.validation_loss.index(min(self.validation_loss)) + 1
 
     def add(self, model: nn.Module, loss: float, perplexity: float) -> None:
-        """Note an epoch; its weights are kept when none before was better."""
         self.validation_loss.append(loss)
         self.pseudo_perplexity.append(perplexity)
         if self.best_epoch == self.epochs:
             self.best = {name: value.cpu().clone() for name, value in model.state_dict().items()}
 
     def exhausted(self, patience: int) -> bool:
-        """Return whether so many epochs in a row were no better; never with patience 0."""
         return 0 < patience <= self.epochs - self.best_epoch
 
 
@@ -95,7 +93,6 @@ class PretrainState:
     def save(
         self, model: BertForMaskedLM, optimizer: torch.optim.Optimizer, step: int, history: History
     ) -> None:
-        """Keep the weights, the optimizer and what was measured after a step."""
         content = {
             "model": model.state_dict(),
             "optimizer": optimizer.state_dict(),
@@ -112,8 +109,7 @@ class PretrainState:
     ) -> int:
         """Put a saved state into model, optimizer and history; gives the steps done, or 0."""
         # Two where a run was killed before it removed the older: the one further on counts.
-        files = self._files()
-        if not files:
+        if not (files := self._files()):
             return 0
         try:
             states = [

@@ -7,7 +7,6 @@ number, so a run that continues from a saved step goes on exactly as one in one 
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -47,29 +46,12 @@ def learning_rate(step: int, steps: int, settings: PretrainSettings) -> float:
     return settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
-def make_optimizer(model: nn.Module, settings: PretrainSettings) -> torch.optim.AdamW:
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
-
-
 def _generator(*numbers: int) -> torch.Generator:
     """A generator of its own for each tuple of numbers."""
     seed = 0
     for number in numbers:
         seed = (seed * 1_000_003 + number + 1) % (2**63)
     return torch.Generator().manual_seed(seed)
-
-
-@contextmanager
-def _seeded(device: torch.device, seed: int) -> Iterator[None]:
-    """Dropout draws from the global generator: seed it inside, leave it as it was outside."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
 
 
 def batches_per_epoch(sentences: Sequence[Pieces], batch_tokens: int) -> int:
@@ -110,10 +92,7 @@ def train(
     settings: PretrainSettings,
     steps: range,
 ) -> Iterator[Step]:
-    """Train step by step, those that are left, and report each after the weights have changed.
-
-    No sentence is empty, and none longer than the window.
-    """
+    """Train the steps that are left, on sentences of 1 to a window of pieces; reports each."""
     lengths = [len(sentence) for sentence in sentences]
     length_of_epoch = batches_per_epoch(sentences, settings.batch_tokens)
     batches: list[list[int]] = []
@@ -126,7 +105,9 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(number, steps.stop, settings)
         batch = [sentences[index] for index in batches[place]]
-        with _seeded(model.device, _generator(settings.seed, 4, number).initial_seed()):
+        # Dropout draws from the global generator: seeded inside, as it was outside.
+        with torch.random.fork_rng([model.device] if model.device.type == "cuda" else []):
+            torch.manual_seed(_generator(settings.seed, 4, number).initial_seed())
             noise = _generator(settings.seed, 2, number)
             loss = masked_loss(model, batch, special, settings.mask_share, noise)
         optimizer.zero_grad(set_to_none=True)
@@ -176,10 +157,7 @@ class PretrainRun:
 
 
 def pseudo_perplexity(run: PretrainRun, sentences: Sequence[str]) -> float:
-    """Return the pseudo-perplexity a word piece of the model as it is now.
-
-    Source: Salazar et al. 2020, eq. 3.
-    """
+    """Of the model as it is now, a word piece.  Source: Salazar et al. 2020, eq. 3."""
     run.model.eval()
     language = MaskedLanguageModel(run.model, run.tokenizer, "", "")
     scores = score_sentences_detailed(sentences, language)
@@ -199,7 +177,12 @@ def _measure(run: PretrainRun, special: SpecialIds, step: Step) -> None:
 
 def train_to_end(run: PretrainRun, state: PretrainState, progress: Progress | None) -> None:
     """Train, keeping the state every minute and when ``progress`` stops the run by raising."""
-    optimizer = make_optimizer(run.model, run.settings)
+    parameters, settings = list(run.model.parameters()), run.settings
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.98), fused=True)
     run.first = run.done = state.restore(run.model, optimizer, run.history)
     special = special_ids(run.tokenizer)
     saved = time.monotonic()
