@@ -114,9 +114,10 @@ def _figure(row: Row) -> str:
 
 
 def _counts(rows: Rows, name: str, few: float = inf) -> str:
-    """How many images are with and without a finding, where either are fewer than so many."""
-    counts = [rows.count(ZERO_SHOT, name, side) for side in ("with", "without")]
-    return f" ({counts[0]:,} images with it, {counts[1]:,} without)" if min(counts) < few else ""
+    """How many images are with a finding, or without, where those are fewer than so many."""
+    counts = {word: rows.count(ZERO_SHOT, name, word) for word in ("with", "without")}
+    least = min(counts, key=lambda word: counts[word])
+    return f" ({counts[least]:,} {least} it)" if counts[least] < few else ""
 
 
 def _tasks(rows: Rows) -> Iterator[tuple[str, bool]]:

@@ -21,6 +21,8 @@ SMALL_SIDE = 200
 """Up to this shorter side, in pixels, images are taken for drawings and thumbnails."""
 STEPS = ((600, 100), (10_000, 300), (None, 3000))
 """Steps of a training with a locked encoder, by the number of its studies (films.md)."""
+LETTERS = 200_000
+"""Of all reports: fewer do not fill the larger language model."""
 LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
 """Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
 LEAST_FOR_CURVE = 200
@@ -101,7 +103,7 @@ def choose_recipe(
         encoder = ImageEncoder(
             image=image, resize=256, crop=224, weights=str(weights.absolute()) if weights else None
         )
-        size = "compact"
+        size = "compact" if facts.letters >= LETTERS else "demo"
     train["data"] = {
         "manifest": f"{DATA}/manifest.csv",
         "sentences": "sentences.csv",
