@@ -159,6 +159,18 @@ def test_a_stage_goes_on_only_on_what_it_began_with(
     assert not (tmp_path / "made/state").exists()
 
 
+def test_weights_may_be_a_file_or_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "half"
+    folder.mkdir()
+    bases = []
+    for text in ("1", "2"):
+        (folder / "model.safetensors").write_text(text)
+        for given in (folder, folder / "model.safetensors"):
+            recipe = choose_recipe(SOURCE, FILMS, given, 1)
+            bases.append(Progress(tmp_path).basis(model_stages(tmp_path, recipe)[1])["settings"])
+    assert len(set(bases)) == 4
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     archive = tmp_path / "data"
     archive.mkdir()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.files import seal_of, sha256, write_json
+from cxrtext.files import seal_of, sha256, sums_of, write_json
 from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, THIRD
 
 if TYPE_CHECKING:
@@ -208,13 +208,19 @@ def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str)
         name,
         [words],
         _encoded,
-        settings=[encoder.model_dump(), sha256(Path(weights)) if weights else "", recipe.threads],
+        settings=[encoder.model_dump(), _content(weights), recipe.threads],
         reads=(REPORTS,),
         makes=(f"{out}/encoder.safetensors", f"{out}/pretraining.json"),
         state=f"{out}/state",
         resume=("--resume",),
         threads=recipe.threads,
     )
+
+
+def _content(weights: str | None) -> Any:
+    """The digest of a file of weights, or those of a folder's files."""
+    path = Path(weights) if weights else None
+    return path and (sums_of(path) if path.is_dir() else sha256(path))
 
 
 def _encoded(summary: Mapping[str, Any]) -> str:
