@@ -167,7 +167,6 @@ def build_optimizer(
 
 
 def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
-    """How to train, as the steps take it."""
     training = config.training
     precision = choose_precision(training.precision, device)
     # Keys of the configuration have the arguments' names: a new one of both is taken as it is.

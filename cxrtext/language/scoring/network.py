@@ -108,8 +108,6 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class PlainFeedForward:
-    """Widen, activate, narrow."""
-
     widen: Linear
     narrow: Linear
     activation: Activation

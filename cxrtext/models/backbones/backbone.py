@@ -65,7 +65,6 @@ class Backbone(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - as nn.Module has it
-        """Stay in evaluation mode."""
         return super().train(mode=False)
 
     def forward(self, images: Tensor, *, precision: Precision | None = None) -> Tensor:

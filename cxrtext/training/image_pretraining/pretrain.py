@@ -296,8 +296,6 @@ def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Run(StateKeeper):
-    """A run that is under way; its own callbacks."""
-
     job: FindingJob | ViewJob
     targets: Targets
     val: ImageSet
