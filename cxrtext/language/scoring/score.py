@@ -73,8 +73,6 @@ def build_network(
 
 ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
 BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
-
-
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # glibc's names for what may be set (malloc.h)
 
 
@@ -129,8 +127,7 @@ class Scorer:
     ) -> None:
         if batch_tokens is not None and batch_tokens < 1:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
-        self.language = language
-        self.precision = precision
+        self.language, self.precision = language, precision
         on_gpu = language.model.device.type == "cuda"
         self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)
         tokenizer = language.tokenizer
