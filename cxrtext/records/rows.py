@@ -222,9 +222,8 @@ class TableRows:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.is_windows = path, False
         self.no_text: dict[str, str] = {}
-        self.is_windows = False
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)

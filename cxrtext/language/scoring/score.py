@@ -36,8 +36,7 @@ def room(length: int, window: int, batch_tokens: int) -> int:
     A sentence of n word pieces takes n copies of n + 2 tokens, or of ``window`` + 2; one that
     exceeds the budget is a group alone.
     """
-    cost = length * (min(length, window) + SPECIAL)
-    return min(MAX_GROUP, max(1, batch_tokens // cost))
+    return min(MAX_GROUP, max(1, batch_tokens // (length * (min(length, window) + SPECIAL))))
 
 
 def groups_of(
