@@ -157,7 +157,9 @@ def _write(
     names = vocabulary_of(tokenizer)
     with ExitStack() as closing:
         writer = closing.enter_context(SentenceWriter(out))
-        pieces_writer = tokens and closing.enter_context(RowWriter(tokens, TOKEN_COLUMNS))
+        pieces_writer = None
+        if tokens is not None:
+            pieces_writer = closing.enter_context(RowWriter(tokens, TOKEN_COLUMNS))
         for sentence, words, pieces, values in work.results():
             eta = eta_of(sentence.log_likelihood, words, report.a, report.k)
             writer.add(replace(sentence, eta=eta))

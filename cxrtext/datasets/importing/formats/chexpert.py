@@ -68,9 +68,9 @@ def _image(
         known["sex"] = ""
     study, split = f"{match[2]}-{match[3]}", TABLES.get(stem, "test")
     name = path.relative_to(root).as_posix() if ".." in name else name
-    said = {column: known[column] for column in columns}
+    metadata = {column: known[column] for column in columns}
     labels = label_values(item, row, findings)
-    return FoundImage(path, name, study, match[2], split, view, metadata=said, labels=labels)
+    return FoundImage(path, name, study, match[2], split, view, metadata=metadata, labels=labels)
 
 
 def _listed(table: Path) -> set[tuple[str, ...]]:
