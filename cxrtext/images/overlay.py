@@ -73,16 +73,13 @@ def render_overlay(
     picture = Image.fromarray(_blend(gray, _level(heat, limits)))
     draw = ImageDraw.Draw(picture)
     line = max(2, round(max(gray.shape) / 400))
-    for box in boxes:
-        x, y, width, height = box
+    for x, y, width, height in boxes:
         corners = (x, y, x + max(width, 1) - 1, y + max(height, 1) - 1)
         draw.rectangle(corners, outline=_SHADOW, width=line + 2)
         draw.rectangle(corners, outline=_BOX_COLOR, width=line)
     if peak is not None:
-        for color, radius, width in (
-            (_SHADOW, 5 * line + 1, line + 2),
-            (_BOX_COLOR, 5 * line, line),
-        ):
+        rings = (_SHADOW, 5 * line + 1, line + 2), (_BOX_COLOR, 5 * line, line)
+        for color, radius, width in rings:
             ring = peak[0] - radius, peak[1] - radius, peak[0] + radius, peak[1] + radius
             draw.ellipse(ring, outline=color, width=width)
     return picture

@@ -82,8 +82,6 @@ class ProcessLost(Exception):  # noqa: N818 - what became of a process
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one process may take."""
-
     memory_bytes: int  # address space of the process
     cpu_seconds: float  # computing time for a task
     wall_seconds: float  # time on the clock for a task

@@ -122,11 +122,8 @@ _TIED = {
 }
 # What other heads of the same family leave in a file, and this model does not need.
 _HARMLESS = (
-    "bert.embeddings.position_ids",
-    "bert.embeddings.token_type_ids",
-    "bert.pooler.",
-    "cls.seq_relationship.",
-    "cls_projection_head.",
+    *("bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "bert.pooler."),
+    *("cls.seq_relationship.", "cls_projection_head."),
 )
 
 _HEAD = "cls.predictions."

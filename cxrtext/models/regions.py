@@ -37,8 +37,6 @@ SCALE_BYTES = 2  # of the scale of a region that is kept in 8 bits
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedBatch:
-    """Some of the images asked for."""
-
     rows: list[int]  # [b], their places in the list of paths
     sizes: list[tuple[int, int]]  # [b], height and width of the original of each, in pixels
     regions: Tensor  # [b, N, D], unit vectors, on the model's device

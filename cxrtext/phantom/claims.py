@@ -146,7 +146,6 @@ def effusion(side: str, grade: int | None) -> Claim:
 
 @cache
 def uneven_effusion(larger: str) -> Claim:
-    """Effusions on both sides, larger on one."""
     sign = 1 if larger == "right" else -1
     return where(
         f"effusion: both, larger {larger}",

@@ -141,8 +141,6 @@ ORDERS = (
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes on one study, section by section."""
-
     voice: Voice
     state: State
     before: State | None  # the state of the patient's study before

@@ -14,12 +14,8 @@ from cxrtext.records import CHEX5
 SIDES = ("right", "left")
 
 LOBES = (
-    "right lower lobe",
-    "left lower lobe",
-    "right upper lobe",
-    "right middle lobe",
-    "left upper lobe",
-    "lingula",
+    *("right lower lobe", "left lower lobe", "right upper lobe"),
+    *("right middle lobe", "left upper lobe", "lingula"),
 )
 """Places of a pneumonia, the commonest first."""
 

@@ -110,12 +110,8 @@ def labels_from_statements(
 
 
 TABLES = (
-    "manifest.csv",
-    "reports.csv",
-    "labels.csv",
-    "labels_from_reports.csv",
-    "boxes.json",
-    "truth.csv",
+    *("manifest.csv", "reports.csv", "labels.csv", "labels_from_reports.csv"),
+    *("boxes.json", "truth.csv"),
 )
 """What is written beside the images."""
 

@@ -126,8 +126,6 @@ SUFFIXES = {"png": ".png", "dicom": ".dcm"}
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process needs to know to draw images."""
-
     out: Path  # the folder of the set
     size: int  # pixels along each side
     seed: int  # of the set

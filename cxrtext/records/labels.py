@@ -74,10 +74,8 @@ def labelled_studies(
             if (cell := cells.get(finding, "").strip()) in VALUES:
                 values[finding] = VALUES[cell]
             else:
-                where = f"row {number}, column {finding}"
-                yield LeftOut(
-                    where, f"'{cell}' is none; a label is 1, 0, -1 or blank", "label-value"
-                )
+                why = f"'{cell}' is none; a label is 1, 0, -1 or blank"
+                yield LeftOut(f"row {number}, column {finding}", why, "label-value")
         digest = hash(tuple(values.items()))
         first, before = seen.setdefault(study_id, (number, digest))
         if first != number:

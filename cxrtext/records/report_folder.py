@@ -77,8 +77,7 @@ def read_report_file(path: Path, item: str, number: int) -> tuple[str, Study] | 
         return LeftOut(item, f"cannot be read ({error.strerror}); see its permissions")
     if len(content) > FILE_LIMIT:
         return LeftOut(item, f"larger than {FILE_LIMIT // 1_000_000} MB; is it a report?")
-    text = decode(content)
-    reason = unreadable(content)
+    text, reason = decode(content), unreadable(content)
     if text is None or reason is not None:
         return LeftOut(item, reason or NOT_UTF8)
     return item, Study(study_id, text, row=number)

@@ -66,7 +66,6 @@ class RowLines:
         return line
 
     def begin_row(self) -> None:
-        """Forget the lines of the row before."""
         self._row.clear()
         self._size = 0
 
@@ -85,7 +84,6 @@ class _StudyIds:
         self._shortest, self._longest = 1_000, 0
 
     def learn(self, study_id: str) -> None:
-        """Take note of the study_id of a good row."""
         self._characters.update(study_id)
         self._all_have_digits = self._all_have_digits and _DIGIT.search(study_id) is not None
         self._shortest = min(self._shortest, len(study_id))
@@ -105,7 +103,6 @@ class _StudyIds:
 
 
 def found_columns(columns: Sequence[str]) -> str:
-    """Name the columns that a table has, for a message."""
     # A table without a header has report text where the names should be.
     if all(map(_NAME.fullmatch, columns)):
         return f"columns found: {', '.join(columns[:40]) or 'none'}"
@@ -225,9 +222,8 @@ class TableRows:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.is_windows = path, False
         self.no_text: dict[str, str] = {}
-        self.is_windows = False
         if not path.is_file():
             raise DataError(f"{path}: no such file")
         check_listed(path, DataError)

@@ -24,15 +24,7 @@ from cxrtext.files import note_source
 from cxrtext.files.sqlite import WAIT_S
 from cxrtext.images import Geometry, ReaderPool
 from cxrtext.images.gray import Bytes
-from cxrtext.index import (
-    Archive,
-    FoundImages,
-    Index,
-    IndexedImage,
-    Query,
-    SentenceHit,
-    open_index,
-)
+from cxrtext.index import Archive, FoundImages, Index, IndexedImage, Query, SentenceHit, open_index
 from cxrtext.index.features.scoring import mean_region
 from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
@@ -55,12 +47,7 @@ from cxrtext.service.answers import (
 from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.heat import HeatScales
 from cxrtext.service.intake import RowMaker
-from cxrtext.service.limits import (
-    check_count,
-    check_prompts,
-    check_query,
-    check_sentence,
-)
+from cxrtext.service.limits import check_count, check_prompts, check_query, check_sentence
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences

@@ -244,12 +244,11 @@ def read_tables(config: Config) -> Tables:
         readable += short_sentences(studies, words, own)
     text = Path(config.model.init or config.model.text)
     deciding_text = ("vocab.txt", "tokenizer.json", "vocab.json", "merges.txt", POOLING)
-    vocabulary = [text / name for name in deciding_text]
     files = [
         config.data.manifest,
         config.data.sentences,
         *objective_files(config),
-        *(path for path in vocabulary if path.is_file()),
+        *(text / name for name in deciding_text if (text / name).is_file()),
         *(path for path in (config.training.prompts, config.data.words) if path),
         *([config.data.features / FEATURES] if config.data.features else []),
     ]
@@ -309,8 +308,7 @@ def tokenizer(model: ImageTextModel) -> Callable[[list[str]], list[list[int]]]:
 
     def tokenize(texts: list[str]) -> list[list[int]]:
         encoded = model.tokenizer(texts, truncation=True, max_length=model.spec.max_tokens)
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        return list(encoded["input_ids"])
 
     return tokenize
 

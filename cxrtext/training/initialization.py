@@ -167,7 +167,6 @@ def build_optimizer(
 
 
 def training_arguments(config: Config, device: torch.device) -> TrainingArguments:
-    """How to train, as the steps take it."""
     training = config.training
     precision = choose_precision(training.precision, device)
     # Keys of the configuration have the arguments' names: a new one of both is taken as it is.
@@ -198,12 +197,8 @@ def center_projections(
     with torch.no_grad(), torch.random.fork_rng(own), frozen_statistics(model):
         torch.manual_seed(seed)
         mean = _mean_region(model, batch)
-        states = torch.cat(
-            [
-                model.text_encoder.states(group.input_ids, group.attention_mask)
-                for group in batch.tokens
-            ]
-        )
+        encode = model.text_encoder.states
+        states = torch.cat([encode(one.input_ids, one.attention_mask) for one in batch.tokens])
         _center(model.image_encoder.projection, mean)
         projection = model.text_encoder.projection
         if isinstance(projection, nn.Sequential):

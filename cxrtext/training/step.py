@@ -196,7 +196,6 @@ class PairJob:
 def pair_job(
     learner: PairLearner, examples: Examples, loss: Loss, arguments: TrainingArguments
 ) -> PairJob:
-    """A model that learns from images and sentences."""
     loader = Loader(learner.model, examples, arguments, learner.processes.share)
     return PairJob(learner, loader, loss, arguments)
 

@@ -175,7 +175,6 @@ class Trainer:
             )
 
     def save(self) -> None:
-        """Write the state and the checkpoint."""
         learner = self.job.learner
         if not learner.processes.first:
             return
@@ -205,7 +204,6 @@ class Trainer:
         return bytes_of(self.job.learner.model.state_dict())
 
     def require_room_to_start(self) -> None:
-        """Refuse to start what could not be saved in the end."""
         out, keep = self.config.out, self.config.training.keep
         there = [*out.glob("state/*.pt"), *out.glob("checkpoint*/*")]
         size = (keep + 1) * self.job.learner.state_bytes() + 3 * self._weight_bytes()

@@ -257,12 +257,10 @@ class Placer:
 def changed_since(image: FoundImage) -> str:
     """What is wrong with a file whose header was read before; "" where it is still that file."""
     try:
-        now = image.path.stat().st_mtime_ns
+        is_changed = image.modified_ns not in (None, image.path.stat().st_mtime_ns)
     except OSError as error:
         return f"cannot be read ({error.strerror}); run the import again"
-    if image.modified_ns not in (None, now):
-        return "was changed after its header was read; run the import again"
-    return ""
+    return "was changed after its header was read; run the import again" if is_changed else ""
 
 
 _CLONE = 0x40049409  # FICLONE of Linux

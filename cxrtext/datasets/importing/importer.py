@@ -164,10 +164,6 @@ class Import:
 
     def run(self, left_out: LeftOutList) -> ImportSummary:
         """Read the set and write the data folder."""
-        with closing(self.reports):
-            return self._run(left_out)
-
-    def _run(self, left_out: LeftOutList) -> ImportSummary:
         done, options = self.summary, self.options
         if self._boxes is not None:
             self.boxes = Boxes(self._boxes, left_out)
@@ -270,8 +266,7 @@ class Import:
             kept: dict[int, dict[str, Any]] = {}
             for one in found:
                 self.tell("putting images in place", one.number + 1, len(found))
-                why = refused.get(one.number) or equal.left_out.get(one.number)
-                row = why or self._keep(one)
+                row = refused.get(one.number) or equal.left_out.get(one.number) or self._keep(one)
                 if not isinstance(row, dict):
                     self.placer.remove([one.name])  # of an earlier run
                     left_out.add(row)
@@ -523,7 +518,11 @@ def import_folder(
     root, layout, reading = open_layout(folder, options, out)
     current = Import(root, out, options, layout, reading, ids, progress, wanted)
     claim_folder(out, root, options, layout, ids)
-    with only_one(out / "manifest.csv"), LeftOutList(out, ids, options.max_rejected) as left_out:
+    with (
+        only_one(out / "manifest.csv"),
+        LeftOutList(out, ids, options.max_rejected) as left_out,
+        closing(current.reports),
+    ):
         (out / SUMS).unlink(missing_ok=True)  # until the tables are whole
         summary = current.run(left_out)
     for name in WRITTEN:

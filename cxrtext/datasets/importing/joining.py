@@ -184,23 +184,20 @@ class Reports(OnDisk):
         counts.again += chosen.again
         if chosen.report is not None:
             report, sections = whole_text(chosen)
-            texts = {**sections, "report": report}
-            writer.write(
-                {"study_id": study_id, **{name: texts.get(name, "") for name in columns[1:]}}
-            )
+            texts = {name: {**sections, "report": report}.get(name, "") for name in columns[1:]}
+            writer.write({"study_id": study_id, **texts})
             counts.written += 1
             counts.addenda += len(chosen.addenda)
         for version, why in chosen.replaced:
             counts.replaced += 1
+            parts = filter(None, (version.report, *version.sections.values()))
             beside.write(
                 {
                     "study_id": study_id,
                     "status": version.status.name.lower(),
                     "time": version.time,
                     "why": why,
-                    "report": "\n\n".join(
-                        filter(None, (version.report, *version.sections.values()))
-                    ),
+                    "report": "\n\n".join(parts),
                 }
             )
             if why == UNDECIDED:

@@ -307,9 +307,8 @@ def look_at(
         try:
             status = one.image.path.stat()
         except OSError as error:
-            seen[one.number] = Seen(
-                fault=f"cannot be read ({error.strerror}); run the import again"
-            )
+            fault = f"cannot be read ({error.strerror}); run the import again"
+            seen[one.number] = Seen(fault=fault)
             continue
         stamp = status.st_size, status.st_mtime_ns
         kept = str(home / one.name)

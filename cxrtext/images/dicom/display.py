@@ -29,15 +29,12 @@ _BROKEN = "a look-up table is damaged; export the file again"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A look-up table."""
-
     # the input that the first entry belongs to; smaller inputs get the first entry, inputs past the
     # end the last.
     first: int
     entries: Doubles  # [n] outputs
 
     def __call__(self, values: Doubles) -> Doubles:
-        """Look values up, any shape."""
         places = np.clip(np.rint(values) - self.first, 0, len(self.entries) - 1)
         return np.asarray(self.entries[places.astype(np.int64)], dtype=np.float64)
 

@@ -66,7 +66,6 @@ class PixelFormat:
 
 
 def whole_number(dataset: "Dataset", keyword: str, default: int | None = None) -> int:
-    """Read an element that holds one whole number."""
     try:
         value = dataset.get(keyword)
         if value is None or value == "":
@@ -164,13 +163,11 @@ def _check(found: PixelFormat) -> None:
 
 
 def frame_bits(pixels: PixelFormat) -> int:
-    """Count the bits of one raw frame."""
     samples = 2 if pixels.subsampled else pixels.samples
     return pixels.rows * pixels.columns * samples * pixels.allocated
 
 
 def choose_frame(frames: int, wanted: int | None) -> int:
-    """Settle which frame is read."""
     last = frames - 1
     if wanted is None and frames > 1:
         raise ImageError(

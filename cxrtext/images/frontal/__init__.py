@@ -79,8 +79,6 @@ anything else."""
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a picture looks like."""
-
     kind: str  # one of ``KINDS``
     score: float  # how sure that is, 0 to 1
     scores: dict[str, float]  # of every kind; they add up to 1

@@ -22,7 +22,6 @@ POINTWISE = {
 
 PACKED_ROWS = 1024  # rows of input that packed weights are laid out for; any other number works
 
-
 ACTIVATE: dict[Activation, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "gelu": F.gelu,

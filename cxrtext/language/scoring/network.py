@@ -108,8 +108,6 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class PlainFeedForward:
-    """Widen, activate, narrow."""
-
     widen: Linear
     narrow: Linear
     activation: Activation
@@ -183,10 +181,8 @@ class MaskedNetwork:
         dtype: torch.dtype,
         observe: Observer | None = None,
     ) -> None:
-        self.layers = layers
-        self.dtype = dtype
+        self.layers, self.dtype, self.observe = layers, dtype, observe
         self.heads = int(model.config.num_attention_heads)
-        self.observe = observe
         embeddings = model.bert.embeddings
         self.words = embeddings.word_embeddings.weight.detach()
         self.places = (

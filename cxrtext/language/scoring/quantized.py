@@ -243,14 +243,13 @@ On a model trained on reports, scales from reports were measured and gave no sma
 def _calibrate(model: BertForMaskedLM, special: SpecialIds) -> Ranges:
     """Ranges of all inputs of products, from sentences of random word pieces."""
     ranges = Ranges()
-    network = make_network(model, torch.float32, ranges)
     generator = torch.Generator().manual_seed(CALIBRATION_SEED)
     length = min(CALIBRATION_PIECES, int(model.config.max_position_embeddings) - 2)
     ids = torch.randint(
         model.config.vocab_size, (CALIBRATION_SENTENCES, length), generator=generator
     )
     copies = masked_copies(ids, range(ids.numel()), length, special)
-    network.log_probabilities(copies, special.mask)
+    make_network(model, torch.float32, ranges).log_probabilities(copies, special.mask)
     return ranges
 
 

@@ -36,8 +36,7 @@ def room(length: int, window: int, batch_tokens: int) -> int:
     A sentence of n word pieces takes n copies of n + 2 tokens, or of ``window`` + 2; one that
     exceeds the budget is a group alone.
     """
-    cost = length * (min(length, window) + SPECIAL)
-    return min(MAX_GROUP, max(1, batch_tokens // cost))
+    return min(MAX_GROUP, max(1, batch_tokens // (length * (min(length, window) + SPECIAL))))
 
 
 def groups_of(
@@ -73,8 +72,6 @@ def build_network(
 
 ENGINE = 2  # version of the arithmetic: scores of another one are not taken from a cache
 BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA = 4096, 65_536  # default tokens in one forward pass
-
-
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # glibc's names for what may be set (malloc.h)
 
 
@@ -129,8 +126,7 @@ class Scorer:
     ) -> None:
         if batch_tokens is not None and batch_tokens < 1:
             raise ConfigError(f"batch_tokens is {batch_tokens}; it must be at least 1")
-        self.language = language
-        self.precision = precision
+        self.language, self.precision = language, precision
         on_gpu = language.model.device.type == "cuda"
         self.batch_tokens = batch_tokens or (BATCH_TOKENS_CUDA if on_gpu else BATCH_TOKENS_CPU)
         tokenizer = language.tokenizer

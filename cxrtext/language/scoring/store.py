@@ -93,11 +93,8 @@ class SentenceStore:
             ],
         ).fetchone()
         place = (sentence.study_id, sentence.section, sentence.position, sentence.sentence)
-        self.base.execute(
-            "INSERT INTO sentence (study_id, section, position, sentence, text) "
-            "VALUES (?, ?, ?, ?, ?)",
-            [*place, number],
-        )
+        insert = "INSERT INTO sentence (study_id, section, position, sentence, text) "
+        self.base.execute(f"{insert}VALUES (?, ?, ?, ?, ?)", [*place, number])
 
     def numbers(self, query: str) -> tuple[int, ...]:
         """The one row of a query, as whole numbers."""

@@ -42,17 +42,14 @@ class Backbone(nn.Module):
         self.licence = licence_of(folder)  # a line, "" where the folder says nothing
         self.ignored = network.ignored  # tensors of the file that are not used, by name
         self.precision: Precision = "float32"
-        size, kind = prepared.preprocessing.crop, network.described.kind
-        stride = kind.stride(network.described.config)
-        offset = kind.offset(network.described.config)
-        self.preprocessing: Preprocessing = replace(prepared.preprocessing, offset=offset)
-        cells = size // stride
-        self.grid = (cells, cells)  # h, w
+        config, kind = network.described.config, network.described.kind
+        own, size = prepared.preprocessing, prepared.preprocessing.crop
+        self.preprocessing: Preprocessing = replace(own, offset=kind.offset(config))
+        self.grid = (size // kind.stride(config),) * 2  # h, w
         self.digest = _digest(network, prepared)
-        self._maps, self._prefix = kind.maps, kind.prefix(network.described.config)
-        self._call = kind.call(network.described.config, size)
+        self._maps, self._prefix = kind.maps, kind.prefix(config)
+        self._call = kind.call(config, size)
         self.model = network.model
-        config = network.described.config
         names = ("hidden_sizes", "hidden_dim", "hidden_size")
         width = next(value for name in names if (value := getattr(config, name, None)))
         self.channels = int(width[-1] if isinstance(width, list | tuple) else width)
@@ -65,7 +62,6 @@ class Backbone(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> Self:  # noqa: ARG002 - as nn.Module has it
-        """Stay in evaluation mode."""
         return super().train(mode=False)
 
     def forward(self, images: Tensor, *, precision: Precision | None = None) -> Tensor:

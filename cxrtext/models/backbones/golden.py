@@ -35,11 +35,8 @@ def draw() -> Bytes:
     """
     y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.int64)
     gray = (170 * y) // HEIGHT + (60 * x) // WIDTH + 25 * ((x * x // 900 + y // 3) % 2)
-    for row, column, radius, level in (
-        (200, 140, 90, 90),
-        (480, 430, 60, -110),
-        (640, 180, 35, 70),
-    ):
+    discs = (200, 140, 90, 90), (480, 430, 60, -110), (640, 180, 35, 70)
+    for row, column, radius, level in discs:
         gray += level * ((y - row) ** 2 + (x - column) ** 2 <= radius**2)
     drawn: Bytes = np.clip(gray, 0, 255).astype(np.uint8)[np.newaxis]
     return drawn

@@ -25,12 +25,8 @@ FILTERS: tuple[Resample, ...] = ("nearest", "lanczos", "bilinear", "bicubic", "b
 """By Pillow's number."""
 _UNDISTORTED = 384  # px; ConvNeXT's processor crops below, and stretches from here on
 _KNOWN = {
-    "do_resize",
-    "do_center_crop",
-    "do_rescale",
-    "do_normalize",
-    "do_convert_rgb",
-    "do_convert_grayscale",
+    *("do_resize", "do_center_crop", "do_rescale", "do_normalize"),
+    *("do_convert_rgb", "do_convert_grayscale"),
 }
 _HALF = (0.5, 0.5, 0.5)
 _OPENAI = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
@@ -212,10 +208,8 @@ def _levels(
     mean, std = (0.0,) * channels, (1.0,) * channels
     scale = _a_channel("image_std", values.get("image_std") or rules.std, channels)
     if values.get("do_normalize", True):
-        mean, std = (
-            _a_channel("image_mean", values.get("image_mean") or rules.mean, channels),
-            scale,
-        )
+        mean = _a_channel("image_mean", values.get("image_mean") or rules.mean, channels)
+        std = scale
     if values.get("rescale_offset", False):
         mean = tuple(x + 1 for x in mean)
     if values.get("include_top", rules.top):

@@ -44,10 +44,13 @@ class _Schema(BaseModel):
 
     num_channels: Literal[1, 3] | None = None
     hidden_act: Activation | None = None
+
+
+class _Normed(_Schema):
     layer_norm_eps: Small | None = None
 
 
-class _Transformer(_Schema):
+class _Transformer(_Normed):
     hidden_size: Width | None = None
     num_hidden_layers: Count | None = None
     num_attention_heads: Annotated[int, Field(gt=0, le=1024)] | None = None
@@ -65,8 +68,11 @@ class _Dinov2WithRegisters(_Dinov2):
     num_register_tokens: Annotated[int, Field(ge=0, le=64)] | None = None
 
 
-class _Dinov3(_Transformer):
+class _Tower(_Transformer):
     intermediate_size: Width | None = None
+
+
+class _Dinov3(_Tower):
     num_register_tokens: Annotated[int, Field(ge=0, le=64)] | None = None
     rope_theta: Annotated[float, Field(gt=0, le=1e6)] | None = None
     query_bias: bool | None = None
@@ -77,15 +83,11 @@ class _Dinov3(_Transformer):
     use_gated_mlp: bool | None = None
 
 
-class _Tower(_Transformer):
-    intermediate_size: Width | None = None
-
-
 class _Vit(_Tower):
     qkv_bias: bool | None = None
 
 
-class _Swin(_Schema):
+class _Swin(_Normed):
     image_size: Side | None = None
     patch_size: Side | None = None
     embed_dim: Width | None = None
@@ -97,7 +99,7 @@ class _Swin(_Schema):
     use_absolute_embeddings: bool | None = None
 
 
-class _ConvNext(_Schema):
+class _ConvNext(_Normed):
     patch_size: Side | None = None
     num_stages: Count | None = None
     hidden_sizes: Annotated[list[Width], Field(min_length=1, max_length=8)] | None = None
@@ -105,11 +107,7 @@ class _ConvNext(_Schema):
     layer_scale_init_value: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
-class _ResNet(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    num_channels: Literal[1, 3] | None = None
-    hidden_act: Activation | None = None
+class _ResNet(_Schema):
     embedding_size: Width | None = None
     hidden_sizes: Annotated[list[Width], Field(min_length=1, max_length=8)] | None = None
     depths: Annotated[list[Count], Field(min_length=1, max_length=8)] | None = None
@@ -118,11 +116,7 @@ class _ResNet(BaseModel):
     downsample_in_bottleneck: bool | None = None
 
 
-class _EfficientNet(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    num_channels: Literal[1, 3] | None = None
-    hidden_act: Activation | None = None
+class _EfficientNet(_Schema):
     batch_norm_eps: Small | None = None
     width_coefficient: Annotated[float, Field(gt=0, le=8)] | None = None
     depth_coefficient: Annotated[float, Field(gt=0, le=8)] | None = None

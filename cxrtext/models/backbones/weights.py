@@ -23,18 +23,8 @@ from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_j
 from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 _HEADS = (
-    "classifier",
-    "cls_classifier",
-    "distillation_classifier",
-    "decoder",
-    "head",
-    "logit_bias",
-    "logit_scale",
-    "mask_token",
-    "pooler",
-    "projector",
-    "text_model",
-    "text_projection",
+    *("classifier", "cls_classifier", "distillation_classifier", "decoder", "head", "logit_bias"),
+    *("logit_scale", "mask_token", "pooler", "projector", "text_model", "text_projection"),
     "visual_projection",
 )
 """First parts of names that are left out: heads, and the other tower of a pair."""

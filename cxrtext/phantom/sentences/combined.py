@@ -195,6 +195,5 @@ def heart_and_aorta(voice: Voice, state: State) -> Statement:
 
 
 def clear_and_volume(voice: Voice, state: State) -> Statement:
-    """That the lungs are clear, and how well expanded they are."""
     claim = LUNGS_CLEAR & claims.exactly("volume", state.volume)
     return Statement(voice.say("together", f"volume clear {state.volume}"), claim)

@@ -393,7 +393,9 @@ class _Work:
                 continue  # names of files that are gone go with them
             try:
                 if _names_one(path, needles):
-                    yield path, AUDIT if _is_audit_log(path) else NAMED
+                    # An audit log is known by its first line.
+                    start = next(_content(path), b"").partition(b"\n")[0]
+                    yield path, AUDIT if b'"request_id"' in start else NAMED
             except (OSError, EOFError, ValueError, zlib.error):
                 self._damaged.append(path)
 
@@ -497,7 +499,3 @@ def _stands(text: bytes, needle: bytes) -> bool:
             return True
         at = text.find(needle, at + 1)
     return False
-
-
-def _is_audit_log(path: Path) -> bool:
-    return b'"request_id"' in next(_content(path), b"").partition(b"\n")[0]

@@ -59,9 +59,8 @@ def _marked(found: Verification, report: str) -> Markup:
             ),
         ]  # fmt: skip
         done = one.end
-    text = Markup().join([*parts, escape(report[done:])])
     return Markup('<div style="white-space: pre-wrap; overflow-wrap: anywhere">{}</div>').format(
-        text
+        Markup().join([*parts, escape(report[done:])])
     )
 
 
@@ -72,8 +71,5 @@ def _why(one: SupportedSentence) -> str:
 
 
 def _picture(one: SupportedSentence, pixels: Bytes) -> Picture:
-    overlay = replace(one.grounding, boxes=[]).drawn_on(pixels)
-    return Picture(
-        [encode_png(overlay)],
-        [one.sentence, f"{_why(one)} · support {number(one.support, 0)}"],
-    )
+    overlay = encode_png(replace(one.grounding, boxes=[]).drawn_on(pixels))
+    return Picture([overlay], [one.sentence, f"{_why(one)} · support {number(one.support, 0)}"])

@@ -89,12 +89,11 @@ def verify_sentences(
     geometry = Geometry(image.height, image.width, model.spec.preprocessing)
     found = []
     for one, grid, score, other in zip(sentences, grids, scores, others, strict=True):
-        support = None if other is None else percentile(score, other)
         found.append(
             SupportedSentence(
                 **asdict(one),
                 wording=wording(one.sentence),
-                support=support,
+                support=None if other is None else percentile(score, other),
                 judgment=judge.judge(one.sentence, evidence),
                 grounding=ground_grid(grid.reshape(side, side), score, geometry, threshold),
             )

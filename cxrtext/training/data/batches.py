@@ -46,7 +46,6 @@ class Tokens:
         return self.attention_mask.bool()[:, None, None, :].expand(n, 1, T, T)
 
     def rows(self, part: slice) -> "Tokens":
-        """Some of the sentences."""
         ids, T = self.input_ids[part], self.input_ids.shape[1]
         if self.masked_ids is None or self.masked_at is None:
             states = None if self.states is None else self.states[part]
@@ -158,7 +157,6 @@ def group_by_length(pieces: Sequence[Sequence[int]], pad_id: int) -> tuple[Token
 
 
 def take(tokens: Sequence[Tokens], rows: slice) -> tuple[Tokens, ...]:
-    """Some consecutive sentences of groups."""
     taken, first = [], 0
     for group in tokens:
         length = len(group.input_ids)

@@ -81,8 +81,7 @@ class Classifier(nn.Module):
 
     def __init__(self, network: nn.Module, findings: Sequence[FindingWord], precision: str) -> None:
         super().__init__()
-        self.backbone = network
-        self.precision = precision
+        self.backbone, self.precision = network, precision
         self.by_half = any(finding.side for finding in findings)
         width = channels_of(self.backbone) * (4 if self.by_half else 2)
         self.findings = nn.Linear(width, len(findings))
@@ -107,8 +106,7 @@ class ViewEncoder(nn.Module):
 
     def __init__(self, network: nn.Module, precision: str) -> None:
         super().__init__()
-        self.backbone = network
-        self.precision = precision
+        self.backbone, self.precision = network, precision
         self.head = ProjectionHead(2 * channels_of(self.backbone), PROJECTED, norm=True)
 
     def forward(self, images: Tensor) -> Tensor:

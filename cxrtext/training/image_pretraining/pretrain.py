@@ -296,8 +296,6 @@ def _fingerprint(targets: Targets, *splits: ImageSet) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Run(StateKeeper):
-    """A run that is under way; its own callbacks."""
-
     job: FindingJob | ViewJob
     targets: Targets
     val: ImageSet
@@ -399,7 +397,6 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
     settings, targets = run.job.settings, run.targets
     network = run.learner.model.get_submodule("backbone")
     size = run.job.preprocessing
-    rows = [one.row() for one in summary.findings]
     if summary.encoder:
         tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
         notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
@@ -422,7 +419,9 @@ def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
             "steps": summary.steps,
             "epochs": summary.epochs,
             "validation": {name: round(value, 4) for name, value in summary.validation.items()},
-            "findings": [{**row, "forms": words[row["finding"]]} for row in rows],
+            "findings": [
+                one.row() | {"forms": words[one.finding.name]} for one in summary.findings
+            ],
             "seconds": summary.seconds,
         },
     )

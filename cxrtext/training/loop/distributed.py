@@ -272,9 +272,8 @@ def synchronize(module: nn.Module) -> None:
         return
     for name, child in module.named_children():
         if isinstance(child, _BatchNorm):
-            synced = SyncedBatchNorm(
-                child.num_features, child.eps, child.momentum, child.affine, True
-            )
+            own = child.num_features, child.eps, child.momentum, child.affine, True
+            synced = SyncedBatchNorm(*own)
             synced.weight, synced.bias = child.weight, child.bias
             synced.running_mean, synced.running_var = child.running_mean, child.running_var
             synced.num_batches_tracked = child.num_batches_tracked

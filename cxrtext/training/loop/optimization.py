@@ -159,7 +159,6 @@ def decay_groups(
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate of every group, by its share."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["scale"]
 

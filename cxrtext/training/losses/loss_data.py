@@ -80,8 +80,6 @@ def _marked(sets: Sequence[frozenset[str]], words: dict[str, int]) -> NDArray[np
 
 @dataclass(frozen=True, slots=True)
 class ByTruth:
-    """Whether sentences are true of drawn images."""
-
     claims: Rows  # [sentences], the row of true of each; −1 where no image tells it
     true: Mask  # [claims, examples]
 
@@ -139,7 +137,6 @@ class Extras:
     kinds: tuple[Kind, ...] = ()
 
     def attach(self, examples: Examples) -> Examples:
-        """The examples of a split with what the objective needs."""
         if self.labels:
             none = np.zeros_like(next(iter(self.labels.values())))
             sets = [self.labels.get(record.study_id, none) for record in examples.records]

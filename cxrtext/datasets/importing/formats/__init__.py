@@ -25,13 +25,7 @@ from cxrtext.datasets.importing.formats.nih import open_chestxdet10, open_nih
 from cxrtext.datasets.importing.formats.openi import open_openi
 from cxrtext.datasets.importing.formats.padchest import open_padchest, open_padchest_gr
 from cxrtext.datasets.importing.formats.vindr import open_vindr
-from cxrtext.datasets.importing.reading import (
-    NO_NAMES,
-    ImportOptions,
-    Names,
-    Reading,
-    columns_of,
-)
+from cxrtext.datasets.importing.reading import NO_NAMES, ImportOptions, Names, Reading, columns_of
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records.rows import TableRows
 
@@ -116,8 +110,7 @@ def _with_tables(reading: Reading, options: ImportOptions, names: Names, files: 
     reading = replace(reading, names=names)
     if (path := options.reports) is not None:
         named = reading.by_image or by_image(path, names)
-        opened = partial(as_reports, path, names, files)
-        reading = replace(reading, reports=opened, by_image=named)
+        reading = replace(reading, reports=partial(as_reports, path, names, files), by_image=named)
     if (path := options.labels) is not None and not is_table(path):
         raise DataError(f"{path}: labels are in a .csv or .parquet table")
     if path is not None:

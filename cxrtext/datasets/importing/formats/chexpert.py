@@ -66,16 +66,11 @@ def _image(
     known = {"age": years(row.get("Age", "")), "sex": sex(row.get("Sex", ""))}
     if known["sex"] == "O" or row.get("Sex") == "Unknown":
         known["sex"] = ""
-    return FoundImage(
-        path=path,
-        name=path.relative_to(root).as_posix() if ".." in name else name,
-        study_id=f"{match[2]}-{match[3]}",
-        patient_id=match[2],
-        split=TABLES.get(stem, "test"),
-        view=view,
-        metadata={name: known[name] for name in columns},
-        labels=label_values(item, row, findings),
-    )
+    study, split = f"{match[2]}-{match[3]}", TABLES.get(stem, "test")
+    name = path.relative_to(root).as_posix() if ".." in name else name
+    metadata = {column: known[column] for column in columns}
+    labels = label_values(item, row, findings)
+    return FoundImage(path, name, study, match[2], split, view, metadata=metadata, labels=labels)
 
 
 def _listed(table: Path) -> set[tuple[str, ...]]:
@@ -125,10 +120,9 @@ def open_chexpert(root: Path, _: Path) -> Reading | None:
         patients = {patient for patient, *_ in listed}
         for stem, path in tables.items():
             make = partial(_image, root, stem, columns, findings)
-            if stem == LIST_5X200 or five is None:
-                yield from map_rows(path, ["Path"], make)
-                continue
-            yield from map_rows(path, ["Path"], partial(_beside, listed, patients, stem, make))
+            apart = five is not None and stem != LIST_5X200
+            listing = partial(_beside, listed, patients, stem, make) if apart else make
+            yield from map_rows(path, ["Path"], listing)
 
     told = five is not None and IMPRESSION in columns_of(five)
     return Reading(

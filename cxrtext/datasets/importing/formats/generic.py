@@ -152,9 +152,7 @@ def open_generic(
         return None
     labels = find_table(root, "labels")
     own = () if labels else findings_of(present)
-    findings = own
-    if labels:
-        findings = labels_of(columns_of(labels))
+    findings = labels_of(columns_of(labels)) if labels else own
     texts = find_table(root, "reports") or (manifest if set(_TEXT) & set(present) else None)
     called = names if texts == manifest else NO_NAMES
     by_name = texts is not None and by_image(texts, called)
@@ -185,8 +183,7 @@ def open_reports_alone(
     root: Path, _: Path, table: Path | None = None, names: Names = NO_NAMES
 ) -> Reading | None:
     """Open reports without images: one table of them, or a folder of text files."""
-    path = table
-    if path is None:
+    if (path := table) is None:
         named = find_table(root, "indiana_reports", "reports")
         tables = [named] if named else _tables(root)
         if len(tables) > 1:

@@ -109,16 +109,10 @@ def open_nih(root: Path, out: Path) -> Reading | None:
                 "sex": sex(row.get("Patient Sex") or row.get("Patient Gender", "")),
                 "follow_up": row.get("Follow-up #", ""),
             }
+            split = "" if test is None else "test" if image in test else TRAIN_OR_VAL
+            said = {column: known[column] for column in columns}
             return FoundImage(
-                path=path,
-                name=name,
-                study_id=study,
-                patient_id=patient,
-                split="" if test is None else "test" if image in test else TRAIN_OR_VAL,
-                view=view,
-                box_key=image,
-                metadata={column: known[column] for column in columns},
-                labels=labels,
+                path, name, study, patient, split, view, box_key=image, metadata=said, labels=labels
             )
 
         yield from map_rows(table, ["Image Index", "Finding Labels", "Patient ID"], make)
@@ -224,14 +218,9 @@ def open_chestxdet10(root: Path, out: Path) -> Reading | None:
             name, path = existing(root, item, places.get(image, ""))
             present = {DET10[sym] for sym, _ in found}
             labels = {column: "1" if column in present else "0" for column in DET10.values()}
+            labels = {"No Finding": "0" if present else "1", **labels}
             return FoundImage(
-                path=path,
-                name=name,
-                study_id=study,
-                patient_id=patient,
-                split=SPLITS[split],
-                box_key=image,
-                labels={"No Finding": "0" if present else "1", **labels},
+                path, name, study, patient, SPLITS[split], box_key=image, labels=labels
             )
 
         yield from make_each(listed(), make)

@@ -301,15 +301,10 @@ def open_padchest_gr(root: Path, out: Path) -> Reading | None:
                 "sex": sex(row.get("PatientSex_DICOM", "")),
                 "date": row.get("Year", "")[:4],
             }
+            split = SPLITS[row["split"]]
+            said = {column: known[column] for column in columns}
             return FoundImage(
-                path=path,
-                name=name,
-                study_id=study,
-                patient_id=row["PatientID"],
-                split=SPLITS[row["split"]],
-                view="frontal",
-                box_key=image,
-                metadata={column: known[column] for column in columns},
+                path, name, study, row["PatientID"], split, "frontal", box_key=image, metadata=said
             )
 
         yield from make_each(listed(), make)
