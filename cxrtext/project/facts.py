@@ -10,6 +10,7 @@ from cxrtext.datasets.importing.joining import image_size
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
 from cxrtext.records import LeftOut
 from cxrtext.records.rows import TableRows
+from cxrtext.records.text_source import SECTION_COLUMNS
 
 SAMPLE = 24
 """Images whose size is looked at, and that reading is timed on."""
@@ -55,10 +56,9 @@ def facts_of_data(folder: Path) -> Facts:
 
 
 def facts_of_archive(
-    images: Sequence[Path], count: int, reports: Path | None, *, has_labels: bool
+    images: Sequence[Path], count: int, letters: int, *, has_labels: bool
 ) -> Facts:
     """Estimates for an archive of so many images, some of which are named."""
-    letters = _letters(reports) if reports else 0
     return _facts(images, count, count, round(0.8 * count), has_labels=has_labels, letters=letters)
 
 
@@ -88,11 +88,6 @@ def _rows(table: Path) -> Iterable[dict[str, str]]:
 
 
 def _letters(table: Path) -> int:
-    """Letters of the longest column of text, whatever it is called; of a folder all its files'."""
-    if table.is_dir():
-        return sum(path.stat().st_size for path in table.rglob("*") if path.is_file())
-    totals: dict[str, int] = {}
-    for row in _rows(table):
-        for name, text in row.items():
-            totals[name] = totals.get(name, 0) + len(text)
-    return max(totals.values(), default=0)
+    """Letters of the report, or of its sections."""
+    texts = [name for name in TableRows(table).columns if name in ("report", *SECTION_COLUMNS)]
+    return sum(len(row[name]) for row in _rows(table) for name in texts)

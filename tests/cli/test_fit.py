@@ -20,7 +20,7 @@ from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, w
 from cxrtext.project.training_data import training_data, write_training_data
 from cxrtext.records import write_table
 from cxrtext_cli.commands import fit as fitting
-from cxrtext_cli.commands.fit import Fit, claim, prompts_of
+from cxrtext_cli.commands.fit import Fit, claim, extra_words, prompts_of
 from cxrtext_cli.fitting import processes
 from cxrtext_cli.fitting.stages import (
     NOTES,
@@ -59,7 +59,7 @@ print('{"images": 3}')
 def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
     text, encoder = model_stages(folder, recipe)
     return [
-        import_stage(folder, recipe.source, "listing", ["age"]),
+        import_stage(folder, recipe.source, "listing", ["--keep", "age"]),
         label_stage(folder),
         check_stage(folder, TABLES),
         *text,
@@ -267,7 +267,7 @@ def test_facts_of_a_data_folder(project: Path) -> None:
     assert facts.side == 80
     assert facts.has_reports
     paths = [project / "data" / row["image"] for row in rows]
-    guessed = facts_of_archive(paths, 50, project / "data/reports.csv", has_labels=False)
+    guessed = facts_of_archive(paths, 50, 3000, has_labels=False)
     assert (guessed.training, guessed.side, guessed.has_labels) == (40, 80, False)
 
 
@@ -278,6 +278,13 @@ def test_prompts_are_in_the_language_of_the_reports(project: Path) -> None:
     write_table(reports, ["study_id", "findings", "impression"], rows)
     found = yaml.safe_load(prompts_of(project / "data"))
     assert "Kein Pleuraerguss." in found["Pleural Effusion"]["negative"]
+
+
+def test_an_archive_of_labels_alone_gets_reports_made_of_them(project: Path) -> None:
+    source = Source(archive=str(project / "data"))
+    assert extra_words(source, project / "out") == ["--keep", "age"]
+    (project / "data/reports.csv").unlink()
+    assert extra_words(source, project / "out")[2:] == ["--sentences-from", "plain"]
 
 
 def test_models_rest_on_the_training_studies_alone(project: Path) -> None:

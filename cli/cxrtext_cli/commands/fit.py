@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 GIB = 2**30
+LOOKED_AT = 200
+"""Images of an archive that a plan looks at."""
 
 
 def fit(
@@ -168,9 +170,9 @@ class Fit:
         self.progress = Progress(self.folder)
         if Path(self.source.archive).resolve() != (self.folder / DATA).resolve():
             source = self.source
-            offered = opened(source, self.folder).offered
-            keep = [name for name in KEPT if name in offered]
-            self._do(import_stage(self.folder, source, listing(source), keep))
+            self._do(
+                import_stage(self.folder, source, listing(source), extra_words(source, self.folder))
+            )
 
     def _recipe(self) -> "Recipe":
         """The recipe that is there, or one for what was imported."""
@@ -434,6 +436,16 @@ def opened(source: "Source", out: Path) -> "Reading":
     return open_layout(Path(source.archive), options, out / DATA)[2]
 
 
+def extra_words(source: "Source", out: Path) -> list[str]:
+    """What else an import is told of an archive, by what it holds."""
+    reading = opened(source, out)
+    keep = [name for name in KEPT if name in reading.offered]
+    words = ["--keep", ",".join(keep)] if keep else []
+    if reading.reports is None and source.reports is None and reading.findings:
+        words += ["--sentences-from", "plain"]  # labels alone: reports are made of them
+    return words
+
+
 def choose(
     source: "Source",
     facts: "Facts",
@@ -468,9 +480,12 @@ def _plan(source: "Source", out: Path, weights: Path | None, budget: float | Non
     from itertools import islice
 
     from cxrtext.datasets.importing.reading import FoundImage
-    from cxrtext.project.facts import SAMPLE, facts_of_archive, facts_of_data
+    from cxrtext.project.estimate import estimate as estimate_of
+    from cxrtext.project.estimate import measure_speeds
+    from cxrtext.project.facts import facts_of_archive, facts_of_data
     from cxrtext.project.layout import DATA, RECIPE
     from cxrtext.project.recipe import read_recipe
+    from cxrtext.records import LeftOut
 
     archive, data = Path(source.archive), out / DATA
     imports = archive.resolve() != data.resolve()
@@ -478,18 +493,21 @@ def _plan(source: "Source", out: Path, weights: Path | None, budget: float | Non
         facts = facts_of_data(data)
     else:
         reading = opened(source, out)
-        found = islice(reading.images(()), SAMPLE)
-        paths = [one.path for one in found if isinstance(one, FoundImage)]
-        table = Path(source.reports) if source.reports else None
-        has_labels = bool(source.labels or reading.findings)
-        facts = facts_of_archive(paths, reading.count(), table, has_labels=has_labels)
-    recipe, estimate = choose(source, facts, weights, budget, imports=imports)
+        entries = list(islice(reading.images(()), LOOKED_AT))
+        paths = [one.path for one in entries if isinstance(one, FoundImage)]
+        count = round(reading.count() * len(paths) / max(1, len(entries)))
+        said = reading.reports() if reading.reports else ()
+        letters = sum(
+            len(one.report) + sum(map(len, one.sections.values()))
+            for one in said
+            if not isinstance(one, LeftOut)
+        )
+        facts = facts_of_archive(paths, count, letters, has_labels=bool(reading.findings))
     if (out / RECIPE).is_file():
-        from cxrtext.project.estimate import estimate as estimate_of
-        from cxrtext.project.estimate import measure_speeds
-
         recipe = read_recipe(out)
         estimate = estimate_of(recipe, facts, measure_speeds(recipe, facts), imports=imports)
+    else:
+        recipe, estimate = choose(source, facts, weights, budget, imports=imports)
     typer.echo(_found(facts))
     encoder, steps = recipe.image_encoder, recipe.train["training"]["steps"]
     typer.echo(

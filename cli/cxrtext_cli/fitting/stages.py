@@ -116,20 +116,19 @@ def _remove(path: Path) -> None:
 # --- the stages, in order ---
 
 
-def import_stage(folder: Path, source: "Source", listing: str, keep: Sequence[str]) -> Stage:
+def import_stage(folder: Path, source: "Source", listing: str, extra: Sequence[str]) -> Stage:
     """``listing``: a digest of the archive's files, their sizes and times."""
     words: list[Any] = ["import", source.archive, "--out", folder / DATA, "--json"]
     for option, value in {"--reports": source.reports, "--labels": source.labels}.items():
         words += [option, value] if value else []
     if source.columns:
         words += ["--columns", ",".join(f"{name}={of}" for name, of in source.columns.items())]
-    words += ["--keep", ",".join(keep)] if keep else []
-    words += ["--link"] if source.link else []
+    words += [*extra, *(["--link"] if source.link else [])]
     return Stage(
         "import",
         [words],
         _imported,
-        settings=[source.model_dump(), listing, keep],
+        settings=[source.model_dump(), listing, extra],
         makes=(f"{DATA}/manifest.csv",),
         keeps=True,
     )
