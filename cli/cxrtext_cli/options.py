@@ -123,13 +123,13 @@ def say(text: str) -> None:
 
 def keep_how_good(checkpoint: Path, found: "Evaluation") -> list[Path]:
     """Keep how good a model is where its test images were measured; returns the file."""
-    from cxrtext.evaluation.how_good import how_good_of
+    from cxrtext.evaluation.how_good import how_good_of, keeping_curve
 
     good = how_good_of(found)
     if found.split != "test" or not found.findings or not good.measured:
         return []
     try:
-        return [good.save(checkpoint)]
+        return [keeping_curve(good, checkpoint).save(checkpoint)]
     except OSError as error:
         say(f"{checkpoint}: how good the model is cannot be kept there ({error.strerror})")
         return []

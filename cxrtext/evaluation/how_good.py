@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from cxrtext.errors import CheckpointError
 from cxrtext.evaluation.grounding.phrases import POINTING
 from cxrtext.evaluation.grounding.sides import AUC as SIDE_AUC
 from cxrtext.evaluation.intervals.bootstrap import Interval
@@ -38,7 +39,7 @@ CHANCE = 0.5
 LABELS_GIVEN, LABELS_READ = "labels given", "labels read from reports by rules"
 EVIDENCE = "labels.evidence.csv"
 """Lies beside labels that 'cxrtext label-reports' read."""
-MORE = "More films"
+MORE, PER_DOUBLING = "More films", "per doubling"
 NEVER = (
     "This model was never measured: 'cxrtext evaluate CHECKPOINT --data DIR' does, on test images "
     "with labels."
@@ -156,6 +157,17 @@ def with_curve(good: HowGood, curve: Curve) -> HowGood:
     return good.model_copy(update={"lines": (*good.lines[:-1], f"{MORE}: {_gain(curve)}")})
 
 
+def keeping_curve(good: HowGood, folder: Path) -> HowGood:
+    """The same with the learning curve that the checkpoint keeps of its model, if it does."""
+    try:
+        kept = HowGood.load(folder, good.fingerprint)
+    except CheckpointError:  # of a model before, or damaged: it is replaced
+        kept = None
+    if kept is None or not kept.lines or PER_DOUBLING not in kept.lines[-1]:
+        return good
+    return good.model_copy(update={"lines": (*good.lines[:-1], kept.lines[-1])})
+
+
 def _basis(evaluation: Evaluation) -> list[str]:
     noted = read_training(Path(evaluation.checkpoint)).get("studies")
     folder = Path(evaluation.data)
@@ -183,7 +195,7 @@ def _gain(curve: Curve) -> str:
     told = _short(slope, (slope - reach, slope + reach), 3)
     shown = "" if slope > reach else ", no gain shown"
     span = f"from {min(sizes):,} to {max(sizes):,} studies"
-    return f"mean AUC {told} per doubling, measured {span}{shown}"
+    return f"mean AUC {told} {PER_DOUBLING}, measured {span}{shown}"
 
 
 def how_good_beside(model: ImageTextModel) -> HowGood:

@@ -15,6 +15,7 @@ from cxrtext.evaluation.how_good import (
     HowGood,
     how_good_beside,
     how_good_of,
+    keeping_curve,
     with_curve,
 )
 from cxrtext.evaluation.metrics import Floats
@@ -137,6 +138,16 @@ def test_a_learning_curve_says_what_more_films_bring() -> None:
     assert with_curve(plain, level).lines[4].endswith("studies, no gain shown")
     with pytest.raises(ValueError, match="two numbers of studies"):
         with_curve(plain, level[:1])
+
+
+def test_another_evaluation_keeps_the_learning_curve_of_its_model(tmp_path: Path) -> None:
+    good = how_good_of(evaluation_of(NOISE[0], labels=HALF))
+    level = [(n, 0.7, (0.6, 0.8)) for n in (250, 2000)]
+    assert keeping_curve(good, tmp_path) == good
+    with_curve(good, level).save(tmp_path)
+    assert keeping_curve(good, tmp_path).lines[4].startswith("More films: mean AUC ")
+    another = good.model_copy(update={"fingerprint": "another"})
+    assert keeping_curve(another, tmp_path) == another
 
 
 def test_old_predictions_do_not_say_how_many_are_right() -> None:

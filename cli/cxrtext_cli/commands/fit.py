@@ -152,10 +152,15 @@ class Fit:
         """Do what is not done; says at the end how good the model is."""
         from cxrtext.files import only_one
 
-        (self.folder / LOGS).mkdir(parents=True, exist_ok=True)
         self.begun = time.monotonic()
+        imported = (
+            self._import_stage()
+        )  # what cannot be imported is refused before a folder is made
+        (self.folder / LOGS).mkdir(parents=True, exist_ok=True)
+        self.progress = Progress(self.folder)
         with only_one(self.folder / NOTES / "fit"), running() as self.running:
-            self._import()
+            if imported is not None:
+                self._do(imported)
             self.recipe = self._recipe()
             self._data()
             self._models()
@@ -164,15 +169,14 @@ class Fit:
 
     # --- stages ---
 
-    def _import(self) -> None:
+    def _import_stage(self) -> Stage | None:
+        """None of an archive that is the project's own data folder."""
         from cxrtext.project.layout import DATA
 
-        self.progress = Progress(self.folder)
-        if Path(self.source.archive).resolve() != (self.folder / DATA).resolve():
-            source = self.source
-            self._do(
-                import_stage(self.folder, source, listing(source), extra_words(source, self.folder))
-            )
+        source = self.source
+        if Path(source.archive).resolve() == (self.folder / DATA).resolve():
+            return None
+        return import_stage(self.folder, source, listing(source), extra_words(source, self.folder))
 
     def _recipe(self) -> "Recipe":
         """The recipe that is there, or one for what was imported."""
