@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     from cxrtext.index.store.catalogue import Catalogue, IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
-WAIT_S = 2.0
-"""How long a request queues while another process writes the index."""
-
-NEW_COLUMNS = 16
-"""Columns that one image may bring to the index."""
+WAIT_S = 2.0  # how long a request queues while another process writes the index
+NEW_COLUMNS = 16  # columns that one image may bring to the index
 
 SPARE_COLUMNS = 100
 """Columns of the index that images added over HTTP leave to the tables of its operator."""
@@ -77,8 +74,7 @@ OTHERS = (
 )
 NOT_ALL = "the index does not hold all of these; nothing was deleted"
 
-Said = tuple[str, int, str]
-"""A sentence of a report: its section, its place in it, its text."""
+Said = tuple[str, int, str]  # a sentence of a report: its section, its place in it, its text
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,7 @@ from cxrtext_api.runtime.scope import Busy, NotReady
 
 PROBLEM_TYPE = "application/problem+json"
 
-REQUEST_ID = "cxrtext_api.request_id"
-"""Key of the request's id in the ASGI scope."""
-
+REQUEST_ID = "cxrtext_api.request_id"  # key of the request's id in the ASGI scope
 _log = logging.getLogger("cxrtext_api")
 
 DETAILS = {

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=BaseModel)
 
 PNG, CSV = "image/png", "text/csv"
-FILE_NAME = "image"
-"""What a file is called on its way: its own name can name a patient."""
-
+FILE_NAME = "image"  # what a file is called on its way: its own name can name a patient
 Unique = Literal["patient", "study", "picture"]
 Mode = Literal["auto", "exact", "fast"]
 Split = Literal["train", "val", "test"]

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     import httpx2
 
 RETRIES = 5
-LONGEST_WAIT_S = 30.0
-"""A server that asks for more is not waited for."""
-
+LONGEST_WAIT_S = 30.0  # a server that asks for more is not waited for
 _URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
 
 

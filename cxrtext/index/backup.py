@@ -22,9 +22,7 @@ from cxrtext.index.store.replica import INDEX, MODEL
 from cxrtext.index.store.writer import disk_errors, write_summary
 from cxrtext.pausing import StageProgress
 
-NOTE = "backup.json"
-"""The file by which a backup is known."""
-
+NOTE = "backup.json"  # the file by which a backup is known
 KEYS = "keys.txt"
 FORMAT, VERSION = "cxrtext backup", 2
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from pynetdicom.presentation import PresentationContext
 
 BUDGET_S = 10.0
-STEP_S = 3.0
-"""Most seconds of one layer."""
-
+STEP_S = 3.0  # most seconds of one layer
 UNCOMPRESSED = {"1.2.840.10008.1.2", "1.2.840.10008.1.2.1"}
 
 

@@ -27,11 +27,8 @@ INSTANCE_FIELDS = (
 )
 """What is asked of instances: what decides whether one may enter, and what a correction changes."""
 
-MAX_ROWS = 100_000
-"""Of one answer."""
-
-UNCUT = 90
-"""Rows of an answer that no server cuts off: the lowest cap known is 100."""
+MAX_ROWS = 100_000  # of one answer
+UNCUT = 90  # rows of an answer that no server cuts off: the lowest cap known is 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,9 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
-LONGEST_ASKED_S = 300.0
-"""A peer that asks for a longer wait is asked again after this one."""
-TRIES = 4
-"""How often the same is asked of a peer that is busy, before it is set aside."""
-
-PATIENCE_S = 600.0
-"""How long a peer that is gone is waited for."""
+LONGEST_ASKED_S = 300.0  # a peer that asks for a longer wait is asked again after this one
+TRIES = 4  # how often the same is asked of a peer that is busy, before it is set aside
+PATIENCE_S = 600.0  # how long a peer that is gone is waited for
 
 
 def back_off(attempt: int, asked: float | None = None) -> float:

@@ -15,9 +15,7 @@ from cxrtext.errors import ConfigError
 ALERT_S = 0.5
 """With TLS 1.3 a peer says only after the handshake that it does not take our certificate."""
 
-OPENING_S = 10.0
-"""How long a peer may take from its connection to a port of ours to its request."""
-
+OPENING_S = 10.0  # how long a peer may take from its connection to a port of ours to its request
 _TLS = b"\x16"  # the first byte of a handshake
 _EXPIRED, _NOT_YET = 10, 9
 _OTHER_NAME = (62, 64)

@@ -16,8 +16,7 @@ from cxrtext.records.manifest import RECEIVED
 from cxrtext.service import Service
 from cxrtext.service.limits import check_prompts, check_sentence
 
-MAX_IMAGES = 2_000
-"""Images that are looked at for one list; of more the latest."""
+MAX_IMAGES = 2_000  # images that are looked at for one list; of more the latest
 
 
 @dataclass(frozen=True, slots=True)

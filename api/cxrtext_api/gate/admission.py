@@ -17,9 +17,7 @@ from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 
-OPEN_PREFIX = "/web/"
-"""Addresses that want no key: nothing under them is about a patient."""
-
+OPEN_PREFIX = "/web/"  # addresses that want no key: nothing under them is about a patient
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 MAX_TEXT_BYTES = 2**18
@@ -28,9 +26,7 @@ of nothing but ampersands, or of lists in lists."""
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
-MAX_BUCKETS = 10_000
-"""Keys remembered at a time; the one unheard of for longest is forgotten first."""
-
+MAX_BUCKETS = 10_000  # keys remembered at a time; the one unheard of for longest is forgotten first
 CLOSE = {"Connection": "close"}
 PORTS = {"http": 80, "https": 443}
 

@@ -26,9 +26,7 @@ from pathlib import Path
 from cxrtext.errors import ConfigError
 
 KEYS_FILE_VARIABLE = "CXRTEXT_API_KEYS_FILE"
-CALLER = "cxrtext.caller"
-"""Key of the :class:`Caller` in the ASGI scope."""
-
+CALLER = "cxrtext.caller"  # key of the :class:`Caller` in the ASGI scope
 READ, WRITE, ADMIN, METRICS = "read", "write", "admin", "metrics"
 
 SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
@@ -38,9 +36,7 @@ SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
 REVOKED = "# revoked"
-CHECK_SECONDS = 1.0
-"""How long a change of the file may go unseen."""
-
+CHECK_SECONDS = 1.0  # how long a change of the file may go unseen
 _FORM = "write 'NAME SCOPES SHA256 [LAST-DAY]', as `cxrtext keys add` does"
 _SUM = "#sum:"
 _log = logging.getLogger("cxrtext_api")

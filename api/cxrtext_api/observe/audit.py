@@ -18,8 +18,7 @@ from fastapi import Request
 from cxrtext.errors import WorkError
 from cxrtext.index.search.filter import named_ids
 
-SUBJECTS = "cxrtext.subjects"
-"""Key of the ids that a request is about, in the ASGI scope."""
+SUBJECTS = "cxrtext.subjects"  # key of the ids that a request is about, in the ASGI scope
 
 EXPORTED = "cxrtext.exported"
 """Key of the number of images that an export has given, in the ASGI scope."""
@@ -36,8 +35,7 @@ FILTER_FIELD = "where"
 SUBJECT_COLUMNS = {"image": "image_id", "study_id": "study_id", "patient_id": "patient_id"}
 """Columns of filters that do."""
 
-MAX_IDS = 10_000
-"""Of each kind in a line; no request that is answered names so many."""
+MAX_IDS = 10_000  # of each kind in a line; no request that is answered names so many
 MAX_ID_CHARACTERS = 256
 
 

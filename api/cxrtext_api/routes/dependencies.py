@@ -94,8 +94,7 @@ async def _any_image(
     return ChosenImage(session, None if image is None else await image.read(), image_id)
 
 
-AnyImageDep = Annotated[Any, Depends(_any_image)]
-"""A :class:`ChosenImage`, or None."""
+AnyImageDep = Annotated[Any, Depends(_any_image)]  # a :class:`ChosenImage`, or None
 
 
 async def _one_image(image: AnyImageDep) -> ChosenImage:
@@ -119,8 +118,7 @@ async def _check_writable(session: SessionDep, request: Request) -> None:
         raise Refusal(403, READ_ONLY)
 
 
-WRITES: list[Any] = [Depends(_check_writable)]
-"""Of the routes that change the index."""
+WRITES: list[Any] = [Depends(_check_writable)]  # of the routes that change the index
 
 READ_ONLY = (
     "This server only reads: images are added and deleted where its index is published, and come "

@@ -25,14 +25,12 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-TURN_SECONDS = 0.01
-"""How long work that pauses goes on before others have their turn."""
+TURN_SECONDS = 0.01  # how long work that pauses goes on before others have their turn
 
 REST = 4
 """Work that has time rests so many times as long as its last turn took, where questions come."""
 
-Outcome = tuple[Any, BaseException | None]
-"""A result, or why there is none."""
+Outcome = tuple[Any, BaseException | None]  # a result, or why there is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,24 +39,15 @@ TURNS_AT_ONCE = 8
 """Sentences of several requests are embedded together, of as many tokens as this many turns take;
 one request's that take longer stand back where questions come."""
 
-HELD_SECONDS = 2.0
-"""How long an answer waits where another process commits a change of the index."""
-
-SEEN_SECONDS = 0.05
-"""How long ago the index may have been looked at by another question."""
-
-FOLLOW_SECONDS = 5.0
-"""How long after an attempt to follow an index comes the next."""
-
-TRIAL_SECONDS = 1.0
-"""How long a disk may take to show whether it can be written."""
+HELD_SECONDS = 2.0  # how long an answer waits where another process commits a change of the index
+SEEN_SECONDS = 0.05  # how long ago the index may have been looked at by another question
+FOLLOW_SECONDS = 5.0  # how long after an attempt to follow an index comes the next
+TRIAL_SECONDS = 1.0  # how long a disk may take to show whether it can be written
 
 EXPORTS_AT_ONCE = 2
 """Exports that may be under way; each keeps some numbers of every image in memory."""
 
-EXPORT_WAIT = 10
-"""Seconds after which a caller may ask again for an export."""
-
+EXPORT_WAIT = 10  # seconds after which a caller may ask again for an export
 _log = logging.getLogger("cxrtext_api")
 LoadService = Callable[[Settings], "Service"]
 

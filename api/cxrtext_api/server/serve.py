@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from cxrtext_api.runtime.resources import LoadService
 
 
-BACKLOG = 128
-"""Connections that may wait to be taken."""
+BACKLOG = 128  # connections that may wait to be taken
 
 
 def run_server(

@@ -125,8 +125,7 @@ class Joined:
     parts: tuple["Tree", ...]
 
 
-Tree = Test | Not | Joined
-"""A filter as it was read."""
+Tree = Test | Not | Joined  # a filter as it was read
 
 
 @dataclass(frozen=True, slots=True)

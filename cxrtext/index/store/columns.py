@@ -42,8 +42,7 @@ STALE, STALE_SHARE = 1_000, 0.005
 MAX_TEXTS = 2**16
 """Distinct numbers of a column up to which they are kept as SQLite writes them, too."""
 
-ROWS_AT_ONCE, COLUMNS_AT_ONCE = 10_000, 64
-"""That are read from the catalogue together."""
+ROWS_AT_ONCE, COLUMNS_AT_ONCE = 10_000, 64  # that are read from the catalogue together
 
 
 class Texts(Sequence[str]):

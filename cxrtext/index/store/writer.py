@@ -32,9 +32,7 @@ from cxrtext.index.store.vectors import vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
-NEXT = "next"
-"""Folder in an index where one of another model grows."""
-
+NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
 
 Segments = list[tuple[str, int, int, int]]

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_S = 5.0
-DEADLINE = 20
-"""Times `timeout_s`: how long a whole answer may take, however slowly its bytes come."""
+DEADLINE = 20  # times `timeout_s`: how long a whole answer may take, however slowly its bytes come
 MAX_JSON = 64 * 2**20
 MAX_PART_HEADERS = 16_384
 ANY_SYNTAX = 'multipart/related; type="application/dicom"; transfer-syntax=*'

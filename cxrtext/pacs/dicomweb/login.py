@@ -28,10 +28,8 @@ from cxrtext.pacs.faults import (
 )
 from cxrtext.pacs.peers import OAuth, Web
 
-EARLY_S = 30.0
-"""How long before its end a token is renewed."""
-UNSAID_S = 300.0
-"""How long a token is used whose service does not say when it ends."""
+EARLY_S = 30.0  # how long before its end a token is renewed
+UNSAID_S = 300.0  # how long a token is used whose service does not say when it ends
 CONNECT_S, TIMEOUT_S = 5.0, 10.0
 MAX_ANSWER = 2**16
 

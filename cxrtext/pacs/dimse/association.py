@@ -28,15 +28,12 @@ if TYPE_CHECKING:
     from pynetdicom.presentation import PresentationContext
 
 CONNECT_S = 5.0
-FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))
-"""The Study Root queries."""
+FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))  # the Study Root queries
 ECHO = "1.2.840.10008.1.1"
 _AWAY = "cannot be reached; is it running, on this port?"
-LONGEST_UNIT = 2**20
-"""Bytes of a message unit of a peer; we allow less than a tenth of it."""
+LONGEST_UNIT = 2**20  # bytes of a message unit of a peer; we allow less than a tenth of it
 _PIECE = 2**18
-TAKEN = RADIOGRAPHS[:2]
-"""Classes of objects that may enter; what is for processing may not."""
+TAKEN = RADIOGRAPHS[:2]  # classes of objects that may enter; what is for processing may not
 
 
 def silent_pynetdicom() -> None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pynetdicom import AE
     from pynetdicom.association import Association
 
-_REQUEST = b"\x01"
-"""The type of the first message unit of an association."""
+_REQUEST = b"\x01"  # the type of the first message unit of an association
 
 
 class AssociationPort(ThreadedAssociationServer):

@@ -37,8 +37,7 @@ PORT = 11112
 SUCCESS, PROCESSING_FAILURE, OUT_OF_RESOURCES, CANNOT_UNDERSTAND = 0x0000, 0x0110, 0xA700, 0xC000
 """Statuses of C-STORE (PS3.4, B.2.3)."""
 
-_MESSAGES_WAITING = 4
-"""Messages of a peer that wait at a time; we offer no asynchronous operations."""
+_MESSAGES_WAITING = 4  # messages of a peer that wait at a time; we offer no asynchronous operations
 
 
 @dataclass(frozen=True, slots=True)

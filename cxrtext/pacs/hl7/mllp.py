@@ -33,19 +33,14 @@ from cxrtext.pacs.inbox.status import ListenerCounts
 from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
 
 PORT = 2575
-MAX_BYTES = 16 * 2**20
-"""Of one message."""
+MAX_BYTES = 16 * 2**20  # of one message
 MAX_CONNECTIONS = 32
-IDLE_S = 300.0
-"""How long a connection may be silent."""
-FRAME_S = 60.0
-"""How long a message may take to arrive."""
-MAX_BAD = 1000
-"""Bad messages that are kept; the oldest goes first."""
+IDLE_S = 300.0  # how long a connection may be silent
+FRAME_S = 60.0  # how long a message may take to arrive
+MAX_BAD = 1000  # bad messages that are kept; the oldest goes first
 BAD = "bad"
 
-Code = Literal["AA", "AE", "AR"]
-"""Of table 0008: accepted, in error, rejected."""
+Code = Literal["AA", "AE", "AR"]  # of table 0008: accepted, in error, rejected
 _ERRORS = {"AE": b"207", "AR": b"200"}  # table 0357
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
 

@@ -43,10 +43,8 @@ from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 
-WRITE_WAIT_S = 600.0
-"""How long to queue while another process writes the index."""
-NAME = "the object"
-"""What an object is called in errors: nothing of its own."""
+WRITE_WAIT_S = 600.0  # how long to queue while another process writes the index
+NAME = "the object"  # what an object is called in errors: nothing of its own
 OWN = "a result that this program made"
 SAME = "nothing in it is new"
 LONGEST_ID = 200

@@ -36,15 +36,11 @@ Data: TypeAlias = "Bytes | Sequence[Bytes] | Path"
 """Bytes, pieces of them, or a file, which is copied."""
 
 OBJECTS, LOCK, PUTTING = "objects", "worker.lock", "putting.lock"
-MAX_BYTES = 2**30
-"""Of one entry; larger images are not read (`cxrtext.images.source`)."""
+MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
-RESERVE_BYTES = 2**30
-"""Space that is left free on the disk."""
+RESERVE_BYTES = 2**30  # space that is left free on the disk
 LOOK_S = 1.0
-KEPT_S = 90 * 86_400.0
-"""How long it is kept what became of an entry."""
-
+KEPT_S = 90 * 86_400.0  # how long it is kept what became of an entry
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/-]{0,99}")
 _GENERATED = re.compile(rf"[0-9a-f]{{32}}(-[0-9a-f]{{{DIGITS}}})?")

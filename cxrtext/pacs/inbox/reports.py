@@ -26,9 +26,7 @@ from cxrtext.text import study_sentences
 
 AT_ONCE = 500
 WRITE_WAIT_S = 600.0
-FROM_INDEX = "index"
-"""The source of a version that is what the index had of a study before."""
-
+FROM_INDEX = "index"  # the source of a version that is what the index had of a study before
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
 
 

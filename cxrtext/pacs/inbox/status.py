@@ -13,8 +13,7 @@ from cxrtext.errors import CxrTextError
 from cxrtext.pacs.inbox.database import FILE, Database
 from cxrtext.pacs.inbox.queue import Inbox
 
-ALIVE_S = 65.0
-"""How old the last sign of a listener may be; one is given every half minute."""
+ALIVE_S = 65.0  # how old the last sign of a listener may be; one is given every half minute
 _BEAT_S = 1.0
 
 

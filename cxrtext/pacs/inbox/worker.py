@@ -33,14 +33,11 @@ from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 
-BATCH = 16
-"""Objects that are decoded and embedded together."""
+BATCH = 16  # objects that are decoded and embedded together
 ATTEMPTS = 3
 POLL_S = 0.1
-WAIT_S = (1.0, 60.0)
-"""How long it is waited after a failure, at first and at most."""
-DECODE_S = 30.0
-"""Computing time that an image may take."""
+WAIT_S = (1.0, 60.0)  # how long it is waited after a failure, at first and at most
+DECODE_S = 30.0  # computing time that an image may take
 ENDED_IT = "working on it ended the process three times"
 LOST = "its file was removed, such as by 'cxrtext forget'"
 DAMAGED = "its file is not what was received: it was damaged on the disk; have it sent again"

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from cxrtext.pacs.results.finding import Finding
 
-FORMAT = "2"
-"""Of what results look like: another one gives other UIDs."""
-SCHEME = "99CXRTEXT"
-"""The private coding scheme of sentences, and of what no standard code says."""
+FORMAT = "2"  # of what results look like: another one gives other UIDs
+SCHEME = "99CXRTEXT"  # the private coding scheme of sentences, and of what no standard code says
 MODEL_NAME = "cxrtext image-text model"
 
 FINDINGS = {

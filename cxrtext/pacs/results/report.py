@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
-MAX_REGIONS = 16
-"""Regions that are outlined; the best come first."""
-
+MAX_REGIONS = 16  # regions that are outlined; the best come first
 Box = tuple[float, float, float, float]
 
 

@@ -25,8 +25,7 @@ from cxrtext.service import Service
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-REFUSED = 3
-"""Images in a row whose results a peer refuses before it is waited for."""
+REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
 @dataclass(slots=True)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
     from pynetdicom.association import Association
 
-AT_ONCE = 64 * 2**20
-"""Bytes of the objects of one request, unless a single one is larger."""
+AT_ONCE = 64 * 2**20  # bytes of the objects of one request, unless a single one is larger
 DUPLICATE = 0x0111
 
 

@@ -22,9 +22,7 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Instance, Source
 from cxrtext.pacs.throttle import Throttle
 
-RESERVE_BYTES = 512 * 2**20
-"""Space that is left free on the disk."""
-
+RESERVE_BYTES = 512 * 2**20  # space that is left free on the disk
 NO_UID = "no UID by which it can be asked for"
 TOO_LARGE = "larger than limits.object_mb"
 FEWER = "lists fewer images of a study than it counts; is it busy storing?"

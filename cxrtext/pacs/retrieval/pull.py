@@ -34,9 +34,7 @@ from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
 
 IMAGES = "images"
 BATCH = 1000
-AGAIN = 2
-"""How often what was set aside is tried again at the end."""
-
+AGAIN = 2  # how often what was set aside is tried again at the end
 Answer = TypeVar("Answer")
 Show = Callable[[str, int, int, str], None]
 

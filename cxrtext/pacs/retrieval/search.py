@@ -13,8 +13,7 @@ from cxrtext.images.dicom.described import Described
 from cxrtext.pacs.query import UNCUT, Question, Source, Studies
 
 DAY_S = 86_400
-SHORTEST_S = 60
-"""Hours are halved down to a minute."""
+SHORTEST_S = 60  # hours are halved down to a minute
 
 
 @dataclass
