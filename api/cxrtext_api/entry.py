@@ -146,7 +146,6 @@ def picture_of(pixels: Pixels) -> Picture:
 
 
 def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
-    """What the index keeps of an image and of its study's sentences."""
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
     rows = service.index_rows(_index_for(service, name), [image])

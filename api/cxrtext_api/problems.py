@@ -203,7 +203,6 @@ def _methods(request: Request) -> set[str]:
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Turn every error of an application into a problem document."""
     for kind in (
         *(HTTPException, RequestValidationError, CxrTextError, OSError, sqlite3.Error),
         *(Busy, NotReady, Refusal),

@@ -37,7 +37,6 @@ def publications_of(service: "Service") -> list[models.Publication]:
 
 
 def measured_of(found: "FindingCalibration | None") -> models.MeasuredFinding | None:
-    """What was measured of a finding; None where its AUC is not known."""
     if found is None or found.auc is None:
         return None
     auc, low, high = found.auc

@@ -349,7 +349,6 @@ def search_form(
 
 
 def given(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a form that were given."""
     return {name: value for name, value in form.items() if value is not None and value != []}
 
 

@@ -66,7 +66,6 @@ class Transport:
         self._http = http
 
     def close(self) -> None:
-        """Close the connection, unless it was given."""
         if self._own:
             self._http.close()
 
@@ -134,7 +133,6 @@ def _reaching() -> Iterator[None]:
 
 
 def _wait_for(error: ApiError) -> None:
-    """Wait as long as a busy server asks for; raise any other error."""
     if error.status != 503 or error.retry_after is None or error.retry_after > LONGEST_WAIT_S:
         raise error
     time.sleep(error.retry_after)

@@ -30,8 +30,6 @@ UNCOMPRESSED = {"1.2.840.10008.1.2", "1.2.840.10008.1.2.1"}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a layer of a protocol said."""
-
     protocol: str  # "DICOMweb" or "DIMSE"
     layer: str
     ok: bool
@@ -79,7 +77,6 @@ def check_peer(peer: Peer) -> list[Step]:
 
 
 def _within(protocol: str, layer: str, look: Inquiry, seconds: float) -> Step:
-    """Look at a layer, for a limited time whatever it does."""
     answer: list[Step] = []
 
     def run() -> None:

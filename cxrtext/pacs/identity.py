@@ -40,7 +40,6 @@ def uid(*parts: str) -> str:
 
 
 def series_description(kind: str) -> str:
-    """What a series of results is called."""
     return f"{SERIES} {NAMES[kind]}"
 
 

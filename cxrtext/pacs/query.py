@@ -43,7 +43,6 @@ class Question:
     offset: int = 0
 
     def matches(self) -> dict[str, str]:
-        """The elements that are to match, as DICOM writes them."""
         times = ""
         if self.times is not None:
             first, last = map(_clock, self.times)
@@ -64,16 +63,12 @@ def _clock(second: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Studies:
-    """An answer to a question for studies."""
-
     rows: Sequence[Described]
     more: bool = False  # the peer says that it has more
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An object that a peer says it has."""
-
     study: str
     series: str
     instance: str

@@ -64,7 +64,6 @@ class Throttle:
             self._next = max(self._next, time.monotonic() + seconds)
 
     def pause(self, seconds: float) -> None:
-        """Sleep, or less where `stopped` is set."""
         if seconds > 0:
             self.stopped.wait(seconds)
 

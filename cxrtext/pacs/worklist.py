@@ -21,8 +21,6 @@ MAX_IMAGES = 2_000  # images that are looked at for one list; of more the latest
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A study of the list."""
-
     study_id: str
     images: tuple[str, ...]
     received: datetime  # the latest of its images

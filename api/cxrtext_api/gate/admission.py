@@ -61,8 +61,6 @@ class Host(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a page comes from."""
-
     scheme: str
     name: str
     port: int

@@ -71,7 +71,6 @@ class Key:
 
 
 def hash_key(key: str) -> str:
-    """The SHA-256 digest of a key, in hexadecimal."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -249,11 +248,9 @@ class KeyRing:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to look at the file again."""
         return self._path is not None and self._clock() - self._checked >= CHECK_SECONDS
 
     def refresh(self, *, force: bool = False) -> None:
-        """Read the file where it changed, or in any case."""
         self._checked = self._clock()
         if self._path is None:
             return

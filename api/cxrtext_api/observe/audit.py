@@ -131,7 +131,6 @@ def _texts(request: Request, field: str) -> tuple[list[str], list[str]]:
 
 
 def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) -> None:
-    """Add ids to those that a request names, up to a bound."""
     shown = [value[:MAX_ID_CHARACTERS] for value in values if value]
     if shown:
         given[name] = list(dict.fromkeys([*given.get(name, []), *shown]))[:MAX_IDS]

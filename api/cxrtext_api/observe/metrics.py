@@ -28,8 +28,6 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """The numbers of one application."""
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -128,5 +126,4 @@ class Metrics:
             self.results_sent.labels(peer, kind).set(count)
 
     def page(self) -> bytes:
-        """Everything in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -51,7 +51,6 @@ class ChosenImage:
         self._image_id = image_id or ""
 
     async def embedded(self) -> "EmbeddedImage":
-        """The image as the model sees it."""
         if self._upload is not None:
             session = self._session
             return await session.uploads.embed(session, session.service, self._upload)

@@ -79,7 +79,6 @@ class Engine:
         self._thread.start()
 
     def enter(self, scope: RequestScope) -> None:
-        """Take a place, if the request has none yet."""
         if scope.holds(self):
             return
         if not self._places.take(1):

@@ -53,7 +53,6 @@ LoadService = Callable[[Settings], "Service"]
 
 
 def load_from_settings(settings: Settings) -> "Service":
-    """Load the model and the index that the settings name, on the device that they choose."""
     from cxrtext.training.loop.device import choose_device
 
     open_uploads(settings)
@@ -126,7 +125,6 @@ class Resources:
         return self._service
 
     def open(self) -> None:
-        """Begin to load the service."""
         self._loading = asyncio.create_task(self._open())
 
     async def _open(self) -> None:

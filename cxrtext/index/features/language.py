@@ -120,7 +120,6 @@ def _kernel(first: Tensor, second: Tensor) -> Tensor:
 
 
 def encoded(values: NDArray[np.float32]) -> str:
-    """Numbers as the catalogue keeps them."""
     return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 

@@ -61,7 +61,6 @@ class Token:
 
     @property
     def is_value(self) -> bool:
-        """Whether a column can be compared with it."""
         return self.kind not in ("sign", "end") and not self.keyword
 
 
@@ -103,8 +102,6 @@ def _unknown(condition: str, place: int) -> DataError:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What is asked of one column."""
-
     column: str  # its name
     operator: str  # a value of :data:`OPERATORS`, "IN", "IS NULL" or "IS NOT NULL"
     values: tuple[Value, ...] = ()  # one; several for "IN"; none for the last two
@@ -171,7 +168,6 @@ def parse(condition: str, slots: Mapping[str, int]) -> Condition:
 
 
 def tests_of(tree: Tree) -> Iterator[Test]:
-    """What is asked of single columns, in the order of the text."""
     match tree:
         case Test():
             yield tree

@@ -51,14 +51,11 @@ class SentenceHit:
 
     @property
     def rank(self) -> float:
-        """What it is ranked by, the highest first."""
         return self.score if self.lift is None else self.lift
 
 
 @dataclass(frozen=True, slots=True)
 class FoundImages:
-    """A page of a search."""
-
     hits: list[ImageHit]  # best first
     searched: int  # images that the filters leave
     scored: int  # images that were scored exactly to find these
@@ -208,7 +205,6 @@ class Cohort:
 
     @property
     def matching(self) -> int:
-        """Images that the filters leave."""
         return sum(len(view.places) for view in self._views)
 
     def select(self) -> Iterator[int]:

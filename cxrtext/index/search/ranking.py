@@ -34,8 +34,6 @@ Floats = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Effort:
-    """What a search took."""
-
     scored: int = 0  # images scored exactly
     exact: bool = True  # whether the order is proven to be that of all exact scores
 

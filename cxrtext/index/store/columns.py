@@ -94,12 +94,10 @@ class Column:
 
     @cached_property
     def distinct(self) -> int:
-        """Number of codes."""
         return 1 + len(self.numbers) + len(self.texts)
 
     @property
     def is_empty(self) -> bool:
-        """Whether every cell is."""
         return self.distinct == 1
 
     def only(self, kept: NDArray[np.bool_]) -> "Column":

@@ -38,8 +38,6 @@ class Structure:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One consistent view of an index."""
-
     meta: dict[str, str]  # what is noted of the index as a whole
     numbers: Numbers  # [places], the number of the image at each place, −1 where it was deleted
     arrays: dict[str, NDArray[Any]]  # mapped vectors of the images, one row a place, by file

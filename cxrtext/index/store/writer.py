@@ -202,8 +202,6 @@ def _is_same(path: Path, other: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """What an index holds after it was changed."""
-
     images: int  # images in it
     added: int  # images added by this run
     sentences: int  # distinct sentences in it

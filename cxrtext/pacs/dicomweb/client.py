@@ -103,7 +103,6 @@ class DicomWeb:
         return self._login.said
 
     def studies(self, question: Question) -> Studies:
-        """Ask for studies (QIDO-RS)."""
         params = [*question.matches().items()]
         params += [("includefield", keyword) for keyword in STUDY_FIELDS]
         if question.offset:
@@ -358,7 +357,6 @@ def _json(peer: str, data: bytes) -> Any:
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:
-    """What an HTTP status of a peer means."""
     if status == 403:
         return DeniedError(peer, f"its user has no right to {what} (403); have it granted there")
     if status in (408, 425, 429, 500, 502, 503, 504):

@@ -106,7 +106,6 @@ class Tokens(Login):
         self._token, self._until = "", -math.inf
 
     def headers(self) -> dict[str, str]:
-        """The header of a request, with a token that is good for a while."""
         with self._lock:
             if self._clock() >= self._until:
                 asked = self._clock()

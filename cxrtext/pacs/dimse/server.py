@@ -42,8 +42,6 @@ _MESSAGES_WAITING = 4  # messages of a peer that wait at a time; we offer no asy
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What peers may take."""
-
     associations: int = 8  # at a time
     object_bytes: int = 256 * 2**20  # held in memory for each of them
     pdu_bytes: int = 2**17
@@ -142,7 +140,6 @@ class Listener:
 
     @property
     def associations(self) -> int:
-        """How many are open."""
         return len(self._ae.active_associations)
 
     # --- events, each in the thread of its association ---

@@ -96,7 +96,6 @@ class Framing:
 
     @property
     def inside(self) -> bool:
-        """Whether a message has begun and not ended."""
         return bool(self._data)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -274,7 +273,6 @@ class MessageListener:
         self._say(f"{source}: a connection {why}")
 
     def _take(self, message: bytes, source: str) -> bytes:
-        """Keep a message; gives the answer."""
         if _Header(message).kind[0] in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
         try:

@@ -130,7 +130,6 @@ class Database:
             yield self.connection
 
     def errors(self) -> AbstractContextManager[None]:
-        """Say in one line what SQLite complains of."""
         return sqlite_errors(
             self.path, CheckpointError, "keep the folder, and start with a new one", "then go on"
         )

@@ -54,8 +54,6 @@ SPLIT = "test"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """How objects are taken in."""
-
     archive: Path  # folder of the files that the index keeps
     ids: Ids  # ids of headers as they are, or their hashes
     columns: tuple[str, ...] = ()  # of those that an import offers
@@ -78,13 +76,11 @@ class _Found:
 
     @property
     def decoded(self) -> ReadImage:
-        """Its picture, after it was decoded."""
         assert self.read is not None  # noqa: S101 - `_decode` leaves out what cannot be
         return self.read
 
     @property
     def shown(self) -> Pixels:
-        """Its pixels as they are shown."""
         assert self.decoded.whole is not None  # noqa: S101 - it was asked for
         shown: Pixels = self.decoded.whole[0]
         return shown
@@ -237,7 +233,6 @@ class Intake:
     # --- the index ---
 
     def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
-        """Add what is new to the index; gives the ids."""
         index = self._service.index
         # What was there before is asked for without the lock: this is the only process that takes
         # objects in, and what an upload adds meanwhile is at worst there twice.

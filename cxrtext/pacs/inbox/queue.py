@@ -48,8 +48,6 @@ _GENERATED = re.compile(rf"[0-9a-f]{{32}}(-[0-9a-f]{{{DIGITS}}})?")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that was received."""
-
     number: int
     what: What
     source: str  # the name of the peer
@@ -60,14 +58,11 @@ class Entry:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its file is what came, as its name says it."""
         return is_as_named(self.path)
 
 
 @dataclass(eq=False, slots=True)
 class _Ticket:
-    """An entry that waits to be noted."""
-
     row: tuple[str, str, str, int, str, float]
     number: int = 0
     error: BaseException | None = None
@@ -109,7 +104,6 @@ class Inbox:
         self.close()
 
     def close(self) -> None:
-        """Close the queue; what waits stays."""
         self.database.close()
 
     # --- what comes ---
@@ -227,7 +221,6 @@ class Inbox:
         return entries if tried is None else entries[: max(tried, 1)]
 
     def set_aside(self, source: str) -> list[Entry]:
-        """The objects of a source that are held or failed."""
         return self._entries(
             "state IN ('held', 'failed') AND what = 'object' AND source = ? ORDER BY entry", source
         )
@@ -283,7 +276,6 @@ class Inbox:
                 path.unlink()
 
     def retry(self) -> int:
-        """Let the entries that failed or are held wait again; gives how many."""
         with self.database.transaction() as database:
             return database.execute(
                 "UPDATE entries SET state = 'waiting', attempts = 0 "
@@ -342,7 +334,6 @@ class Finishing:
         self._end(entry, "held", "held", reason, study)
 
     def release(self, study: str) -> None:
-        """Let the entries that are held for a study wait again."""
         self.database.execute(
             "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL "
             "WHERE state = 'held' AND study = ?",

@@ -32,7 +32,6 @@ class ListenerCounts:
         self._thread = threading.Thread(target=self._note, daemon=True)
 
     def start(self) -> None:
-        """Note from now on."""
         self._thread.start()
 
     def close(self) -> None:

@@ -70,7 +70,6 @@ class WorkerSettings:
 
     @property
     def forgetting(self) -> frozenset[str]:
-        """The peers whose deletions are followed here."""
         return frozenset(name for name, peer in self.peers.items() if peer.on_deletion == "forget")
 
     def check(self) -> None:
@@ -123,7 +122,6 @@ class Worker:
         self._open.close()
 
     def run(self, ended: Callable[[], bool]) -> None:
-        """Take in what waits and what comes, until it is to end."""
         wait = WAIT_S[0]
         while not ended():
             try:

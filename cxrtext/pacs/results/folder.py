@@ -105,7 +105,6 @@ class Sent:
 
 
 def now() -> str:
-    """This second, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -165,7 +164,6 @@ class ResultsFolder:
         return found[0] if found and self.is_whole(found[0]) else None
 
     def is_whole(self, kept: Kept) -> bool:
-        """Whether the file of a result is as it was written."""
         path = self.path / kept.file
         return path.is_file() and sha256(path) == kept.digest
 

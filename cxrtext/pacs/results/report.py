@@ -50,7 +50,6 @@ def outlines(result: Result) -> "list[tuple[NDArray[np.float64], float]]":
 
 
 def observer(model: str) -> "ObserverContext":
-    """The device that observed: this program with a model."""
     from highdicom.sr import DeviceObserverIdentifyingAttributes, ObserverContext
     from pydicom.sr.codedict import codes
 

@@ -30,8 +30,6 @@ REFUSED = 3  # images in a row whose results a peer refuses before it is waited 
 
 @dataclass(slots=True)
 class Answered:
-    """What came of a pass."""
-
     images: int = 0
     made: int = 0
     sent: int = 0
@@ -87,7 +85,6 @@ class _Answering:
     done: Answered
 
     def answer(self) -> None:
-        """Deal with its images that its rule has not dealt with yet."""
         rule = _name(self.peer, self.service)
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):

@@ -27,8 +27,6 @@ DUPLICATE = 0x0111
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What came of sending some results."""
-
     sent: int
     there: int  # that the peer had already
 

@@ -64,7 +64,6 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        """As a line of a log says it."""
         words = ("new", "corrected", "gone", "left out", "failed")
         return ", ".join(f"{self.counts[word]} {word}" for word in words)
 
@@ -95,7 +94,6 @@ class Follower:
 
     @property
     def has_changes(self) -> bool:
-        """Whether the peer has a list of changes."""
         return self._peer.dicomweb is not None and self._peer.dicomweb.orthanc is not None
 
     def read_changes(self) -> bool:

@@ -43,8 +43,6 @@ class Seen:
 
 
 class FollowState(StateFile):
-    """The state of following one peer; of one thread."""
-
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA, VERSION, mend="move it away")
 
@@ -61,7 +59,6 @@ class FollowState(StateFile):
     # --- studies to look at ---
 
     def pend(self, studies: Iterable[str], renewed: Iterable[str] = ()) -> None:
-        """Note studies that are to be looked at, and objects that came anew."""
         with self._told():
             self._db.executemany(
                 "INSERT OR IGNORE INTO pending (study) VALUES (?)", [(one,) for one in studies]
@@ -86,7 +83,6 @@ class FollowState(StateFile):
         )
 
     def try_again(self) -> None:
-        """Let what was tried in vain be tried again."""
         self._change("UPDATE pending SET attempts = 0")
 
     def looked_at(self, study: str) -> None:
@@ -128,7 +124,6 @@ class FollowState(StateFile):
         return [study for (study,) in rows]
 
     def objects_of(self, study: str) -> dict[str, Seen]:
-        """What is known of a study's objects."""
         rows = self._rows(
             "SELECT instance, study, state, reason, header FROM instances WHERE study = ?", study
         )
@@ -141,7 +136,6 @@ class FollowState(StateFile):
         )
 
     def counts(self) -> dict[str, int]:
-        """How many objects are in each state."""
         rows = self._rows("SELECT state, count(*) FROM instances GROUP BY 1")
         return {state: int(count) for state, count in rows}
 

@@ -66,11 +66,9 @@ class PullSummary:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing failed."""
         return not (self.failed or self.unlisted or self.cut)
 
     def __str__(self) -> str:
-        """The line that adds up."""
         word = "to fetch" if self.dry_run else "fetched"
         line = (
             f"found {self.found} = {self.fetched} {word} + {sum(self.left.values())} left out + "
@@ -225,7 +223,6 @@ def _row(instance: Instance) -> Row:
 
 
 def _fetch(run: _Run) -> None:
-    """Fetch what was found, and once more at the end what was set aside."""
     for again in range(AGAIN + 1):
         if again and not run.state.retry("aside"):
             break

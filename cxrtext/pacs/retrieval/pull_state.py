@@ -155,7 +155,6 @@ class State(StateFile):
         return again
 
     def give_up(self, table: Literal["studies", "instances"]) -> None:
-        """Count as failed what was set aside."""
         self._change(f"UPDATE {table} SET state = 'failed' WHERE state = 'aside'")  # noqa: S608
 
     # --- instances ---

@@ -18,14 +18,11 @@ SHORTEST_S = 60  # hours are halved down to a minute
 
 @dataclass
 class Search:
-    """What was found by a question and its parts."""
-
     studies: dict[str, Described] = field(default_factory=dict)  # by UID
     cut: bool = False  # the peer has more than it can be brought to give
 
 
 def search(source: Source, question: Question) -> Search:
-    """Ask for all studies of a question."""
     found = Search()
     first = _ask(source, question, found)
     if not _may_be_cut(first):
@@ -108,7 +105,6 @@ def _page(source: Source, question: Question, first: Studies, found: Search) -> 
 
 
 def merged(searches: Iterable[Search]) -> Search:
-    """What several questions found together."""
     found = Search()
     for one in searches:
         found.studies = {**one.studies, **found.studies}

@@ -324,7 +324,6 @@ def chosen_part(text: str) -> "EveryNth":
 
 @contextmanager
 def _running(part: "EveryNth", title: str, unit: str) -> "Iterator[Running]":
-    """Show how a job goes, as its shards on the storage say it."""
     from cxrtext.jobs import Running
 
     with progress(title, unit) as update:
@@ -332,7 +331,6 @@ def _running(part: "EveryNth", title: str, unit: str) -> "Iterator[Running]":
 
 
 def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:
-    """Print how far a job is."""
     if as_json:
         print_json(status.as_dict())
         return
