@@ -152,9 +152,6 @@ def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequenc
     return Rows(rows, said, dict(zip(texts, vectors, strict=True)))
 
 
-# --- what is there already ---
-
-
 def existing(
     service: "Service",
     name: str,
@@ -217,9 +214,6 @@ def _is_of_others(
     return ADMIN not in caller.scopes and is_of_others(
         catalogues, column, value, caller.key_id, but=but
     )
-
-
-# --- changes ---
 
 
 def add_image(

@@ -89,8 +89,6 @@ class Client:
     def close(self) -> None:
         self._transport.close()
 
-    # --- the server ---
-
     def ready(self) -> bool:
         """Whether the server is there and its model loaded; does not wait for it."""
         try:
@@ -104,8 +102,6 @@ class Client:
     def model(self) -> ModelInfo:
         """What is loaded, the limits, and what the key may do."""
         return self._get(ModelInfo, "/v1/model")
-
-    # --- an image ---
 
     def classify(
         self, image: Picture, prompts: Mapping[str, Prompts] | None = None
@@ -141,8 +137,6 @@ class Client:
     def render(self, image: Picture, size: int | None = None) -> bytes:
         """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
         return self._post("/v1/render", image, {}, params=given({"size": size})).content
-
-    # --- the archive ---
 
     def search(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
@@ -277,8 +271,6 @@ class Client:
         params = {"image_id": list(images), "study_id": list(studies)}
         response = self._transport.send("DELETE", "/v1/images", params=params)
         return Deleted.model_validate_json(response.content).deleted
-
-    # --- inside ---
 
     def _get(self, kind: type[T], path: str, **params: Any) -> T:
         response = self._transport.send("GET", path, params=given(params))

@@ -172,8 +172,6 @@ class DimsePeer:
         if self._port is not None:
             self._port.close()
 
-    # --- questions ---
-
     def studies(self, question: Question) -> Studies:
         wanted = {**dict.fromkeys(STUDY_FIELDS, ""), **question.matches()}
         wanted.setdefault("ModalitiesInStudy", "")

@@ -132,8 +132,6 @@ class Intake:
         self._inbox.put_back(later)
         return new
 
-    # --- one object ---
-
     def _look(self, entry: Entry) -> "_Found | Outcome":
         """What an object is by its header, or what becomes of it."""
         try:
@@ -192,8 +190,6 @@ class Intake:
 
         return note
 
-    # --- pixels ---
-
     def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
         square = self._service.model.spec.preprocessing
 
@@ -229,8 +225,6 @@ class Intake:
                 found, self._service.embed_squares(squares), unlike, strict=True
             )
         ]
-
-    # --- the index ---
 
     def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
         index = self._service.index
@@ -342,8 +336,6 @@ class Intake:
             split=(*splits, SPLIT)[0], height=one.decoded.height, width=one.decoded.width,
             metadata={**one.metadata, SOURCE: one.entry.source, RECEIVED: received}, labels=labels,
         )  # fmt: skip
-
-    # --- what became of it ---
 
     def _taking(self, one: _Found, outcome: str) -> Outcome:
         def note(finishing: Finishing) -> None:

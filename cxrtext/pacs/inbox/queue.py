@@ -106,8 +106,6 @@ class Inbox:
     def close(self) -> None:
         self.database.close()
 
-    # --- what comes ---
-
     def put(self, source: str, data: Data, what: What = "object", *, charset: str = "") -> int:
         """Keep something that was received; on disk, whatever is killed, when this returns.
 
@@ -208,8 +206,6 @@ class Inbox:
         except BaseException as error:  # noqa: BLE001 - each of those who wait raises it
             for ticket in tickets:
                 ticket.error = error
-
-    # --- what waits ---
 
     def waiting(self, limit: int) -> list[Entry]:
         """The first entries that wait, in the order in which they came.

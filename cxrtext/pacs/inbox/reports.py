@@ -111,8 +111,6 @@ class ReportJoiner:
             )
         return len(studies)
 
-    # --- whose it is ---
-
     def _study_of(self, version: ReportVersion) -> str | None:
         """The study of a report; None where it is not here, or is another patient's."""
         studies = Studies()
@@ -143,8 +141,6 @@ class ReportJoiner:
             if study not in known:
                 issuer = patient.partition(":")[0] if ":" in patient else ""
                 yield _found(study, patient, issuer, number, "")
-
-    # --- what a study says ---
 
     def _versions(self, study: str) -> list[ReportVersion]:
         with self._inbox.database.reading() as database:

@@ -90,8 +90,6 @@ class Follower:
         if not state.fact("first"):
             state.note("first", (options.first or date.today()).isoformat())
 
-    # --- Orthanc's list ---
-
     @property
     def has_changes(self) -> bool:
         return self._peer.dicomweb is not None and self._peer.dicomweb.orthanc is not None
@@ -127,8 +125,6 @@ class Follower:
             if page.get("Done", True) or last == since:
                 return gap
             since = last
-
-    # --- days ---
 
     def poll(self) -> None:
         """Note the studies of today and yesterday that are new or have grown."""
@@ -188,8 +184,6 @@ class Follower:
     def _row(self, study: str) -> Described | None:
         answer = self._retrying.patiently(lambda: self._source.studies(Question(study=study)))
         return next((row for row in answer.rows if row.first("StudyInstanceUID") == study), None)
-
-    # --- studies ---
 
     def work(self) -> None:
         """Look at the studies that are pending; what fails stays pending."""
@@ -265,8 +259,6 @@ class Follower:
         self._state.know(Seen(instance.instance, instance.study, state, reason, fingerprint))
         self.tally.counts[counted] += 1
 
-    # --- what is gone ---
-
     def _forget(self, gone: list[Seen], known: int) -> None:
         """Pass deletions on; many at once only where this was allowed."""
         entered = [seen for seen in gone if seen.state == "entered"]
@@ -287,8 +279,6 @@ class Follower:
         from cxrtext.pacs.inbox.deletions import deletion  # imports the index, and so torch
 
         self._box.put(self._peer.name, deletion(instance=instance), "deletion")
-
-    # --- turns ---
 
     def turn(self) -> None:
         gap = bool(self._state.fact("gap"))

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cxrtext.errors import ConfigError
-from cxrtext.pacs.retrieval.pull_state import State
-from cxrtext.pacs.retrieval.state_file import StateFile
+from cxrtext.pacs.retrieval.pull_state import State, StateFile
 
 VERSION = 1
 
@@ -46,8 +45,6 @@ class FollowState(StateFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA, VERSION, mend="move it away")
 
-    # --- facts ---
-
     def fact(self, name: str) -> str:
         """Something noted by name; "" where it was not."""
         rows = self._rows("SELECT value FROM facts WHERE name = ?", name)
@@ -55,8 +52,6 @@ class FollowState(StateFile):
 
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
-
-    # --- studies to look at ---
 
     def pend(self, studies: Iterable[str], renewed: Iterable[str] = ()) -> None:
         with self._told():
@@ -97,8 +92,6 @@ class FollowState(StateFile):
     def is_renewed(self, instance: str) -> bool:
         """Whether an object came anew since it was looked at."""
         return bool(self._rows("SELECT 1 FROM renewed WHERE instance = ?", instance))
-
-    # --- what is known ---
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
         """Note a study; whether it is new, or has another number of objects than before."""
