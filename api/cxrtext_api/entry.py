@@ -18,16 +18,7 @@ from cxrtext.datasets.admission import decide
 from cxrtext.datasets.admission.ids import Ids, is_uid, object_ids
 from cxrtext.errors import DataError, HeldError, NotFoundError
 from cxrtext.images import encode_png
-from cxrtext.index import changes
-from cxrtext.index.entry import (
-    Subject,
-    entering,
-    is_of_others,
-    keep_image,
-    others_say,
-    reports_of,
-    subjects,
-)
+from cxrtext.index import changes, entry
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.service.intake import IndexRows, digest_of, same_pixels, shown_digest
 from cxrtext_api.gate.keys import ADMIN, READ, Caller
@@ -211,7 +202,7 @@ def _is_of_others(
     catalogues: "Sequence[Catalogue]", column: str, value: str, caller: Caller, *, but: str = ""
 ) -> bool:
     """Whether images of a value, beside one, are not the caller's to change."""
-    return ADMIN not in caller.scopes and is_of_others(
+    return ADMIN not in caller.scopes and entry.is_of_others(
         catalogues, column, value, caller.key_id, but=but
     )
 
@@ -234,7 +225,9 @@ def add_image(
     index = _index_for(service, name)
     with ExitStack() as stack:
         with _held():
-            catalogue = stack.enter_context(entering(index.folder, rows.image.generation, WAIT_S))
+            catalogue = stack.enter_context(
+                entry.entering(index.folder, rows.image.generation, WAIT_S)
+            )
         known = catalogue.image(name)
         if known is not None and not form.replace:
             raise Refusal(409, TAKEN)
@@ -248,13 +241,13 @@ def add_image(
                 raise Refusal(403, OTHERS)
         _check_columns(catalogue, form.metadata)
         height, width = picture.pixels.shape
-        image = keep_image(
+        image = entry.keep_image(
             catalogue, uploads, picture.png, ".png",
             image=name, study_id=study, patient_id=patient, split=split, height=height, width=width,
             metadata=form.metadata, labels=rows.image.labels[0], added_by=caller.key_id,
         )  # fmt: skip
         lines = [(study, *one) for one in rows.said]
-        reports = reports_of(catalogue, rows.vectors, lines) if lines else None
+        reports = entry.reports_of(catalogue, rows.vectors, lines) if lines else None
         changes.add_images(index.folder, catalogue, [image], rows.image.arrays, reports)
         return known
 
@@ -285,7 +278,7 @@ def _said(
     """
 
     def of_others(wanted: str, column: str, value: str) -> str | None:
-        return next(iter(others_say(catalogues, wanted, column, value, but=name)), None)
+        return next(iter(entry.others_say(catalogues, wanted, column, value, but=name)), None)
 
     reads = READ in caller.scopes
     study = form.study_id or name
@@ -312,7 +305,7 @@ def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
 
 def delete_images(
     service: "Service", images: Sequence[str], studies: Sequence[str], caller: Caller
-) -> list[Subject]:
+) -> list[entry.Subject]:
     """Delete images and studies, and give them; one that is missing keeps all the others, too.
 
     A study whose last image goes, goes with its report.  The files of images that were added over
@@ -325,7 +318,7 @@ def delete_images(
                 (part, stack.enter_context(writing(part.folder, wait_s=WAIT_S)))
                 for part in service.archive.parts
             ]
-        found = [subjects(catalogue, images, studies) for _, catalogue in parts]
+        found = [entry.subjects(catalogue, images, studies) for _, catalogue in parts]
         gone = [image for part in found for image in part]
         held = {image.image for image in gone}
         if set(images) - held or set(studies) - {image.study_id for image in gone}:

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 
 def _fields(image: "IndexedImage") -> dict[str, Any]:
-    return {
-        one.name: getattr(image, one.name) for one in fields(image)
-    }  # 20 times faster than asdict
+    """As `asdict`, and 20 times faster."""
+    return {one.name: getattr(image, one.name) for one in fields(image)}
 
 
 def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> models.ImageDetail:

@@ -243,10 +243,10 @@ class _File(PeerSection):
 
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine by its very name or number."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Denial
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
-from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
+from cxrtext_api.observe.audit import EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
 from cxrtext_api.problems import REQUEST_ID, RETRY, log_failure, problem_response
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, Budget, RequestScope
@@ -232,7 +232,7 @@ class Gate:
         # A caller without a good key is in the line above alone, lest it fill the disk.
         if caller is None or not scope["path"].startswith("/v1/"):
             return
-        subjects = {name: list(ids) for name, ids in subjects_of(scope).items()}
+        subjects = {name: list(ids) for name, ids in scope.get(SUBJECTS, {}).items()}
         if served.location.startswith(IMAGES):
             add_subjects(subjects, "image_id", [unquote(served.location.removeprefix(IMAGES))])
         self._audit.write(

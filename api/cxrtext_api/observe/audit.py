@@ -8,7 +8,7 @@ for operators, names none of them.
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -141,9 +141,3 @@ def note_images(request: Request, images: Sequence[tuple[str, str, str]]) -> Non
     subjects = request.scope.setdefault(SUBJECTS, {})
     for number, name in enumerate(("image_id", "study_id", "patient_id")):
         add_subjects(subjects, name, [image[number] for image in images])
-
-
-def subjects_of(scope: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The ids that a request named."""
-    found: dict[str, list[str]] = scope.get(SUBJECTS, {})
-    return found

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cxrtext.errors import ConfigError, WorkError
+from cxrtext.pacs.peers import is_loopback
 from cxrtext_api.gate.keys import KEYS_FILE_VARIABLE
-from cxrtext_api.settings import Settings, is_loopback
+from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
     from cxrtext_api.runtime.resources import LoadService

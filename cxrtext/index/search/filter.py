@@ -278,7 +278,12 @@ class _Parser:
         negated = self.took("not")
         found: Tree
         if self.took("in"):
-            found = Test(column, "IN", self._among(textual))
+            self.expect("(")
+            values = [self._value(textual)]
+            while self.took(","):
+                values.append(self._value(textual))
+            self.expect(")")
+            found = Test(column, "IN", tuple(values))
         elif self.took("between"):
             low = Test(column, ">=", (self._value(textual),))
             self.expect("and")
@@ -288,14 +293,6 @@ class _Parser:
         else:
             found = Test(column, OPERATORS[self.take().text], (self._value(textual),))
         return Not(found) if negated else found
-
-    def _among(self, textual: bool) -> tuple[Value, ...]:
-        self.expect("(")
-        found = [self._value(textual)]
-        while self.took(","):
-            found.append(self._value(textual))
-        self.expect(")")
-        return tuple(found)
 
     def _value(self, textual: bool) -> Value:
         token = self.next
@@ -333,7 +330,9 @@ def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
         return f"({column} {operator})"
     numbers, texts = split(tree.values)
     values += [*numbers, *texts]
-    as_number = _numeric(column, f"{operator} {_marks(operator, numbers)}")
+    # Neither true nor false of a cell that is no number.
+    test = f"{column} {operator} {_marks(operator, numbers)}"
+    as_number = f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {test} END"
     as_text = f"(CAST({column} AS TEXT) {operator} {_marks(operator, texts)})"
     if not texts:
         return as_number
@@ -347,11 +346,6 @@ def split(values: Sequence[Value]) -> tuple[list[int | float], list[str]]:
 
 def _marks(operator: str, values: Sequence[Value]) -> str:
     return f"({', '.join('?' * len(values))})" if operator == "IN" else "?"
-
-
-def _numeric(column: str, comparison: str) -> str:
-    """A comparison that is neither true nor false of a cell that is no number."""
-    return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} {comparison} END"
 
 
 def _alike(name: str, known: Sequence[str]) -> str | None:

@@ -5,7 +5,7 @@ import sqlite3
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,15 +90,13 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
             meta = catalogue.meta()
             if "model" not in meta:
                 raise empty_index(folder)
-            kept = before.numbers if _has_only_grown(before, meta) else NONE
+            kept = NONE
+            if before and all(before.meta[key] == meta[key] for key in ("generation", "deletions")):
+                kept = before.numbers  # it has only grown
             numbers = _numbers(database, "images", int(meta["places"]), kept)
             sentences = _numbers(database, "sentences", int(meta["sentence_places"]), NONE)
-            named = {
-                name: row
-                for name, *row in database.execute(
-                    "SELECT name, file, digest, places, detail FROM structures"
-                )
-            }
+            rows = database.execute("SELECT name, file, digest, places, detail FROM structures")
+            named = {name: row for name, *row in rows}
         try:
             return _open(folder, meta, numbers, sentences, named, before)
         except (FileNotFoundError, CheckpointError):
@@ -116,11 +114,6 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
 def _missing(folder: Path, meta: dict[str, str]) -> Path | None:
     files = vector_files(folder, meta).values()
     return next((file.path for file in files if not file.path.is_file()), None)
-
-
-def _has_only_grown(before: Snapshot | None, meta: dict[str, str]) -> TypeGuard[Snapshot]:
-    same = ("generation", "deletions")
-    return before is not None and all(before.meta[key] == meta[key] for key in same)
 
 
 def _numbers(database: sqlite3.Connection, table: str, places: int, kept: Numbers) -> Numbers:

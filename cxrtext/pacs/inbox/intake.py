@@ -15,17 +15,10 @@ from PIL import Image
 
 from cxrtext.datasets.admission.decide import NO_IMAGE
 from cxrtext.datasets.admission.ids import NO_UID, Ids, ObjectIds, is_uid, object_ids
+from cxrtext.datasets.importing import resolving
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_object
 from cxrtext.datasets.importing.reading import LeftOutError
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.resolving import (
-    CORRECTED,
-    EQUAL,
-    TWO_PATIENTS,
-    WHOSE,
-    why_not_replaced,
-)
-from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ImageError
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
@@ -38,7 +31,7 @@ from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
 from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
-from cxrtext.pacs.inbox.reports import look_again, put_version
+from cxrtext.pacs.inbox.reports import SAME, look_again, put_version
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
@@ -46,7 +39,6 @@ from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 WRITE_WAIT_S = 600.0  # how long to queue while another process writes the index
 NAME = "the object"  # what an object is called in errors: nothing of its own
 OWN = "a result that this program made"
-SAME = "nothing in it is new"
 LONGEST_ID = 200
 SPLIT = "test"
 """The split of new patients: a model that is trained later does not learn from what it labeled."""
@@ -174,7 +166,7 @@ class Intake:
             except ImageError as damaged:
                 return _failing(entry, str(damaged))
             if version is not None:
-                return self._reporting(entry, version)
+                return lambda finishing: put_version(finishing, version, entry, self._given.ids)
         reason = f"{why.what}: {why.why}" if why.why else why.what
         return lambda finishing: finishing.done(entry, "left out", reason)
 
@@ -182,13 +174,6 @@ class Intake:
         with suppress(ImageError):
             return is_own_result(described(read_wanted(entry.path, OWN_NEEDED), OWN_NEEDED))
         return False
-
-    def _reporting(self, entry: Entry, version: ReportVersion) -> Outcome:
-        def note(finishing: Finishing) -> None:
-            new = put_version(finishing.database, version, entry, self._given.ids)
-            finishing.done(entry, "report" if new else "again", "" if new else SAME)
-
-        return note
 
     def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
         square = self._service.model.spec.preprocessing
@@ -271,7 +256,7 @@ class Intake:
                 return True
             # One that was held or had failed may be older than what has come meanwhile.
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
-                outcomes.append(_leaving(one, CORRECTED))
+                outcomes.append(_leaving(one, resolving.CORRECTED))
                 return True
         if before is not None and (why := self._why_not(before, one)):
             outcomes.append(_holding(one, before.study_id, why))
@@ -285,13 +270,13 @@ class Intake:
             [catalogue], "patient_id", "study_id", one.ids.study, but=one.instance
         )
         if known is None and set(patients) - {one.ids.patient}:
-            outcomes.append(_holding(one, one.ids.study, TWO_PATIENTS))
+            outcomes.append(_holding(one, one.ids.study, resolving.TWO_PATIENTS))
             return True
         return False
 
     def _why_not(self, before: IndexedImage, one: _Found) -> str:
         """Why an object may not take the place of the image that has its UID; "" where it may."""
-        return why_not_replaced(
+        return resolving.why_not_replaced(
             (before.study_id, before.patient_id),
             (one.ids.study, one.ids.patient),
             same_pixels=self._digest(before) == one.pixels,
@@ -395,7 +380,7 @@ def _equal(one: _Found, study: str, patient: str, *, may_go: bool = False) -> Ou
     object waits to take its place.
     """
     if patient != one.ids.patient:
-        return _holding(one, study, WHOSE)
+        return _holding(one, study, resolving.WHOSE)
     if study != one.ids.study or may_go:
-        return _holding(one, study, EQUAL)
-    return _leaving(one, EQUAL)
+        return _holding(one, study, resolving.EQUAL)
+    return _leaving(one, resolving.EQUAL)

@@ -18,22 +18,21 @@ from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, w
 from cxrtext.index.changes import add_reports
 from cxrtext.index.entry import of_study_or_accession, reports_of, subjects
 from cxrtext.index.store.writer import write_summary, writing
-from cxrtext.pacs.inbox.queue import Entry, Inbox
+from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.records import Sentence, Study
 from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.service import Service
 from cxrtext.text import study_sentences
 
 AT_ONCE = 500
+SAME = "nothing in it is new"
 WRITE_WAIT_S = 600.0
 FROM_INDEX = "index"  # the source of a version that is what the index had of a study before
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
 
 
-def put_version(
-    database: sqlite3.Connection, version: ReportVersion, entry: Entry, ids: Ids
-) -> bool:
-    """Keep a version of a report, in the caller's transaction; False where it is there already."""
+def put_version(finishing: Finishing, version: ReportVersion, entry: Entry, ids: Ids) -> None:
+    """Keep a version of a report, where it is not there already, and be done with its entry."""
     if ids.hashed:
         version = replace(
             version,
@@ -42,7 +41,8 @@ def put_version(
             issuer=ids.of("issuer", version.issuer.casefold()),
             patient=ids.of("patient", version.patient),
         )
-    return _put(database, version, entry.source, entry.received)
+    new = _put(finishing.database, version, entry.source, entry.received)
+    finishing.done(entry, "report" if new else "again", "" if new else SAME)
 
 
 def _put(

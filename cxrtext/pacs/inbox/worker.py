@@ -27,7 +27,7 @@ from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.pacs.inbox.deletions import take_deletions
-from cxrtext.pacs.inbox.intake import NAME, SAME, Given, Intake
+from cxrtext.pacs.inbox.intake import NAME, Given, Intake
 from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
 from cxrtext.pacs.peers import Peer
@@ -190,8 +190,7 @@ class Worker:
                 if version is None:
                     finishing.done(entry, "left out", NO_REPORT)
                     continue
-                new = put_version(finishing.database, version, entry, self._ids)
-                finishing.done(entry, "report" if new else "again", "" if new else SAME)
+                put_version(finishing, version, entry, self._ids)
 
     def _reload(self) -> None:
         """Load the model that the index has now; what cannot be loaded is said, and tried again."""

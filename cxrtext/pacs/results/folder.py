@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import DataError, DiskError
 from cxrtext.files import replacing, sha256
-from cxrtext.files.sqlite import (
-    check_version,
-    make_tables,
-    open_database,
-    sqlite_errors,
-    transaction,
-)
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
 from cxrtext.files.table_sums import guard
 from cxrtext.pacs.identity import uid
 
@@ -125,11 +119,8 @@ class ResultsFolder:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
         with self._opened(write=create) as database:
-            told: Any = {"wrong": DataError, "mend": "name a new folder"}
-            if create:
-                make_tables(database, path / FILE, _TABLES, VERSION, **told)
-            else:
-                check_version(database, path / FILE, VERSION, **told)
+            told: Any = {"wrong": DataError, "mend": "name a new folder", "write": create}
+            make_tables(database, path / FILE, _TABLES, VERSION, **told)
             if compare:
                 guard(database, keep=create)
 
@@ -212,14 +203,13 @@ class ResultsFolder:
     def of_study(self, study_id: str) -> list[Sent]:
         """What was made of a study, by its id in the archive, and where each was sent."""
         rows = self._rows("WHERE ? IN (study_id, study) AND kind <> 'reject'", [study_id])
-        return [one for row in rows for one in self._sent(row)]
-
-    def _sent(self, row: Kept) -> list[Sent]:
+        query = "SELECT peer, at FROM sent WHERE instance = ? ORDER BY peer"
         with self._database() as database:
-            found = database.execute(
-                "SELECT peer, at FROM sent WHERE instance = ? ORDER BY peer", [row.instance]
-            ).fetchall()
-        return [Sent(row, peer, at) for peer, at in found] or [Sent(row, "", "")]
+            return [
+                Sent(row, peer, at)
+                for row in rows
+                for peer, at in database.execute(query, [row.instance]).fetchall() or [("", "")]
+            ]
 
     def sent_to(self, peer: str) -> frozenset[str]:
         with self._database() as database:
