@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
+from cxrtext.pacs import query
 from cxrtext.pacs.dicomweb.login import open_login
 from cxrtext.pacs.faults import (
     AnswerError,
@@ -30,16 +31,6 @@ from cxrtext.pacs.faults import (
     TooLargeError,
 )
 from cxrtext.pacs.peers import Peer, Web
-from cxrtext.pacs.query import (
-    INSTANCE_FIELDS,
-    MAX_ROWS,
-    STUDY_FIELDS,
-    UNCUT,
-    Instance,
-    Question,
-    Studies,
-    from_json,
-)
 from cxrtext.pacs.throttle import Throttle
 from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
@@ -102,28 +93,28 @@ class DicomWeb:
         self._login.headers()
         return self._login.said
 
-    def studies(self, question: Question) -> Studies:
+    def studies(self, question: query.Question) -> query.Studies:
         params = [*question.matches().items()]
-        params += [("includefield", keyword) for keyword in STUDY_FIELDS]
+        params += [("includefield", keyword) for keyword in query.STUDY_FIELDS]
         if question.offset:
             params.append(("offset", str(question.offset)))
         rows, more = self._search("/studies", params, "its studies")
-        return Studies([from_json(row, STUDY_FIELDS) for row in rows], more)
+        return query.Studies([query.from_json(row, query.STUDY_FIELDS) for row in rows], more)
 
     def instances(self, study: str) -> list[Described]:
         """Ask for the instances of a study (QIDO-RS), series by series where there are many."""
         rows = self._instances(f"/studies/{study}")
-        if len(rows) >= UNCUT:
+        if len(rows) >= query.UNCUT:
             series, _ = self._search(f"/studies/{study}/series", [], "the series of a study")
             for one in series:
-                uid = from_json(one, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
+                uid = query.from_json(one, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
                 if is_uid(uid):
                     rows |= self._instances(f"/studies/{study}/series/{uid}")
         return list(rows.values())
 
     def _instances(self, place: str) -> dict[str, Described]:
         """The instances of a study or series by UID; asked for by pages while these are new."""
-        fields = [("includefield", keyword) for keyword in INSTANCE_FIELDS]
+        fields = [("includefield", keyword) for keyword in query.INSTANCE_FIELDS]
         found: dict[str, Described] = {}
         read = 0
         while True:
@@ -131,13 +122,13 @@ class DicomWeb:
             rows, more = self._search(f"{place}/instances", params, "the images of a study")
             before = len(found)
             for row in rows:
-                said = from_json(row, INSTANCE_FIELDS)
+                said = query.from_json(row, query.INSTANCE_FIELDS)
                 found.setdefault(said.first("SOPInstanceUID"), said)
             read += len(rows)
-            if len(found) == before or not (more or len(rows) >= UNCUT):
+            if len(found) == before or not (more or len(rows) >= query.UNCUT):
                 return found
 
-    def fetch(self, instance: Instance, path: Path) -> None:
+    def fetch(self, instance: query.Instance, path: Path) -> None:
         """Write an object into a file as it is stored (WADO-RS)."""
         address = (
             f"{self._url}/studies/{instance.study}/series/{instance.series}"
@@ -178,7 +169,7 @@ class DicomWeb:
             data = self._read(answer)
         failed, stored = (_items(_json(self.name, data), tag) for tag in ("00081198", "00081199"))
         if failed:
-            reason = from_json(failed[0], ("FailureReason",)).first("FailureReason")
+            reason = query.from_json(failed[0], ("FailureReason",)).first("FailureReason")
             code = f"{int(reason):04X}" if reason.isdigit() else "no code"
             raise AnswerError(
                 self.name, f"did not take {len(failed)} of {len(objects)} objects ({code})"
@@ -209,8 +200,10 @@ class DicomWeb:
         rows = _json(self.name, data)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise AnswerError(self.name, f"its answer for {what} is not a list of DICOM JSON")
-        if len(rows) > MAX_ROWS:
-            raise AnswerError(self.name, f"its answer for {what} has more than {MAX_ROWS} rows")
+        if len(rows) > query.MAX_ROWS:
+            raise AnswerError(
+                self.name, f"its answer for {what} has more than {query.MAX_ROWS} rows"
+            )
         return rows, more
 
     @contextmanager
