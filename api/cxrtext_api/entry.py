@@ -107,10 +107,7 @@ class Rows:
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
-    """The form with what a DICOM header says where it is silent (Refusal).
-
-    A PNG or a JPEG has no header.
-    """
+    """The form with what a DICOM header, if there is one, says where it is silent (Refusal)."""
     if said is None:
         return form
     found = decide(said)

@@ -136,10 +136,7 @@ def problem_response(
 
 
 def log_failure(request_id: str, error: BaseException) -> None:
-    """Log where an unforeseen error arose.
-
-    Its message is left out: it may quote a report or a file.
-    """
+    """Log where an unforeseen error arose; its message may quote a report or a file."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     _log.error("%s in request %s\n%s", type(error).__name__, request_id, frames.rstrip())
 

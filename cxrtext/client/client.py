@@ -171,10 +171,7 @@ class Client:
         return self._transport.stream("POST", "/v1/search/export", **content)
 
     def images(self, where: str | None = None, page: int = 200) -> Iterator[models.Image]:
-        """Every indexed image, or those that a filter leaves, in the order of indexing.
-
-        They are asked for a ``page`` at a time.
-        """
+        """Every indexed image, or those that a filter leaves; asked for a ``page`` at a time."""
         offset = 0
         while True:
             found = self.page(offset, page, where)

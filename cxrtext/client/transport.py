@@ -42,10 +42,7 @@ class ApiError(CxrTextError):
 
 
 class Transport:
-    """A connection to a server; the arguments are those of :class:`.Client`.
-
-    ``content`` is what httpx2 takes: ``params``, ``data``, ``files``, ``json``.
-    """
+    """A connection, with the arguments of :class:`.Client`; ``content`` is what httpx2 takes."""
 
     def __init__(
         self, url: str, key: str | None, timeout: float, retries: int, http: "httpx2.Client | None"
@@ -72,10 +69,7 @@ class Transport:
     def send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> "httpx2.Response":
-        """Send a request; once more, after the time it asks for, where the server is busy.
-
-        Gives the answer, of a status below 300; all else is an :class:`ApiError`.
-        """
+        """Send a request, again when a busy server says so (ApiError: a status from 300 on)."""
         for _ in range(self._retries):
             try:
                 return self.once(method, path, headers=headers, **content)

@@ -68,10 +68,7 @@ class Labeler:
 def unlike_column(
     familiar: Familiar | None, model: ImageTextModel, part: EmbeddedBatch
 ) -> dict[str, NDArray[np.float32]]:
-    """How unlike those that a model was trained on images are, [B], by the column's name.
-
-    It is the distance over the limit; there is no column where the checkpoint does not know.
-    """
+    """How unlike images of the training images are, distance over limit [B]; {} if not known."""
     if familiar is None or familiar.images is None:
         return {}
     found = familiar.images.of(part.looks(model.spec.preprocessing))

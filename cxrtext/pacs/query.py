@@ -100,10 +100,7 @@ class Instance:
 
 
 class Source(Protocol):
-    """A PACS that is asked for studies, instances and objects; several threads may ask.
-
-    Where there is no answer that can be used, a `PeerError` says so.
-    """
+    """A PACS that several threads may ask; a `PeerError` where no answer can be used."""
 
     name: str
 

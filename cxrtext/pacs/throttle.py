@@ -94,11 +94,7 @@ class Retrying:
         self._gone_since: float | None = None
 
     def patiently(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, and again where the peer is busy or gone.
-
-        Raises:
-            PeerError: It has no answer; `GoneError`: it stays away.
-        """
+        """Ask, and again where the peer is busy or gone (PeerError; GoneError: it stays away)."""
         tries = 0
         while True:
             try:
@@ -146,10 +142,7 @@ class Retrying:
     def each(
         self, items: Iterable[Item], work: Callable[[Item], Answer]
     ) -> Iterator[tuple[Item, Answer]]:
-        """Work on items on as many threads as the peer allows; answers as they come.
-
-        An error ends it, after the work at hand.
-        """
+        """Work on items on the threads that the peer allows; an error ends it after those begun."""
         parallel = self._peer.limits.parallel
         running: dict[Future[Answer], Item] = {}
         with ThreadPoolExecutor(parallel) as pool:

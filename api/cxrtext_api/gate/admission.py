@@ -108,10 +108,7 @@ class Admission:
         return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
 
     def refuse_question(self, scope: Scope) -> Denial | None:
-        """Why a request whose head is good is not let in, by its caller or its body.
-
-        Of one that is, the caller is noted in its scope.
-        """
+        """Why a request with a good head is not let in; if it is, its scope gets the caller."""
         headers = Headers(scope=scope)
         return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
 
@@ -148,10 +145,7 @@ class Admission:
         return not _is_open(path) and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
 
     def _served_as(self, host: Host) -> set[Origin]:
-        """The origins of pages that this server sends to those who ask for a host.
-
-        The server itself speaks no TLS; by the names of trusted hosts a proxy may.
-        """
+        """The origins of our pages at a host; at a trusted one a proxy may speak TLS for us."""
         kinds = ["http"]
         if _is_among(host.name, self._settings.trusted_names):
             kinds.append("https")

@@ -271,10 +271,7 @@ class Served:
         self.location = ""  # address of what it made
 
     async def receive(self) -> Message:
-        """The next part of the body, or the word that the caller has gone.
-
-        What still comes when there is an answer is only listened to.
-        """
+        """The next part of the body, or that the caller has gone; after an answer only that."""
         if self._whole or self.status:
             return await self.raw_receive()
         begun = self._loop.time()

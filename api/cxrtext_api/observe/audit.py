@@ -56,10 +56,7 @@ class AuditLog:
                 ) from None
 
     def write(self, **fields: Any) -> bool:
-        """Append a line of the time and some fields.
-
-        Gives whether it was written whole; where it was not, :attr:`failed` says so until it is.
-        """
+        """Append a line with the time; False where it is not whole: :attr:`failed` until one is."""
         if self._path is None:
             return True
         when = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -245,10 +245,7 @@ class Resources:
             self._seen_at = look.get_loop().time()
 
     async def writes(self) -> bool | None:
-        """Whether what is added can be kept; None where nothing is.
-
-        It is tried at most every few seconds, and one line of the log says where it changed.
-        """
+        """Whether what is added can be kept, tried every few seconds; None where nothing is."""
         if self._disk is None:
             return None
         if self._trial is None or self._trial.done():
@@ -337,10 +334,7 @@ class Session(RequestScope):
         return await self._resources.engine.work(self, work)
 
     async def ensure_embedded(self, sentences: Sequence[str]) -> None:
-        """Embed sentences together with those of other requests.
-
-        The questions that follow find them in the service's memory.
-        """
+        """Embed sentences with those of other requests; the questions that follow find them."""
         service, resources = self.service, self._resources
         if service.texts.has(sentences):
             return

@@ -109,10 +109,7 @@ class Tuning:
 
 
 def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, str, Rotation]:
-    """Write the FAISS structure of profiles [places, n]; gives its kind and its file's digest.
-
-    The id of a vector is its image's place.
-    """
+    """Write the FAISS structure of profiles [places, n], by place; gives kind and digest, too."""
     faiss = _faiss()
     kind = "flat" if len(profiles) <= FLAT_VECTORS else "ivfpq"
     rotation = Rotation.of(profiles, fill=kind != "flat")

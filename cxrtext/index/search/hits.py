@@ -208,10 +208,7 @@ class Cohort:
         return sum(len(view.places) for view in self._views)
 
     def select(self) -> Iterator[int]:
-        """Find the images that the filters leave, a range of them at each step (DataError).
-
-        Yields how many there are in the indexes that are done.
-        """
+        """Find the images that the filters leave, in steps (DataError); yields how many so far."""
         for _ in self._choosing:
             yield self.matching
 
@@ -230,10 +227,7 @@ class Cohort:
                 yield done
 
     def rank(self) -> Iterator[int]:
-        """Put the scored images in order, and leave out what is not to be there.
-
-        Yields how many hits there are so far; the last is the number of all.
-        """
+        """Put the scored images in order, without those left out; yields how many so far."""
         which = np.repeat(np.arange(len(self._views)), [len(view.places) for view in self._views])
         places = np.concatenate([view.places for view in self._views])
         scores = np.concatenate(self._scores)

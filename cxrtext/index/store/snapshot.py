@@ -81,10 +81,7 @@ class Snapshot:
 
 
 def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = None) -> Snapshot:
-    """Take a view of an index, whatever a writer does meanwhile (CheckpointError).
-
-    Of an older view what did not change is kept.
-    """
+    """Take a view, whatever a writer does meanwhile, by an older one (CheckpointError)."""
     for attempt in range(ATTEMPTS):
         with catalogue.transaction() as database:
             meta = catalogue.meta()

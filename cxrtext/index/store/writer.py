@@ -105,10 +105,7 @@ def sweep(folder: Path, catalogue: Catalogue) -> None:
 
 
 def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
-    """Vectors and structures that are not the index's: a killed writer's, or an older generation's.
-
-    None where the index is empty.
-    """
+    """Vectors and structures of a killed writer or an older generation; [] of an empty index."""
     meta = catalogue.meta()
     if "generation" not in meta:
         return []
@@ -157,10 +154,7 @@ def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending
 
 
 def leave_files(database: Connection, condition: str, value: str) -> None:
-    """Note the files of images that are about to go, in the caller's transaction.
-
-    ``condition`` is SQL such as ``study_id = ?``.
-    """
+    """Note the files of images about to go, by SQL such as ``study_id = ?``, in the transaction."""
     database.execute(
         "INSERT OR IGNORE INTO leftovers SELECT root, file FROM images "  # noqa: S608
         f"WHERE file IS NOT NULL AND {condition}",

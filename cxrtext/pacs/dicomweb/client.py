@@ -148,14 +148,7 @@ class DicomWeb:
             raise AnswerError(self.name, "an image came empty")
 
     def store(self, objects: Sequence[bytes], study: str = "") -> int:
-        """Send objects (STOW-RS); those that the peer has already are no failure.
-
-        Args:
-            study: The study that all are of; "" where it is not said.
-
-        Returns:
-            How many it says that it took.
-        """
+        """Send objects, of one study where it is said (STOW-RS); how many it says it took."""
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
         body = b"".join(part for one in objects for part in (head, one, b"\r\n"))
@@ -289,12 +282,7 @@ class DicomWeb:
 
 
 def handshake(web: Web, seconds: float) -> str:
-    """Make a handshake of TLS with a peer; the version, or "" where its address is one of http.
-
-    Raises:
-        HandshakeError: It fails.
-        OSError: There is no connection.
-    """
+    """Shake hands over TLS; the version, or "" of http (HandshakeError; OSError: no connection)."""
     if not web.url.startswith("https:"):
         return ""
     context = client_context(web.ca, web.certificate, web.key)
@@ -303,11 +291,7 @@ def handshake(web: Web, seconds: float) -> str:
 
 
 def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
-    """The content of the first part of a multipart answer (RFC 2046), as it comes.
-
-    Raises:
-        AnswerError: It is none, or ends before the part does.
-    """
+    """The first part of a multipart answer (RFC 2046), as it comes (AnswerError: not whole)."""
     buffer = bytearray()
     start = -1
     for piece in pieces:

@@ -50,11 +50,7 @@ def silent_pynetdicom() -> None:
 def read(
     connection: socket.socket, count: int, longest: int = LONGEST_UNIT, end: float | None = None
 ) -> bytearray:
-    """Read so many bytes, or fewer where the connection ends.
-
-    Args:
-        end: When it is over, on the monotonic clock, however slowly they come.
-    """
+    """Read so many bytes, fewer where the connection ends, until ``end`` on the monotonic clock."""
     if count > longest:
         raise OSError("a message unit is longer than was agreed")
     data = bytearray(count)
@@ -137,12 +133,7 @@ class Associations:
         return None if files is None else client_context(files.ca, files.certificate, files.key)
 
     def secure(self) -> str:
-        """Make a handshake of TLS and no association; what is spoken, or "" without ``tls``.
-
-        Raises:
-            ConfigError: A file of certificates or keys cannot be used.
-            PeerError: It fails.
-        """
+        """Shake hands over TLS alone; what is spoken, "" without it (ConfigError, PeerError)."""
         if self.tls is None:
             return ""
         try:
@@ -176,11 +167,7 @@ class Associations:
         scp: bool = False,
         handlers: list[Any] | None = None,
     ) -> "Association":
-        """Open an association.
-
-        Args:
-            scp: Whether the peer sends objects on it (C-GET).
-        """
+        """Open an association; with ``scp`` the peer sends objects on it (C-GET)."""
         from pynetdicom import build_role, evt
 
         roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []

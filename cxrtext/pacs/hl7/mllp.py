@@ -68,11 +68,7 @@ class _Header:
 
 
 def acknowledgment(message: bytes, code: Code, text: str = "") -> bytes:
-    """The acknowledgment of a message in its delimiters, framed.
-
-    Args:
-        text: Why, without a word of the message.
-    """
+    """A framed acknowledgment in a message's delimiters; ``text`` says why, without its words."""
     head = _Header(message)
     now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
     kind = b"ACK" + (head.encoding[:1] + head.kind[1] if head.kind[1] else b"")

@@ -279,12 +279,7 @@ class Inbox:
             ).rowcount
 
     def note_listener(self, kind: str, now: int, accepted: int, refused: int, cut: int) -> None:
-        """Note what a process that receives has counted, for the metrics of the server.
-
-        Args:
-            kind: "dicom" or "hl7".
-            now: Associations or connections that are open.
-        """
+        """Note what a receiver, "dicom" or "hl7", has counted, and open ``now``, for metrics."""
         with self.database.transaction() as database:
             database.execute(
                 "INSERT OR REPLACE INTO listeners VALUES (?, ?, ?, ?, ?, ?)",

@@ -18,12 +18,7 @@ _BEAT_S = 1.0
 
 
 class ListenerCounts:
-    """What a process that receives counts; a thread notes it in its inbox, for the metrics.
-
-    Args:
-        kind: "dicom" or "hl7".
-        open_now: Says how many associations or connections are open.
-    """
+    """What a receiver, "dicom" or "hl7", counts; a thread notes it in its inbox, for metrics."""
 
     def __init__(self, inbox: Inbox, kind: str, open_now: Callable[[], int]) -> None:
         self._inbox, self._kind, self._open_now = inbox, kind, open_now

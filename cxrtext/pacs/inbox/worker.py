@@ -204,10 +204,7 @@ class Worker:
 
 
 class WorkerBeside:
-    """A worker in a process of its own, started again when it ends; a context manager.
-
-    It ends with this process, however that ends.
-    """
+    """A worker in its own process, started again when it ends, which ends with this process."""
 
     def __init__(self, folder: Path, settings: WorkerSettings, say: Callable[[str], None]) -> None:
         settings.check()

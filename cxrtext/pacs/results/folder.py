@@ -159,11 +159,7 @@ class ResultsFolder:
         return path.is_file() and sha256(path) == kept.digest
 
     def put(self, built: "Dataset", **facts: str | float | None) -> Kept:
-        """Write an object, in place of one under the same UID.
-
-        Args:
-            facts: The fields of :class:`Kept` that the object itself does not say.
-        """
+        """Write an object, in place of one of its UID; ``facts`` are what it does not say."""
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
         data = BytesIO()  # written to a file, pydicom's errors would be of many lines

@@ -37,10 +37,7 @@ def send_results(
     peer: Peer,
     environment: Mapping[str, str] = os.environ,
 ) -> Delivery:
-    """Send results to a peer, and note in the folder that it has them.
-
-    Whatever was sent before an error is noted; run again, it goes on from there.
-    """
+    """Send results to a peer, noting each in the folder; after an error it goes on from there."""
     peer.require_write()
     known = folder.sent_to(peer.name)
     new = [one for one in dict.fromkeys(results) if one.instance not in known]

@@ -95,11 +95,7 @@ class Follower:
         return self._peer.dicomweb is not None and self._peer.dicomweb.orthanc is not None
 
     def read_changes(self) -> bool:
-        """Note the studies that the list names as changed.
-
-        Returns:
-            Whether the list has a gap, so that the days are to be compared.
-        """
+        """Note the studies that the list names as changed; whether it has a gap."""
         assert self._list is not None  # noqa: S101 - for mypy: has_changes says so
         known = self._state.fact("sequence")
         if not known:
@@ -316,11 +312,7 @@ def days_under_way(now: datetime) -> list[date]:
 def follow_peer(
     peer: Peer, folder: Path, options: FollowOptions, say: Say, throttle: Throttle | None = None
 ) -> Tally:
-    """Follow a peer until ``throttle.stopped`` is set, or for one turn.
-
-    Args:
-        folder: The inbox; what is known of the peer is kept in it, too.
-    """
+    """Follow a peer until ``throttle.stopped``, or for one turn, into the inbox in a folder."""
     throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"
     with (

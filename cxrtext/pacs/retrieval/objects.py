@@ -51,23 +51,14 @@ class Taken:
 
 
 def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
-    """Open a peer.
-
-    Raises:
-        ConfigError: The environment has no password for it.
-        UnavailableError: ``cxrtext[pacs]`` is not installed.
-    """
+    """Open a peer (ConfigError: no password for it; UnavailableError: ``cxrtext[pacs]`` lacks)."""
     if peer.dicomweb is not None:
         return DicomWeb(peer, throttle=throttle)
     return DimsePeer(peer, throttle=throttle)
 
 
 def list_study(source: Source, study: str, counted: str = "") -> Listed:
-    """Ask for the instances of a study, each once; again where they are fewer than counted.
-
-    Args:
-        counted: How many the peer says that it has; "" where it does not say.
-    """
+    """Ask for a study's instances, each once; again where fewer than ``counted``, if said."""
     listed = Listed((), 0)
     for _ in range(2):
         found = {one.instance: one for one in listed.instances}

@@ -162,11 +162,7 @@ class State(StateFile):
         return [(study, counted) for study, counted in self._rows(sql, limit)]
 
     def list_study(self, study: str, rows: Iterable[Row], unusable: int, fault: str = "") -> None:
-        """Note the instances of a study; what is known of one already stays.
-
-        Args:
-            fault: Why it waits for another try; what it lists is fetched all the same.
-        """
+        """Note a study's instances, but for known ones; with ``fault`` it waits for another try."""
         with self.together():
             self._db.executemany(
                 "INSERT INTO instances (instance, study, series, state, reason, file, header) "

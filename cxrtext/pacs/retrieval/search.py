@@ -63,11 +63,7 @@ def _asked_for(question: Question, day: str, accession: str) -> bool:
 def _split(
     source: Source, question: Question, times: tuple[int, int], whole: Studies, found: Search
 ) -> bool:
-    """Ask for the halves of some hours that were answered with many rows.
-
-    Returns:
-        Whether the answer was whole: the halves have nothing that it has not.
-    """
+    """Ask for halves of hours that gave many rows; whether they have nothing that it has not."""
     first, last = times
     if last - first < SHORTEST_S:
         found.cut |= not _page(source, replace(question, times=times), whole, found)
