@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from cxrtext.pacs.faults import (
     TooLargeError,
 )
 from cxrtext.pacs.peers import Peer, Web
-from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.throttle import Retrying, Throttle
 from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
 if TYPE_CHECKING:
@@ -279,6 +279,51 @@ class DicomWeb:
         if boundary is None:
             raise AnswerError(self.name, "an image came as multipart without a boundary")
         return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
+
+
+class ChangeList:
+    """Orthanc's own list of changes: which studies and objects came, as far as they are there."""
+
+    def __init__(self, source: DicomWeb, retrying: Retrying) -> None:
+        self._source, self._retrying = source, retrying
+
+    def ask(self, *flags: str, **params: int) -> dict[str, Any]:
+        """A page of the list; with the flag "last" its end."""
+        path = "/changes" + (f"?{flags[0]}" if flags else "")
+        page = self._retrying.patiently(lambda: self._source.orthanc(path, **params))
+        try:
+            good = isinstance(page["Changes"], list) and int(page["Last"]) >= 0
+        except (KeyError, TypeError, ValueError):
+            good = False
+        if not good:
+            raise AnswerError(
+                self._source.name, "its list of changes has another form than Orthanc's"
+            )
+        return dict(page)
+
+    def named(self, changes: Iterable[Any]) -> tuple[set[str], set[str]]:
+        """The studies and objects that changes are of; those that are gone already are not."""
+        studies, renewed = set(), set()
+        for change in changes:
+            if change.get("ChangeType") != "NewInstance":
+                continue
+            number = str(change.get("ID", ""))
+            if not number.replace("-", "").isalnum():
+                continue
+            study = self._uid(f"/instances/{number}/study", "StudyInstanceUID")
+            instance = self._uid(f"/instances/{number}", "SOPInstanceUID")
+            if study and instance:
+                studies.add(study)
+                renewed.add(instance)
+        return studies, renewed
+
+    def _uid(self, path: str, keyword: str) -> str:
+        try:
+            found = self._retrying.patiently(lambda: self._source.orthanc(path))
+            uid = str(found["MainDicomTags"][keyword])
+        except (AnswerError, KeyError, TypeError):
+            return ""  # removed meanwhile
+        return uid if is_uid(uid) else ""
 
 
 def handshake(web: Web, seconds: float) -> str:

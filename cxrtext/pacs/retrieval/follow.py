@@ -20,8 +20,7 @@ from pathlib import Path
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.dicomweb.client import DicomWeb
-from cxrtext.pacs.dicomweb.orthanc import ChangeList
+from cxrtext.pacs.dicomweb.client import ChangeList, DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Peer
