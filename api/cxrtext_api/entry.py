@@ -70,8 +70,6 @@ Said = tuple[str, int, str]  # a sentence of a report: its section, its place in
 
 @dataclass(frozen=True, slots=True)
 class NewImageForm:
-    """An image to be added, as the form's fields say; see the route."""
-
     data: bytes
     image_id: str | None
     study_id: str | None
@@ -99,8 +97,6 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the model makes of a new image and of its study's report."""
-
     image: IndexRows
     said: Sequence[Said]
     vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text

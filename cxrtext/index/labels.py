@@ -76,7 +76,6 @@ def unlike_column(
 
 
 def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:
-    """Label every image of an archive, in the order in which they were indexed."""
     labeler = Labeler(archive.model, prompts, calibrations_of(archive.model, prompts))
     for part in archive.parts:
         for numbers, scores in _batches(part, labeler):
@@ -129,7 +128,6 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: flo
 def labels_as_meta(
     prompts: Mapping[str, Prompts], calibrations: Mapping[str, Calibration]
 ) -> dict[str, str]:
-    """How an index labels all of its images, as the catalogue notes it."""
     noted = {name: asdict(one) for name, one in prompts.items()}
     return {
         "prompts": json.dumps(noted, ensure_ascii=False),

@@ -102,7 +102,6 @@ class Admission:
         self._others = {parse_origin(origin) for origin in settings.cors_origins}
 
     def max_bytes(self, scope: Scope) -> int:
-        """How large a request may be: small, unless it is to an address that takes files."""
         if scope["path"] in self._taking_files and _content_type(Headers(scope=scope)) == FORMS[0]:
             return self._settings.max_body_bytes
         return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
@@ -113,7 +112,6 @@ class Admission:
         return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
 
     def refuse_head(self, scope: Scope) -> Denial | None:
-        """Why a request is not let in, whoever asks: its headers, its host, its origin."""
         headers = Headers(scope=scope)
         size = sum(len(name) + len(value) for name, value in headers.raw)
         if len(headers.raw) > MAX_HEADERS or size > MAX_HEADER_BYTES:

@@ -86,7 +86,6 @@ def find_caller(given: str, keys: Iterable[Key], today: date | None = None) -> C
 
 
 def keys_file_of(environment: Mapping[str, str]) -> Path | None:
-    """The file of keys that ``CXRTEXT_API_KEYS_FILE`` names in an environment."""
     path = environment.get(KEYS_FILE_VARIABLE)
     return Path(path) if path else None
 

@@ -296,7 +296,6 @@ class Served:
         return message
 
     def give_back(self) -> None:
-        """Count what was received as held no longer."""
         self._held.give(self._holds)
         self._holds = 0
 

@@ -106,7 +106,6 @@ ImageDep = Annotated[ChosenImage, Depends(_one_image)]
 
 
 def is_read_only(service: "Service", settings: Settings) -> bool:
-    """Whether images can be neither added nor deleted."""
     return settings.read_only or bool(service.publications)
 
 

@@ -110,7 +110,6 @@ def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage
 
 
 def hits_of(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
-    """Hits with what the indexes keep of their images."""
     numbers = [
         [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]

@@ -67,7 +67,6 @@ class Snapshot:
 
     @property
     def candidates(self) -> dict[str, Any]:
-        """How the fast search finds candidates, as ``index.json`` has it."""
         return {} if self.structure is None else asdict(self.structure.tuning)
 
     def places_of(self, numbers: Numbers) -> Numbers:

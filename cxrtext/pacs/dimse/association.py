@@ -94,7 +94,6 @@ def dimse_of(peer: Peer) -> Dimse:
 
 
 def storage_contexts() -> "list[PresentationContext]":
-    """One context for each class and transfer syntax that is taken."""
     from pynetdicom import build_context
 
     return [build_context(uid, [syntax]) for uid in TAKEN for syntax in sorted(ALLOWED)]
@@ -118,8 +117,6 @@ def end_now(association: "Association") -> None:
 
 
 class Associations:
-    """Opens associations with a peer, and says why one does not come about."""
-
     def __init__(self, peer: Peer) -> None:
         silent_pynetdicom()
         self.name = peer.name

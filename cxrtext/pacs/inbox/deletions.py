@@ -95,7 +95,6 @@ def _forget(finishing: Finishing, instance: str) -> None:
 
 
 def _read(entry: Entry) -> _Named | None:
-    """What a deletion names; None where it is none."""
     try:
         value = json.loads(entry.path.read_bytes())
         return _Named(str(value.get("study", "")), str(value.get("instance", "")))

@@ -77,8 +77,6 @@ def look_again(database: sqlite3.Connection, study: str, accession: str) -> None
 
 
 class ReportJoiner:
-    """Joins the reports of an inbox to the studies of an index."""
-
     def __init__(self, inbox: Inbox, service: Service) -> None:
         self._inbox, self._service = inbox, service
 

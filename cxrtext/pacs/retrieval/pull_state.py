@@ -195,7 +195,6 @@ class State(StateFile):
         self._change(f"UPDATE {table} SET state = 'failed' WHERE state = 'aside'")  # noqa: S608
 
     def instances_found(self, limit: int) -> list[Row]:
-        """Instances that wait to be fetched, study by study."""
         rows = self._rows(
             "SELECT i.instance, i.study, i.series, i.state, i.reason, i.file, i.header "
             "FROM instances i JOIN studies s USING (study) "
