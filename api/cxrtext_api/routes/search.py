@@ -151,7 +151,7 @@ def _asked(
     if image is not None and form.image_id is not None and form.other_patients:
         patients.append(service.find_image(form.image_id).patient_id)
     unlike = list(map(service.familiar.of_sentence, read))
-    said = []
+    said: list[str] = []
     if image is not None:
         said += [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
         if form.image_id is None and service.archive.is_unlike(image.regions):
