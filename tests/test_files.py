@@ -29,7 +29,7 @@ from cxrtext.files import (
     write_text,
 )
 from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
-from cxrtext.pacs.retrieval.state_file import StateFile
+from cxrtext.pacs.retrieval.pull_state import StateFile
 from cxrtext.records.tables import read_table
 
 

@@ -130,10 +130,7 @@ _RETRY = {
 
 
 def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
-    """Write the description of an application's routes (OpenAPI 3.1).
-
-    Keys are described only where callers need one.
-    """
+    """Describe an application's routes (OpenAPI 3.1); keys only where callers need one."""
     description = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )

@@ -18,16 +18,7 @@ from cxrtext.datasets.admission import decide
 from cxrtext.datasets.admission.ids import Ids, is_uid, object_ids
 from cxrtext.errors import DataError, HeldError, NotFoundError
 from cxrtext.images import encode_png
-from cxrtext.index import changes
-from cxrtext.index.entry import (
-    Subject,
-    entering,
-    is_of_others,
-    keep_image,
-    others_say,
-    reports_of,
-    subjects,
-)
+from cxrtext.index import changes, entry
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.service.intake import IndexRows, digest_of, same_pixels, shown_digest
 from cxrtext_api.gate.keys import ADMIN, READ, Caller
@@ -42,11 +33,8 @@ if TYPE_CHECKING:
     from cxrtext.index.store.catalogue import Catalogue, IndexedImage
     from cxrtext.service import EmbeddedImage, Service
 
-WAIT_S = 2.0
-"""How long a request queues while another process writes the index."""
-
-NEW_COLUMNS = 16
-"""Columns that one image may bring to the index."""
+WAIT_S = 2.0  # how long a request queues while another process writes the index
+NEW_COLUMNS = 16  # columns that one image may bring to the index
 
 SPARE_COLUMNS = 100
 """Columns of the index that images added over HTTP leave to the tables of its operator."""
@@ -77,14 +65,11 @@ OTHERS = (
 )
 NOT_ALL = "the index does not hold all of these; nothing was deleted"
 
-Said = tuple[str, int, str]
-"""A sentence of a report: its section, its place in it, its text."""
+Said = tuple[str, int, str]  # a sentence of a report: its section, its place in it, its text
 
 
 @dataclass(frozen=True, slots=True)
 class NewImageForm:
-    """An image to be added, as the form's fields say; see the route."""
-
     data: bytes
     image_id: str | None
     study_id: str | None
@@ -112,18 +97,13 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the model makes of a new image and of its study's report."""
-
     image: IndexRows
     said: Sequence[Said]
     vectors: Mapping[str, NDArray[Any]]  # of each distinct sentence, by its text
 
 
 def entered(form: NewImageForm, said: "Described | None", ids: Ids) -> NewImageForm:
-    """The form with what a DICOM header says where it is silent (Refusal).
-
-    A PNG or a JPEG has no header.
-    """
+    """The form with what a DICOM header, if there is one, says where it is silent (Refusal)."""
     if said is None:
         return form
     found = decide(said)
@@ -150,14 +130,10 @@ def picture_of(pixels: Pixels) -> Picture:
 
 
 def rows_of(service: "Service", name: str, image: "EmbeddedImage", said: Sequence[Said]) -> Rows:
-    """What the index keeps of an image and of its study's sentences."""
     texts = list(dict.fromkeys(text for *_, text in said))
     vectors = list(service.embed_sentences(texts).cpu().numpy()) if texts else []
     rows = service.index_rows(_index_for(service, name), [image])
     return Rows(rows, said, dict(zip(texts, vectors, strict=True)))
-
-
-# --- what is there already ---
 
 
 def existing(
@@ -219,12 +195,9 @@ def _is_of_others(
     catalogues: "Sequence[Catalogue]", column: str, value: str, caller: Caller, *, but: str = ""
 ) -> bool:
     """Whether images of a value, beside one, are not the caller's to change."""
-    return ADMIN not in caller.scopes and is_of_others(
+    return ADMIN not in caller.scopes and entry.is_of_others(
         catalogues, column, value, caller.key_id, but=but
     )
-
-
-# --- changes ---
 
 
 def add_image(
@@ -245,7 +218,9 @@ def add_image(
     index = _index_for(service, name)
     with ExitStack() as stack:
         with _held():
-            catalogue = stack.enter_context(entering(index.folder, rows.image.generation, WAIT_S))
+            catalogue = stack.enter_context(
+                entry.entering(index.folder, rows.image.generation, WAIT_S)
+            )
         known = catalogue.image(name)
         if known is not None and not form.replace:
             raise Refusal(409, TAKEN)
@@ -259,13 +234,13 @@ def add_image(
                 raise Refusal(403, OTHERS)
         _check_columns(catalogue, form.metadata)
         height, width = picture.pixels.shape
-        image = keep_image(
+        image = entry.keep_image(
             catalogue, uploads, picture.png, ".png",
             image=name, study_id=study, patient_id=patient, split=split, height=height, width=width,
             metadata=form.metadata, labels=rows.image.labels[0], added_by=caller.key_id,
         )  # fmt: skip
         lines = [(study, *one) for one in rows.said]
-        reports = reports_of(catalogue, rows.vectors, lines) if lines else None
+        reports = entry.reports_of(catalogue, rows.vectors, lines) if lines else None
         changes.add_images(index.folder, catalogue, [image], rows.image.arrays, reports)
         return known
 
@@ -296,7 +271,7 @@ def _said(
     """
 
     def of_others(wanted: str, column: str, value: str) -> str | None:
-        return next(iter(others_say(catalogues, wanted, column, value, but=name)), None)
+        return next(iter(entry.others_say(catalogues, wanted, column, value, but=name)), None)
 
     reads = READ in caller.scopes
     study = form.study_id or name
@@ -323,7 +298,7 @@ def _check_columns(catalogue: "Catalogue", metadata: Mapping[str, str]) -> None:
 
 def delete_images(
     service: "Service", images: Sequence[str], studies: Sequence[str], caller: Caller
-) -> list[Subject]:
+) -> list[entry.Subject]:
     """Delete images and studies, and give them; one that is missing keeps all the others, too.
 
     A study whose last image goes, goes with its report.  The files of images that were added over
@@ -336,7 +311,7 @@ def delete_images(
                 (part, stack.enter_context(writing(part.folder, wait_s=WAIT_S)))
                 for part in service.archive.parts
             ]
-        found = [subjects(catalogue, images, studies) for _, catalogue in parts]
+        found = [entry.subjects(catalogue, images, studies) for _, catalogue in parts]
         gone = [image for part in found for image in part]
         held = {image.image for image in gone}
         if set(images) - held or set(studies) - {image.study_id for image in gone}:

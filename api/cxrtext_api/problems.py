@@ -29,9 +29,7 @@ from cxrtext_api.runtime.scope import Busy, NotReady
 
 PROBLEM_TYPE = "application/problem+json"
 
-REQUEST_ID = "cxrtext_api.request_id"
-"""Key of the request's id in the ASGI scope."""
-
+REQUEST_ID = "cxrtext_api.request_id"  # key of the request's id in the ASGI scope
 _log = logging.getLogger("cxrtext_api")
 
 DETAILS = {
@@ -138,10 +136,7 @@ def problem_response(
 
 
 def log_failure(request_id: str, error: BaseException) -> None:
-    """Log where an unforeseen error arose.
-
-    Its message is left out: it may quote a report or a file.
-    """
+    """Log where an unforeseen error arose; its message may quote a report or a file."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     _log.error("%s in request %s\n%s", type(error).__name__, request_id, frames.rstrip())
 
@@ -205,7 +200,6 @@ def _methods(request: Request) -> set[str]:
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Turn every error of an application into a problem document."""
     for kind in (
         *(HTTPException, RequestValidationError, CxrTextError, OSError, sqlite3.Error),
         *(Busy, NotReady, Refusal),

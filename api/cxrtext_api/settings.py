@@ -1,6 +1,5 @@
 """What the server is given: plain values, read from nowhere by themselves."""
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -58,13 +57,3 @@ class Settings(BaseModel):
     def trusted_names(self) -> tuple[str, ...]:
         """Those of them by which a proxy may serve it, in lower case."""
         return tuple(name.lower().strip("[]") for name in self.trusted_hosts)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is one that only this machine can reach."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

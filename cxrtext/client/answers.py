@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 
 def _fields(image: "IndexedImage") -> dict[str, Any]:
-    return {
-        one.name: getattr(image, one.name) for one in fields(image)
-    }  # 20 times faster than asdict
+    """As `asdict`, and 20 times faster."""
+    return {one.name: getattr(image, one.name) for one in fields(image)}
 
 
 def detail_of(image: "IndexedImage", report: "Sequence[tuple[str, str]]") -> models.ImageDetail:
@@ -37,7 +36,6 @@ def publications_of(service: "Service") -> list[models.Publication]:
 
 
 def measured_of(found: "FindingCalibration | None") -> models.MeasuredFinding | None:
-    """What was measured of a finding; None where its AUC is not known."""
     if found is None or found.auc is None:
         return None
     auc, low, high = found.auc

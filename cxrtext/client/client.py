@@ -9,23 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from cxrtext.client.models import (
-    AddedImage,
-    Classification,
-    Columns,
-    Deleted,
-    Found,
-    Grounded,
-    Image,
-    ImageDetail,
-    ImagePage,
-    ModelInfo,
-    Prompts,
-    SentResult,
-    SentResults,
-    Verified,
-    Worklist,
-)
+from cxrtext.client import models
 from cxrtext.client.transport import RETRIES, ApiError, Transport
 from cxrtext.errors import ImageError
 
@@ -35,9 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=BaseModel)
 
 PNG, CSV = "image/png", "text/csv"
-FILE_NAME = "image"
-"""What a file is called on its way: its own name can name a patient."""
-
+FILE_NAME = "image"  # what a file is called on its way: its own name can name a patient
 Unique = Literal["patient", "study", "picture"]
 Mode = Literal["auto", "exact", "fast"]
 Split = Literal["train", "val", "test"]
@@ -91,8 +73,6 @@ class Client:
     def close(self) -> None:
         self._transport.close()
 
-    # --- the server ---
-
     def ready(self) -> bool:
         """Whether the server is there and its model loaded; does not wait for it."""
         try:
@@ -103,20 +83,18 @@ class Client:
             raise
         return True
 
-    def model(self) -> ModelInfo:
+    def model(self) -> models.ModelInfo:
         """What is loaded, the limits, and what the key may do."""
-        return self._get(ModelInfo, "/v1/model")
-
-    # --- an image ---
+        return self._get(models.ModelInfo, "/v1/model")
 
     def classify(
-        self, image: Picture, prompts: Mapping[str, Prompts] | None = None
-    ) -> Classification:
+        self, image: Picture, prompts: Mapping[str, models.Prompts] | None = None
+    ) -> models.Classification:
         """The probability of each finding, of the server's or of other prompts."""
         said = None
         if prompts is not None:
             said = json.dumps({name: one.model_dump() for name, one in prompts.items()})
-        return self._ask(Classification, "/v1/classify", image, {"prompts": said})
+        return self._ask(models.Classification, "/v1/classify", image, {"prompts": said})
 
     def ground(
         self,
@@ -125,35 +103,37 @@ class Client:
         threshold: float | None = None,
         *,
         as_written: bool = False,
-    ) -> Grounded:
+    ) -> models.Grounded:
         """Where an image supports a sentence; from the threshold on a region is in the boxes."""
         own = "true" if as_written else None
         form = {"sentence": sentence, "threshold": threshold, "as_written": own}
-        return self._ask(Grounded, "/v1/ground", image, form)
+        return self._ask(models.Grounded, "/v1/ground", image, form)
 
     def ground_png(self, image: Picture, sentence: str, threshold: float | None = None) -> bytes:
         """The same as a picture: a heatmap over the image, as PNG."""
         form = {"sentence": sentence, "threshold": threshold}
         return self._post("/v1/ground", image, form, accept=PNG).content
 
-    def verify(self, image: Picture, report: str, threshold: float | None = None) -> Verified:
+    def verify(
+        self, image: Picture, report: str, threshold: float | None = None
+    ) -> models.Verified:
         """How well an image supports each sentence of a report."""
-        return self._ask(Verified, "/v1/verify", image, {"report": report, "threshold": threshold})
+        return self._ask(
+            models.Verified, "/v1/verify", image, {"report": report, "threshold": threshold}
+        )
 
     def render(self, image: Picture, size: int | None = None) -> bytes:
         """An image as a browser shows it, as PNG; ``size`` bounds its longest side."""
         return self._post("/v1/render", image, {}, params=given({"size": size})).content
 
-    # --- the archive ---
-
     def search(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
-    ) -> Found:
+    ) -> models.Found:
         """Images that fit sentences, whose mean counts, are like an image, or both.
 
         The options are those of :func:`.search_form`, such as ``k``, ``where`` and ``unique``.
         """
-        return self._ask(Found, "/v1/search", image, search_form(query, **options))
+        return self._ask(models.Found, "/v1/search", image, search_form(query, **options))
 
     def search_sentences(
         self,
@@ -164,14 +144,14 @@ class Client:
         where: str | None = None,
         offset: int = 0,
         min_score: float | None = None,
-    ) -> Found:
+    ) -> models.Found:
         """Sentences like a sentence, or sentences that fit an image; give one of the two.
 
         ``where`` filters images, and what their studies say is looked among.
         """
         form: dict[str, Any] = {"query": query, "k": k, "target": "sentences", "where": where}
         form |= {"offset": offset, "min_score": min_score}
-        return self._ask(Found, "/v1/search", image, form)
+        return self._ask(models.Found, "/v1/search", image, form)
 
     def cohort(
         self, query: str | Sequence[str] = (), image: Picture | None = None, **options: Any
@@ -190,11 +170,8 @@ class Client:
         content = _content(image, search_form(query, **options))
         return self._transport.stream("POST", "/v1/search/export", **content)
 
-    def images(self, where: str | None = None, page: int = 200) -> Iterator[Image]:
-        """Every indexed image, or those that a filter leaves, in the order of indexing.
-
-        They are asked for a ``page`` at a time.
-        """
+    def images(self, where: str | None = None, page: int = 200) -> Iterator[models.Image]:
+        """Every indexed image, or those that a filter leaves; asked for a ``page`` at a time."""
         offset = 0
         while True:
             found = self.page(offset, page, where)
@@ -203,24 +180,26 @@ class Client:
             if offset >= found.total:
                 return
 
-    def page(self, offset: int = 0, limit: int = 50, where: str | None = None) -> ImagePage:
+    def page(self, offset: int = 0, limit: int = 50, where: str | None = None) -> models.ImagePage:
         """Some of the indexed images."""
-        return self._get(ImagePage, "/v1/images", offset=offset, limit=limit, where=where)
+        return self._get(models.ImagePage, "/v1/images", offset=offset, limit=limit, where=where)
 
-    def columns(self) -> Columns:
+    def columns(self) -> models.Columns:
         """What filters can name."""
-        return self._get(Columns, "/v1/columns")
+        return self._get(models.Columns, "/v1/columns")
 
-    def image(self, image_id: str) -> ImageDetail:
+    def image(self, image_id: str) -> models.ImageDetail:
         """An indexed image with its study's report."""
-        return self._get(ImageDetail, _address(image_id))
+        return self._get(models.ImageDetail, _address(image_id))
 
     def picture(self, image_id: str, size: int | None = None) -> bytes:
         """An indexed image as PNG; ``size`` bounds its longest side."""
         path = f"{_address(image_id)}/rendered"
         return self._transport.send("GET", path, params=given({"size": size})).content
 
-    def worklist(self, prompt: str, since: str | None = None, limit: int | None = None) -> Worklist:
+    def worklist(
+        self, prompt: str, since: str | None = None, limit: int | None = None
+    ) -> models.Worklist:
         """Studies that were received lately, those first in which a prompt fits best.
 
         Args:
@@ -229,11 +208,11 @@ class Client:
             limit: How many to list; 100 by default.
         """
         params = given({"prompt": prompt, "since": since, "limit": limit})
-        return self._get(Worklist, "/v1/worklist", **params)
+        return self._get(models.Worklist, "/v1/worklist", **params)
 
-    def results(self, study_id: str) -> list[SentResult]:
+    def results(self, study_id: str) -> list[models.SentResult]:
         """The DICOM results that were made of a study, and where each was sent."""
-        return self._get(SentResults, "/v1/results", study_id=study_id).results
+        return self._get(models.SentResults, "/v1/results", study_id=study_id).results
 
     def add_image(
         self,
@@ -246,7 +225,7 @@ class Client:
         metadata: Mapping[str, str | int | float | None] | None = None,
         report: str | None = None,
         replace: bool = False,
-    ) -> AddedImage:
+    ) -> models.AddedImage:
         """Add an image to the index; wants a key that may write.
 
         A key that may not read gets nothing back but what it sent.
@@ -272,15 +251,13 @@ class Client:
         }
         files = {"image": (FILE_NAME, bytes_of(image))}
         response = self._transport.send("POST", "/v1/images", data=given(form), files=files)
-        return AddedImage.model_validate_json(response.content)
+        return models.AddedImage.model_validate_json(response.content)
 
     def delete_images(self, images: Sequence[str] = (), studies: Sequence[str] = ()) -> int:
         """Delete images and studies, all or none; gives the number of images deleted."""
         params = {"image_id": list(images), "study_id": list(studies)}
         response = self._transport.send("DELETE", "/v1/images", params=params)
-        return Deleted.model_validate_json(response.content).deleted
-
-    # --- inside ---
+        return models.Deleted.model_validate_json(response.content).deleted
 
     def _get(self, kind: type[T], path: str, **params: Any) -> T:
         response = self._transport.send("GET", path, params=given(params))
@@ -351,7 +328,6 @@ def search_form(
 
 
 def given(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a form that were given."""
     return {name: value for name, value in form.items() if value is not None and value != []}
 
 

@@ -17,6 +17,9 @@ Probability = Annotated[float, Field(ge=0, le=1), Rounded]
 Count = Annotated[int, Field(ge=0)]
 Fingerprint = Annotated[str, Field(description="The model that answered.")]
 Quad = tuple[Finite, Finite, Finite, Finite]
+Region = Annotated[
+    Quad, Field(description="x, y, width, height of what the model looks at, in original pixels.")
+]
 Peak = Annotated[tuple[Finite, Finite], Field(description="x and y of the best region's center.")]
 Shift = Annotated[
     Finite,
@@ -512,9 +515,7 @@ class Grounded(Answer):
     model: Fingerprint
     score: Score
     grid: Grid
-    region: Quad = Field(
-        description="x, y, width, height of what the model looks at, in original pixels."
-    )
+    region: Region
     shift: Shift = 0.0
     width: int
     height: int
@@ -611,9 +612,7 @@ class Verified(Answer):
     model: Fingerprint
     width: int
     height: int
-    region: Quad = Field(
-        description="x, y, width, height of what the model looks at, in original pixels."
-    )
+    region: Region
     shift: Shift = 0.0
     reference: Reference
     sentences: list[SupportedSentence]

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     import httpx2
 
 RETRIES = 5
-LONGEST_WAIT_S = 30.0
-"""A server that asks for more is not waited for."""
-
+LONGEST_WAIT_S = 30.0  # a server that asks for more is not waited for
 _URL = re.compile(r"https?://[^/?#\s]+(/[^?#\s]*)?")
 
 
@@ -44,10 +42,7 @@ class ApiError(CxrTextError):
 
 
 class Transport:
-    """A connection to a server; the arguments are those of :class:`.Client`.
-
-    ``content`` is what httpx2 takes: ``params``, ``data``, ``files``, ``json``.
-    """
+    """A connection, with the arguments of :class:`.Client`; ``content`` is what httpx2 takes."""
 
     def __init__(
         self, url: str, key: str | None, timeout: float, retries: int, http: "httpx2.Client | None"
@@ -68,17 +63,13 @@ class Transport:
         self._http = http
 
     def close(self) -> None:
-        """Close the connection, unless it was given."""
         if self._own:
             self._http.close()
 
     def send(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **content: Any
     ) -> "httpx2.Response":
-        """Send a request; once more, after the time it asks for, where the server is busy.
-
-        Gives the answer, of a status below 300; all else is an :class:`ApiError`.
-        """
+        """Send a request, again when a busy server says so (ApiError: a status from 300 on)."""
         for _ in range(self._retries):
             try:
                 return self.once(method, path, headers=headers, **content)
@@ -136,7 +127,6 @@ def _reaching() -> Iterator[None]:
 
 
 def _wait_for(error: ApiError) -> None:
-    """Wait as long as a busy server asks for; raise any other error."""
     if error.status != 503 or error.retry_after is None or error.retry_after > LONGEST_WAIT_S:
         raise error
     time.sleep(error.retry_after)

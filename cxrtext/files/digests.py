@@ -45,7 +45,6 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def sha256(path: Path) -> str:
-    """Return the hexadecimal SHA-256 digest of a file's bytes."""
     with open_regular(path) as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

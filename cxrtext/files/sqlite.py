@@ -35,7 +35,9 @@ def open_database(
     """
     where, mode = "", ""
     if path is not None:
-        mode = "?mode=rwc" if write else f"?mode={_reading_mode(path)}"
+        # A reader rolls back what a writer was killed in the middle of, which takes that right.
+        may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+        mode = "?mode=rwc" if write else "?mode=rw" if may_write else "?mode=ro"
         where = path.resolve().as_uri()
         if write:
             with suppress(OSError):  # SQLite says what is wrong
@@ -58,11 +60,6 @@ def open_database(
         database.close()
         raise
     return database
-
-
-def _reading_mode(path: Path) -> str:
-    # A reader rolls back what a writer was killed in the middle of, which takes the right to write.
-    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
 
 
 @contextmanager
@@ -88,6 +85,7 @@ def make_tables(
     *,
     wrong: type[CxrTextError],
     mend: str,
+    write: bool = True,
 ) -> None:
     """Make the tables of an empty file; refuse one that has others or another version.
 
@@ -95,26 +93,17 @@ def make_tables(
         schema: SQL of the tables; a statement ends with its line.
         version: Of the schema, kept as SQLite's ``user_version``.
         wrong: What is raised of a file of another version, with ``mend``, what to do then.
+        write: False to look at the version alone.
     """
-    with transaction(database):
-        (found,) = database.execute("PRAGMA user_version").fetchone()
-        if database.execute("SELECT 1 FROM sqlite_master").fetchone() is None and found == 0:
-            for statement in schema.split(";\n"):
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {version}")
-    check_version(database, path, version, wrong=wrong, mend=mend)
-
-
-def check_version(
-    database: sqlite3.Connection,
-    path: Path | None,
-    version: int,
-    *,
-    wrong: type[CxrTextError],
-    mend: str,
-) -> None:
-    """Refuse a file of another version, by what is raised of it and what to do then."""
-    (found,) = database.execute("PRAGMA user_version").fetchone()
+    version_of = "PRAGMA user_version"
+    if write:
+        with transaction(database):
+            (found,) = database.execute(version_of).fetchone()
+            if database.execute("SELECT 1 FROM sqlite_master").fetchone() is None and found == 0:
+                for statement in schema.split(";\n"):
+                    database.execute(statement)
+                database.execute(f"{version_of} = {version}")
+    (found,) = database.execute(version_of).fetchone()
     if found != version:
         raise wrong(
             f"{path}: is of another version of cxrtext ({found}, this one has {version}), or "

@@ -30,8 +30,6 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A committed file."""
-
     name: str  # below the address, parts separated by "/"
     size: int  # bytes
     modified: float  # when it was committed, seconds since 1970 by the storage's clock
@@ -74,11 +72,9 @@ class Storage(ABC):
         """Bytes of a file."""
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names of the committed files that begin with a prefix, sorted."""
         return [entry.name for entry in self.entries(prefix)]
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
         try:
             self.size(name)
         except NotFoundError:

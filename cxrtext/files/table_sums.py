@@ -124,9 +124,6 @@ def _sum_of(database: sqlite3.Connection, table: str) -> int:
 
 
 def damaged_tables(database: sqlite3.Connection, tables: Sequence[str]) -> list[str]:
-    """Tables whose rows are not those that were written; reads every row of them.
-
-    The connection is prepared, and in a transaction if another process may write.
-    """
+    """Tables with damaged rows; prepared, and in a transaction if another process may write."""
     kept = dict(database.execute(f"SELECT name, sum FROM {SUMS_TABLE}").fetchall())  # noqa: S608
     return [table for table in tables if kept.get(table) != _sum_of(database, table)]

@@ -187,10 +187,7 @@ def _temporary(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Give a new folder inside another, for its owner alone, and remove it at the end.
-
-    That of a killed process is removed by the next one that writes into the outer folder.
-    """
+    """Give a new folder inside another, for its owner alone; it goes at the end, or by a sweep."""
     with _temporary(folder / name, folder=True) as temporary:
         temporary.chmod(0o700)
         yield temporary

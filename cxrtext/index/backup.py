@@ -7,14 +7,7 @@ from pathlib import Path
 from cxrtext.errors import CxrTextError, DataError, NotFoundError
 from cxrtext.files import SUMS, file_problems, is_empty, read_sealed, replacing_folder, write_sealed
 from cxrtext.files.storage import open_storage
-from cxrtext.index.publishing.publication import (
-    UPLOADS,
-    Manifest,
-    in_words,
-    read_manifest,
-    read_piece,
-    read_pointer,
-)
+from cxrtext.index.publishing import publication
 from cxrtext.index.publishing.publish import publish
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, check_index_folder, set_meta
 from cxrtext.index.store.check import check_index
@@ -22,9 +15,7 @@ from cxrtext.index.store.replica import INDEX, MODEL
 from cxrtext.index.store.writer import disk_errors, write_summary
 from cxrtext.pausing import StageProgress
 
-NOTE = "backup.json"
-"""The file by which a backup is known."""
-
+NOTE = "backup.json"  # the file by which a backup is known
 KEYS = "keys.txt"
 FORMAT, VERSION = "cxrtext backup", 2
 
@@ -73,7 +64,7 @@ def back_up(
     return _read(out)[0]
 
 
-def _read(folder: Path) -> tuple[BackupSummary, Manifest]:
+def _read(folder: Path) -> tuple[BackupSummary, publication.Manifest]:
     """What a backup says of itself (DataError)."""
     try:
         version = read_sealed(folder / NOTE).get("version", 1)
@@ -90,17 +81,17 @@ def _read(folder: Path) -> tuple[BackupSummary, Manifest]:
         )
     storage = open_storage(folder)
     try:
-        current = read_pointer(storage)
+        current = publication.read_pointer(storage)
         if current is None:
             raise NotFoundError(f"{folder}: names no publication")
-        manifest, taken = read_manifest(storage, current.digest)
+        manifest, taken = publication.read_manifest(storage, current.digest)
     except CxrTextError as error:
         raise DataError(f"{error}; restore from another backup") from None
     has_model = any(name.startswith(f"{MODEL}/") for name in manifest.files)
     keys = folder / KEYS
     summary = BackupSummary(
         folder,
-        in_words(taken),
+        publication.in_words(taken),
         manifest.images,
         manifest.sentences,
         manifest.uploads,
@@ -151,13 +142,13 @@ def check_empty(folder: Path) -> None:
         raise DataError(f"{folder}: is not empty; name a new folder")
 
 
-def _lay(backup: Path, manifest: Manifest, folder: Path, tell: StageProgress) -> None:
+def _lay(backup: Path, manifest: publication.Manifest, folder: Path, tell: StageProgress) -> None:
     storage, done = open_storage(backup), 0
     for name, file in manifest.files.items():
         (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / name).open("wb") as handle:
             for digest, _, size in file.parts():
-                handle.write(read_piece(storage, digest))
+                handle.write(publication.read_piece(storage, digest))
                 done += size
                 tell("restoring (bytes)", done, manifest.size)
 
@@ -167,7 +158,7 @@ def _tell_where(index: Path, home: Path, *, model: bool) -> None:
         with catalogue.transaction(write=True) as database:
             known = dict(database.execute("SELECT path, root FROM roots"))
             for path, root in known.items():
-                if path.startswith(f"../{UPLOADS}"):
+                if path.startswith(f"../{publication.UPLOADS}"):
                     new = str(home / path.removeprefix("../"))
                     if new in known:  # another folder that is known lies there
                         there = known[new]

@@ -155,7 +155,6 @@ def start_index(
 
 
 def note_start(catalogue: Catalogue, checkpoint: Path, notes: Mapping[str, object]) -> None:
-    """Note what a new index is made of, and where its model lies now."""
     with catalogue.transaction(write=True) as database:
         set_meta(database, {"checkpoint": checkpoint.resolve(), **notes})
 
@@ -194,7 +193,6 @@ def said_in(manifest: Path, reports: Path | None, studies: Collection[str]) -> l
 
 
 def distinct(said: Sequence[Sentence]) -> list[str]:
-    """The texts among some sentences, each once, in the order in which they come."""
     return list(dict.fromkeys(sentence.sentence for sentence in said))
 
 
@@ -250,8 +248,6 @@ def _update_metadata(catalogue: Catalogue, records: Sequence[ImageRecord]) -> No
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedImages:
-    """What an index keeps of some images."""
-
     rows: list[int]  # their places among those asked for, rising
     sizes: list[tuple[int, int]]  # height and width of the original of each, in pixels
     vectors: Mapping[str, NDArray[Any]]  # by vector file, one row an image
@@ -259,7 +255,6 @@ class EmbeddedImages:
     failed: list[tuple[int, str]]  # place and reason of each that could not be read
 
     def image(self, i: int, record: ImageRecord, root: str) -> NewImage:
-        """The i-th of them, of a row of a manifest in a folder."""
         return NewImage(
             record.name,
             root,

@@ -63,7 +63,6 @@ def make_room(database: Connection, names: Iterable[str], spare: int = 0) -> Non
 
 
 def _give_up_empty(database: Connection) -> int:
-    """Forget the columns in which no image has a value; gives how many."""
     empty = [
         name
         for name, slot in database.execute("SELECT name, slot FROM columns").fetchall()
@@ -156,7 +155,6 @@ def add_images(
 
 
 def add_reports(folder: Path, catalogue: Catalogue, reports: NewReports) -> None:
-    """Add what studies that are there say."""
     meta = catalogue.meta()
     segments = _append_sentences(folder, meta, reports)
     with catalogue.transaction(write=True) as database:

@@ -23,10 +23,7 @@ from cxrtext.index.store.writer import keep_file, write_summary, writing
 
 @contextmanager
 def entering(folder: Path, generation: str, wait_s: float) -> Iterator[Catalogue]:
-    """Open an index for images whose vectors fit a generation of it.
-
-    It is a HeldError where it was written anew meanwhile, else as of :func:`.writing`.
-    """
+    """Open an index for vectors of a generation (HeldError: written anew), as `writing` does."""
     with writing(folder, wait_s=wait_s) as catalogue:
         if catalogue.meta()["generation"] != generation:
             raise HeldError(f"{folder}: was written anew meanwhile; try again")
@@ -35,10 +32,7 @@ def entering(folder: Path, generation: str, wait_s: float) -> Iterator[Catalogue
 
 
 def keep_image(catalogue: Catalogue, root: Path, data: bytes, ending: str, **said: Any) -> NewImage:
-    """Keep the file of an image, named by its content; gives what `add_images` takes.
-
-    ``said`` are the other fields of `NewImage`.
-    """
+    """Keep an image's file, named by its content; ``said`` are the other fields of `NewImage`."""
     root = root.resolve()
     file = keep_file(catalogue, root, data, hashlib.sha256(data).hexdigest(), ending)
     return NewImage(root=str(root), file=file, **said)
@@ -59,10 +53,7 @@ def others_say(
 def is_of_others(
     catalogues: Sequence[Catalogue], column: str, value: str, key: str | None, *, but: str = ""
 ) -> bool:
-    """Whether images of a value, beside one, were not added by a key.
-
-    What has no key, as by an import or from a PACS, is the operator's.
-    """
+    """Whether images of a value, beside one, came by another key, or by none, as an import's do."""
     query = f"SELECT 1 FROM images WHERE {column} = ? AND image <> ? AND added_by IS NOT ? LIMIT 1"  # noqa: S608
     return any(one.database.execute(query, (value, but, key)).fetchone() for one in catalogues)
 

@@ -68,10 +68,7 @@ class Labeler:
 def unlike_column(
     familiar: Familiar | None, model: ImageTextModel, part: EmbeddedBatch
 ) -> dict[str, NDArray[np.float32]]:
-    """How unlike those that a model was trained on images are, [B], by the column's name.
-
-    It is the distance over the limit; there is no column where the checkpoint does not know.
-    """
+    """How unlike images of the training images are, distance over limit [B]; {} if not known."""
     if familiar is None or familiar.images is None:
         return {}
     found = familiar.images.of(part.looks(model.spec.preprocessing))
@@ -79,7 +76,6 @@ def unlike_column(
 
 
 def label_archive(archive: Archive, prompts: Mapping[str, Prompts]) -> Iterator[LabeledImage]:
-    """Label every image of an archive, in the order in which they were indexed."""
     labeler = Labeler(archive.model, prompts, calibrations_of(archive.model, prompts))
     for part in archive.parts:
         for numbers, scores in _batches(part, labeler):
@@ -132,7 +128,6 @@ def keep_labels(archive: Archive, prompts: Mapping[str, Prompts], *, wait_s: flo
 def labels_as_meta(
     prompts: Mapping[str, Prompts], calibrations: Mapping[str, Calibration]
 ) -> dict[str, str]:
-    """How an index labels all of its images, as the catalogue notes it."""
     noted = {name: asdict(one) for name, one in prompts.items()}
     return {
         "prompts": json.dumps(noted, ensure_ascii=False),

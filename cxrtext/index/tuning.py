@@ -120,10 +120,7 @@ def _sample_queries(snapshot: Snapshot, model: ImageTextModel) -> Tensor:
 def refresh_structure(
     folder: Path, catalogue: Catalogue, model: ImageTextModel, *, force: bool = False
 ) -> None:
-    """Derive and tune the FAISS structure anew, where it knows too few of the images.
-
-    With ``force`` it is in any case.
-    """
+    """Derive and tune the FAISS structure anew, where it knows too few images, or by ``force``."""
     meta = catalogue.meta()
     places = int(meta["places"])
     noted = catalogue.database.execute(

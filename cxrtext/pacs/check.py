@@ -24,16 +24,12 @@ if TYPE_CHECKING:
     from pynetdicom.presentation import PresentationContext
 
 BUDGET_S = 10.0
-STEP_S = 3.0
-"""Most seconds of one layer."""
-
+STEP_S = 3.0  # most seconds of one layer
 UNCOMPRESSED = {"1.2.840.10008.1.2", "1.2.840.10008.1.2.1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a layer of a protocol said."""
-
     protocol: str  # "DICOMweb" or "DIMSE"
     layer: str
     ok: bool
@@ -81,7 +77,6 @@ def check_peer(peer: Peer) -> list[Step]:
 
 
 def _within(protocol: str, layer: str, look: Inquiry, seconds: float) -> Step:
-    """Look at a layer, for a limited time whatever it does."""
     answer: list[Step] = []
 
     def run() -> None:

@@ -16,8 +16,7 @@ DEFAULT_KINDS: tuple[Kind, ...] = ("sc", "sr")
 """What viewers open: OHIF shows neither a segmentation nor a presentation state of a radiograph."""
 
 MANUFACTURER = "cxrtext"
-SERIES = "cxrtext"
-"""What the descriptions of series of results begin with."""
+SERIES = "cxrtext"  # what the descriptions of series of results begin with
 NAMES = {
     "sc": "heatmap",
     "sr": "measurements",
@@ -30,8 +29,7 @@ NUMBERS = {"sc": 9101, "sr": 9102, "seg": 9103, "gsps": 9104, "reject": 9109}
 """Series numbers, behind those of a modality."""
 WARNING = "RESEARCH ONLY – NOT FOR DIAGNOSIS"
 
-NEEDED = ("Manufacturer", "SeriesDescription")
-"""The elements by which own results are told."""
+NEEDED = ("Manufacturer", "SeriesDescription")  # the elements by which own results are told
 
 
 def uid(*parts: str) -> str:
@@ -42,7 +40,6 @@ def uid(*parts: str) -> str:
 
 
 def series_description(kind: str) -> str:
-    """What a series of results is called."""
     return f"{SERIES} {NAMES[kind]}"
 
 

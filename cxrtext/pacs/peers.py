@@ -72,8 +72,6 @@ class OAuth(PeerSection):
 
 
 class Tls(PeerSection):
-    """What encrypts connections with a peer."""
-
     ca: Path | None = None  # certificates that its own is checked by; None for the system's
     certificate: Path | None = None  # ours, with its key
     key: Path | None = None
@@ -95,8 +93,6 @@ class Tls(PeerSection):
 
 
 class Web(Tls):
-    """Where and how a peer is asked over DICOMweb."""
-
     url: str  # what QIDO, WADO and STOW have in common, without a slash at its end
     user: str | None = None
     password_env: str | None = None
@@ -111,7 +107,6 @@ class Web(Tls):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Its host and port."""
         parts = urlsplit(self.url)
         return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -178,8 +173,6 @@ class Window(PeerSection):
 
 
 class Limits(PeerSection):
-    """What a peer may be asked at once."""
-
     parallel: Annotated[int, Field(ge=1, le=32)] = 2
     requests_per_second: Annotated[float, Field(gt=0, le=1000)] = 10.0
     window: Window | None = None
@@ -209,8 +202,6 @@ class ResultsRule(PeerSection):
 
 
 class Peer(PeerSection):
-    """A hospital system."""
-
     name: Name
     dicomweb: Web | None = None
     dimse: Dimse | None = None
@@ -229,7 +220,6 @@ class Peer(PeerSection):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it is asked at."""
         if self.dicomweb is not None:
             return self.dicomweb.address
         assert self.dimse is not None  # noqa: S101 - one of the two is there
@@ -253,10 +243,10 @@ class _File(PeerSection):
 
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine by its very name or number."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -279,7 +269,6 @@ def _checked(url: str) -> str:
 
 
 def read_peers(path: Path) -> dict[str, Peer]:
-    """Read a file of peers, by name."""
     given = _parsed(path)
     if len(given.by_name) < len(given.peers):
         names = [peer.name for peer in given.peers]

@@ -27,11 +27,8 @@ INSTANCE_FIELDS = (
 )
 """What is asked of instances: what decides whether one may enter, and what a correction changes."""
 
-MAX_ROWS = 100_000
-"""Of one answer."""
-
-UNCUT = 90
-"""Rows of an answer that no server cuts off: the lowest cap known is 100."""
+MAX_ROWS = 100_000  # of one answer
+UNCUT = 90  # rows of an answer that no server cuts off: the lowest cap known is 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,6 @@ class Question:
     offset: int = 0
 
     def matches(self) -> dict[str, str]:
-        """The elements that are to match, as DICOM writes them."""
         times = ""
         if self.times is not None:
             first, last = map(_clock, self.times)
@@ -67,16 +63,12 @@ def _clock(second: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Studies:
-    """An answer to a question for studies."""
-
     rows: Sequence[Described]
     more: bool = False  # the peer says that it has more
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An object that a peer says it has."""
-
     study: str
     series: str
     instance: str
@@ -108,10 +100,7 @@ class Instance:
 
 
 class Source(Protocol):
-    """A PACS that is asked for studies, instances and objects; several threads may ask.
-
-    Where there is no answer that can be used, a `PeerError` says so.
-    """
+    """A PACS that several threads may ask; a `PeerError` where no answer can be used."""
 
     name: str
 

@@ -18,13 +18,9 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
-LONGEST_ASKED_S = 300.0
-"""A peer that asks for a longer wait is asked again after this one."""
-TRIES = 4
-"""How often the same is asked of a peer that is busy, before it is set aside."""
-
-PATIENCE_S = 600.0
-"""How long a peer that is gone is waited for."""
+LONGEST_ASKED_S = 300.0  # a peer that asks for a longer wait is asked again after this one
+TRIES = 4  # how often the same is asked of a peer that is busy, before it is set aside
+PATIENCE_S = 600.0  # how long a peer that is gone is waited for
 
 
 def back_off(attempt: int, asked: float | None = None) -> float:
@@ -68,7 +64,6 @@ class Throttle:
             self._next = max(self._next, time.monotonic() + seconds)
 
     def pause(self, seconds: float) -> None:
-        """Sleep, or less where `stopped` is set."""
         if seconds > 0:
             self.stopped.wait(seconds)
 
@@ -99,11 +94,7 @@ class Retrying:
         self._gone_since: float | None = None
 
     def patiently(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, and again where the peer is busy or gone.
-
-        Raises:
-            PeerError: It has no answer; `GoneError`: it stays away.
-        """
+        """Ask, and again where the peer is busy or gone (PeerError; GoneError: it stays away)."""
         tries = 0
         while True:
             try:
@@ -151,10 +142,7 @@ class Retrying:
     def each(
         self, items: Iterable[Item], work: Callable[[Item], Answer]
     ) -> Iterator[tuple[Item, Answer]]:
-        """Work on items on as many threads as the peer allows; answers as they come.
-
-        An error ends it, after the work at hand.
-        """
+        """Work on items on the threads that the peer allows; an error ends it after those begun."""
         parallel = self._peer.limits.parallel
         running: dict[Future[Answer], Item] = {}
         with ThreadPoolExecutor(parallel) as pool:

@@ -15,9 +15,7 @@ from cxrtext.errors import ConfigError
 ALERT_S = 0.5
 """With TLS 1.3 a peer says only after the handshake that it does not take our certificate."""
 
-OPENING_S = 10.0
-"""How long a peer may take from its connection to a port of ours to its request."""
-
+OPENING_S = 10.0  # how long a peer may take from its connection to a port of ours to its request
 _TLS = b"\x16"  # the first byte of a handshake
 _EXPIRED, _NOT_YET = 10, 9
 _OTHER_NAME = (62, 64)
@@ -32,11 +30,7 @@ _DISTRUST = (
 
 
 class HandshakeError(Exception):
-    """Says in one line why there is no TLS with a peer, and what to do.
-
-    Args:
-        lasts: Whether the same happens again until somebody changes something.
-    """
+    """Why there is no TLS with a peer, and what to do; whether it ``lasts`` until a change."""
 
     def __init__(self, why: str, *, lasts: bool = True) -> None:
         super().__init__(why)
@@ -63,11 +57,7 @@ def client_context(
 
 
 def server_context(certificate: Path, key: Path, authorities: Path | None) -> ssl.SSLContext:
-    """What encrypts connections to a port of ours.
-
-    Args:
-        authorities: With them, a peer needs a certificate that one of them signed.
-    """
+    """What encrypts a port of ours; with ``authorities`` a peer needs a certificate by one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     _present(context, certificate, key)
@@ -169,11 +159,7 @@ def shake_hands(
 
 
 def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> HandshakeError:
-    """Why a handshake with a peer failed.
-
-    Args:
-        agreed: Whether both sides had agreed on a cipher before.
-    """
+    """Why a handshake with a peer failed, ``agreed`` where both had agreed on a cipher."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return HandshakeError(_distrusted(error, host, ca))
     if isinstance(error, TimeoutError):
@@ -247,14 +233,7 @@ class RefusedError(Exception):
 def admit(
     connection: socket.socket, tls: ssl.SSLContext | None, begin: bytes, seconds: float = OPENING_S
 ) -> socket.socket:
-    """Wait for the first byte of a peer, and encrypt the connection where a context is given.
-
-    Args:
-        begin: The first byte of the protocol.
-
-    Raises:
-        RefusedError: What comes is no such protocol, or nothing comes in time.
-    """
+    """Wait for a peer's first byte, to be ``begin``; encrypted with a context (RefusedError)."""
     end = time.monotonic() + seconds
     connection.settimeout(seconds)
     try:

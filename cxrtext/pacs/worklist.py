@@ -16,14 +16,11 @@ from cxrtext.records.manifest import RECEIVED
 from cxrtext.service import Service
 from cxrtext.service.limits import check_prompts, check_sentence
 
-MAX_IMAGES = 2_000
-"""Images that are looked at for one list; of more the latest."""
+MAX_IMAGES = 2_000  # images that are looked at for one list; of more the latest
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A study of the list."""
-
     study_id: str
     images: tuple[str, ...]
     received: datetime  # the latest of its images

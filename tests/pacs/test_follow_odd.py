@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import DiskError, WorkError
-from cxrtext.pacs.dicomweb.orthanc import ChangeList
+from cxrtext.pacs.dicomweb.client import ChangeList
 from cxrtext.pacs.faults import BusyError, GoneError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer

@@ -17,9 +17,7 @@ from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 
-OPEN_PREFIX = "/web/"
-"""Addresses that want no key: nothing under them is about a patient."""
-
+OPEN_PREFIX = "/web/"  # addresses that want no key: nothing under them is about a patient
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 MAX_TEXT_BYTES = 2**18
@@ -28,9 +26,7 @@ of nothing but ampersands, or of lists in lists."""
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
-MAX_BUCKETS = 10_000
-"""Keys remembered at a time; the one unheard of for longest is forgotten first."""
-
+MAX_BUCKETS = 10_000  # keys remembered at a time; the one unheard of for longest is forgotten first
 CLOSE = {"Connection": "close"}
 PORTS = {"http": 80, "https": 443}
 
@@ -65,8 +61,6 @@ class Host(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a page comes from."""
-
     scheme: str
     name: str
     port: int
@@ -108,21 +102,16 @@ class Admission:
         self._others = {parse_origin(origin) for origin in settings.cors_origins}
 
     def max_bytes(self, scope: Scope) -> int:
-        """How large a request may be: small, unless it is to an address that takes files."""
         if scope["path"] in self._taking_files and _content_type(Headers(scope=scope)) == FORMS[0]:
             return self._settings.max_body_bytes
         return min(MAX_TEXT_BYTES, self._settings.max_body_bytes)
 
     def refuse_question(self, scope: Scope) -> Denial | None:
-        """Why a request whose head is good is not let in, by its caller or its body.
-
-        Of one that is, the caller is noted in its scope.
-        """
+        """Why a request with a good head is not let in; if it is, its scope gets the caller."""
         headers = Headers(scope=scope)
         return self._refuse_caller(scope, headers) or self._refuse_body(scope, headers)
 
     def refuse_head(self, scope: Scope) -> Denial | None:
-        """Why a request is not let in, whoever asks: its headers, its host, its origin."""
         headers = Headers(scope=scope)
         size = sum(len(name) + len(value) for name, value in headers.raw)
         if len(headers.raw) > MAX_HEADERS or size > MAX_HEADER_BYTES:
@@ -154,10 +143,7 @@ class Admission:
         return not _is_open(path) and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
 
     def _served_as(self, host: Host) -> set[Origin]:
-        """The origins of pages that this server sends to those who ask for a host.
-
-        The server itself speaks no TLS; by the names of trusted hosts a proxy may.
-        """
+        """The origins of our pages at a host; at a trusted one a proxy may speak TLS for us."""
         kinds = ["http"]
         if _is_among(host.name, self._settings.trusted_names):
             kinds.append("https")

@@ -26,9 +26,7 @@ from pathlib import Path
 from cxrtext.errors import ConfigError
 
 KEYS_FILE_VARIABLE = "CXRTEXT_API_KEYS_FILE"
-CALLER = "cxrtext.caller"
-"""Key of the :class:`Caller` in the ASGI scope."""
-
+CALLER = "cxrtext.caller"  # key of the :class:`Caller` in the ASGI scope
 READ, WRITE, ADMIN, METRICS = "read", "write", "admin", "metrics"
 
 SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
@@ -38,9 +36,7 @@ SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
 REVOKED = "# revoked"
-CHECK_SECONDS = 1.0
-"""How long a change of the file may go unseen."""
-
+CHECK_SECONDS = 1.0  # how long a change of the file may go unseen
 _FORM = "write 'NAME SCOPES SHA256 [LAST-DAY]', as `cxrtext keys add` does"
 _SUM = "#sum:"
 _log = logging.getLogger("cxrtext_api")
@@ -75,7 +71,6 @@ class Key:
 
 
 def hash_key(key: str) -> str:
-    """The SHA-256 digest of a key, in hexadecimal."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -91,7 +86,6 @@ def find_caller(given: str, keys: Iterable[Key], today: date | None = None) -> C
 
 
 def keys_file_of(environment: Mapping[str, str]) -> Path | None:
-    """The file of keys that ``CXRTEXT_API_KEYS_FILE`` names in an environment."""
     path = environment.get(KEYS_FILE_VARIABLE)
     return Path(path) if path else None
 
@@ -253,11 +247,9 @@ class KeyRing:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to look at the file again."""
         return self._path is not None and self._clock() - self._checked >= CHECK_SECONDS
 
     def refresh(self, *, force: bool = False) -> None:
-        """Read the file where it changed, or in any case."""
         self._checked = self._clock()
         if self._path is None:
             return

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cxrtext_api.gate.admission import CLOSE, MAX_TEXT_BYTES, Admission, Denial
 from cxrtext_api.gate.keys import CALLER, Caller, KeyRing
-from cxrtext_api.observe.audit import EXPORTED, AuditLog, add_subjects, subjects_of
+from cxrtext_api.observe.audit import EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
 from cxrtext_api.problems import REQUEST_ID, RETRY, log_failure, problem_response
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT, Budget, RequestScope
@@ -232,7 +232,7 @@ class Gate:
         # A caller without a good key is in the line above alone, lest it fill the disk.
         if caller is None or not scope["path"].startswith("/v1/"):
             return
-        subjects = {name: list(ids) for name, ids in subjects_of(scope).items()}
+        subjects = {name: list(ids) for name, ids in scope.get(SUBJECTS, {}).items()}
         if served.location.startswith(IMAGES):
             add_subjects(subjects, "image_id", [unquote(served.location.removeprefix(IMAGES))])
         self._audit.write(
@@ -271,10 +271,7 @@ class Served:
         self.location = ""  # address of what it made
 
     async def receive(self) -> Message:
-        """The next part of the body, or the word that the caller has gone.
-
-        What still comes when there is an answer is only listened to.
-        """
+        """The next part of the body, or that the caller has gone; after an answer only that."""
         if self._whole or self.status:
             return await self.raw_receive()
         begun = self._loop.time()
@@ -299,7 +296,6 @@ class Served:
         return message
 
     def give_back(self) -> None:
-        """Count what was received as held no longer."""
         self._held.give(self._holds)
         self._holds = 0
 

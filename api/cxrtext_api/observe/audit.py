@@ -8,7 +8,7 @@ for operators, names none of them.
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from fastapi import Request
 from cxrtext.errors import WorkError
 from cxrtext.index.search.filter import named_ids
 
-SUBJECTS = "cxrtext.subjects"
-"""Key of the ids that a request is about, in the ASGI scope."""
+SUBJECTS = "cxrtext.subjects"  # key of the ids that a request is about, in the ASGI scope
 
 EXPORTED = "cxrtext.exported"
 """Key of the number of images that an export has given, in the ASGI scope."""
@@ -36,8 +35,7 @@ FILTER_FIELD = "where"
 SUBJECT_COLUMNS = {"image": "image_id", "study_id": "study_id", "patient_id": "patient_id"}
 """Columns of filters that do."""
 
-MAX_IDS = 10_000
-"""Of each kind in a line; no request that is answered names so many."""
+MAX_IDS = 10_000  # of each kind in a line; no request that is answered names so many
 MAX_ID_CHARACTERS = 256
 
 
@@ -58,10 +56,7 @@ class AuditLog:
                 ) from None
 
     def write(self, **fields: Any) -> bool:
-        """Append a line of the time and some fields.
-
-        Gives whether it was written whole; where it was not, :attr:`failed` says so until it is.
-        """
+        """Append a line with the time; False where it is not whole: :attr:`failed` until one is."""
         if self._path is None:
             return True
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -133,7 +128,6 @@ def _texts(request: Request, field: str) -> tuple[list[str], list[str]]:
 
 
 def add_subjects(given: dict[str, list[str]], name: str, values: Sequence[str]) -> None:
-    """Add ids to those that a request names, up to a bound."""
     shown = [value[:MAX_ID_CHARACTERS] for value in values if value]
     if shown:
         given[name] = list(dict.fromkeys([*given.get(name, []), *shown]))[:MAX_IDS]
@@ -144,9 +138,3 @@ def note_images(request: Request, images: Sequence[tuple[str, str, str]]) -> Non
     subjects = request.scope.setdefault(SUBJECTS, {})
     for number, name in enumerate(("image_id", "study_id", "patient_id")):
         add_subjects(subjects, name, [image[number] for image in images])
-
-
-def subjects_of(scope: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The ids that a request named."""
-    found: dict[str, list[str]] = scope.get(SUBJECTS, {})
-    return found

@@ -7,16 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    generate_latest,
-)
+import prometheus_client as prometheus
 
 from cxrtext.index.store.replica import Publication
 from cxrtext.pacs.inbox.status import InboxStatus
@@ -28,13 +19,11 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """The numbers of one application."""
-
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+        self.registry = prometheus.CollectorRegistry()
+        prometheus.ProcessCollector(registry=self.registry)
+        prometheus.PlatformCollector(registry=self.registry)
+        prometheus.GCCollector(registry=self.registry)
         self.requests = self._counter("http_requests", "Answers.", "method", "route", "status")
         self.seconds = self._histogram("http_request_seconds", "Time to answer.", SECONDS, "route")
         self.stages = self._histogram("stage_seconds", "Time of a stage.", SECONDS, "stage")
@@ -79,16 +68,18 @@ class Metrics:
             "listener_requests", "Since the listener was started.", "kind", "outcome"
         )
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"cxrtext_{name}", text, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
+        return prometheus.Counter(f"cxrtext_{name}", text, labels, registry=self.registry)
 
     def _histogram(
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
-    ) -> Histogram:
-        return Histogram(f"cxrtext_{name}", text, labels, buckets=buckets, registry=self.registry)
+    ) -> prometheus.Histogram:
+        return prometheus.Histogram(
+            f"cxrtext_{name}", text, labels, buckets=buckets, registry=self.registry
+        )
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"cxrtext_{name}", text, labels, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> prometheus.Gauge:
+        return prometheus.Gauge(f"cxrtext_{name}", text, labels, registry=self.registry)
 
     def observe_batch(self, stage: str, size: int) -> None:
         self.batches.labels(stage).observe(size)
@@ -128,5 +119,4 @@ class Metrics:
             self.results_sent.labels(peer, kind).set(count)
 
     def page(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return prometheus.generate_latest(self.registry)

@@ -51,7 +51,6 @@ class ChosenImage:
         self._image_id = image_id or ""
 
     async def embedded(self) -> "EmbeddedImage":
-        """The image as the model sees it."""
         if self._upload is not None:
             session = self._session
             return await session.uploads.embed(session, session.service, self._upload)
@@ -94,8 +93,7 @@ async def _any_image(
     return ChosenImage(session, None if image is None else await image.read(), image_id)
 
 
-AnyImageDep = Annotated[Any, Depends(_any_image)]
-"""A :class:`ChosenImage`, or None."""
+AnyImageDep = Annotated[Any, Depends(_any_image)]  # a :class:`ChosenImage`, or None
 
 
 async def _one_image(image: AnyImageDep) -> ChosenImage:
@@ -108,7 +106,6 @@ ImageDep = Annotated[ChosenImage, Depends(_one_image)]
 
 
 def is_read_only(service: "Service", settings: Settings) -> bool:
-    """Whether images can be neither added nor deleted."""
     return settings.read_only or bool(service.publications)
 
 
@@ -119,8 +116,7 @@ async def _check_writable(session: SessionDep, request: Request) -> None:
         raise Refusal(403, READ_ONLY)
 
 
-WRITES: list[Any] = [Depends(_check_writable)]
-"""Of the routes that change the index."""
+WRITES: list[Any] = [Depends(_check_writable)]  # of the routes that change the index
 
 READ_ONLY = (
     "This server only reads: images are added and deleted where its index is published, and come "

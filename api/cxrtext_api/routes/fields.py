@@ -40,9 +40,7 @@ WHOLE = BeforeValidator(_whole)
 """Takes 10, and neither 10.0 nor 1_0, which Python would take too.  It stands behind bounds, else
 the API's description does not have them."""
 
-DECIMAL = BeforeValidator(_decimal)
-"""Takes 0.5, 1 and 5e-1, and neither 1_0 nor infinity."""
-
+DECIMAL = BeforeValidator(_decimal)  # takes 0.5, 1 and 5e-1, and neither 1_0 nor infinity
 MIN_SIDE = 32
 MAX_SIDE = 4096
 DEFAULT_SIDE = 1536

@@ -21,8 +21,7 @@ from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
 
-LOOK_SECONDS = 0.25
-"""How long numbers wait for a look at the index."""
+LOOK_SECONDS = 0.25  # how long numbers wait for a look at the index
 
 
 @router.get("/healthz", summary="Whether the process answers", operation_id="health")

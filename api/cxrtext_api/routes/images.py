@@ -36,13 +36,11 @@ def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pa
 
 
 def detail(service: "Service", image_id: str) -> ImageDetail:
-    """What is known of an indexed image, with its report."""
     image = service.find_image(image_id)
     return detail_of(image, service.archive.report(image.study_id))
 
 
 def draw_image(pixels: Pixels) -> bytes:
-    """An image as PNG."""
     return encode_png(Pictures.fromarray(pixels))
 
 

@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 
 import cxrtext
+from cxrtext.client import models
 from cxrtext.client.answers import measured_of, publications_of
-from cxrtext.client.models import (
-    Access,
-    EvaluationInfo,
-    HowGood,
-    IndexInfo,
-    LimitInfo,
-    ModelInfo,
-    Prompts,
-    TrainingInfo,
-)
 from cxrtext.index.search.archive import EXACT_BYTES
 from cxrtext.models.folders import read_training
-from cxrtext.service.limits import (
-    MAX_PROMPTS,
-    MAX_QUERY_CHARACTERS,
-    MAX_REPORT_CHARACTERS,
-    MAX_RESULTS,
-)
+from cxrtext.service import limits
 from cxrtext_api.gate.keys import ANYONE, CALLER, Caller
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, is_read_only, problems
 from cxrtext_api.settings import Settings
@@ -42,24 +28,24 @@ router = APIRouter(prefix="/v1", tags=["model"], dependencies=GUARDED)
 
 
 @router.get("/model", summary="What is loaded", operation_id="get_model", responses=problems())
-async def get_model(session: SessionDep, request: Request) -> ModelInfo:
+async def get_model(session: SessionDep, request: Request) -> models.ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
     caller: Caller = request.scope.get(CALLER, ANYONE)
     await session.see_index()
     return await session.read(_model_info, session.service, session.settings, caller)
 
 
-def _model_info(service: "Service", settings: Settings, caller: Caller) -> ModelInfo:
+def _model_info(service: "Service", settings: Settings, caller: Caller) -> models.ModelInfo:
     key_id = None if caller.key_id == ANYONE.key_id else caller.key_id
     index = _index_info(service) if service.has_index else None
     about = service.describe(look=False)
     folder = service.model.folder
     noted = {} if folder is None else read_training(folder)
-    return ModelInfo(
+    return models.ModelInfo(
         version=cxrtext.__version__,
         model=about["fingerprint"],
         prompts={
-            name: Prompts(positive=list(prompts.positive), negative=list(prompts.negative))
+            name: models.Prompts(positive=list(prompts.positive), negative=list(prompts.negative))
             for name, prompts in service.prompts.items()
         },
         calibrated=service.calibration is not None,
@@ -76,17 +62,17 @@ def _model_info(service: "Service", settings: Settings, caller: Caller) -> Model
         index=index,
         images=0 if index is None else index.images,
         sentences=0 if index is None else index.sentences,
-        access=Access(key_id=key_id, scopes=sorted(caller.scopes)),
+        access=models.Access(key_id=key_id, scopes=sorted(caller.scopes)),
         trained=_trained(noted),
         measured=_measured(noted),
         evaluated=_evaluated(service),
-        how_good=HowGood.model_validate(service.how_good),
-        limits=LimitInfo(
+        how_good=models.HowGood.model_validate(service.how_good),
+        limits=models.LimitInfo(
             max_body_bytes=settings.max_body_bytes,
-            max_results=MAX_RESULTS,
-            max_prompts=MAX_PROMPTS,
-            max_sentence_characters=MAX_QUERY_CHARACTERS,
-            max_report_characters=MAX_REPORT_CHARACTERS,
+            max_results=limits.MAX_RESULTS,
+            max_prompts=limits.MAX_PROMPTS,
+            max_sentence_characters=limits.MAX_QUERY_CHARACTERS,
+            max_report_characters=limits.MAX_REPORT_CHARACTERS,
         ),
         max_body_bytes=settings.max_body_bytes,
         **{name: about[name] for name in _OF_MODEL},
@@ -101,12 +87,12 @@ def _is_exact(service: "Service") -> bool:
     return all(sketch.nbytes <= EXACT_BYTES for sketch in sketches)
 
 
-def _index_info(service: "Service") -> IndexInfo:
+def _index_info(service: "Service") -> models.IndexInfo:
     archive = service.archive
     tunings = [snapshot.candidates for snapshot in archive.snapshots()]
     recalls = [t["recall_at_10"] for t in tunings if t.get("recall_at_10") is not None]
     shares = [t["reranked"] for t in tunings if t.get("reranked") is not None]
-    return IndexInfo(
+    return models.IndexInfo(
         images=archive.images,
         sentences=archive.sentences,
         candidates=next((t["kind"] for t in tunings if t.get("kind")), None),
@@ -116,14 +102,14 @@ def _index_info(service: "Service") -> IndexInfo:
     )
 
 
-def _trained(noted: Mapping[str, Any]) -> TrainingInfo | None:
+def _trained(noted: Mapping[str, Any]) -> models.TrainingInfo | None:
     if not noted:
         return None
     try:
         objective = noted["configuration"]["objective"]["name"]
     except (KeyError, TypeError):
         objective = None
-    return TrainingInfo(
+    return models.TrainingInfo(
         data=_text(noted.get("data_fingerprint")),
         studies=_number(noted.get("studies")),
         objective=_text(objective),
@@ -140,14 +126,16 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
 
 
-def _evaluated(service: "Service") -> EvaluationInfo | None:
+def _evaluated(service: "Service") -> models.EvaluationInfo | None:
     kept = service.calibration
     if kept is None:
         return None
     split, images = kept.measured
     found = {name: measured_of(one) for name, one in kept.findings.items()}
     measured = {name: one for name, one in found.items() if one is not None}
-    return EvaluationInfo(split=split, images=images, findings=measured) if measured else None
+    return (
+        models.EvaluationInfo(split=split, images=images, findings=measured) if measured else None
+    )
 
 
 def _measured(noted: Mapping[str, Any]) -> dict[str, float] | None:

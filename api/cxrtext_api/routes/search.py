@@ -151,17 +151,14 @@ def _asked(
     if image is not None and form.image_id is not None and form.other_patients:
         patients.append(service.find_image(form.image_id).patient_id)
     unlike = list(map(service.familiar.of_sentence, read))
-    said = [] if image is None else _doubts(service, form, image)
+    said: list[str] = []
+    if image is not None:
+        said += [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
+        if form.image_id is None and service.archive.is_unlike(image.regions):
+            said.append(UNLIKE)
     if any(one is not None and one.flagged for one in unlike):
         said.append(f"A sentence {UNLIKE_SENTENCE}.")
     return _Asked(image, " ".join(said) or None, patients, read, unlike, service.caution(read))
-
-
-def _doubts(service: "Service", form: SearchForm, image: "EmbeddedImage") -> list[str]:
-    said = [f"The image {UNLIKE_IMAGE}."] if image.is_unlike else []
-    if form.image_id is None and service.archive.is_unlike(image.regions):
-        said.append(UNLIKE)
-    return said
 
 
 @router.post(

@@ -240,10 +240,7 @@ def check_image_id(image_id: str) -> None:
 
 
 def parse_metadata(text: str) -> dict[str, str]:
-    """Read metadata from JSON, as text; entries that are null or empty are left out.
-
-    What is wrong is said (InputError) without quoting what was sent.
-    """
+    """Read metadata from JSON, as text, without empty entries (InputError, without quoting it)."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

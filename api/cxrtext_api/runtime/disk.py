@@ -15,8 +15,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
 NEEDED_BYTES = 2**20
 
-CHECK_SECONDS = 10.0
-"""How long what was found is taken to be so."""
+CHECK_SECONDS = 10.0  # how long what was found is taken to be so
 
 
 def is_full(error: BaseException | None) -> bool:

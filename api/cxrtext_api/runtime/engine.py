@@ -25,14 +25,12 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-TURN_SECONDS = 0.01
-"""How long work that pauses goes on before others have their turn."""
+TURN_SECONDS = 0.01  # how long work that pauses goes on before others have their turn
 
 REST = 4
 """Work that has time rests so many times as long as its last turn took, where questions come."""
 
-Outcome = tuple[Any, BaseException | None]
-"""A result, or why there is none."""
+Outcome = tuple[Any, BaseException | None]  # a result, or why there is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +79,6 @@ class Engine:
         self._thread.start()
 
     def enter(self, scope: RequestScope) -> None:
-        """Take a place, if the request has none yet."""
         if scope.holds(self):
             return
         if not self._places.take(1):

@@ -39,30 +39,20 @@ TURNS_AT_ONCE = 8
 """Sentences of several requests are embedded together, of as many tokens as this many turns take;
 one request's that take longer stand back where questions come."""
 
-HELD_SECONDS = 2.0
-"""How long an answer waits where another process commits a change of the index."""
-
-SEEN_SECONDS = 0.05
-"""How long ago the index may have been looked at by another question."""
-
-FOLLOW_SECONDS = 5.0
-"""How long after an attempt to follow an index comes the next."""
-
-TRIAL_SECONDS = 1.0
-"""How long a disk may take to show whether it can be written."""
+HELD_SECONDS = 2.0  # how long an answer waits where another process commits a change of the index
+SEEN_SECONDS = 0.05  # how long ago the index may have been looked at by another question
+FOLLOW_SECONDS = 5.0  # how long after an attempt to follow an index comes the next
+TRIAL_SECONDS = 1.0  # how long a disk may take to show whether it can be written
 
 EXPORTS_AT_ONCE = 2
 """Exports that may be under way; each keeps some numbers of every image in memory."""
 
-EXPORT_WAIT = 10
-"""Seconds after which a caller may ask again for an export."""
-
+EXPORT_WAIT = 10  # seconds after which a caller may ask again for an export
 _log = logging.getLogger("cxrtext_api")
 LoadService = Callable[[Settings], "Service"]
 
 
 def load_from_settings(settings: Settings) -> "Service":
-    """Load the model and the index that the settings name, on the device that they choose."""
     from cxrtext.training.loop.device import choose_device
 
     open_uploads(settings)
@@ -135,7 +125,6 @@ class Resources:
         return self._service
 
     def open(self) -> None:
-        """Begin to load the service."""
         self._loading = asyncio.create_task(self._open())
 
     async def _open(self) -> None:
@@ -256,10 +245,7 @@ class Resources:
             self._seen_at = look.get_loop().time()
 
     async def writes(self) -> bool | None:
-        """Whether what is added can be kept; None where nothing is.
-
-        It is tried at most every few seconds, and one line of the log says where it changed.
-        """
+        """Whether what is added can be kept, tried every few seconds; None where nothing is."""
         if self._disk is None:
             return None
         if self._trial is None or self._trial.done():
@@ -348,10 +334,7 @@ class Session(RequestScope):
         return await self._resources.engine.work(self, work)
 
     async def ensure_embedded(self, sentences: Sequence[str]) -> None:
-        """Embed sentences together with those of other requests.
-
-        The questions that follow find them in the service's memory.
-        """
+        """Embed sentences with those of other requests; the questions that follow find them."""
         service, resources = self.service, self._resources
         if service.texts.has(sentences):
             return

@@ -116,7 +116,6 @@ class RequestScope:
             self._gone.set_result(None)
 
     def holds(self, what: object) -> bool:
-        """Whether it holds something that is given back at its end."""
         return what in self._held
 
     def hold(self, what: object, give_back: Callable[[], None], *, lasting: bool = False) -> None:
@@ -139,7 +138,6 @@ class RequestScope:
             self._held.pop(what)()
 
     def end(self) -> None:
-        """Give back all that it holds."""
         self._lasting.clear()
         self.begin_answer()
         # A canceled task refers to what it was canceled in, which is this: what a request worked

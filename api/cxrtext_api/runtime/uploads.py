@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from cxrtext.service import Service
 
 T = TypeVar("T")
-Pixels = NDArray[np.uint8]
-"""[H, W], as an image is shown and kept."""
+Pixels = NDArray[np.uint8]  # [H, W], as an image is shown and kept
 
 DECODE_SECONDS = 10.0
 """Computing time that an upload may take; on the clock it may take three times as long."""
@@ -44,8 +43,7 @@ PIXELS_HELD = 2 * MAX_PIXELS
 REMEMBERED_IMAGES = 64
 """How many uploads are remembered as embeddings, so that a second question is quick."""
 
-IMAGES_AT_ONCE = 8
-"""More would hardly be quicker on a CPU, and take memory."""
+IMAGES_AT_ONCE = 8  # more would hardly be quicker on a CPU, and take memory
 
 QUICK_BYTES = 2**18
 """An upload of this size is digested in less time than it takes to ask a thread to."""

@@ -54,7 +54,6 @@ class Workers:
     async def run(
         self, scope: RequestScope, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Call a function on one of the threads."""
         return await self._run(scope, lambda _: function(*args, **kwargs))
 
     async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
@@ -108,5 +107,4 @@ class Workers:
             self._metrics.queue.labels(self._name).set(self._waiting)
 
     def close(self) -> None:
-        """Finish what was accepted."""
         self._pool.shutdown(wait=True)

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cxrtext.errors import ConfigError, WorkError
+from cxrtext.pacs.peers import is_loopback
 from cxrtext_api.gate.keys import KEYS_FILE_VARIABLE
-from cxrtext_api.settings import Settings, is_loopback
+from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
     from cxrtext_api.runtime.resources import LoadService
 
 
-BACKLOG = 128
-"""Connections that may wait to be taken."""
+BACKLOG = 128  # connections that may wait to be taken
 
 
 def run_server(

@@ -82,7 +82,6 @@ class Rotation:
         return np.append(found, np.float32(0)) if self.radius else found
 
     def as_dict(self) -> dict[str, Any]:
-        """As the catalogue notes it."""
         mean, rotation = encoded(self.mean), encoded(self.rotation)
         return {"mean": mean, "rotation": rotation, "radius": self.radius}
 
@@ -100,8 +99,6 @@ def chosen_rows(profiles: NDArray[Any], most: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a structure is searched."""
-
     kind: str  # "flat" or "ivfpq"
     depth: int  # images asked for
     effort: int  # ``nprobe``, which a flat structure has not
@@ -112,10 +109,7 @@ class Tuning:
 
 
 def build_structure(profiles: NDArray[Any], path: Path) -> tuple[str, str, Rotation]:
-    """Write the FAISS structure of profiles [places, n]; gives its kind and its file's digest.
-
-    The id of a vector is its image's place.
-    """
+    """Write the FAISS structure of profiles [places, n], by place; gives kind and digest, too."""
     faiss = _faiss()
     kind = "flat" if len(profiles) <= FLAT_VECTORS else "ivfpq"
     rotation = Rotation.of(profiles, fill=kind != "flat")

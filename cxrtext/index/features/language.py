@@ -83,10 +83,7 @@ class Language:
 
 
 def language_for(model: "ImageTextModel", sentences: Tensor, phrases: list[str]) -> Language:
-    """The language of an archive's sentences [S, D] and of its prompts; S may be 0.
-
-    Where there are few sentences, typical ones are added.
-    """
+    """The language of sentences [S, D], S from 0, and of prompts; typical ones join a few."""
     if len(sentences) < INDUCING_POINTS:
         phrases = [*phrases, *typical_sentences()]
     return Language.of_sentences(torch.cat([sentences, model.embed_sentences(phrases).cpu()]))
@@ -120,7 +117,6 @@ def _kernel(first: Tensor, second: Tensor) -> Tensor:
 
 
 def encoded(values: NDArray[np.float32]) -> str:
-    """Numbers as the catalogue keeps them."""
     return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 

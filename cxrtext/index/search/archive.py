@@ -167,7 +167,6 @@ class Archive:
         )
 
     def cohort(self, query: Query, **options: Any) -> Cohort:
-        """Every image that fits a query, best first; the options are those of a cohort."""
         return Cohort(self.parts, query, **options)
 
     def search_sentences(

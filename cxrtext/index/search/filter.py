@@ -61,7 +61,6 @@ class Token:
 
     @property
     def is_value(self) -> bool:
-        """Whether a column can be compared with it."""
         return self.kind not in ("sign", "end") and not self.keyword
 
 
@@ -103,8 +102,6 @@ def _unknown(condition: str, place: int) -> DataError:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What is asked of one column."""
-
     column: str  # its name
     operator: str  # a value of :data:`OPERATORS`, "IN", "IS NULL" or "IS NOT NULL"
     values: tuple[Value, ...] = ()  # one; several for "IN"; none for the last two
@@ -125,8 +122,7 @@ class Joined:
     parts: tuple["Tree", ...]
 
 
-Tree = Test | Not | Joined
-"""A filter as it was read."""
+Tree = Test | Not | Joined  # a filter as it was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +168,6 @@ def parse(condition: str, slots: Mapping[str, int]) -> Condition:
 
 
 def tests_of(tree: Tree) -> Iterator[Test]:
-    """What is asked of single columns, in the order of the text."""
     match tree:
         case Test():
             yield tree
@@ -283,7 +278,12 @@ class _Parser:
         negated = self.took("not")
         found: Tree
         if self.took("in"):
-            found = Test(column, "IN", self._among(textual))
+            self.expect("(")
+            values = [self._value(textual)]
+            while self.took(","):
+                values.append(self._value(textual))
+            self.expect(")")
+            found = Test(column, "IN", tuple(values))
         elif self.took("between"):
             low = Test(column, ">=", (self._value(textual),))
             self.expect("and")
@@ -293,14 +293,6 @@ class _Parser:
         else:
             found = Test(column, OPERATORS[self.take().text], (self._value(textual),))
         return Not(found) if negated else found
-
-    def _among(self, textual: bool) -> tuple[Value, ...]:
-        self.expect("(")
-        found = [self._value(textual)]
-        while self.took(","):
-            found.append(self._value(textual))
-        self.expect(")")
-        return tuple(found)
 
     def _value(self, textual: bool) -> Value:
         token = self.next
@@ -338,7 +330,9 @@ def _sql(tree: Tree, cells: Mapping[str, str], values: list[Value]) -> str:
         return f"({column} {operator})"
     numbers, texts = split(tree.values)
     values += [*numbers, *texts]
-    as_number = _numeric(column, f"{operator} {_marks(operator, numbers)}")
+    # Neither true nor false of a cell that is no number.
+    test = f"{column} {operator} {_marks(operator, numbers)}"
+    as_number = f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {test} END"
     as_text = f"(CAST({column} AS TEXT) {operator} {_marks(operator, texts)})"
     if not texts:
         return as_number
@@ -352,11 +346,6 @@ def split(values: Sequence[Value]) -> tuple[list[int | float], list[str]]:
 
 def _marks(operator: str, values: Sequence[Value]) -> str:
     return f"({', '.join('?' * len(values))})" if operator == "IN" else "?"
-
-
-def _numeric(column: str, comparison: str) -> str:
-    """A comparison that is neither true nor false of a cell that is no number."""
-    return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} {comparison} END"
 
 
 def _alike(name: str, known: Sequence[str]) -> str | None:

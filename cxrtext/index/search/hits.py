@@ -51,14 +51,11 @@ class SentenceHit:
 
     @property
     def rank(self) -> float:
-        """What it is ranked by, the highest first."""
         return self.score if self.lift is None else self.lift
 
 
 @dataclass(frozen=True, slots=True)
 class FoundImages:
-    """A page of a search."""
-
     hits: list[ImageHit]  # best first
     searched: int  # images that the filters leave
     scored: int  # images that were scored exactly to find these
@@ -113,7 +110,6 @@ def _images(views: Sequence[View], found: Sequence[Ranked]) -> list[IndexedImage
 
 
 def hits_of(views: Sequence[View], kept: Sequence[tuple[Ranked, IndexedImage]]) -> list[ImageHit]:
-    """Hits with what the indexes keep of their images."""
     numbers = [
         [image.number for hit, image in kept if hit[1] == which] for which in range(len(views))
     ]
@@ -208,14 +204,10 @@ class Cohort:
 
     @property
     def matching(self) -> int:
-        """Images that the filters leave."""
         return sum(len(view.places) for view in self._views)
 
     def select(self) -> Iterator[int]:
-        """Find the images that the filters leave, a range of them at each step (DataError).
-
-        Yields how many there are in the indexes that are done.
-        """
+        """Find the images that the filters leave, in steps (DataError); yields how many so far."""
         for _ in self._choosing:
             yield self.matching
 
@@ -234,10 +226,7 @@ class Cohort:
                 yield done
 
     def rank(self) -> Iterator[int]:
-        """Put the scored images in order, and leave out what is not to be there.
-
-        Yields how many hits there are so far; the last is the number of all.
-        """
+        """Put the scored images in order, without those left out; yields how many so far."""
         which = np.repeat(np.arange(len(self._views)), [len(view.places) for view in self._views])
         places = np.concatenate([view.places for view in self._views])
         scores = np.concatenate(self._scores)

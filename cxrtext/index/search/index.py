@@ -63,7 +63,6 @@ class Index:
 
     @property
     def publication(self) -> Publication | None:
-        """The publication that it answers by; None where it is no replica."""
         return None if self._held is None else self._held.publication
 
     def look_for_turn(self) -> bool:

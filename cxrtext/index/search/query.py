@@ -73,10 +73,7 @@ class Query:
         )
 
     def near(self, language: Language, profiles: Tensor, means: Tensor | None) -> Tensor:
-        """What images with profiles [B, n] nearly score, [B]; the order nearly that of `exact`.
-
-        Mean regions are needed where the query has an image.
-        """
+        """What images with profiles [B, n] nearly score, [B]; means where it has an image."""
 
         def scores(texts: Tensor | None) -> Tensor | None:
             return None if texts is None else language.weights(texts) @ profiles.T

@@ -34,8 +34,6 @@ Floats = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Effort:
-    """What a search took."""
-
     scored: int = 0  # images scored exactly
     exact: bool = True  # whether the order is proven to be that of all exact scores
 
@@ -80,10 +78,7 @@ def _push(best: list[tuple[float, int, Iterator[Scored]]], block: Iterator[Score
 
 
 def highest(upper: Floats, count: int) -> Numbers:
-    """Where the highest bounds are, by falling bound; all that equal the lowest of them, too.
-
-    More of them begin with the same ones in the same order.
-    """
+    """Where the highest bounds are, falling, with the lowest's equals; more begin the same."""
     if count < len(upper):
         least = np.partition(upper, len(upper) - count)[len(upper) - count]
         found = np.flatnonzero(upper >= least)
@@ -204,10 +199,7 @@ SCANNED = 16_384  # profiles that are read at once
 def fast_order(
     snapshot: Snapshot, model: ImageTextModel, query: Query, places: Numbers, effort: Effort
 ) -> Iterator[Scored]:
-    """Images in the order of their scores among the candidates that profiles name.
-
-    When the candidates are used up, more are looked for, and at last all that are left.
-    """
+    """Images by falling score among the profiles' candidates, then among more, at last all."""
     structure = snapshot.structure
     if structure is None or query.texts is None:
         raise ValueError("the fast search wants a structure and a text")

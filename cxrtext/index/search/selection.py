@@ -72,7 +72,14 @@ def select(
     """Places of the images that a filter leaves, in rising order; work that pauses (DataError)."""
     places = snapshot.live
     if where is not None:
-        places = yield from _passing(catalogue, snapshot, where)
+        recent = _recent(catalogue, snapshot, where)
+        if recent is not None:
+            places = yield from _by_columns(recent, snapshot)
+        else:
+            query = "SELECT number FROM images LEFT JOIN attributes USING (number)"
+            places = snapshot.places_of(
+                np.array((yield from _by_rows(catalogue, snapshot, where, query)), dtype=np.int64)
+            )
     if exclude_patients:
         out: list[int] = []
         for patient in exclude_patients:
@@ -91,15 +98,6 @@ def sentences_of(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausin
         "JOIN said USING (study_id)"
     )
     return set((yield from _by_rows(catalogue, snapshot, where, query)))
-
-
-def _passing(catalogue: Catalogue, snapshot: Snapshot, where: str) -> Pausing[Numbers]:
-    recent = _recent(catalogue, snapshot, where)
-    if recent is not None:
-        return (yield from _by_columns(recent, snapshot))
-    query = "SELECT number FROM images LEFT JOIN attributes USING (number)"
-    numbers = yield from _by_rows(catalogue, snapshot, where, query)
-    return snapshot.places_of(np.array(numbers, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +120,8 @@ def _recent(catalogue: Catalogue, snapshot: Snapshot, where: str) -> _Recent | N
         named = "SELECT 1 FROM structures WHERE name = 'columns' AND digest = ?"
         if not database.execute(named, (columns.digest,)).fetchone():
             return None  # a writer has given the file up since
-        true = true_places(condition.tree, columns)
-        if true is None:
+        answer = _answer(condition.tree, columns)
+        if answer is None:  # SQLite has to
             return None
         numbers = database.execute("SELECT number FROM recent").fetchall()
         # Joined with the table, SQLite would read every row for some filters.
@@ -132,7 +130,7 @@ def _recent(catalogue: Catalogue, snapshot: Snapshot, where: str) -> _Recent | N
             f"WHERE images.number IN (SELECT number FROM recent) AND ({condition.sql})",
             condition.values,
         ).fetchall()
-        return _Recent(true, _flat(numbers), _flat(passing))
+        return _Recent(_places(answer, columns.places), _flat(numbers), _flat(passing))
 
 
 def _flat(rows: list[tuple[int]]) -> Numbers:
@@ -185,16 +183,8 @@ def _parts(snapshot: Snapshot, condition: Condition) -> Iterator[tuple[int, int]
         yield start, start + step - 1
 
 
-def true_places(tree: Tree, columns: Columns) -> Iterator[NDArray[np.int64]] | None:
-    """Places of the images of which a filter is true, in rising order, a range of them at a time.
-
-    None where the columns cannot answer it: SQLite has to.
-    """
-    answer = _answer(tree, columns)
-    return None if answer is None else _places(answer, columns.places)
-
-
 def _places(answer: Answer, places: int) -> Iterator[NDArray[np.int64]]:
+    """Places of the images of which a filter is true, in rising order, a range at a time."""
     for start in range(0, places, PLACES_AT_ONCE):
         stop = min(start + PLACES_AT_ONCE, places)
         truth = np.broadcast_to(answer(slice(start, stop)), stop - start)

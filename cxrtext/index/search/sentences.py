@@ -26,12 +26,9 @@ from cxrtext.models.regions import unpack
 from cxrtext.pausing import Pausing
 
 SENTENCES_AT_ONCE = 4096
-BACKGROUND = 128
-"""Images of the archive that a sentence is compared by."""
-FEWEST = 16
-"""With fewer images sentences are ranked by their scores."""
-COMPARED_AT_ONCE = 256
-"""Sentences that are scored with the background in one piece of work."""
+BACKGROUND = 128  # images of the archive that a sentence is compared by
+FEWEST = 16  # with fewer images sentences are ranked by their scores
+COMPARED_AT_ONCE = 256  # sentences that are scored with the background in one piece of work
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)
 
 Numbers = NDArray[np.int64]

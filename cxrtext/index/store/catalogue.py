@@ -205,12 +205,10 @@ class Catalogue:
             return int(self.database.execute("PRAGMA data_version").fetchone()[0])
 
     def meta(self) -> dict[str, str]:
-        """What is noted of the index as a whole."""
         return dict(self.database.execute("SELECT key, value FROM meta").fetchall())
 
     @property
     def tables(self) -> list[str]:
-        """Names of the tables whose rows have sums."""
         return TABLES if _version_of(self.database) == SCHEMA_VERSION else TABLES[:-1]
 
     def counts(self) -> tuple[int, int]:
@@ -224,11 +222,9 @@ class Catalogue:
         return dict(self.database.execute("SELECT name, slot FROM columns ORDER BY slot"))
 
     def known_images(self) -> dict[str, int]:
-        """Numbers of all images, by name."""
         return dict(self.database.execute("SELECT image, number FROM images"))
 
     def known_sentences(self) -> dict[str, int]:
-        """Numbers of all sentences, by text."""
         return dict(self.database.execute("SELECT sentence, number FROM sentences"))
 
     def image(self, name: str) -> IndexedImage | None:
@@ -303,7 +299,6 @@ def check_index_folder(folder: Path) -> None:
 
 
 def empty_index(folder: Path) -> CheckpointError:
-    """What is raised of an index that holds nothing yet."""
     return CheckpointError(f"{folder}: {EMPTY}; run 'cxrtext index build MANIFEST' to fill it")
 
 

@@ -32,7 +32,9 @@ def check_index(
                 return [EMPTY]
             segments = database.execute("SELECT * FROM segments ORDER BY file, start").fetchall()
             structures = database.execute("SELECT file, digest FROM structures").fetchall()
-        vectors = most is None or vector_bytes(folder, before) <= most
+        files, rows = vector_files(folder, before), counted_rows(before)
+        size = sum(rows[name] * file.row_bytes for name, file in files.items())
+        vectors = most is None or size <= most
         try:
             wrong = _check_files(folder, before, segments, structures, vectors)
         except FileNotFoundError:
@@ -79,8 +81,3 @@ def _check_files(
         if not (folder / name).is_file() or sha256(folder / name) != digest:
             wrong.append(f"{name}: missing or damaged")
     return wrong
-
-
-def vector_bytes(folder: Path, meta: dict[str, str]) -> int:
-    rows = counted_rows(meta)
-    return sum(rows[name] * file.row_bytes for name, file in vector_files(folder, meta).items())

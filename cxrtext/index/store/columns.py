@@ -42,8 +42,7 @@ STALE, STALE_SHARE = 1_000, 0.005
 MAX_TEXTS = 2**16
 """Distinct numbers of a column up to which they are kept as SQLite writes them, too."""
 
-ROWS_AT_ONCE, COLUMNS_AT_ONCE = 10_000, 64
-"""That are read from the catalogue together."""
+ROWS_AT_ONCE, COLUMNS_AT_ONCE = 10_000, 64  # that are read from the catalogue together
 
 
 class Texts(Sequence[str]):
@@ -95,19 +94,14 @@ class Column:
 
     @cached_property
     def distinct(self) -> int:
-        """Number of codes."""
         return 1 + len(self.numbers) + len(self.texts)
 
     @property
     def is_empty(self) -> bool:
-        """Whether every cell is."""
         return self.distinct == 1
 
     def only(self, kept: NDArray[np.bool_]) -> "Column":
-        """The same with the cells of some places emptied, and nothing that only they held.
-
-        ``kept`` [places] says whose cells stay.
-        """
+        """The same with the cells of ``kept`` [places] alone, and nothing that only others held."""
         codes = np.where(kept, self.codes, self.codes.dtype.type(0))
         used = np.bincount(codes, minlength=self.distinct)[1:] > 0
         table = np.zeros(self.distinct, self.codes.dtype)
@@ -118,10 +112,7 @@ class Column:
 
 
 class Columns:
-    """An open file of columns; each is read when it is first asked for, and kept.
-
-    ``places`` are its rows (CheckpointError where it is not the file that the catalogue names).
-    """
+    """An open file of columns, read when first asked for (CheckpointError: not the noted one)."""
 
     def __init__(self, path: Path, digest: str, places: int) -> None:
         advice = f"run 'cxrtext index rebuild {path.parent}' to derive it anew"
@@ -244,10 +235,7 @@ def _written(database: sqlite3.Connection, numbers: Sequence[float]) -> list[str
 
 
 def refresh_columns(folder: Path, catalogue: Catalogue) -> bool:
-    """Write the file anew where it is missing, is to be without what was deleted, or too old.
-
-    The caller holds the writer's lock.  Gives whether it was written.
-    """
+    """Write the file anew, under the lock, where it is missing, old, or has what was deleted."""
     meta, database = catalogue.meta(), catalogue.database
     places = int(meta.get("places", 0))
     if places < MIN_IMAGES:
@@ -299,8 +287,5 @@ def _kept(database: sqlite3.Connection, places: int) -> NDArray[np.bool_]:
 
 
 def forget_columns(database: sqlite3.Connection) -> None:
-    """Have the file written without what is deleted, before the lock is given up.
-
-    In the caller's transaction.  Until then SQLite answers filters.
-    """
+    """Have the writer leave out what is deleted, in the transaction; SQLite answers until then."""
     database.execute("UPDATE OR REPLACE structures SET name = ? WHERE name = ?", (OLD, NAME))

@@ -60,10 +60,7 @@ def current_of(folder: Path) -> Publication | None:
 
 
 def index_at(folder: Path) -> Path:
-    """The folder of the index: itself, or of a replica that of its publication.
-
-    For a look of a moment; see :func:`hold` for longer.
-    """
+    """The folder of an index, or of a replica's publication, for a moment; see :func:`hold`."""
     found = current_of(folder)
     return folder if found is None else folder / PUBLICATIONS / found.digest / INDEX
 

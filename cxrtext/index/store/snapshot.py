@@ -5,7 +5,7 @@ import sqlite3
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,8 +38,6 @@ class Structure:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One consistent view of an index."""
-
     meta: dict[str, str]  # what is noted of the index as a whole
     numbers: Numbers  # [places], the number of the image at each place, −1 where it was deleted
     arrays: dict[str, NDArray[Any]]  # mapped vectors of the images, one row a place, by file
@@ -69,7 +67,6 @@ class Snapshot:
 
     @property
     def candidates(self) -> dict[str, Any]:
-        """How the fast search finds candidates, as ``index.json`` has it."""
         return {} if self.structure is None else asdict(self.structure.tuning)
 
     def places_of(self, numbers: Numbers) -> Numbers:
@@ -83,24 +80,19 @@ class Snapshot:
 
 
 def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = None) -> Snapshot:
-    """Take a view of an index, whatever a writer does meanwhile (CheckpointError).
-
-    Of an older view what did not change is kept.
-    """
+    """Take a view, whatever a writer does meanwhile, by an older one (CheckpointError)."""
     for attempt in range(ATTEMPTS):
         with catalogue.transaction() as database:
             meta = catalogue.meta()
             if "model" not in meta:
                 raise empty_index(folder)
-            kept = before.numbers if _has_only_grown(before, meta) else NONE
+            kept = NONE
+            if before and all(before.meta[key] == meta[key] for key in ("generation", "deletions")):
+                kept = before.numbers  # it has only grown
             numbers = _numbers(database, "images", int(meta["places"]), kept)
             sentences = _numbers(database, "sentences", int(meta["sentence_places"]), NONE)
-            named = {
-                name: row
-                for name, *row in database.execute(
-                    "SELECT name, file, digest, places, detail FROM structures"
-                )
-            }
+            rows = database.execute("SELECT name, file, digest, places, detail FROM structures")
+            named = {name: row for name, *row in rows}
         try:
             return _open(folder, meta, numbers, sentences, named, before)
         except (FileNotFoundError, CheckpointError):
@@ -118,11 +110,6 @@ def take_snapshot(folder: Path, catalogue: Catalogue, before: Snapshot | None = 
 def _missing(folder: Path, meta: dict[str, str]) -> Path | None:
     files = vector_files(folder, meta).values()
     return next((file.path for file in files if not file.path.is_file()), None)
-
-
-def _has_only_grown(before: Snapshot | None, meta: dict[str, str]) -> TypeGuard[Snapshot]:
-    same = ("generation", "deletions")
-    return before is not None and all(before.meta[key] == meta[key] for key in same)
 
 
 def _numbers(database: sqlite3.Connection, table: str, places: int, kept: Numbers) -> Numbers:

@@ -150,6 +150,5 @@ def vector_files(folder: Path, meta: Mapping[str, str]) -> dict[str, VectorFile]
 
 
 def counted_rows(meta: Mapping[str, str]) -> dict[str, int]:
-    """How many rows of each vector file count."""
     images = dict.fromkeys(OF_IMAGES, int(meta["places"]))
     return {**images, SENTENCES: int(meta["sentence_places"])}

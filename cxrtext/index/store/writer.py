@@ -32,9 +32,7 @@ from cxrtext.index.store.vectors import vector_files
 
 SUMMARY = "index.json"
 LOCK = "writer.lock"
-NEXT = "next"
-"""Folder in an index where one of another model grows."""
-
+NEXT = "next"  # folder in an index where one of another model grows
 POLL_S = 0.2
 
 Segments = list[tuple[str, int, int, int]]
@@ -107,10 +105,7 @@ def sweep(folder: Path, catalogue: Catalogue) -> None:
 
 
 def orphans(folder: Path, catalogue: Catalogue) -> list[Path]:
-    """Vectors and structures that are not the index's: a killed writer's, or an older generation's.
-
-    None where the index is empty.
-    """
+    """Vectors and structures of a killed writer or an older generation; [] of an empty index."""
     meta = catalogue.meta()
     if "generation" not in meta:
         return []
@@ -159,10 +154,7 @@ def keep_file(catalogue: Catalogue, root: Path, data: bytes, digest: str, ending
 
 
 def leave_files(database: Connection, condition: str, value: str) -> None:
-    """Note the files of images that are about to go, in the caller's transaction.
-
-    ``condition`` is SQL such as ``study_id = ?``.
-    """
+    """Note the files of images about to go, by SQL such as ``study_id = ?``, in the transaction."""
     database.execute(
         "INSERT OR IGNORE INTO leftovers SELECT root, file FROM images "  # noqa: S608
         f"WHERE file IS NOT NULL AND {condition}",
@@ -204,8 +196,6 @@ def _is_same(path: Path, other: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """What an index holds after it was changed."""
-
     images: int  # images in it
     added: int  # images added by this run
     sentences: int  # distinct sentences in it

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
+from cxrtext.pacs import query
 from cxrtext.pacs.dicomweb.login import open_login
 from cxrtext.pacs.faults import (
     AnswerError,
@@ -30,25 +31,14 @@ from cxrtext.pacs.faults import (
     TooLargeError,
 )
 from cxrtext.pacs.peers import Peer, Web
-from cxrtext.pacs.query import (
-    INSTANCE_FIELDS,
-    MAX_ROWS,
-    STUDY_FIELDS,
-    UNCUT,
-    Instance,
-    Question,
-    Studies,
-    from_json,
-)
-from cxrtext.pacs.throttle import Throttle
+from cxrtext.pacs.throttle import Retrying, Throttle
 from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_S = 5.0
-DEADLINE = 20
-"""Times `timeout_s`: how long a whole answer may take, however slowly its bytes come."""
+DEADLINE = 20  # times `timeout_s`: how long a whole answer may take, however slowly its bytes come
 MAX_JSON = 64 * 2**20
 MAX_PART_HEADERS = 16_384
 ANY_SYNTAX = 'multipart/related; type="application/dicom"; transfer-syntax=*'
@@ -103,29 +93,28 @@ class DicomWeb:
         self._login.headers()
         return self._login.said
 
-    def studies(self, question: Question) -> Studies:
-        """Ask for studies (QIDO-RS)."""
+    def studies(self, question: query.Question) -> query.Studies:
         params = [*question.matches().items()]
-        params += [("includefield", keyword) for keyword in STUDY_FIELDS]
+        params += [("includefield", keyword) for keyword in query.STUDY_FIELDS]
         if question.offset:
             params.append(("offset", str(question.offset)))
         rows, more = self._search("/studies", params, "its studies")
-        return Studies([from_json(row, STUDY_FIELDS) for row in rows], more)
+        return query.Studies([query.from_json(row, query.STUDY_FIELDS) for row in rows], more)
 
     def instances(self, study: str) -> list[Described]:
         """Ask for the instances of a study (QIDO-RS), series by series where there are many."""
         rows = self._instances(f"/studies/{study}")
-        if len(rows) >= UNCUT:
+        if len(rows) >= query.UNCUT:
             series, _ = self._search(f"/studies/{study}/series", [], "the series of a study")
             for one in series:
-                uid = from_json(one, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
+                uid = query.from_json(one, ("SeriesInstanceUID",)).first("SeriesInstanceUID")
                 if is_uid(uid):
                     rows |= self._instances(f"/studies/{study}/series/{uid}")
         return list(rows.values())
 
     def _instances(self, place: str) -> dict[str, Described]:
         """The instances of a study or series by UID; asked for by pages while these are new."""
-        fields = [("includefield", keyword) for keyword in INSTANCE_FIELDS]
+        fields = [("includefield", keyword) for keyword in query.INSTANCE_FIELDS]
         found: dict[str, Described] = {}
         read = 0
         while True:
@@ -133,13 +122,13 @@ class DicomWeb:
             rows, more = self._search(f"{place}/instances", params, "the images of a study")
             before = len(found)
             for row in rows:
-                said = from_json(row, INSTANCE_FIELDS)
+                said = query.from_json(row, query.INSTANCE_FIELDS)
                 found.setdefault(said.first("SOPInstanceUID"), said)
             read += len(rows)
-            if len(found) == before or not (more or len(rows) >= UNCUT):
+            if len(found) == before or not (more or len(rows) >= query.UNCUT):
                 return found
 
-    def fetch(self, instance: Instance, path: Path) -> None:
+    def fetch(self, instance: query.Instance, path: Path) -> None:
         """Write an object into a file as it is stored (WADO-RS)."""
         address = (
             f"{self._url}/studies/{instance.study}/series/{instance.series}"
@@ -159,14 +148,7 @@ class DicomWeb:
             raise AnswerError(self.name, "an image came empty")
 
     def store(self, objects: Sequence[bytes], study: str = "") -> int:
-        """Send objects (STOW-RS); those that the peer has already are no failure.
-
-        Args:
-            study: The study that all are of; "" where it is not said.
-
-        Returns:
-            How many it says that it took.
-        """
+        """Send objects, of one study where it is said (STOW-RS); how many it says it took."""
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
         body = b"".join(part for one in objects for part in (head, one, b"\r\n"))
@@ -180,7 +162,7 @@ class DicomWeb:
             data = self._read(answer)
         failed, stored = (_items(_json(self.name, data), tag) for tag in ("00081198", "00081199"))
         if failed:
-            reason = from_json(failed[0], ("FailureReason",)).first("FailureReason")
+            reason = query.from_json(failed[0], ("FailureReason",)).first("FailureReason")
             code = f"{int(reason):04X}" if reason.isdigit() else "no code"
             raise AnswerError(
                 self.name, f"did not take {len(failed)} of {len(objects)} objects ({code})"
@@ -211,8 +193,10 @@ class DicomWeb:
         rows = _json(self.name, data)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise AnswerError(self.name, f"its answer for {what} is not a list of DICOM JSON")
-        if len(rows) > MAX_ROWS:
-            raise AnswerError(self.name, f"its answer for {what} has more than {MAX_ROWS} rows")
+        if len(rows) > query.MAX_ROWS:
+            raise AnswerError(
+                self.name, f"its answer for {what} has more than {query.MAX_ROWS} rows"
+            )
         return rows, more
 
     @contextmanager
@@ -297,13 +281,53 @@ class DicomWeb:
         return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
 
 
-def handshake(web: Web, seconds: float) -> str:
-    """Make a handshake of TLS with a peer; the version, or "" where its address is one of http.
+class ChangeList:
+    """Orthanc's own list of changes: which studies and objects came, as far as they are there."""
 
-    Raises:
-        HandshakeError: It fails.
-        OSError: There is no connection.
-    """
+    def __init__(self, source: DicomWeb, retrying: Retrying) -> None:
+        self._source, self._retrying = source, retrying
+
+    def ask(self, *flags: str, **params: int) -> dict[str, Any]:
+        """A page of the list; with the flag "last" its end."""
+        path = "/changes" + (f"?{flags[0]}" if flags else "")
+        page = self._retrying.patiently(lambda: self._source.orthanc(path, **params))
+        try:
+            good = isinstance(page["Changes"], list) and int(page["Last"]) >= 0
+        except (KeyError, TypeError, ValueError):
+            good = False
+        if not good:
+            raise AnswerError(
+                self._source.name, "its list of changes has another form than Orthanc's"
+            )
+        return dict(page)
+
+    def named(self, changes: Iterable[Any]) -> tuple[set[str], set[str]]:
+        """The studies and objects that changes are of; those that are gone already are not."""
+        studies, renewed = set(), set()
+        for change in changes:
+            if change.get("ChangeType") != "NewInstance":
+                continue
+            number = str(change.get("ID", ""))
+            if not number.replace("-", "").isalnum():
+                continue
+            study = self._uid(f"/instances/{number}/study", "StudyInstanceUID")
+            instance = self._uid(f"/instances/{number}", "SOPInstanceUID")
+            if study and instance:
+                studies.add(study)
+                renewed.add(instance)
+        return studies, renewed
+
+    def _uid(self, path: str, keyword: str) -> str:
+        try:
+            found = self._retrying.patiently(lambda: self._source.orthanc(path))
+            uid = str(found["MainDicomTags"][keyword])
+        except (AnswerError, KeyError, TypeError):
+            return ""  # removed meanwhile
+        return uid if is_uid(uid) else ""
+
+
+def handshake(web: Web, seconds: float) -> str:
+    """Shake hands over TLS; the version, or "" of http (HandshakeError; OSError: no connection)."""
     if not web.url.startswith("https:"):
         return ""
     context = client_context(web.ca, web.certificate, web.key)
@@ -312,11 +336,7 @@ def handshake(web: Web, seconds: float) -> str:
 
 
 def first_part(peer: str, pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
-    """The content of the first part of a multipart answer (RFC 2046), as it comes.
-
-    Raises:
-        AnswerError: It is none, or ends before the part does.
-    """
+    """The first part of a multipart answer (RFC 2046), as it comes (AnswerError: not whole)."""
     buffer = bytearray()
     start = -1
     for piece in pieces:
@@ -359,7 +379,6 @@ def _json(peer: str, data: bytes) -> Any:
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:
-    """What an HTTP status of a peer means."""
     if status == 403:
         return DeniedError(peer, f"its user has no right to {what} (403); have it granted there")
     if status in (408, 425, 429, 500, 502, 503, 504):

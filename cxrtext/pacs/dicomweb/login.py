@@ -18,20 +18,11 @@ from typing import Any
 from urllib.parse import quote
 
 from cxrtext.errors import ConfigError
-from cxrtext.pacs.faults import (
-    AnswerError,
-    BusyError,
-    DeniedError,
-    GoneError,
-    LoginError,
-    PeerError,
-)
+from cxrtext.pacs import faults
 from cxrtext.pacs.peers import OAuth, Web
 
-EARLY_S = 30.0
-"""How long before its end a token is renewed."""
-UNSAID_S = 300.0
-"""How long a token is used whose service does not say when it ends."""
+EARLY_S = 30.0  # how long before its end a token is renewed
+UNSAID_S = 300.0  # how long a token is used whose service does not say when it ends
 CONNECT_S, TIMEOUT_S = 5.0, 10.0
 MAX_ANSWER = 2**16
 
@@ -108,7 +99,6 @@ class Tokens(Login):
         self._token, self._until = "", -math.inf
 
     def headers(self) -> dict[str, str]:
-        """The header of a request, with a token that is good for a while."""
         with self._lock:
             if self._clock() >= self._until:
                 asked = self._clock()
@@ -151,13 +141,15 @@ class Tokens(Login):
                 for piece in answer.iter_bytes():
                     data += piece
                     if len(data) > MAX_ANSWER or time.monotonic() > end:
-                        raise AnswerError(self._peer, "its login service does not end its answer")
+                        raise faults.AnswerError(
+                            self._peer, "its login service does not end its answer"
+                        )
                 return self._read(answer.status_code, bytes(data))
         except httpx2.TimeoutException:
-            raise BusyError(self._peer, "its login service is silent") from None
+            raise faults.BusyError(self._peer, "its login service is silent") from None
         except httpx2.HTTPError as error:
             trusted = "; see oauth.ca in peers.yaml" if _is_of_tls(error) else ""
-            raise GoneError(
+            raise faults.GoneError(
                 self._peer, f"its login service (oauth.token_url) cannot be reached{trusted}"
             ) from None
 
@@ -167,11 +159,11 @@ class Tokens(Login):
             raise self._refused(status, answer.get("error"))
         token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise AnswerError(
+            raise faults.AnswerError(
                 self._peer, "its login service gave no token; is oauth.token_url the right one?"
             )
         if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise AnswerError(self._peer, "its login service gives no bearer tokens")
+            raise faults.AnswerError(self._peer, "its login service gives no bearer tokens")
         seconds = answer.get("expires_in")
         if isinstance(seconds, str) and seconds.isdigit():
             seconds = int(seconds)
@@ -179,21 +171,21 @@ class Tokens(Login):
             return token, UNSAID_S
         return token, max(float(seconds), 1.0)
 
-    def _refused(self, status: int, code: object) -> PeerError:
+    def _refused(self, status: int, code: object) -> faults.PeerError:
         if status == 429 or status >= 500:
-            return BusyError(self._peer, f"its login service has no answer ({status})")
+            return faults.BusyError(self._peer, f"its login service has no answer ({status})")
         shown = code if code in _CODES else status
         if status == 401 or code == "invalid_client":
-            return LoginError(
+            return faults.LoginError(
                 self._peer,
                 f"its login service does not take the client ({shown}); check oauth.client_id, "
                 "the variable of secret_env, and credentials: header or body",
             )
         if status < 400 or status == 404:
-            return AnswerError(
+            return faults.AnswerError(
                 self._peer, f"its login service gives no token ({shown}); check oauth.token_url"
             )
-        return DeniedError(
+        return faults.DeniedError(
             self._peer, f"its login service refuses a token ({shown}); check scope and audience"
         )
 

@@ -28,15 +28,12 @@ if TYPE_CHECKING:
     from pynetdicom.presentation import PresentationContext
 
 CONNECT_S = 5.0
-FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))
-"""The Study Root queries."""
+FIND, GET, MOVE = (f"1.2.840.10008.5.1.4.1.2.2.{n}" for n in (1, 3, 2))  # the Study Root queries
 ECHO = "1.2.840.10008.1.1"
 _AWAY = "cannot be reached; is it running, on this port?"
-LONGEST_UNIT = 2**20
-"""Bytes of a message unit of a peer; we allow less than a tenth of it."""
+LONGEST_UNIT = 2**20  # bytes of a message unit of a peer; we allow less than a tenth of it
 _PIECE = 2**18
-TAKEN = RADIOGRAPHS[:2]
-"""Classes of objects that may enter; what is for processing may not."""
+TAKEN = RADIOGRAPHS[:2]  # classes of objects that may enter; what is for processing may not
 
 
 def silent_pynetdicom() -> None:
@@ -53,11 +50,7 @@ def silent_pynetdicom() -> None:
 def read(
     connection: socket.socket, count: int, longest: int = LONGEST_UNIT, end: float | None = None
 ) -> bytearray:
-    """Read so many bytes, or fewer where the connection ends.
-
-    Args:
-        end: When it is over, on the monotonic clock, however slowly they come.
-    """
+    """Read so many bytes, fewer where the connection ends, until ``end`` on the monotonic clock."""
     if count > longest:
         raise OSError("a message unit is longer than was agreed")
     data = bytearray(count)
@@ -101,7 +94,6 @@ def dimse_of(peer: Peer) -> Dimse:
 
 
 def storage_contexts() -> "list[PresentationContext]":
-    """One context for each class and transfer syntax that is taken."""
     from pynetdicom import build_context
 
     return [build_context(uid, [syntax]) for uid in TAKEN for syntax in sorted(ALLOWED)]
@@ -125,8 +117,6 @@ def end_now(association: "Association") -> None:
 
 
 class Associations:
-    """Opens associations with a peer, and says why one does not come about."""
-
     def __init__(self, peer: Peer) -> None:
         silent_pynetdicom()
         self.name = peer.name
@@ -140,12 +130,7 @@ class Associations:
         return None if files is None else client_context(files.ca, files.certificate, files.key)
 
     def secure(self) -> str:
-        """Make a handshake of TLS and no association; what is spoken, or "" without ``tls``.
-
-        Raises:
-            ConfigError: A file of certificates or keys cannot be used.
-            PeerError: It fails.
-        """
+        """Shake hands over TLS alone; what is spoken, "" without it (ConfigError, PeerError)."""
         if self.tls is None:
             return ""
         try:
@@ -179,11 +164,7 @@ class Associations:
         scp: bool = False,
         handlers: list[Any] | None = None,
     ) -> "Association":
-        """Open an association.
-
-        Args:
-            scp: Whether the peer sends objects on it (C-GET).
-        """
+        """Open an association; with ``scp`` the peer sends objects on it (C-GET)."""
         from pynetdicom import build_role, evt
 
         roles = [build_role(uid, scp_role=True) for uid in TAKEN] if scp else []

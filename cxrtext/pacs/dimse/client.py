@@ -47,8 +47,6 @@ _SERIES_FIELDS = (
 
 @dataclass
 class Arrival:
-    """An object that is waited for."""
-
     path: Path
     max_bytes: int
     done: threading.Event = field(default_factory=threading.Event)
@@ -168,17 +166,13 @@ class DimsePeer:
             self._port = OwnPort(self._associations, self._max_bytes)
 
     def close(self) -> None:
-        """Release all associations, and listen no more."""
         for association in self._all:
             if association.is_established:
                 association.release()
         if self._port is not None:
             self._port.close()
 
-    # --- questions ---
-
     def studies(self, question: Question) -> Studies:
-        """Ask for studies (C-FIND)."""
         wanted = {**dict.fromkeys(STUDY_FIELDS, ""), **question.matches()}
         wanted.setdefault("ModalitiesInStudy", "")
         return Studies([described(_header(d), STUDY_FIELDS) for d in self._find("STUDY", wanted)])

@@ -20,17 +20,11 @@ if TYPE_CHECKING:
     from pynetdicom import AE
     from pynetdicom.association import Association
 
-_REQUEST = b"\x01"
-"""The type of the first message unit of an association."""
+_REQUEST = b"\x01"  # the type of the first message unit of an association
 
 
 class AssociationPort(ThreadedAssociationServer):
-    """Takes connections without waiting for any of them.
-
-    Args:
-        idle_s: How long a peer may be silent.
-        refused: Takes the address of a connection that is not taken, and why.
-    """
+    """Takes connections without waiting for any; ``refused`` gets whose is not taken, and why."""
 
     daemon_threads = True
     request_queue_size = 128  # 5 by default: the others of a burst come in after a second

@@ -37,14 +37,11 @@ PORT = 11112
 SUCCESS, PROCESSING_FAILURE, OUT_OF_RESOURCES, CANNOT_UNDERSTAND = 0x0000, 0x0110, 0xA700, 0xC000
 """Statuses of C-STORE (PS3.4, B.2.3)."""
 
-_MESSAGES_WAITING = 4
-"""Messages of a peer that wait at a time; we offer no asynchronous operations."""
+_MESSAGES_WAITING = 4  # messages of a peer that wait at a time; we offer no asynchronous operations
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What peers may take."""
-
     associations: int = 8  # at a time
     object_bytes: int = 256 * 2**20  # held in memory for each of them
     pdu_bytes: int = 2**17
@@ -143,7 +140,6 @@ class Listener:
 
     @property
     def associations(self) -> int:
-        """How many are open."""
         return len(self._ae.active_associations)
 
     # --- events, each in the thread of its association ---

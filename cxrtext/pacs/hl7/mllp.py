@@ -33,19 +33,14 @@ from cxrtext.pacs.inbox.status import ListenerCounts
 from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
 
 PORT = 2575
-MAX_BYTES = 16 * 2**20
-"""Of one message."""
+MAX_BYTES = 16 * 2**20  # of one message
 MAX_CONNECTIONS = 32
-IDLE_S = 300.0
-"""How long a connection may be silent."""
-FRAME_S = 60.0
-"""How long a message may take to arrive."""
-MAX_BAD = 1000
-"""Bad messages that are kept; the oldest goes first."""
+IDLE_S = 300.0  # how long a connection may be silent
+FRAME_S = 60.0  # how long a message may take to arrive
+MAX_BAD = 1000  # bad messages that are kept; the oldest goes first
 BAD = "bad"
 
-Code = Literal["AA", "AE", "AR"]
-"""Of table 0008: accepted, in error, rejected."""
+Code = Literal["AA", "AE", "AR"]  # of table 0008: accepted, in error, rejected
 _ERRORS = {"AE": b"207", "AR": b"200"}  # table 0357
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
 
@@ -73,11 +68,7 @@ class _Header:
 
 
 def acknowledgment(message: bytes, code: Code, text: str = "") -> bytes:
-    """The acknowledgment of a message in its delimiters, framed.
-
-    Args:
-        text: Why, without a word of the message.
-    """
+    """A framed acknowledgment in a message's delimiters; ``text`` says why, without its words."""
     head = _Header(message)
     now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
     kind = b"ACK" + (head.encoding[:1] + head.kind[1] if head.kind[1] else b"")
@@ -101,7 +92,6 @@ class Framing:
 
     @property
     def inside(self) -> bool:
-        """Whether a message has begun and not ended."""
         return bool(self._data)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -279,7 +269,6 @@ class MessageListener:
         self._say(f"{source}: a connection {why}")
 
     def _take(self, message: bytes, source: str) -> bytes:
-        """Keep a message; gives the answer."""
         if _Header(message).kind[0] in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
         try:

@@ -11,20 +11,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from cxrtext.errors import CheckpointError
-from cxrtext.files.sqlite import (
-    check_version,
-    make_tables,
-    open_database,
-    sqlite_errors,
-    transaction,
-)
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
 from cxrtext.files.table_sums import guard
 
 FILE = "inbox.sqlite"
 VERSION = 2
-_OTHER = "name another folder"
 
 _TABLES = """
 CREATE TABLE entries (
@@ -105,12 +99,9 @@ class Database:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
-            if read_only:
-                check_version(self.connection, path, VERSION, wrong=CheckpointError, mend=_OTHER)
-            else:
-                make_tables(
-                    self.connection, path, _TABLES, VERSION, wrong=CheckpointError, mend=_OTHER
-                )
+            told: Any = {"wrong": CheckpointError, "mend": "name another folder"}
+            make_tables(self.connection, path, _TABLES, VERSION, write=not read_only, **told)
+            if not read_only:
                 guard(self.connection)
             opening.pop_all()
 
@@ -130,7 +121,6 @@ class Database:
             yield self.connection
 
     def errors(self) -> AbstractContextManager[None]:
-        """Say in one line what SQLite complains of."""
         return sqlite_errors(
             self.path, CheckpointError, "keep the folder, and start with a new one", "then go on"
         )

@@ -45,11 +45,7 @@ def take_deletions(
     entries: Sequence[Entry],
     policies: Mapping[str, OnDeletion],
 ) -> list[str]:
-    """Do what deletions at sources ask for; gives the ids of images that were forgotten.
-
-    Args:
-        policies: What is done, by source; "note" of others.
-    """
+    """Do what deletions ask for by each source's policy, or "note"; gives the ids forgotten."""
     asked = {entry.number: _read(entry) for entry in entries}
     named = {
         entry.number: None if said is None else _indexed(inbox, entry.source, said, ids)
@@ -99,7 +95,6 @@ def _forget(finishing: Finishing, instance: str) -> None:
 
 
 def _read(entry: Entry) -> _Named | None:
-    """What a deletion names; None where it is none."""
     try:
         value = json.loads(entry.path.read_bytes())
         return _Named(str(value.get("study", "")), str(value.get("instance", "")))

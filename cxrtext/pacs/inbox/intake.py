@@ -15,17 +15,10 @@ from PIL import Image
 
 from cxrtext.datasets.admission.decide import NO_IMAGE
 from cxrtext.datasets.admission.ids import NO_UID, Ids, ObjectIds, is_uid, object_ids
+from cxrtext.datasets.importing import resolving
 from cxrtext.datasets.importing.formats.dicom import metadata_of, read_object
 from cxrtext.datasets.importing.reading import LeftOutError
 from cxrtext.datasets.importing.reports.sr import read_sr
-from cxrtext.datasets.importing.resolving import (
-    CORRECTED,
-    EQUAL,
-    TWO_PATIENTS,
-    WHOSE,
-    why_not_replaced,
-)
-from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.errors import ImageError
 from cxrtext.images import encode_png
 from cxrtext.images.dicom.described import described
@@ -38,17 +31,14 @@ from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
 from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
-from cxrtext.pacs.inbox.reports import look_again, put_version
+from cxrtext.pacs.inbox.reports import SAME, look_again, put_version
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 
-WRITE_WAIT_S = 600.0
-"""How long to queue while another process writes the index."""
-NAME = "the object"
-"""What an object is called in errors: nothing of its own."""
+WRITE_WAIT_S = 600.0  # how long to queue while another process writes the index
+NAME = "the object"  # what an object is called in errors: nothing of its own
 OWN = "a result that this program made"
-SAME = "nothing in it is new"
 LONGEST_ID = 200
 SPLIT = "test"
 """The split of new patients: a model that is trained later does not learn from what it labeled."""
@@ -56,8 +46,6 @@ SPLIT = "test"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """How objects are taken in."""
-
     archive: Path  # folder of the files that the index keeps
     ids: Ids  # ids of headers as they are, or their hashes
     columns: tuple[str, ...] = ()  # of those that an import offers
@@ -80,13 +68,11 @@ class _Found:
 
     @property
     def decoded(self) -> ReadImage:
-        """Its picture, after it was decoded."""
         assert self.read is not None  # noqa: S101 - `_decode` leaves out what cannot be
         return self.read
 
     @property
     def shown(self) -> Pixels:
-        """Its pixels as they are shown."""
         assert self.decoded.whole is not None  # noqa: S101 - it was asked for
         shown: Pixels = self.decoded.whole[0]
         return shown
@@ -138,8 +124,6 @@ class Intake:
         self._inbox.put_back(later)
         return new
 
-    # --- one object ---
-
     def _look(self, entry: Entry) -> "_Found | Outcome":
         """What an object is by its header, or what becomes of it."""
         try:
@@ -182,7 +166,7 @@ class Intake:
             except ImageError as damaged:
                 return _failing(entry, str(damaged))
             if version is not None:
-                return self._reporting(entry, version)
+                return lambda finishing: put_version(finishing, version, entry, self._given.ids)
         reason = f"{why.what}: {why.why}" if why.why else why.what
         return lambda finishing: finishing.done(entry, "left out", reason)
 
@@ -190,15 +174,6 @@ class Intake:
         with suppress(ImageError):
             return is_own_result(described(read_wanted(entry.path, OWN_NEEDED), OWN_NEEDED))
         return False
-
-    def _reporting(self, entry: Entry, version: ReportVersion) -> Outcome:
-        def note(finishing: Finishing) -> None:
-            new = put_version(finishing.database, version, entry, self._given.ids)
-            finishing.done(entry, "report" if new else "again", "" if new else SAME)
-
-        return note
-
-    # --- pixels ---
 
     def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
         square = self._service.model.spec.preprocessing
@@ -236,10 +211,7 @@ class Intake:
             )
         ]
 
-    # --- the index ---
-
     def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
-        """Add what is new to the index; gives the ids."""
         index = self._service.index
         # What was there before is asked for without the lock: this is the only process that takes
         # objects in, and what an upload adds meanwhile is at worst there twice.
@@ -284,7 +256,7 @@ class Intake:
                 return True
             # One that was held or had failed may be older than what has come meanwhile.
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
-                outcomes.append(_leaving(one, CORRECTED))
+                outcomes.append(_leaving(one, resolving.CORRECTED))
                 return True
         if before is not None and (why := self._why_not(before, one)):
             outcomes.append(_holding(one, before.study_id, why))
@@ -298,13 +270,13 @@ class Intake:
             [catalogue], "patient_id", "study_id", one.ids.study, but=one.instance
         )
         if known is None and set(patients) - {one.ids.patient}:
-            outcomes.append(_holding(one, one.ids.study, TWO_PATIENTS))
+            outcomes.append(_holding(one, one.ids.study, resolving.TWO_PATIENTS))
             return True
         return False
 
     def _why_not(self, before: IndexedImage, one: _Found) -> str:
         """Why an object may not take the place of the image that has its UID; "" where it may."""
-        return why_not_replaced(
+        return resolving.why_not_replaced(
             (before.study_id, before.patient_id),
             (one.ids.study, one.ids.patient),
             same_pixels=self._digest(before) == one.pixels,
@@ -349,8 +321,6 @@ class Intake:
             split=(*splits, SPLIT)[0], height=one.decoded.height, width=one.decoded.width,
             metadata={**one.metadata, SOURCE: one.entry.source, RECEIVED: received}, labels=labels,
         )  # fmt: skip
-
-    # --- what became of it ---
 
     def _taking(self, one: _Found, outcome: str) -> Outcome:
         def note(finishing: Finishing) -> None:
@@ -410,7 +380,7 @@ def _equal(one: _Found, study: str, patient: str, *, may_go: bool = False) -> Ou
     object waits to take its place.
     """
     if patient != one.ids.patient:
-        return _holding(one, study, WHOSE)
+        return _holding(one, study, resolving.WHOSE)
     if study != one.ids.study or may_go:
-        return _holding(one, study, EQUAL)
-    return _leaving(one, EQUAL)
+        return _holding(one, study, resolving.EQUAL)
+    return _leaving(one, resolving.EQUAL)

@@ -36,15 +36,11 @@ Data: TypeAlias = "Bytes | Sequence[Bytes] | Path"
 """Bytes, pieces of them, or a file, which is copied."""
 
 OBJECTS, LOCK, PUTTING = "objects", "worker.lock", "putting.lock"
-MAX_BYTES = 2**30
-"""Of one entry; larger images are not read (`cxrtext.images.source`)."""
+MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.source`)
 MAX_WAITING = 1_000_000
-RESERVE_BYTES = 2**30
-"""Space that is left free on the disk."""
+RESERVE_BYTES = 2**30  # space that is left free on the disk
 LOOK_S = 1.0
-KEPT_S = 90 * 86_400.0
-"""How long it is kept what became of an entry."""
-
+KEPT_S = 90 * 86_400.0  # how long it is kept what became of an entry
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/-]{0,99}")
 _GENERATED = re.compile(rf"[0-9a-f]{{32}}(-[0-9a-f]{{{DIGITS}}})?")
@@ -52,8 +48,6 @@ _GENERATED = re.compile(rf"[0-9a-f]{{32}}(-[0-9a-f]{{{DIGITS}}})?")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that was received."""
-
     number: int
     what: What
     source: str  # the name of the peer
@@ -64,14 +58,11 @@ class Entry:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its file is what came, as its name says it."""
         return is_as_named(self.path)
 
 
 @dataclass(eq=False, slots=True)
 class _Ticket:
-    """An entry that waits to be noted."""
-
     row: tuple[str, str, str, int, str, float]
     number: int = 0
     error: BaseException | None = None
@@ -113,10 +104,7 @@ class Inbox:
         self.close()
 
     def close(self) -> None:
-        """Close the queue; what waits stays."""
         self.database.close()
-
-    # --- what comes ---
 
     def put(self, source: str, data: Data, what: What = "object", *, charset: str = "") -> int:
         """Keep something that was received; on disk, whatever is killed, when this returns.
@@ -219,8 +207,6 @@ class Inbox:
             for ticket in tickets:
                 ticket.error = error
 
-    # --- what waits ---
-
     def waiting(self, limit: int) -> list[Entry]:
         """The first entries that wait, in the order in which they came.
 
@@ -231,7 +217,6 @@ class Inbox:
         return entries if tried is None else entries[: max(tried, 1)]
 
     def set_aside(self, source: str) -> list[Entry]:
-        """The objects of a source that are held or failed."""
         return self._entries(
             "state IN ('held', 'failed') AND what = 'object' AND source = ? ORDER BY entry", source
         )
@@ -287,7 +272,6 @@ class Inbox:
                 path.unlink()
 
     def retry(self) -> int:
-        """Let the entries that failed or are held wait again; gives how many."""
         with self.database.transaction() as database:
             return database.execute(
                 "UPDATE entries SET state = 'waiting', attempts = 0 "
@@ -295,12 +279,7 @@ class Inbox:
             ).rowcount
 
     def note_listener(self, kind: str, now: int, accepted: int, refused: int, cut: int) -> None:
-        """Note what a process that receives has counted, for the metrics of the server.
-
-        Args:
-            kind: "dicom" or "hl7".
-            now: Associations or connections that are open.
-        """
+        """Note what a receiver, "dicom" or "hl7", has counted, and open ``now``, for metrics."""
         with self.database.transaction() as database:
             database.execute(
                 "INSERT OR REPLACE INTO listeners VALUES (?, ?, ?, ?, ?, ?)",
@@ -346,7 +325,6 @@ class Finishing:
         self._end(entry, "held", "held", reason, study)
 
     def release(self, study: str) -> None:
-        """Let the entries that are held for a study wait again."""
         self.database.execute(
             "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL "
             "WHERE state = 'held' AND study = ?",

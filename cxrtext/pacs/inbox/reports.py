@@ -18,24 +18,21 @@ from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, w
 from cxrtext.index.changes import add_reports
 from cxrtext.index.entry import of_study_or_accession, reports_of, subjects
 from cxrtext.index.store.writer import write_summary, writing
-from cxrtext.pacs.inbox.queue import Entry, Inbox
+from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.records import Sentence, Study
 from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.service import Service
 from cxrtext.text import study_sentences
 
 AT_ONCE = 500
+SAME = "nothing in it is new"
 WRITE_WAIT_S = 600.0
-FROM_INDEX = "index"
-"""The source of a version that is what the index had of a study before."""
-
+FROM_INDEX = "index"  # the source of a version that is what the index had of a study before
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
 
 
-def put_version(
-    database: sqlite3.Connection, version: ReportVersion, entry: Entry, ids: Ids
-) -> bool:
-    """Keep a version of a report, in the caller's transaction; False where it is there already."""
+def put_version(finishing: Finishing, version: ReportVersion, entry: Entry, ids: Ids) -> None:
+    """Keep a version of a report, where it is not there already, and be done with its entry."""
     if ids.hashed:
         version = replace(
             version,
@@ -44,7 +41,8 @@ def put_version(
             issuer=ids.of("issuer", version.issuer.casefold()),
             patient=ids.of("patient", version.patient),
         )
-    return _put(database, version, entry.source, entry.received)
+    new = _put(finishing.database, version, entry.source, entry.received)
+    finishing.done(entry, "report" if new else "again", "" if new else SAME)
 
 
 def _put(
@@ -79,8 +77,6 @@ def look_again(database: sqlite3.Connection, study: str, accession: str) -> None
 
 
 class ReportJoiner:
-    """Joins the reports of an inbox to the studies of an index."""
-
     def __init__(self, inbox: Inbox, service: Service) -> None:
         self._inbox, self._service = inbox, service
 
@@ -113,8 +109,6 @@ class ReportJoiner:
             )
         return len(studies)
 
-    # --- whose it is ---
-
     def _study_of(self, version: ReportVersion) -> str | None:
         """The study of a report; None where it is not here, or is another patient's."""
         studies = Studies()
@@ -145,8 +139,6 @@ class ReportJoiner:
             if study not in known:
                 issuer = patient.partition(":")[0] if ":" in patient else ""
                 yield _found(study, patient, issuer, number, "")
-
-    # --- what a study says ---
 
     def _versions(self, study: str) -> list[ReportVersion]:
         with self._inbox.database.reading() as database:

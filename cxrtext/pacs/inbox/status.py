@@ -13,18 +13,12 @@ from cxrtext.errors import CxrTextError
 from cxrtext.pacs.inbox.database import FILE, Database
 from cxrtext.pacs.inbox.queue import Inbox
 
-ALIVE_S = 65.0
-"""How old the last sign of a listener may be; one is given every half minute."""
+ALIVE_S = 65.0  # how old the last sign of a listener may be; one is given every half minute
 _BEAT_S = 1.0
 
 
 class ListenerCounts:
-    """What a process that receives counts; a thread notes it in its inbox, for the metrics.
-
-    Args:
-        kind: "dicom" or "hl7".
-        open_now: Says how many associations or connections are open.
-    """
+    """What a receiver, "dicom" or "hl7", counts; a thread notes it in its inbox, for metrics."""
 
     def __init__(self, inbox: Inbox, kind: str, open_now: Callable[[], int]) -> None:
         self._inbox, self._kind, self._open_now = inbox, kind, open_now
@@ -33,7 +27,6 @@ class ListenerCounts:
         self._thread = threading.Thread(target=self._note, daemon=True)
 
     def start(self) -> None:
-        """Note from now on."""
         self._thread.start()
 
     def close(self) -> None:

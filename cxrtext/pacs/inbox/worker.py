@@ -27,20 +27,17 @@ from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.pacs.inbox.deletions import take_deletions
-from cxrtext.pacs.inbox.intake import NAME, SAME, Given, Intake
+from cxrtext.pacs.inbox.intake import NAME, Given, Intake
 from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 
-BATCH = 16
-"""Objects that are decoded and embedded together."""
+BATCH = 16  # objects that are decoded and embedded together
 ATTEMPTS = 3
 POLL_S = 0.1
-WAIT_S = (1.0, 60.0)
-"""How long it is waited after a failure, at first and at most."""
-DECODE_S = 30.0
-"""Computing time that an image may take."""
+WAIT_S = (1.0, 60.0)  # how long it is waited after a failure, at first and at most
+DECODE_S = 30.0  # computing time that an image may take
 ENDED_IT = "working on it ended the process three times"
 LOST = "its file was removed, such as by 'cxrtext forget'"
 DAMAGED = "its file is not what was received: it was damaged on the disk; have it sent again"
@@ -73,7 +70,6 @@ class WorkerSettings:
 
     @property
     def forgetting(self) -> frozenset[str]:
-        """The peers whose deletions are followed here."""
         return frozenset(name for name, peer in self.peers.items() if peer.on_deletion == "forget")
 
     def check(self) -> None:
@@ -126,7 +122,6 @@ class Worker:
         self._open.close()
 
     def run(self, ended: Callable[[], bool]) -> None:
-        """Take in what waits and what comes, until it is to end."""
         wait = WAIT_S[0]
         while not ended():
             try:
@@ -195,8 +190,7 @@ class Worker:
                 if version is None:
                     finishing.done(entry, "left out", NO_REPORT)
                     continue
-                new = put_version(finishing.database, version, entry, self._ids)
-                finishing.done(entry, "report" if new else "again", "" if new else SAME)
+                put_version(finishing, version, entry, self._ids)
 
     def _reload(self) -> None:
         """Load the model that the index has now; what cannot be loaded is said, and tried again."""
@@ -210,10 +204,7 @@ class Worker:
 
 
 class WorkerBeside:
-    """A worker in a process of its own, started again when it ends; a context manager.
-
-    It ends with this process, however that ends.
-    """
+    """A worker in its own process, started again when it ends, which ends with this process."""
 
     def __init__(self, folder: Path, settings: WorkerSettings, say: Callable[[str], None]) -> None:
         settings.check()

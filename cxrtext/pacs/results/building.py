@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from cxrtext.pacs.results.finding import Finding
 
-FORMAT = "2"
-"""Of what results look like: another one gives other UIDs."""
-SCHEME = "99CXRTEXT"
-"""The private coding scheme of sentences, and of what no standard code says."""
+FORMAT = "2"  # of what results look like: another one gives other UIDs
+SCHEME = "99CXRTEXT"  # the private coding scheme of sentences, and of what no standard code says
 MODEL_NAME = "cxrtext image-text model"
 
 FINDINGS = {
@@ -42,7 +40,6 @@ FINDINGS = {
 
 
 def result_uid(source: SourceImage, model: str, sentence: str, kind: str) -> str:
-    """The SOP instance UID of the result of a sentence, of a kind."""
     return uid(FORMAT, source.fingerprint, model, kind, sentence)
 
 
@@ -55,7 +52,6 @@ class Result:
     made: datetime
 
     def uid(self, kind: str) -> str:
-        """The SOP instance UID of its object of a kind."""
         return result_uid(self.source, self.finding.model, self.finding.sentence, kind)
 
     def given(self, kind: str) -> dict[str, Any]:
@@ -73,7 +69,6 @@ class Result:
         }
 
     def device(self) -> dict[str, Any]:
-        """What made it, as highdicom is given it."""
         return {
             "manufacturer_model_name": MODEL_NAME,
             "software_versions": cxrtext.__version__,
@@ -81,7 +76,6 @@ class Result:
         }
 
     def reference(self) -> "Dataset":
-        """The header of its image, as highdicom takes it."""
         return reference(self.source)
 
     def finish(self, kind: str, built: "Dataset") -> "Dataset":
@@ -153,7 +147,6 @@ def short_line(text: str) -> str:
 
 
 def name_scheme(built: "Dataset") -> None:
-    """Say in an object what its private coding scheme is."""
     from pydicom.dataset import Dataset
 
     scheme = Dataset()

@@ -12,8 +12,6 @@ from cxrtext.text.turning import denied
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of a sentence in an image."""
-
     sentence: str
     model: str  # fingerprint
     grounding: Grounding

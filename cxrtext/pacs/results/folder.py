@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import DataError, DiskError
 from cxrtext.files import replacing, sha256
-from cxrtext.files.sqlite import (
-    check_version,
-    make_tables,
-    open_database,
-    sqlite_errors,
-    transaction,
-)
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
 from cxrtext.files.table_sums import guard
 from cxrtext.pacs.identity import uid
 
@@ -105,7 +99,6 @@ class Sent:
 
 
 def now() -> str:
-    """This second, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -126,11 +119,8 @@ class ResultsFolder:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (path / OBJECTS).mkdir(mode=0o700, exist_ok=True)
         with self._opened(write=create) as database:
-            told: Any = {"wrong": DataError, "mend": "name a new folder"}
-            if create:
-                make_tables(database, path / FILE, _TABLES, VERSION, **told)
-            else:
-                check_version(database, path / FILE, VERSION, **told)
+            told: Any = {"wrong": DataError, "mend": "name a new folder", "write": create}
+            make_tables(database, path / FILE, _TABLES, VERSION, **told)
             if compare:
                 guard(database, keep=create)
 
@@ -165,16 +155,11 @@ class ResultsFolder:
         return found[0] if found and self.is_whole(found[0]) else None
 
     def is_whole(self, kept: Kept) -> bool:
-        """Whether the file of a result is as it was written."""
         path = self.path / kept.file
         return path.is_file() and sha256(path) == kept.digest
 
     def put(self, built: "Dataset", **facts: str | float | None) -> Kept:
-        """Write an object, in place of one under the same UID.
-
-        Args:
-            facts: The fields of :class:`Kept` that the object itself does not say.
-        """
+        """Write an object, in place of one of its UID; ``facts`` are what it does not say."""
         instance = str(built.SOPInstanceUID)
         name = f"{OBJECTS}/{facts['kind']}-{uid(instance)[-24:]}.dcm"
         data = BytesIO()  # written to a file, pydicom's errors would be of many lines
@@ -214,14 +199,13 @@ class ResultsFolder:
     def of_study(self, study_id: str) -> list[Sent]:
         """What was made of a study, by its id in the archive, and where each was sent."""
         rows = self._rows("WHERE ? IN (study_id, study) AND kind <> 'reject'", [study_id])
-        return [one for row in rows for one in self._sent(row)]
-
-    def _sent(self, row: Kept) -> list[Sent]:
+        query = "SELECT peer, at FROM sent WHERE instance = ? ORDER BY peer"
         with self._database() as database:
-            found = database.execute(
-                "SELECT peer, at FROM sent WHERE instance = ? ORDER BY peer", [row.instance]
-            ).fetchall()
-        return [Sent(row, peer, at) for peer, at in found] or [Sent(row, "", "")]
+            return [
+                Sent(row, peer, at)
+                for row in rows
+                for peer, at in database.execute(query, [row.instance]).fetchall() or [("", "")]
+            ]
 
     def sent_to(self, peer: str) -> frozenset[str]:
         with self._database() as database:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of one sentence and one image."""
-
     results: tuple[Kept, ...]
     new: int  # results that were not there before
     left_out: tuple[str, ...] = ()  # what there is not, and why; names no sentence

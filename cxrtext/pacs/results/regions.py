@@ -21,23 +21,17 @@ from cxrtext.pacs.results.report import outlines
 
 if TYPE_CHECKING:
     from highdicom import PixelMeasuresSequence
-    from numpy.typing import NDArray
     from pydicom.dataset import Dataset
-
-
-def mask_of(result: Result) -> "NDArray[np.bool_]":
-    """Pixels of the file that reach the finding's threshold, [rows, columns]."""
-    where = result.finding.grounding
-    with np.errstate(invalid="ignore"):
-        reached = where.map_over() >= where.threshold
-    return result.source.placement.to_stored(reached)
 
 
 def build_segmentation(result: Result) -> "Dataset | None":
     """A Segmentation with one segment; None where nothing stands out (ImageError)."""
     if not result.finding.present:
         return None
-    mask = mask_of(result)
+    where = result.finding.grounding
+    with np.errstate(invalid="ignore"):
+        reached = where.map_over() >= where.threshold
+    mask = result.source.placement.to_stored(reached)  # [rows, columns] of the file
     if not mask.any():
         return None
     with building(result.source, "segmentation"):
@@ -92,32 +86,26 @@ def _pixel_measures(header: "Dataset") -> "PixelMeasuresSequence | None":
 def build_presentation(result: Result) -> "Dataset":
     """A Grayscale Softcopy Presentation State (ImageError)."""
     with building(result.source, "presentation state"):
-        from highdicom import PresentationLUTTransformation
+        from highdicom import PresentationLUTTransformation, pr
         from highdicom.color import CIELabColor
-        from highdicom.pr import (
-            GraphicAnnotation,
-            GraphicLayer,
-            GraphicObject,
-            GrayscaleSoftcopyPresentationState,
-        )
 
         image = result.reference()
-        layer = GraphicLayer(
+        layer = pr.GraphicLayer(
             "CXRTEXT", 1, description=WARNING, display_color=CIELabColor(85.0, -25.0, -20.0)
         )
         inverse = result.source.text("PhotometricInterpretation") == "MONOCHROME1"
-        built = GrayscaleSoftcopyPresentationState(
+        built = pr.GrayscaleSoftcopyPresentationState(
             referenced_images=[image],
             content_label="CXRTEXT",
             content_description=short_line(result.finding.sentence),
             content_creator_name="cxrtext^service",
             graphic_layers=[layer],
             graphic_annotations=[
-                GraphicAnnotation(
+                pr.GraphicAnnotation(
                     referenced_images=[image],
                     graphic_layer=layer,
                     graphic_objects=[
-                        GraphicObject("POLYLINE", corners.astype(np.float32), "PIXEL")
+                        pr.GraphicObject("POLYLINE", corners.astype(np.float32), "PIXEL")
                         for corners, _ in outlines(result)
                     ]
                     or None,

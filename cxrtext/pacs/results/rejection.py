@@ -27,11 +27,7 @@ Reason = Literal["quality", "safety"]
 def reject(
     folder: ResultsFolder, results: Sequence[Kept], reason: Reason = "quality"
 ) -> list[Kept]:
-    """Write the rejection notes of some results, one for each study, model and image.
-
-    Returns:
-        The notes, new or there before; the results are noted as revoked.
-    """
+    """Write or find rejection notes, one a study, model and image; the results are revoked."""
     need("highdicom")
     groups: dict[tuple[str, ...], list[Kept]] = {}
     for one in results:

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pydicom.dataset import Dataset
 
-MAX_REGIONS = 16
-"""Regions that are outlined; the best come first."""
-
+MAX_REGIONS = 16  # regions that are outlined; the best come first
 Box = tuple[float, float, float, float]
 
 
@@ -52,7 +50,6 @@ def outlines(result: Result) -> "list[tuple[NDArray[np.float64], float]]":
 
 
 def observer(model: str) -> "ObserverContext":
-    """The device that observed: this program with a model."""
     from highdicom.sr import DeviceObserverIdentifyingAttributes, ObserverContext
     from pydicom.sr.codedict import codes
 
@@ -71,23 +68,18 @@ def observer(model: str) -> "ObserverContext":
 def build_report(result: Result) -> "Dataset":
     """A Comprehensive SR of a finding (ImageError)."""
     with building(result.source, "structured report"):
-        from highdicom.sr import (
-            CodedConcept,
-            ComprehensiveSR,
-            MeasurementReport,
-            ObservationContext,
-        )
+        from highdicom import sr
         from pydicom.sr.codedict import codes
 
         image, header = result.reference(), result.source.header
         # What TID 1603 wants in the image library, which is optional.
         wanted = ("ImagerPixelSpacing", "PatientOrientation")
         is_described = all(len(header.get(name) or ()) == 2 for name in wanted)
-        content = MeasurementReport(
-            observation_context=ObservationContext(
+        content = sr.MeasurementReport(
+            observation_context=sr.ObservationContext(
                 observer_device_context=observer(result.finding.model)
             ),
-            procedure_reported=CodedConcept("399208008", "SCT", "Plain X-ray of chest"),
+            procedure_reported=sr.CodedConcept("399208008", "SCT", "Plain X-ray of chest"),
             imaging_measurements=_groups(result),
             title=codes.DCM.ImagingMeasurementReport,
             referenced_images=[image] if is_described else None,
@@ -96,7 +88,7 @@ def build_report(result: Result) -> "Dataset":
         for item in content[0].iterall():
             if item.keyword == "ContinuityOfContent":
                 item.value = "SEPARATE"
-        built = ComprehensiveSR(
+        built = sr.ComprehensiveSR(
             evidence=[image],
             content=content[0],
             is_complete=True,
@@ -110,54 +102,43 @@ def build_report(result: Result) -> "Dataset":
 
 def _groups(result: Result) -> list[Any]:
     """The finding in the whole image, and each region where it is supported."""
-    from highdicom.sr import (
-        CodedConcept,
-        CoordinatesForMeasurement,
-        ImageRegion,
-        Measurement,
-        MeasurementsAndQualitativeEvaluations,
-        PlanarROIMeasurementsAndQualitativeEvaluations,
-        SourceImageForMeasurementGroup,
-        SourceImageForRegion,
-        TextContentItem,
-        TrackingIdentifier,
-    )
+    from highdicom import sr
     from pydicom.sr.codedict import codes
 
     finding, source = result.finding, result.source
     of = source.text("SOPClassUID"), source.instance
     # OHIF 3.12 fails with a report that has measurements without coordinates.
-    frame = CoordinatesForMeasurement(
-        "POLYLINE", _frame(source.placement), SourceImageForRegion(*of)
+    frame = sr.CoordinatesForMeasurement(
+        "POLYLINE", _frame(source.placement), sr.SourceImageForRegion(*of)
     )
-    score = CodedConcept("score", SCHEME, "Similarity of image and sentence")
-    numbers = [(score, round(finding.grounding.score, 6), CodedConcept("1", "UCUM", "no units"))]
+    score = sr.CodedConcept("score", SCHEME, "Similarity of image and sentence")
+    numbers = [(score, round(finding.grounding.score, 6), sr.CodedConcept("1", "UCUM", "no units"))]
     if finding.probability is not None:
         percent = round(100 * finding.probability, 4)
-        certainty = CodedConcept("111012", "DCM", "Certainty of Finding")
-        numbers.insert(0, (certainty, percent, CodedConcept("%", "UCUM", "percent")))
-    whole = MeasurementsAndQualitativeEvaluations(
-        tracking_identifier=TrackingIdentifier(
+        certainty = sr.CodedConcept("111012", "DCM", "Certainty of Finding")
+        numbers.insert(0, (certainty, percent, sr.CodedConcept("%", "UCUM", "percent")))
+    whole = sr.MeasurementsAndQualitativeEvaluations(
+        tracking_identifier=sr.TrackingIdentifier(
             uid(result.uid("sr"), "finding"), one_line(finding.sentence, 1024)
         ),
         finding_type=code_of(finding.sentence),
         algorithm_id=_algorithm(result),
-        measurements=[Measurement(*one, referenced_coordinates=[frame]) for one in numbers],
+        measurements=[sr.Measurement(*one, referenced_coordinates=[frame]) for one in numbers],
         qualitative_evaluations=_properties(result),
-        source_images=[SourceImageForMeasurementGroup(*of)],
+        source_images=[sr.SourceImageForMeasurementGroup(*of)],
     )
     # Viewers show comments, and not what is said of the algorithm.
     for text in filter(None, (WARNING, one_line(finding.sentence, 1024), finding.percent)):
-        whole[0].ContentSequence.append(TextContentItem(codes.DCM.Comment, text, "CONTAINS"))
+        whole[0].ContentSequence.append(sr.TextContentItem(codes.DCM.Comment, text, "CONTAINS"))
     groups: list[Any] = [whole]
     for number, (corners, _) in enumerate(outlines(result), 1):
         groups.append(
-            PlanarROIMeasurementsAndQualitativeEvaluations(
-                tracking_identifier=TrackingIdentifier(
+            sr.PlanarROIMeasurementsAndQualitativeEvaluations(
+                tracking_identifier=sr.TrackingIdentifier(
                     uid(result.uid("sr"), "region", str(number)), f"region {number}"
                 ),
-                referenced_region=ImageRegion(
-                    "POLYLINE", corners, source_image=SourceImageForRegion(*of)
+                referenced_region=sr.ImageRegion(
+                    "POLYLINE", corners, source_image=sr.SourceImageForRegion(*of)
                 ),
                 finding_type=code_of(finding.sentence),
                 algorithm_id=_algorithm(result),

@@ -25,14 +25,11 @@ from cxrtext.service import Service
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-REFUSED = 3
-"""Images in a row whose results a peer refuses before it is waited for."""
+REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
 @dataclass(slots=True)
 class Answered:
-    """What came of a pass."""
-
     images: int = 0
     made: int = 0
     sent: int = 0
@@ -88,7 +85,6 @@ class _Answering:
     done: Answered
 
     def answer(self) -> None:
-        """Deal with its images that its rule has not dealt with yet."""
         rule = _name(self.peer, self.service)
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):

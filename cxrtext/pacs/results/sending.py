@@ -21,15 +21,12 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
     from pynetdicom.association import Association
 
-AT_ONCE = 64 * 2**20
-"""Bytes of the objects of one request, unless a single one is larger."""
+AT_ONCE = 64 * 2**20  # bytes of the objects of one request, unless a single one is larger
 DUPLICATE = 0x0111
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What came of sending some results."""
-
     sent: int
     there: int  # that the peer had already
 
@@ -40,10 +37,7 @@ def send_results(
     peer: Peer,
     environment: Mapping[str, str] = os.environ,
 ) -> Delivery:
-    """Send results to a peer, and note in the folder that it has them.
-
-    Whatever was sent before an error is noted; run again, it goes on from there.
-    """
+    """Send results to a peer, noting each in the folder; after an error it goes on from there."""
     peer.require_write()
     known = folder.sent_to(peer.name)
     new = [one for one in dict.fromkeys(results) if one.instance not in known]

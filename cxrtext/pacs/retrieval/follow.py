@@ -20,8 +20,7 @@ from pathlib import Path
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.dicomweb.client import DicomWeb
-from cxrtext.pacs.dicomweb.orthanc import ChangeList
+from cxrtext.pacs.dicomweb.client import ChangeList, DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Peer
@@ -64,7 +63,6 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        """As a line of a log says it."""
         words = ("new", "corrected", "gone", "left out", "failed")
         return ", ".join(f"{self.counts[word]} {word}" for word in words)
 
@@ -91,19 +89,12 @@ class Follower:
         if not state.fact("first"):
             state.note("first", (options.first or date.today()).isoformat())
 
-    # --- Orthanc's list ---
-
     @property
     def has_changes(self) -> bool:
-        """Whether the peer has a list of changes."""
         return self._peer.dicomweb is not None and self._peer.dicomweb.orthanc is not None
 
     def read_changes(self) -> bool:
-        """Note the studies that the list names as changed.
-
-        Returns:
-            Whether the list has a gap, so that the days are to be compared.
-        """
+        """Note the studies that the list names as changed; whether it has a gap."""
         assert self._list is not None  # noqa: S101 - for mypy: has_changes says so
         known = self._state.fact("sequence")
         if not known:
@@ -129,8 +120,6 @@ class Follower:
             if page.get("Done", True) or last == since:
                 return gap
             since = last
-
-    # --- days ---
 
     def poll(self) -> None:
         """Note the studies of today and yesterday that are new or have grown."""
@@ -190,8 +179,6 @@ class Follower:
     def _row(self, study: str) -> Described | None:
         answer = self._retrying.patiently(lambda: self._source.studies(Question(study=study)))
         return next((row for row in answer.rows if row.first("StudyInstanceUID") == study), None)
-
-    # --- studies ---
 
     def work(self) -> None:
         """Look at the studies that are pending; what fails stays pending."""
@@ -267,8 +254,6 @@ class Follower:
         self._state.know(Seen(instance.instance, instance.study, state, reason, fingerprint))
         self.tally.counts[counted] += 1
 
-    # --- what is gone ---
-
     def _forget(self, gone: list[Seen], known: int) -> None:
         """Pass deletions on; many at once only where this was allowed."""
         entered = [seen for seen in gone if seen.state == "entered"]
@@ -289,8 +274,6 @@ class Follower:
         from cxrtext.pacs.inbox.deletions import deletion  # imports the index, and so torch
 
         self._box.put(self._peer.name, deletion(instance=instance), "deletion")
-
-    # --- turns ---
 
     def turn(self) -> None:
         gap = bool(self._state.fact("gap"))
@@ -328,11 +311,7 @@ def days_under_way(now: datetime) -> list[date]:
 def follow_peer(
     peer: Peer, folder: Path, options: FollowOptions, say: Say, throttle: Throttle | None = None
 ) -> Tally:
-    """Follow a peer until ``throttle.stopped`` is set, or for one turn.
-
-    Args:
-        folder: The inbox; what is known of the peer is kept in it, too.
-    """
+    """Follow a peer until ``throttle.stopped``, or for one turn, into the inbox in a folder."""
     throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"
     with (

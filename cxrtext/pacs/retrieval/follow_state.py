@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cxrtext.errors import ConfigError
-from cxrtext.pacs.retrieval.pull_state import State
-from cxrtext.pacs.retrieval.state_file import StateFile
+from cxrtext.pacs.retrieval.pull_state import State, StateFile
 
 VERSION = 1
 
@@ -43,12 +42,8 @@ class Seen:
 
 
 class FollowState(StateFile):
-    """The state of following one peer; of one thread."""
-
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA, VERSION, mend="move it away")
-
-    # --- facts ---
 
     def fact(self, name: str) -> str:
         """Something noted by name; "" where it was not."""
@@ -58,10 +53,7 @@ class FollowState(StateFile):
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
-    # --- studies to look at ---
-
     def pend(self, studies: Iterable[str], renewed: Iterable[str] = ()) -> None:
-        """Note studies that are to be looked at, and objects that came anew."""
         with self._told():
             self._db.executemany(
                 "INSERT OR IGNORE INTO pending (study) VALUES (?)", [(one,) for one in studies]
@@ -86,7 +78,6 @@ class FollowState(StateFile):
         )
 
     def try_again(self) -> None:
-        """Let what was tried in vain be tried again."""
         self._change("UPDATE pending SET attempts = 0")
 
     def looked_at(self, study: str) -> None:
@@ -101,8 +92,6 @@ class FollowState(StateFile):
     def is_renewed(self, instance: str) -> bool:
         """Whether an object came anew since it was looked at."""
         return bool(self._rows("SELECT 1 FROM renewed WHERE instance = ?", instance))
-
-    # --- what is known ---
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
         """Note a study; whether it is new, or has another number of objects than before."""
@@ -128,7 +117,6 @@ class FollowState(StateFile):
         return [study for (study,) in rows]
 
     def objects_of(self, study: str) -> dict[str, Seen]:
-        """What is known of a study's objects."""
         rows = self._rows(
             "SELECT instance, study, state, reason, header FROM instances WHERE study = ?", study
         )
@@ -141,7 +129,6 @@ class FollowState(StateFile):
         )
 
     def counts(self) -> dict[str, int]:
-        """How many objects are in each state."""
         rows = self._rows("SELECT state, count(*) FROM instances GROUP BY 1")
         return {state: int(count) for state, count in rows}
 

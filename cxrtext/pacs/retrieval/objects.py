@@ -22,9 +22,7 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Instance, Source
 from cxrtext.pacs.throttle import Throttle
 
-RESERVE_BYTES = 512 * 2**20
-"""Space that is left free on the disk."""
-
+RESERVE_BYTES = 512 * 2**20  # space that is left free on the disk
 NO_UID = "no UID by which it can be asked for"
 TOO_LARGE = "larger than limits.object_mb"
 FEWER = "lists fewer images of a study than it counts; is it busy storing?"
@@ -53,23 +51,14 @@ class Taken:
 
 
 def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
-    """Open a peer.
-
-    Raises:
-        ConfigError: The environment has no password for it.
-        UnavailableError: ``cxrtext[pacs]`` is not installed.
-    """
+    """Open a peer (ConfigError: no password for it; UnavailableError: ``cxrtext[pacs]`` lacks)."""
     if peer.dicomweb is not None:
         return DicomWeb(peer, throttle=throttle)
     return DimsePeer(peer, throttle=throttle)
 
 
 def list_study(source: Source, study: str, counted: str = "") -> Listed:
-    """Ask for the instances of a study, each once; again where they are fewer than counted.
-
-    Args:
-        counted: How many the peer says that it has; "" where it does not say.
-    """
+    """Ask for a study's instances, each once; again where fewer than ``counted``, if said."""
     listed = Listed((), 0)
     for _ in range(2):
         found = {one.instance: one for one in listed.instances}

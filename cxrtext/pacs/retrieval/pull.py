@@ -17,26 +17,14 @@ from cxrtext.images.dicom.described import Described
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Instance, Question, Source
-from cxrtext.pacs.retrieval.objects import (
-    FEWER,
-    NO_UID,
-    TOO_LARGE,
-    Listed,
-    Taken,
-    list_study,
-    open_source,
-    require_space,
-    take,
-)
-from cxrtext.pacs.retrieval.pull_state import FILE, Row, State
+from cxrtext.pacs.retrieval import objects
+from cxrtext.pacs.retrieval.pull_state import FILE, FetchState, Row, State
 from cxrtext.pacs.retrieval.search import Search, search
 from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
 
 IMAGES = "images"
 BATCH = 1000
-AGAIN = 2
-"""How often what was set aside is tried again at the end."""
-
+AGAIN = 2  # how often what was set aside is tried again at the end
 Answer = TypeVar("Answer")
 Show = Callable[[str, int, int, str], None]
 
@@ -68,11 +56,9 @@ class PullSummary:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing failed."""
         return not (self.failed or self.unlisted or self.cut)
 
     def __str__(self) -> str:
-        """The line that adds up."""
         word = "to fetch" if self.dry_run else "fetched"
         line = (
             f"found {self.found} = {self.fetched} {word} + {sum(self.left.values())} left out + "
@@ -111,7 +97,7 @@ def pull_archive(
     if options.first > options.last:
         raise ConfigError(f"--from {options.first} is after --to {options.last}; exchange them")
     throttle = Throttle(peer.limits, say)
-    with closing(open_source(peer, throttle)) as source:
+    with closing(objects.open_source(peer, throttle)) as source:
         mend = "; run the same command again to resume"
         retrying = Retrying(peer, throttle, say, patience_s=options.patience_s, mend=mend)
         if options.dry_run:
@@ -127,9 +113,6 @@ def pull_archive(
             state.retry("failed", "aside")
             _fetch(_find(run))
             return _summary(run)
-
-
-# --- questions ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +153,7 @@ def _find(run: _Run) -> _Run:
             uid: (row.first("StudyDate")[:8], row.first("NumberOfStudyRelatedInstances"))
             for uid, row in found.studies.items()
         }
-        asked_for = one.kind, one.key, one.modality
-        run.state.answer(asked_for, studies, found.cut, one.final)
+        run.state.answer((one.kind, one.key, one.modality), studies, found.cut, one.final)
         done += 1
         run.show(title, done, len(asked), unit)
     _list(run)
@@ -184,17 +166,17 @@ def _find(run: _Run) -> _Run:
 
 
 def _list(run: _Run) -> None:
-    done, total = 0, run.state.waiting()[0]
+    done, total = 0, run.state.waiting("studies")
 
-    def ask(said: tuple[str, str]) -> Listed | PeerError:
-        return _told(lambda: run.retrying.patiently(lambda: list_study(run.source, *said)))
+    def ask(said: tuple[str, str]) -> objects.Listed | PeerError:
+        return _told(lambda: run.retrying.patiently(lambda: objects.list_study(run.source, *said)))
 
     while studies := run.state.studies_found(BATCH):
         for (study, counted), found in run.retrying.each(studies, ask):
             if isinstance(found, PeerError):
                 run.state.set_aside(study, found.what)
             else:
-                fault = FEWER if found.is_short_of(counted) else ""
+                fault = objects.FEWER if found.is_short_of(counted) else ""
                 run.state.list_study(study, map(_row, found.instances), found.unusable, fault)
             done += 1
             run.show("looking at studies", done, total, "studies")
@@ -210,24 +192,13 @@ def _told(ask: Callable[[], Answer]) -> Answer | PeerError:
         return error
 
 
-def _row(instance: Instance) -> Row:
-    left = instance.decide().refused
-    return Row(
-        instance.instance,
-        instance.study,
-        instance.series,
-        "left" if left else "found",
-        left,
-        file=instance.file,
-        header=instance.fingerprint,
-    )
-
-
-# --- objects ---
+def _row(one: Instance) -> Row:
+    left = one.decide().refused
+    state: FetchState = "left" if left else "found"
+    return Row(one.instance, one.study, one.series, state, left, one.file, one.fingerprint)
 
 
 def _fetch(run: _Run) -> None:
-    """Fetch what was found, and once more at the end what was set aside."""
     for again in range(AGAIN + 1):
         if again and not run.state.retry("aside"):
             break
@@ -236,14 +207,16 @@ def _fetch(run: _Run) -> None:
 
 
 def _fetch_found(run: _Run) -> None:
-    done, total = 0, run.state.waiting()[1]
-    require_space(run.images)
+    done, total = 0, run.state.waiting("instances")
+    objects.require_space(run.images)
 
-    def fetch(row: Row) -> Taken | PeerError:
+    def fetch(row: Row) -> objects.Taken | PeerError:
         instance = Instance(row.study, row.series, row.instance, Described())
         path = run.images / row.file
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        return _told(lambda: run.retrying.patiently(lambda: take(run.source, instance, path)))
+        return _told(
+            lambda: run.retrying.patiently(lambda: objects.take(run.source, instance, path))
+        )
 
     while rows := run.state.instances_found(BATCH):
         for row, taken in run.retrying.each(rows, fetch):
@@ -252,18 +225,15 @@ def _fetch_found(run: _Run) -> None:
             run.show("fetching", done, total, "images")
 
 
-def _settle(state: State, row: Row, taken: Taken | PeerError) -> None:
+def _settle(state: State, row: Row, taken: objects.Taken | PeerError) -> None:
     if isinstance(taken, TooLargeError):
-        state.settle(row.instance, "left", reason=TOO_LARGE)
+        state.settle(row.instance, "left", reason=objects.TOO_LARGE)
     elif isinstance(taken, PeerError):
         state.settle(row.instance, "aside", reason=taken.what)
     elif taken.left:
         state.settle(row.instance, "left", reason=taken.left)
     else:
         state.settle(row.instance, "fetched", digest=taken.digest, size=taken.size)
-
-
-# --- sums ---
 
 
 def _summary(run: _Run) -> PullSummary:
@@ -280,7 +250,7 @@ def _summary(run: _Run) -> PullSummary:
 
     left = reasons("left")
     if unusable:
-        left[NO_UID] = unusable
+        left[objects.NO_UID] = unusable
     studies = state.counts("studies")
     unlisted = {reason: count for (name, reason), count in studies.items() if name == "failed"}
     here = ("found",) if run.options.dry_run else ("fetched",)

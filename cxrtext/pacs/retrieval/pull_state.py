@@ -1,16 +1,18 @@
-"""What a pull knows: questions, studies and instances, in one SQLite file that survives a kill.
+"""What a pull knows, in a small SQLite file that survives a kill: questions, studies, instances.
 
 A row says that something was done only after it was done: after a kill the last few are done again,
 to the same end.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from cxrtext.errors import ConfigError
-from cxrtext.pacs.retrieval.state_file import StateFile
+from cxrtext.errors import ConfigError, DataError
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
+from cxrtext.files.table_sums import guard
 
 FILE = "pull.sqlite"
 VERSION = 2
@@ -53,6 +55,58 @@ class Row:
     header: str = ""  # fingerprint of what the peer says of it
 
 
+class StateFile:
+    """The tables of a schema in a file, made when missing, for its owner alone; of one thread.
+
+    Args:
+        path: The file; None keeps it while it is open.
+        mend: What to do about a file that is damaged, or of another version.
+        name: What a state without a file is called in messages.
+        sync: Whether each change is on disk when it is made; else the last may be lost with the
+            power, though not with the process.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        schema: str,
+        version: int,
+        *,
+        mend: str,
+        name: str = "",
+        sync: bool = True,
+    ) -> None:
+        self._where, self._mend = name if path is None else str(path), mend
+        with self._told():
+            self._db = open_database(path, journal="WAL", sync="FULL" if sync else "NORMAL")
+            make_tables(self._db, path, schema, version, wrong=DataError, mend=mend)
+            if path is not None:
+                guard(self._db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def _told(self) -> AbstractContextManager[None]:
+        return sqlite_errors(self._where, DataError, self._mend)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep all changes of the block or none."""
+        with self._told(), transaction(self._db):
+            yield
+
+    def _rows(self, sql: str, *values: str | int) -> list[tuple[str, ...]]:
+        with self._told():
+            return self._db.execute(sql, values).fetchall()
+
+    def _change(self, sql: str, *values: str | int) -> None:
+        with self._told():
+            self._db.execute(sql, values)
+
+
 class State(StateFile):
     def __init__(self, path: Path | None) -> None:
         super().__init__(
@@ -73,16 +127,10 @@ class State(StateFile):
             )
         self._change("INSERT OR IGNORE INTO facts VALUES ('peer', ?)", peer)
 
-    # --- questions ---
-
     def answered(self, kind: str, key: str, modality: str) -> bool:
         """Whether a question was asked when its day was over, so that its answer stays."""
-        return bool(
-            self._rows(
-                "SELECT 1 FROM questions WHERE kind = ? AND key = ? AND modality = ? AND whole",
-                *(kind, key, modality),
-            )
-        )
+        query = "SELECT 1 FROM questions WHERE kind = ? AND key = ? AND modality = ? AND whole"
+        return bool(self._rows(query, kind, key, modality))
 
     def answer(
         self,
@@ -108,29 +156,18 @@ class State(StateFile):
         """How many questions the peer may have more answers to than it gave."""
         return int(self._rows("SELECT count(*) FROM questions WHERE cut")[0][0])
 
-    # --- studies ---
-
     def studies_found(self, limit: int) -> list[tuple[str, str]]:
         """Studies that are not listed yet: UID, and how many objects the peer counts in each."""
-        query = (
-            "SELECT study, counted FROM studies WHERE state = 'found' ORDER BY day, study LIMIT ?"
-        )
-        return [(study, counted) for study, counted in self._rows(query, limit)]
+        sql = "SELECT study, counted FROM studies WHERE state = 'found' ORDER BY day, study LIMIT ?"
+        return [(study, counted) for study, counted in self._rows(sql, limit)]
 
     def list_study(self, study: str, rows: Iterable[Row], unusable: int, fault: str = "") -> None:
-        """Note the instances of a study; what is known of one already stays.
-
-        Args:
-            fault: Why it waits for another try; what it lists is fetched all the same.
-        """
+        """Note a study's instances, but for known ones; with ``fault`` it waits for another try."""
         with self.together():
             self._db.executemany(
                 "INSERT INTO instances (instance, study, series, state, reason, file, header) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                [
-                    (r.instance, r.study, r.series, r.state, r.reason, r.file, r.header)
-                    for r in rows
-                ],
+                map(astuple, rows),
             )
             self._db.execute(
                 "UPDATE studies SET state = ?, reason = ?, unusable = ? WHERE study = ?",
@@ -155,13 +192,9 @@ class State(StateFile):
         return again
 
     def give_up(self, table: Literal["studies", "instances"]) -> None:
-        """Count as failed what was set aside."""
         self._change(f"UPDATE {table} SET state = 'failed' WHERE state = 'aside'")  # noqa: S608
 
-    # --- instances ---
-
     def instances_found(self, limit: int) -> list[Row]:
-        """Instances that wait to be fetched, study by study."""
         rows = self._rows(
             "SELECT i.instance, i.study, i.series, i.state, i.reason, i.file, i.header "
             "FROM instances i JOIN studies s USING (study) "
@@ -179,8 +212,6 @@ class State(StateFile):
             *(state, reason, digest, size, instance),
         )
 
-    # --- sums ---
-
     def counts(self, table: Literal["studies", "instances"]) -> dict[tuple[str, str], int]:
         """How many rows are in each state, for each reason."""
         query = f"SELECT state, reason, count(*) FROM {table} GROUP BY 1, 2"  # noqa: S608
@@ -190,13 +221,10 @@ class State(StateFile):
         """How many instances were said to be there under no UID that can be asked for."""
         return int(self._rows("SELECT coalesce(sum(unusable), 0) FROM studies")[0][0])
 
-    def waiting(self) -> tuple[int, int]:
-        """How many studies wait to be listed, and how many instances to be fetched."""
-        query = "SELECT count(*) FROM {} WHERE state IN ('found', 'aside')"
-        studies, instances = (
-            int(self._rows(query.format(table))[0][0]) for table in ("studies", "instances")
-        )
-        return studies, instances
+    def waiting(self, table: Literal["studies", "instances"]) -> int:
+        """How many studies wait to be listed, or instances to be fetched."""
+        query = f"SELECT count(*) FROM {table} WHERE state IN ('found', 'aside')"  # noqa: S608
+        return int(self._rows(query)[0][0])
 
     def fetched_bytes(self) -> int:
         query = "SELECT coalesce(sum(bytes), 0) FROM instances WHERE state = 'fetched'"

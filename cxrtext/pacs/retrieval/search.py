@@ -13,20 +13,16 @@ from cxrtext.images.dicom.described import Described
 from cxrtext.pacs.query import UNCUT, Question, Source, Studies
 
 DAY_S = 86_400
-SHORTEST_S = 60
-"""Hours are halved down to a minute."""
+SHORTEST_S = 60  # hours are halved down to a minute
 
 
 @dataclass
 class Search:
-    """What was found by a question and its parts."""
-
     studies: dict[str, Described] = field(default_factory=dict)  # by UID
     cut: bool = False  # the peer has more than it can be brought to give
 
 
 def search(source: Source, question: Question) -> Search:
-    """Ask for all studies of a question."""
     found = Search()
     first = _ask(source, question, found)
     if not _may_be_cut(first):
@@ -67,11 +63,7 @@ def _asked_for(question: Question, day: str, accession: str) -> bool:
 def _split(
     source: Source, question: Question, times: tuple[int, int], whole: Studies, found: Search
 ) -> bool:
-    """Ask for the halves of some hours that were answered with many rows.
-
-    Returns:
-        Whether the answer was whole: the halves have nothing that it has not.
-    """
+    """Ask for halves of hours that gave many rows; whether they have nothing that it has not."""
     first, last = times
     if last - first < SHORTEST_S:
         found.cut |= not _page(source, replace(question, times=times), whole, found)
@@ -109,7 +101,6 @@ def _page(source: Source, question: Question, first: Studies, found: Search) -> 
 
 
 def merged(searches: Iterable[Search]) -> Search:
-    """What several questions found together."""
     found = Search()
     for one in searches:
         found.studies = {**one.studies, **found.studies}

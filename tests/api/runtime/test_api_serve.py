@@ -13,10 +13,11 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, WorkError
+from cxrtext.pacs.peers import is_loopback
 from cxrtext.service import Service
 from cxrtext_api.gate.keys import add_key, revoke_key
 from cxrtext_api.server.serve import listen, run_server
-from cxrtext_api.settings import Settings, is_loopback
+from cxrtext_api.settings import Settings
 from tests.waiting import until
 from tests.warm import Program, Warm
 

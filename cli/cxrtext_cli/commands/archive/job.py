@@ -9,18 +9,8 @@ import typer
 
 from cxrtext.defaults import DEFAULT_A, DEFAULT_K
 from cxrtext.errors import ConfigError, InputError
+from cxrtext_cli import given
 from cxrtext_cli.commands.archive.index import Reports, Storage
-from cxrtext_cli.given import (
-    ANY_PATH,
-    CHECKPOINT,
-    FILE,
-    LANGUAGE_MODEL,
-    NEW_ADDRESS,
-    NEW_TABLE,
-    PROMPTS,
-    SOURCE,
-    checked,
-)
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
@@ -46,11 +36,11 @@ job = typer.Typer(
     help="Embed, score or decode an archive in shards, on one machine or many.",
 )
 
-Manifest = Annotated[Path, typer.Argument(help="Manifest of images."), FILE]
+Manifest = Annotated[Path, typer.Argument(help="Manifest of images."), given.FILE]
 Address = Annotated[
     str,
     typer.Option("--out", help="Folder of the job, shared or not, or s3://BUCKET/FOLDER."),
-    NEW_ADDRESS,
+    given.NEW_ADDRESS,
 ]
 Folder = Annotated[
     str,
@@ -74,17 +64,17 @@ InParts = Annotated[
 
 
 @job.command("embed", short_help="Embed the images of a manifest.")
-@checked
+@given.checked
 def embed(
     manifest: Manifest,
     out: Address,
-    model: Annotated[Path, typer.Option(help="Checkpoint folder."), CHECKPOINT],
+    model: Annotated[Path, typer.Option(help="Checkpoint folder."), given.CHECKPOINT],
     reports: Reports = None,
     storage: Annotated[
         Storage, typer.Option(help="How regions are kept; int8 takes half the room.")
     ] = "float16",
     prompts: Annotated[
-        Path | None, typer.Option(help="YAML file of prompts of the labels."), PROMPTS
+        Path | None, typer.Option(help="YAML file of prompts of the labels."), given.PROMPTS
     ] = None,
     shard: Shard = 500,
     address: Cluster = None,
@@ -117,14 +107,18 @@ def embed(
 
 
 @job.command("score", short_help="Score the sentences of reports.")
-@checked
+@given.checked
 def score(
     reports: Annotated[
-        Path, typer.Argument(help="Table of reports or sentences, or folder of text files."), SOURCE
+        Path,
+        typer.Argument(help="Table of reports or sentences, or folder of text files."),
+        given.SOURCE,
     ],
     out: Address,
     model: Annotated[
-        str, typer.Option(help="Masked language model: a folder, or a hub id."), LANGUAGE_MODEL
+        str,
+        typer.Option(help="Masked language model: a folder, or a hub id."),
+        given.LANGUAGE_MODEL,
     ] = "microsoft/BiomedVLP-CXR-BERT-general",
     section: Sections = None,
     precision: Precision = "float32",
@@ -160,7 +154,7 @@ def score(
 
 
 @job.command("decode", short_help="Decode the images of a manifest.")
-@checked
+@given.checked
 def decode(
     manifest: Manifest,
     out: Address,
@@ -190,7 +184,7 @@ def decode(
 
 
 @job.command("status", short_help="How far a job is.")
-@checked
+@given.checked
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say how far a job is, from its shards alone; anyone can ask, from any machine."""
     from cxrtext.files.storage import open_storage
@@ -200,24 +194,24 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
 
 
 @job.command("finish", short_help="Make an index, table or cache of the shards.")
-@checked
+@given.checked
 def finish(
     folder: Folder,
     out: Annotated[
         Path,
         typer.Option(help="Index (embed), table of sentences (score) or decoded images (decode)."),
-        ANY_PATH,
+        given.ANY_PATH,
     ],
     source: Annotated[
         Path | None,
         typer.Option(help="Where the manifest or the reports lie now, if they were moved."),
-        ANY_PATH,
+        given.ANY_PATH,
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Where the model lies now, if it was moved.")
     ] = None,
     reports: Annotated[
-        Path | None, typer.Option(help="embed: where the table of reports lies now."), FILE
+        Path | None, typer.Option(help="embed: where the table of reports lies now."), given.FILE
     ] = None,
     index_parts: Annotated[
         int | None,
@@ -246,7 +240,7 @@ def finish(
     elif plan.kind == "score":
         from cxrtext.language import ScoreSettings
 
-        NEW_TABLE.check(out)
+        given.NEW_TABLE.check(out)
         _finish_score(
             folder, out, as_json, reports=source, model=model, device=pick_device(device),
             settings=ScoreSettings(a=a, k=k, fit=fit, max_rejected=max_rejected),
@@ -324,7 +318,6 @@ def chosen_part(text: str) -> "EveryNth":
 
 @contextmanager
 def _running(part: "EveryNth", title: str, unit: str) -> "Iterator[Running]":
-    """Show how a job goes, as its shards on the storage say it."""
     from cxrtext.jobs import Running
 
     with progress(title, unit) as update:
@@ -332,7 +325,6 @@ def _running(part: "EveryNth", title: str, unit: str) -> "Iterator[Running]":
 
 
 def show_status(folder: str, status: "JobStatus", as_json: bool) -> None:
-    """Print how far a job is."""
     if as_json:
         print_json(status.as_dict())
         return

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.commands.pacs.inbox import (
-    Archive,
-    HashIds,
-    Issuer,
-    Keep,
-    Peers,
-    Readers,
-    worker_settings,
-)
+from cxrtext_cli.commands.pacs import inbox
 from cxrtext_cli.given import CHARSET, FILE, MODELED_INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import Device, pick_device, say
 
@@ -55,8 +47,8 @@ def listen(
         typer.Option(help="Index to take objects into meanwhile; else 'inbox work' does."),
         MODELED_INDEX,
     ] = None,
-    archive: Archive = None,
-    peers: Peers = None,
+    archive: inbox.Archive = None,
+    peers: inbox.Peers = None,
     allow: Annotated[
         list[str] | None, typer.Option(help="A title that may send, or TITLE=NAME; repeatable.")
     ] = None,
@@ -73,10 +65,10 @@ def listen(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
-    hash_ids: HashIds = None,
-    keep: Keep = "",
-    issuer: Issuer = "",
-    readers: Readers = 2,
+    hash_ids: inbox.HashIds = None,
+    keep: inbox.Keep = "",
+    issuer: inbox.Issuer = "",
+    readers: inbox.Readers = 2,
     device: Device = "auto",
 ) -> None:
     """Take DICOM objects by C-STORE until it is stopped; success says that one is on disk.
@@ -86,7 +78,7 @@ def listen(
     """
     settings = None
     if index is not None:
-        settings = worker_settings(
+        settings = inbox.worker_settings(
             index, archive, pick_device(device), hash_ids, keep, issuer, readers, peers
         )
     from cxrtext.pacs import need

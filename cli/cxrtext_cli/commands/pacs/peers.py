@@ -26,7 +26,6 @@ Modality = Annotated[str, typer.Option(help="Modalities of the studies that are 
 
 
 def modalities_of(text: str) -> tuple[str, ...]:
-    """The modalities of an option, such as "CR,DX"."""
     found = tuple(one.strip().upper() for one in text.split(",") if one.strip())
     if not found or not all(one.isalnum() for one in found):
         raise ConfigError(f"--modality is '{text}'; give such as CR,DX")

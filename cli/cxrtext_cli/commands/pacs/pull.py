@@ -14,7 +14,6 @@ Day = ["%Y-%m-%d"]
 
 
 def _accessions(path: Path | None) -> tuple[str, ...]:
-    """The accession numbers of a file, one a line."""
     from cxrtext.errors import DataError
 
     if path is None:
