@@ -30,7 +30,6 @@ SIZE = 700  # of the side of an image: an object is nearly a megabyte
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 8 MB of its own."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = shutil.which("mount") or "mount"
