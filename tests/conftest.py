@@ -157,7 +157,6 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def flip(path: Path, place: int = -1) -> None:
-    """Change a bit of a byte of a file."""
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
@@ -241,7 +240,6 @@ def language_model(once: Once) -> Path:
 
 @pytest.fixture(scope="session")
 def sentences_table(data_folder: Path, language_model: Path, once: Once) -> Path:
-    """The scored sentences of the data folder."""
     from cxrtext.language import score_reports
 
     def score(folder: Path) -> None:
@@ -277,7 +275,6 @@ def _training_options(
 
 @pytest.fixture(scope="session")
 def run_folder(data_folder: Path, sentences_table: Path, language_model: Path, once: Once) -> Path:
-    """The folder of a finished training run."""
     from cxrtext.config import load_config
     from cxrtext.training import train
 
@@ -346,7 +343,6 @@ def model(checkpoint: Path) -> "ImageTextModel":
 
 @pytest.fixture
 def index_copy(index_folder: Path, tmp_path: Path) -> Path:
-    """An index of the test's own."""
     return Path(shutil.copytree(index_folder, tmp_path / "index"))
 
 
@@ -358,7 +354,6 @@ def checkpoint_copy(checkpoint: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def data_copy(data_folder: Path, tmp_path: Path) -> Path:
-    """A data folder of the test's own."""
     return Path(shutil.copytree(data_folder, tmp_path / "set"))
 
 

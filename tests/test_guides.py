@@ -24,7 +24,6 @@ def commands(page: Path) -> list[str]:
 
 
 def run(script: str, folder: Path) -> str:
-    """What commands print, all of which are to end well."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -39,7 +38,6 @@ def run(script: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the README's commands have run."""
     folder = tmp_path_factory.mktemp("readme")
     [script] = commands(ROOT / "README.md")
     run(script, folder)

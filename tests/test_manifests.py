@@ -56,7 +56,6 @@ LINES = [
 
 
 def parse(words: list[str]) -> None:
-    """Have the real command line take options and arguments."""
     command: Any = typer.main.get_command(cli)
     words = [re.sub(r"\$[{(]\w+[^})]*[})]", VALUE, word) for word in words]
     while hasattr(command, "commands"):

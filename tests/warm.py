@@ -57,17 +57,14 @@ class Program:
         self.stderr.close()
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, where it may still be running."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
         self.send_signal(signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end (TimeoutError); gives its exit code."""
         return self._warm.end_of(self.pid, timeout)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
@@ -178,7 +175,6 @@ def forked(line: socket.socket) -> list[str]:
 
 
 def run(arguments: list[str]) -> None:
-    """What the interpreter does with its arguments."""
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

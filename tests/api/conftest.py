@@ -27,7 +27,6 @@ from tests.waiting import until
 
 
 def wait_until_ready(client: TestClient) -> None:
-    """Poll until the model is loaded."""
     until(lambda: client.get("/readyz").status_code == 200)
 
 
@@ -60,7 +59,6 @@ def service(model: ImageTextModel, index_folder: Path) -> Service:
 
 @pytest.fixture
 def own_service(model: ImageTextModel, index_copy: Path) -> Service:
-    """A service of an index of the test's own."""
     return Service(model, open_index(index_copy, model))
 
 
@@ -100,7 +98,6 @@ class Clock:
 
 @contextmanager
 def engine_of(limit: int = 100, metrics: Metrics | None = None) -> Iterator[Engine]:
-    """A model's thread, which ends."""
     engine = Engine(limit, metrics or Metrics())
     try:
         yield engine
@@ -136,7 +133,6 @@ def grey_picture(height: int = 96, width: int = 80) -> NDArray[np.uint8]:
 
 
 def picture(content: bytes) -> NDArray[Any]:
-    """The pixels of an image file."""
     return np.asarray(Image.open(BytesIO(content)))
 
 
@@ -190,7 +186,6 @@ def pixels() -> NDArray[np.uint8]:
 
 @pytest.fixture(scope="session")
 def uploads(pixels: NDArray[np.uint8]) -> dict[str, bytes]:
-    """The same picture as a file of each kind."""
     return {kind: as_file(pixels, kind) for kind in ("png", "jpeg", "dicom")}
 
 

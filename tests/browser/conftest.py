@@ -190,7 +190,6 @@ def change(page: Any) -> Callable[[Any, Callable[[Any], None]], None]:
 def answered(
     url: str, route: str, accept: str = "application/json", **fields: Any
 ) -> httpx2.Response:
-    """What the API answers."""
     headers = {"Accept": accept}
     answer = httpx2.post(f"{url}/v1/{route}", data=fields, headers=headers, timeout=600)
     assert answer.status_code == 200, answer.text
@@ -202,14 +201,12 @@ def file_of(data: bytes, name: str = "a.png", kind: str = "image/png") -> dict[s
 
 
 def locate(page: Any, sentence: str) -> None:
-    """Ask where a sentence is, and wait for the answer."""
     page.fill("#sentence", sentence)
     page.press("#sentence", "Enter")
     page.wait_for_selector(f".result-sentence:text-is({sentence!r})")
 
 
 def downloaded(page: Any, button: str) -> str:
-    """The table that a button saves."""
     with page.expect_download() as saved:
         page.click(button)
     assert saved.value.suggested_filename == "cohort.csv"
@@ -219,7 +216,6 @@ def downloaded(page: Any, button: str) -> str:
 
 @pytest.fixture(scope="session")
 def png() -> bytes:
-    """A picture with a bright corner, as PNG."""
     return as_file(grey_picture(), "png")
 
 

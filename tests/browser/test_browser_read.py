@@ -25,7 +25,6 @@ def asked(url: str, route: str, **fields: str) -> Any:
 
 
 def picture(page: Any) -> str:
-    """What the canvas shows."""
     next_frame(page)
     return str(page.evaluate("document.getElementById('canvas').toDataURL()"))
 
@@ -47,7 +46,6 @@ def as_shown(answer: Any) -> list[str]:
 
 
 def find(page: Any, sentence: str) -> str:
-    """Ask where a sentence is; gives what is then shown."""
     locate(page, sentence)
     return picture(page)
 

@@ -28,7 +28,6 @@ def requests_for(page: Any, word: str) -> list[str]:
 
 
 def shown(page: Any) -> list[str]:
-    """Ids of the results, in order."""
     page.wait_for_selector("#found[aria-busy=false]")
     return list(
         page.eval_on_selector_all("#results .pick", "all => all.map((one) => one.dataset.id)")

@@ -37,7 +37,6 @@ def cxrtext(*arguments: object, text: bytes = b"", code: int = 0) -> CompletedPr
 
 @pytest.fixture
 def image(data_folder: Path) -> Path:
-    """An image of the data folder."""
     return data_folder / "images/s01.png"
 
 

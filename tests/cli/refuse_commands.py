@@ -23,7 +23,6 @@ def too_long(*_: object) -> None:
 
 
 def come_to(arguments: list[str]) -> dict[str, Any]:
-    """Run one command."""
     said = StringIO()
     before = set(sys.modules)
     sys.argv = ["cxrtext", *arguments]

@@ -12,7 +12,6 @@ from tests.evaluation.recipes.test_recipe_runs import nih
 
 
 def own_recipe(path: Path, names: list[str]) -> Path:
-    """The recipe of NIH with the list of a made-up set."""
     tree = yaml.safe_load(load_recipe("nih").text) | {"expected": {}}
     tree["images"]["known"] = [
         {"title": "ours", "count": len(names), "sha256": digest_of_names(names), "source": "us"}

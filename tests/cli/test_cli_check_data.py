@@ -14,7 +14,6 @@ from tests.cli.conftest import cxrtext
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Three clean images of three patients."""
     folder = tmp_path / "set"
     (folder / "images").mkdir(parents=True)
     rows = ["image,study_id,patient_id,split,view"]

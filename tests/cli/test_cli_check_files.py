@@ -22,7 +22,6 @@ def check(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture
 def everything(run_folder: Path, index_folder: Path, sentences_table: Path, tmp_path: Path) -> Path:
-    """A run, an index and scored sentences, as one folder."""
     root = tmp_path / "all"
     shutil.copytree(run_folder, root / "run")
     shutil.copytree(index_folder, root / "index")

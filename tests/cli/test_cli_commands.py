@@ -5,13 +5,11 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from cxrtext.evaluation.how_good import HowGood
 from cxrtext.models import load_model
-from tests.api.conftest import as_dicom
 from tests.cli.conftest import Refused, cxrtext
 from tests.conftest import read_csv
 
@@ -31,7 +29,6 @@ def test_help_lists_every_command_and_imports_nothing_heavy() -> None:
 
 
 def completing(*arguments: str, **variables: str) -> str:
-    """What the installed command tells a shell."""
     command = [str(Path(sys.executable).with_name("cxrtext")), *arguments]
     environment = {**os.environ, **variables}
     return subprocess.run(command, capture_output=True, text=True, env=environment).stdout
@@ -68,25 +65,6 @@ def test_ground_writes_an_overlay(checkpoint: Path, image: Path, tmp_path: Path)
         assert (picture.size, picture.mode) == ((80, 80), "RGB")
 
 
-def test_ground_of_a_mirrored_file_is_that_of_the_upright(checkpoint: Path, tmp_path: Path) -> None:
-    upright = np.random.default_rng(1).integers(0, 255, (80, 100), dtype=np.uint8)
-    found = []
-    for letters, pixels in ((["L", "F"], upright), (["R", "F"], upright[:, ::-1])):
-        path = tmp_path / f"{letters[0]}.dcm"
-        path.write_bytes(as_dicom(pixels, PatientOrientation=letters))
-        out = ("--out", tmp_path / f"{letters[0]}.png", "--json")
-        done = cxrtext("ground", checkpoint, path, "Left pleural effusion.", *out)
-        found.append(json.loads(done.stdout))
-    plain, moved = found
-    assert plain["stored"] is None
-    assert moved["peak"] == plain["peak"]
-    assert moved["score"] == plain["score"]
-    x, y = plain["peak"]
-    assert moved["stored"]["movement"] == "mirrored"
-    assert moved["stored"]["peak"] == pytest.approx([100 - x, y])
-    assert (tmp_path / "L.png").read_bytes() == (tmp_path / "R.png").read_bytes()
-
-
 def test_evaluate_and_index_share_decoded_images(
     refused: Refused, checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
@@ -105,15 +83,6 @@ def test_evaluate_and_index_share_decoded_images(
     )
 
 
-def test_evaluate_prints_and_writes(
-    checkpoint_copy: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    done = cxrtext("evaluate", checkpoint_copy, "--data", data_folder, "--out", tmp_path / "out")
-    assert "12 images of 12 patients, split 'test'" in done.stdout
-    assert json.loads((tmp_path / "out/evaluation.json").read_text())["images"] == 12
-    assert "<h1>Evaluation</h1>" in (tmp_path / "out/report.html").read_text()
-
-
 def test_train_resume_and_init(
     refused: Refused, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,12 +97,6 @@ def test_train_resume_and_init(
     assert "3 steps on" in done.stdout
     cxrtext("train", "--resume", tmp_path / "run")
     assert "holds a training run already" in refused("train", *settings)
-
-
-def test_what_is_no_picture_is_one_line(refused: Refused, checkpoint: Path, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.png"
-    bad.write_bytes(b"no image")
-    assert "bad.png" in refused("classify", checkpoint, bad)
 
 
 def test_an_unreachable_hub_names_the_two_ways_out(tmp_path: Path, data_folder: Path) -> None:

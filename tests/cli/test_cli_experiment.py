@@ -9,7 +9,6 @@ from tests.cli.conftest import cxrtext
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ExperimentOptions]]:
-    """What experiments are asked for; each has one row that failed where the name is "bad"."""
     asked: list[tuple[str, ExperimentOptions]] = []
 
     def run(name: str, options: ExperimentOptions, listener: ExperimentListener) -> Outcome:

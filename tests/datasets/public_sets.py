@@ -300,7 +300,6 @@ _PADCHEST_KINDS = (
 
 
 def padchest_name(number: int) -> str:
-    """The name of an image of PadChest."""
     return f"{2168401113669640 + number}_{number:02d}-014-084.png"
 
 

@@ -67,7 +67,6 @@ def save_boxes(path: Path, boxes: list[dict[str, object]]) -> None:
 
 
 def _images_with_faults(folder: Path) -> Rows:
-    """Rows of images, each with a fault."""
     images = folder / "images"
     saved: dict[str, np.ndarray] = {
         "dark": np.clip(pixels(20) // 12, 0, 255), "bright": 235 + pixels(21) // 12,

@@ -16,7 +16,7 @@ from cxrtext.datasets.checking.manifest import ListedImage, Rows
 from cxrtext.datasets.checking.report import histogram
 from cxrtext.datasets.importing.reading import read_rows
 from cxrtext.errors import DataError
-from cxrtext.records import LeftOut, parquet_tables, write_table
+from cxrtext.records import LeftOut, write_table
 from cxrtext.records.boxes import raw_boxes
 from tests.datasets.written import save_radiograph, save_table
 
@@ -104,18 +104,6 @@ def test_nothing_to_check_is_refused(tmp_path: Path) -> None:
         check_data(tmp_path / "gone")
     with pytest.raises(DataError, match="no such file"):
         check_data(write_folder(tmp_path / "set"), CheckOptions(boxes=tmp_path / "gone.json"))
-
-
-def test_parquet_that_comes_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_tables, "TEXT_BYTES", 1 << 20)
-    path = tmp_path / "table.parquet"
-    write_table(path, ["image"], [{"image": "a" * 100_000}] * 200)
-    *good, bad = Rows(path)
-    assert good
-    assert isinstance(bad, LeftOut)
-    assert "nor what follows: its rows come to more than 100 times its size" in bad.why
-    with pytest.raises(DataError, match="more than 100 times its size plus 1 MiB"):
-        list(read_rows(path))
 
 
 def test_imported_parquet_goes_on_past_rows_that_are_no_text(tmp_path: Path) -> None:

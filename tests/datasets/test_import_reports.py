@@ -61,7 +61,6 @@ def _item(kind: str, meaning: str, text: str = "", *children: Dataset) -> Datase
 
 
 def save_sr(path: Path, number: int, findings: str, *, title: str = "18748-4", **more: Any) -> None:
-    """A Basic Text SR of study 1.2.9.N."""
     file = dicom_file(path, "1.2.840.10008.5.1.4.1.1.88.11", f"1.2.4.{number}")
     file.SpecificCharacterSet = "ISO_IR 192"
     file.Modality, file.StudyInstanceUID = "SR", f"1.2.9.{number}"
@@ -102,7 +101,6 @@ def load(tree: Path, **options: Any) -> tuple[ImportSummary, dict[str, str], dic
 
 
 def read_one(message: bytes) -> ReportVersion:
-    """The report of a message that has one."""
     found = read_message(message, "m")
     assert found is not None
     return found

@@ -267,7 +267,6 @@ def test_patients_who_come_later_move_few() -> None:
 def import_manifest(
     root: Path, rows: Iterable[str], out: str = "out", *, more: str = "", **options: Any
 ) -> dict[str, str]:
-    """Write a manifest and import it beside; the part of each patient."""
     header = f"image,study_id,patient_id{more}"
     (root / "manifest.csv").write_text("\n".join([header, *rows, ""]))
     import_folder(root, root.parent / out, ImportOptions(**options))

@@ -31,12 +31,10 @@ def written(path: Path, *lines: str, encoding: str = "utf-8", mark: bytes = b"")
 
 
 def imported(folder: Path, *lines: str, **options: Any) -> Imported:
-    """Import with a table of these lines."""
     return import_beside(folder, reports=written(folder.parent / "t.csv", *lines), **options)
 
 
 def reports(folder: Path) -> dict[str, str]:
-    """The reports that were written, by study."""
     return {r["study_id"]: r["report"] for r in load_table(folder.parent / "out/reports.csv")}
 
 

@@ -21,7 +21,6 @@ def load_table(path: Path) -> list[dict[str, str]]:
 
 
 def save_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a CSV file whose columns are the keys of all rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.DictWriter(handle, list(dict.fromkeys(name for row in rows for name in row)))
@@ -34,7 +33,6 @@ Imported = tuple[ImportSummary, list[dict[str, str]], dict[str, str]]
 
 
 def import_beside(folder: Path, **options: Any) -> Imported:
-    """Import into the folder ``out`` beside."""
     out = folder.parent / "out"
     summary = import_folder(folder, out, ImportOptions(**options))
     paths = out / "manifest.csv", out / "import.rejected.csv"

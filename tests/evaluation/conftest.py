@@ -24,7 +24,6 @@ def images_of_two(count: int) -> Images:
 
 @pytest.fixture(scope="session")
 def usual(checkpoint: Path, data_folder: Path) -> Evaluation:
-    """An evaluation of the data folder's test split."""
     return evaluate(checkpoint, data_folder, prompts=PROMPTS, settings=QUICK)
 
 

@@ -181,7 +181,6 @@ def imported_folder(data_folder: Path, tmp_path_factory: pytest.TempPathFactory)
 def written(
     checkpoint: Path, imported_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The folder of an evaluation of an imported set."""
     out = tmp_path_factory.mktemp("written")
     settings = Settings(resamples=20)
     result = evaluate(checkpoint, imported_folder, prompts=PROMPTS, settings=settings)

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-import cxrtext.evaluation
 from cxrtext.errors import DataError
 from cxrtext.evaluation import Evaluation, Prompts, evaluate, read_prompts
 from cxrtext.evaluation.data import read_data_folder
@@ -138,11 +137,3 @@ def test_a_table_that_belongs_in_part_is_taken_and_another_file_of_boxes_named(
     given.write_text(OTHERS["boxes.csv"])
     with pytest.raises(DataError, match=r"others.csv: none of its boxes belongs to .*manifest.csv"):
         read_data_folder(data_copy, boxes=given)
-
-
-def test_the_public_names_are_there_and_documented() -> None:
-    names = cxrtext.evaluation.__all__
-    assert len(set(names)) == len(names)
-    for name in names:
-        value = getattr(cxrtext.evaluation, name)
-        assert not callable(value) or value.__doc__

@@ -154,7 +154,6 @@ def _columns(table: pa.Table, **changed: Any) -> pa.Table:
 
 
 def _spoiled(table: pa.Table, part: str, column: str, value: Any) -> pa.Table:
-    """The first row of a part with another value in a column."""
     parts, values = table["part"].to_pylist(), table[column].to_pylist()
     values[parts.index(part)] = value
     return _columns(table, **{column: values})

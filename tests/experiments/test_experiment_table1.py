@@ -48,7 +48,6 @@ def rows_of(outcome: Outcome) -> list[dict[str, Any]]:
 def whole(
     tmp_path_factory: pytest.TempPathFactory, run_here: Callable[[list[str]], Any]
 ) -> tuple[Path, Outcome]:
-    """A finished experiment of two rows."""
     out = tmp_path_factory.mktemp("experiment") / "table1"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cxrtext.experiments.runner.run_all", run_here([]))
@@ -57,19 +56,16 @@ def whole(
 
 @pytest.fixture
 def copy(whole: tuple[Path, Outcome], tmp_path: Path) -> Path:
-    """The same in another place."""
     return Path(shutil.copytree(whole[0], tmp_path / "table1"))
 
 
 @pytest.fixture
 def half(copy: Path) -> Path:
-    """The same, its second row not yet trained."""
     shutil.rmtree(copy / "runs/dcl-eta-lm")
     return copy
 
 
 def stamps(out: Path) -> dict[str, int]:
-    """When each finished thing was written."""
     files = [*out.glob("stages/*.json"), *out.glob("runs/*/*/metrics.json")]
     return {str(path.relative_to(out)): path.stat().st_mtime_ns for path in files}
 

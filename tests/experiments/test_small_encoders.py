@@ -66,7 +66,6 @@ def test_head_with_and_without_norms() -> None:
 
 
 def strided_pointwise(encoder: nn.Module) -> list[nn.Conv2d]:
-    """Every 1×1 convolution with a stride."""
     found = [module for module in encoder.modules() if isinstance(module, nn.Conv2d)]
     return [one for one in found if one.kernel_size == (1, 1) and one.stride != (1, 1)]
 

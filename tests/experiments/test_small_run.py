@@ -38,8 +38,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture
 def drawn_before(monkeypatch: pytest.MonkeyPatch, drawn: Path) -> None:
-    """An experiment finds its radiographs drawn."""
-
     def copy(out: Path, studies: int, _listener: ExperimentListener) -> dict[str, int]:
         shutil.copytree(drawn, out)
         return {"studies": studies}

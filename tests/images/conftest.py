@@ -142,7 +142,6 @@ def lut(first: int, entries: list[int], bits: int = 16, words: bool = True) -> S
 
 
 def encoded(pixels: npt.NDArray[Any] | Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    """A picture as Pillow writes it."""
     buffer = BytesIO()
     image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
     image.save(buffer, format=kind, **options)
@@ -155,7 +154,6 @@ def png_chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def png_head(height: int, width: int, color: int = 0) -> bytes:
-    """The beginning of a PNG of 8 bits."""
     head = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head)
 
@@ -177,7 +175,6 @@ def gray(data: bytes, **options: Any) -> npt.NDArray[np.float32]:
 
 
 def assert_same(one: bytes, other: bytes, **options: Any) -> None:
-    """Two files are read as the same picture."""
     np.testing.assert_array_equal(gray(one, **options), gray(other, **options))
 
 

@@ -279,7 +279,6 @@ def rewrite_head(folder: Path) -> None:
 
 
 def ask(folder: Path, query: str) -> Any:
-    """Ask the catalogue for a value, or change it."""
     with closing(sqlite3.connect(folder / NAME, isolation_level=None)) as base:
         row = base.execute(query).fetchone()
     return row and row[0]

@@ -107,7 +107,6 @@ KINDS = [*JPEGS, *PNGS, *FRAMES, *SYNTAXES]
 
 
 def around(frame: bytes, syntax: str, bits: int, height: int = HEIGHT, width: int = WIDTH) -> bytes:
-    """A file around a frame that was compressed elsewhere."""
     pixels = np.zeros((2, 2), np.uint8 if bits <= 8 else np.uint16)
     data = make_dicom(pixels, stored=bits, Rows=height, Columns=width, **WINDOW)
     return wrapped(data, [frame], syntax)

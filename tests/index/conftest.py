@@ -94,7 +94,6 @@ def made_up(i: int, prefix: str = "i") -> NewImage:
 
 @pytest.fixture(scope="session")
 def archive(make_archive: MakeArchive, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of 1,000 made-up images; read-only by convention."""
     return make_archive(tmp_path_factory.mktemp("archive") / "index", 1000)
 
 
@@ -119,7 +118,6 @@ def in_fork(work: Callable[[], object]) -> int:
 
 
 def wrong(folder: Path) -> list[str]:
-    """What a check of a whole index finds."""
     with Catalogue(folder / CATALOGUE) as catalogue:
         return check_index(folder, catalogue)
 

@@ -57,7 +57,6 @@ def study_of(name: str) -> str:
 
 
 def put(folder: Path, model: ImageTextModel, images: Held) -> None:
-    """Add images, or replace those of their names."""
     with writing(folder, create=True) as catalogue:
         start_index(catalogue, model, folder, [], CHEX5_PROMPTS, "float16")
         state = take_snapshot(folder, catalogue)
@@ -73,7 +72,6 @@ def put(folder: Path, model: ImageTextModel, images: Held) -> None:
 
 
 def changed(held: Held, change: Change) -> Held:
-    """What is held after a change."""
     after = dict(held)
     if change["kind"] in ("add", "replace"):
         after.update(change["images"])

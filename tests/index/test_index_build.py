@@ -5,7 +5,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import torch
 
 from cxrtext.datasets.importing.importer import import_folder
 from cxrtext.datasets.importing.reading import ImportOptions
@@ -19,7 +18,6 @@ from cxrtext.index.store.catalogue import set_meta
 from cxrtext.index.store.writer import writing
 from cxrtext.jobs.embed import embed_job
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.models.regions import embed_files
 from cxrtext.pausing import finish
 from tests.conftest import flip, read_csv
 
@@ -31,24 +29,6 @@ VECTORS = [
 def alike(index: Archive, number: int, k: int) -> list[ImageHit]:
     mean = mean_region(index.parts[0].regions(number)[None])[0]
     return index.search(Query(image=mean), k).hits
-
-
-def test_text_search_ranks_by_the_model_s_own_score(
-    index_folder: Path, data_folder: Path, checkpoint: Path
-) -> None:
-    model = load_model(checkpoint)
-    paths = sorted((data_folder / "images").iterdir())
-    parts = [batch.regions for batch in embed_files(model, paths)]
-    regions = torch.cat(parts).half().float()  # as they are kept
-    with torch.inference_mode():
-        query = model.embed_sentences(["Left pleural effusion."])
-        expected = model.scores(regions, query)[0].numpy()
-    with open_index(index_folder) as index:
-        hits = index.search(Query(texts=query), 48).hits
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    found = {Path(hit.image.image).name: hit.score for hit in hits}
-    for path, score in zip(paths, expected, strict=True):
-        assert found[path.name] == pytest.approx(float(score), abs=2e-3)
 
 
 def test_an_index_from_decoded_images_is_the_same(

@@ -32,7 +32,6 @@ QUERY = "Left pleural effusion."
 
 
 def other_model(checkpoint: Path, folder: Path, seed: int = 1, **spec: object) -> Path:
-    """A checkpoint of another model, of random weights."""
     known = load_model(checkpoint)
     torch.manual_seed(seed)
     made = ImageTextModel(replace(known.spec, **spec), known.tokenizer)  # type: ignore[arg-type]
@@ -56,7 +55,6 @@ def fresh(
 
 
 def said_by(folder: Path) -> dict[str, Any]:
-    """What an index says of each image, and its whole order for a sentence."""
     with open_index(folder) as index:
         text = index.model.embed_sentences([QUERY])
         hits = index.search(Query(texts=text), 1000).hits

@@ -33,7 +33,6 @@ CASES = settings(
 
 @torch.inference_mode()
 def scan(index: Archive, query: Query) -> dict[str, float]:
-    """The score of every image, by the model, from all regions."""
     state = index.parts[0].snapshot
     live = np.flatnonzero(state.numbers >= 0)
     regions = unpack(state.arrays["regions"][live])

@@ -259,7 +259,6 @@ def test_kept_labels_are_calibrated_all_alike(
 
 
 def kept_labels(index: Archive) -> dict[str, float]:
-    """The probability of effusion that an index keeps, by image."""
     hits = index.search(first_said(index), 1000).hits
     return {hit.image.image: hit.labels["Effusion"] for hit in hits}
 

@@ -54,6 +54,5 @@ def tiny_backbone(once: Once) -> Path:
 
 @pytest.fixture(scope="session")
 def other_backbone(once: Once) -> Path:
-    """The same kind with other weights."""
     made = once("vit-1", lambda folder: small_backbones.write(folder / "tiny", "vit", seed=1))
     return made / "tiny"

@@ -47,7 +47,6 @@ class Parts:
         )
 
     def join(self) -> subprocess.Popen[bytes]:
-        """Start another node."""
         options = ("--host", "127.0.0.1", "--nworkers", "1", "--nthreads", "1")
         self.nodes.append(self._start("worker", self.address, *options))
         return self.nodes[-1]
@@ -60,7 +59,6 @@ class Parts:
             self.nodes.remove(process)
 
     def close(self) -> None:
-        """End everything."""
         for process in (*self.nodes, self.scheduler):
             if process.poll() is None:
                 self.kill(process)

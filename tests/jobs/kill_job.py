@@ -35,7 +35,6 @@ LATEST_S = 4.0  # after the first worker has started
 
 
 def digests(folder: Path, pattern: str) -> dict[str, str]:
-    """SHA-256 of the files of a folder, by name."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.glob(pattern))
@@ -55,7 +54,6 @@ def rows_of(index: Path, *but: str) -> dict[str, list[Any]]:
 
 
 def children(parent: int) -> list[int]:
-    """The workers of a driver."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
@@ -66,7 +64,6 @@ def children(parent: int) -> list[int]:
 
 
 def is_writing(shards: Path) -> bool:
-    """Whether a shard has a temporary name now."""
     with suppress(FileNotFoundError), os.scandir(shards) as entries:
         return any(entry.name.startswith(".") for entry in entries)
     return False

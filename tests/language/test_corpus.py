@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -46,17 +45,6 @@ def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     corpus = read_corpus(path)
     assert [s.sentence for s in corpus.sentences] == ["Clear.", "Done."]
     assert (len(corpus.studies), corpus.rejected) == (2, 3)
-
-
-def test_json_lines_and_folders_are_read(tmp_path: Path) -> None:
-    lines = tmp_path / "reports.jsonl"
-    lines.write_text(json.dumps({"study_id": 5, "findings": "Clear. Normal."}) + "\n")
-    assert [s.sentence for s in read_corpus(lines).sentences] == ["Clear.", "Normal."]
-    folder = tmp_path / "files"
-    folder.mkdir()
-    (folder / "s50414267.txt").write_text("FINAL REPORT\n FINDINGS:\n The lungs are clear.\n")
-    (sentence,) = read_corpus(folder).sentences
-    assert (sentence.study_id, sentence.sentence) == ("50414267", "The lungs are clear.")
 
 
 def test_no_text_is_an_error_that_quotes_none(tmp_path: Path) -> None:

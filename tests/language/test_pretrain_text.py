@@ -58,7 +58,6 @@ def learned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> PretrainS
 
 @pytest.fixture(scope="module")
 def trained(learned: PretrainSummary, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the model; read-only by convention."""
     return tmp_path_factory.getbasetemp() / "trained" / "lm"
 
 

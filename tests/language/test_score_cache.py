@@ -136,7 +136,6 @@ def test_a_lock_that_is_never_given_up_is_one_line(
 
 
 def damage(path: Path) -> None:
-    """Overwrite everything behind the first page."""
     with ScoreCache(path, "model") as cache:
         cache.add(scores(range(1000)))
     content = path.read_bytes()
@@ -154,7 +153,6 @@ def test_a_schema_that_is_no_text_is_one_line(path: Path) -> None:
 
 
 def foreign(path: Path, version: int = 1) -> None:
-    """A database of another program."""
     with closing(sqlite3.connect(path)) as base:
         base.executescript(
             f"CREATE TABLE bookmarks (address TEXT); PRAGMA user_version = {version};"

@@ -2,7 +2,6 @@
 
 import io
 import json
-import sys
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -78,22 +77,6 @@ def test_sentences_are_taken_as_they_are(score: Score, reports: Path, tmp_path: 
         ("b", "sentence", 0, "Heart size"),
     ]
     assert (summary.reports, summary.sentences) == (3, 3)
-
-
-def test_standard_input_to_a_stream(
-    tiny: MaskedLanguageModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    text = b"No pneumothorax.\n\nThe lungs are clear.\r\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-    monkeypatch.chdir(tmp_path)
-    out = io.StringIO()
-    score_reports("-", out, model=tiny)
-    (tmp_path / "out.csv").write_text(out.getvalue(), newline="")
-    assert places(read_sentences(tmp_path / "out.csv")) == [
-        ("1", "sentence", 0, "No pneumothorax."),
-        ("3", "sentence", 0, "The lungs are clear."),
-    ]
-    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
 def test_a_stream_gets_what_a_file_gets_and_paths_may_be_given_as_text(

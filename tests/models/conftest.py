@@ -29,8 +29,6 @@ def configured(**values: Any) -> Change:
 
 
 def tensors(change: Callable[[dict[str, Tensor]], object]) -> Change:
-    """Changes a folder's weights."""
-
     def write(folder: Path) -> None:
         state = load_file(folder / "model.safetensors")
         change(state)
@@ -40,7 +38,6 @@ def tensors(change: Callable[[dict[str, Tensor]], object]) -> Change:
 
 
 def pickled(folder: Path) -> Path:
-    """The same weights as a pickle."""
     state = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     torch.save(state, folder / "pytorch_model.bin")

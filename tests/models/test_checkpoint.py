@@ -14,7 +14,6 @@ from tests.models.conftest import Change, configured, tensors
 
 @pytest.fixture
 def copy(checkpoint: Path, tmp_path: Path) -> Path:
-    """A checkpoint to damage."""
     return Path(shutil.copytree(checkpoint, tmp_path / "copy"))
 
 

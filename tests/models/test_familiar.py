@@ -39,7 +39,6 @@ def there(found: T | None) -> T:
 
 
 def kept(folder: Path, model: ImageTextModel) -> tuple[KnownImages, KnownWords]:
-    """What is kept with a checkpoint."""
     familiar = there(load_familiar(folder, model.fingerprint))
     return there(familiar.images), there(familiar.words)
 

@@ -88,7 +88,6 @@ def check_features(encoder: ImageEncoder, state: State, size: int) -> None:
 
 
 def others(encoder: ImageEncoder) -> State:
-    """What is no part of the ResNet."""
     return {n: x.clone() for n, x in encoder.state_dict().items() if "backbone" not in n}
 
 
@@ -97,7 +96,6 @@ def same(one: State, other: State) -> bool:
 
 
 def write(folder: Path, state: Any, name: str = "weights.pt") -> Path:
-    """Writes tensors in the format that a name asks for."""
     save = save_file if name.endswith(".safetensors") else torch.save
     save(state, folder / name)
     return folder / name

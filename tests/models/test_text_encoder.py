@@ -235,9 +235,3 @@ def test_the_family_of_a_folder(
     assert family_of(tmp_path) == "bert"
     (tmp_path / "config.json").write_text('{"text": {"model_type": "mpnet"}}')
     assert family_of(tmp_path) == "mpnet"
-
-
-def test_a_configuration_cannot_name_code(copied: Callable[[str], Path]) -> None:
-    hostile = {"auto_map": {"AutoModel": "evil.Model"}, "_attn_implementation": "evil/kernels"}
-    configured(**hostile)(folder := copied("roberta"))
-    assert not set(hostile) & set(load_text_encoder(folder).config)

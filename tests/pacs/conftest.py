@@ -59,7 +59,6 @@ def peers(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def known(peers: Callable[..., Path]) -> Known:
-    """Reads a peer from a peers.yaml with its entry."""
     return lambda entry: read_peer(peers(entry), entry["name"])
 
 

@@ -134,7 +134,6 @@ class Orthanc:
         return self._http.request(method, path, **content).raise_for_status()
 
     def store(self, objects: Iterable[bytes]) -> list[str]:
-        """Put objects into it; their numbers inside Orthanc."""
         return [self.ask("POST", "/instances", content=one).json()["ID"] for one in objects]
 
     def delete(self, uid: str) -> None:
@@ -142,13 +141,11 @@ class Orthanc:
         self.ask("DELETE", found["Path"])
 
     def clear(self) -> None:
-        """Remove every image and change that it holds."""
         if patients := self.ask("GET", "/patients").json():
             self.ask("POST", "/tools/bulk-delete", json={"Resources": patients})
         self.ask("DELETE", "/changes")
 
     def instances(self) -> list[str]:
-        """The SOP Instance UIDs that it holds."""
         found = self.ask("GET", "/instances?expand").json()
         return sorted(one["MainDicomTags"]["SOPInstanceUID"] for one in found)
 

@@ -34,7 +34,6 @@ BEGIN = date(2024, 3, 1)
 
 
 def uid(*numbers: int) -> str:
-    """The UID of a study, a series or an instance."""
     return ".".join([ROOT, *map(str, numbers)])
 
 
@@ -102,7 +101,6 @@ def assert_nowhere(texts: Iterable[str], *folders: Path) -> None:
 
 
 def study(number: int, kinds: Sequence[str] = ("PA", "lateral"), **more: Any) -> list[bytes]:
-    """The objects of one study, one series each."""
     return [instance(number, place, kind, **more) for place, kind in enumerate(kinds, 1)]
 
 

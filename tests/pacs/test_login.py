@@ -84,7 +84,6 @@ Open = Callable[..., DicomWeb]
 
 @pytest.fixture
 def opened(site: Site, known: Known, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Opens the site; keys of ``oauth`` may be given."""
     monkeypatch.setenv("A_SECRET", SECRET)
     clients = []
 

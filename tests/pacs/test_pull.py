@@ -312,30 +312,6 @@ def test_an_object_that_is_too_large_is_left_out(
     assert (summary.fetched, summary.whole) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("dimse", "says"),
-    [
-        ({"aet": "WRONG"}, "archive: is not called 'WRONG' (association rejected)"),
-        ({"our_aet": "NOBODY"}, "gave no answer to a question, or ended the association"),
-        ({"port": 1}, "archive: has been gone for 0 min; run the same command again to resume"),
-    ],
-)
-def test_wrong_titles_and_ports_of_dimse(
-    dimse: dict[str, Any],
-    says: str,
-    orthanc: Orthanc,
-    known: Known,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(throttle, "TRIES", 2)
-    entry = orthanc.peer(dicomweb=None)
-    entry["dimse"] |= dimse
-    with pytest.raises(PeerError) as caught:
-        pull_archive(known(entry), tmp_path / "out", ONE_DAY)
-    assert says in str(caught.value)
-
-
 @pytest.mark.parametrize("bad", ["../../x", "1.2.3/../../x", "", "1" * 65, "1.2.é"])
 def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_path: Path) -> None:
     rows = f'[{{"0020000D": {{"Value": ["{uid(1)}"]}}, "0020000E": {{"Value": ["1.2"]}}, '

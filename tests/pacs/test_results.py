@@ -93,7 +93,6 @@ def test_regions_lie_on_the_pixels_of_a_mirrored_file(
 
 
 def _scoord(report: pydicom.Dataset) -> np.ndarray[Any, Any]:
-    """The outline of the first region."""
     (first, *_) = [item for item in _items(report, "111030") if item.ValueType == "SCOORD"]
     return np.reshape(np.asarray(first.GraphicData, dtype=float), (-1, 2))
 

@@ -45,7 +45,6 @@ def poor(path: Path, kind: str) -> Path:
 
 
 def issuers(of: Dataset) -> list[str]:
-    """Of its accession number."""
     found = of.get("IssuerOfAccessionNumberSequence") or []
     return [one.LocalNamespaceEntityID for one in found]
 

@@ -12,7 +12,6 @@ import pytest
 
 @pytest.fixture
 def seed() -> int:
-    """The seed of a test, printed with its output."""
     value = int(os.environ.get("CXRTEXT_SEED") or secrets.randbits(32))
     print(f"CXRTEXT_SEED={value}")
     return value

@@ -64,7 +64,6 @@ TIMES = rb'"(seconds|resumed|resumed_from_step|from_cache|sha256|checkpoint)": [
 
 
 def written(name: str, folder: Path) -> dict[str, object]:
-    """What a command wrote into a folder: by name, content."""
     found: dict[str, object] = {}
     for path in (path for pattern in COMMANDS[name][1].split() for path in folder.glob(pattern)):
         if path.is_file():
@@ -92,7 +91,6 @@ def imported() -> None:
 
 
 def start(arguments: list[str]) -> int:
-    """Run a command in a forked child; gives its number."""
     child = os.fork()
     if child:
         return child

@@ -70,7 +70,6 @@ class Archive:
     needles: dict[str, bytes] = field(default_factory=dict)
 
     def where(self) -> dict[str, set[str]]:
-        """The files in which each of the planted bytes stands."""
         found: dict[str, set[str]] = {name: set() for name in self.needles}
         for path in self.root.rglob("*"):
             if path.is_file():
@@ -114,7 +113,6 @@ def _plant_data(data: Path, pixels: np.ndarray) -> None:
 
 
 def _upload(index: Path, uploads: Path, model: ImageTextModel, pixels: np.ndarray) -> None:
-    """Add an image of the patient as the server does."""
     vectors = model.embed_sentences([OTHER_PHRASE]).cpu().numpy()
     said = NewReports([OTHER_PHRASE], vectors, [(SCANNED, "report", 0, OTHER_PHRASE)])
     names = f"{SCANNED}.png", SCANNED, PATIENT

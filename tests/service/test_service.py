@@ -60,7 +60,6 @@ Started = list[subprocess.Popen[bytes]]
 
 @pytest.fixture
 def started(without_kept_readers: None, monkeypatch: pytest.MonkeyPatch) -> Started:
-    """The processes that a test starts."""
     processes = Started()
     plain = subprocess.Popen.__init__
 

@@ -37,7 +37,6 @@ def effusion(service: Service, data_folder: Path) -> EmbeddedImage:
 
 @pytest.fixture
 def bare(checkpoint: Path, tmp_path: Path) -> Path:
-    """The checkpoint without its reference."""
     shutil.copytree(checkpoint, tmp_path / "bare")
     (tmp_path / "bare" / REFERENCE).unlink()
     return tmp_path / "bare"

@@ -38,7 +38,6 @@ def examples_of(
 
 
 def still(model: nn.Module) -> None:
-    """Take dropout out of a model."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0

@@ -88,7 +88,6 @@ def gradients(overrides: list[str], processes: Processes, made: Made) -> dict[st
 
 
 def main(folder: Path) -> None:
-    """Compute the gradients of every configuration, and write them as the first process."""
     torch.set_num_threads(1)
     with connected(torch.device("cpu")) as processes:
         made: Made = {}

@@ -21,7 +21,6 @@ from cxrtext.training.data.locked_features import Keeping, lock_images, lock_sen
 from cxrtext.training.image_text import gather_examples, look_of, read_tables
 from cxrtext.training.initialization import build_model
 from cxrtext.training.loop.optimization import TrainingArguments
-from tests.training.conftest import metrics
 from tests.training.test_training_run import check_stopped_run, weights
 
 
@@ -208,10 +207,3 @@ def test_what_contradicts_itself_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         load_config(None, [*options, *changes])
-
-
-def test_a_locked_run_learns(options: list[str], tmp_path: Path) -> None:
-    chosen = [*options, "training.steps=100", "training.lock=[image]", f"out={tmp_path / 'run'}"]
-    train(load_config(None, [*chosen, "training.log_every=10"]))
-    losses = [line["loss"] for line in metrics(tmp_path / "run", "train")]
-    assert losses[-1] < losses[0]

@@ -60,7 +60,6 @@ def runs(
     folders: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """A short run of each family."""
     root = tmp_path_factory.mktemp("runs")
     return {
         name: train(configured(options_into(root / name), folders[name])).checkpoint

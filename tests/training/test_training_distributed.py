@@ -35,8 +35,6 @@ Training = Callable[[Sequence[str], int], list[Program]]
 
 @pytest.fixture(scope="module")
 def start(warm: Warm) -> Start:
-    """Starts processes as torchrun does."""
-
     def started(arguments: Sequence[str | Path], world: int) -> list[Program]:
         port = str(free_port())
         return [
@@ -60,8 +58,6 @@ def start(warm: Warm) -> Start:
 
 @pytest.fixture
 def training(start: Start) -> Training:
-    """Starts a training of so many processes."""
-
     def started(options: Sequence[str], world: int) -> list[Program]:
         sets = [part for option in options for part in ("--set", option)]
         return start(["-m", "cxrtext.training", *sets], world)

@@ -57,7 +57,6 @@ def features(data_folder: Path, backbone: Path, place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def given(options_into: Callable[[Path], list[str]], features: Path, place: Path) -> list[str]:
-    """``--set`` values of a run of seconds."""
     of_images = ("data.resize", "data.crop", "model.image")
     return [
         *(one for one in options_into(place / "run") if not one.startswith(of_images)),
@@ -68,7 +67,6 @@ def given(options_into: Callable[[Path], list[str]], features: Path, place: Path
 
 @pytest.fixture(scope="module")
 def run(given: list[str], place: Path) -> Path:
-    """The folder of a finished run; read-only by convention."""
     train(load_config(None, given))
     return place / "run"
 

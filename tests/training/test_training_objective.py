@@ -36,7 +36,6 @@ WITH_KERNEL = tuple(name for name, one in OBJECTIVES.items() if issubclass(one, 
 
 
 def objective(name: str, **keys: Any) -> Callable[..., Terms]:
-    """An objective, with those of the keys that its name takes."""
     conditional = issubclass(OBJECTIVES[name], Conditional)
     given = {"condition": ("age", "sex"), **keys}
     taken = {key: value for key, value in given.items() if key in OBJECTIVES[name].model_fields}

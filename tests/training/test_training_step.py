@@ -66,7 +66,6 @@ def eight() -> Batch:
 
 
 def masked(model: ImageTextModel, batch: Batch) -> Batch:
-    """A batch with word pieces to guess."""
     vocabulary = vocabulary_of(model.tokenizer, int(model.spec.text["vocab_size"]))
     generator = torch.Generator().manual_seed(0)
     return replace(batch, parts=(mask_tokens(batch.tokens, vocabulary, generator),))

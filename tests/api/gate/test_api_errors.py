@@ -87,7 +87,6 @@ def test_hosts_at_the_door(client: TestClient, service: Service) -> None:
 
 
 def _requests(png: bytes) -> list[dict[str, Any]]:
-    """Requests that each carry the canary, most of them wrong."""
     image = {"image": png}
     text = {"image": (f"{CANARY}.png", CANARY.encode())}
     prompts = f'{{"{CANARY}": {{"positive": "{CANARY}"}}}}'

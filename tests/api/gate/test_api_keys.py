@@ -50,13 +50,11 @@ def private() -> Iterator[None]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the keys of a test are."""
     return tmp_path / "keys"
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Settings:
-    """A server with two keys that may read."""
     path = tmp_path / "guarded"
     path.write_text(f"one read {hash_key(OTHER)}\ntwo read {hash_key(KEY)}\n")
     return Settings(keys_file=path)
@@ -285,7 +283,6 @@ def test_without_a_key_no_route_is_open(service: Service, guarded: Settings) -> 
 
 
 def _routes(client: TestClient) -> list[tuple[str, str]]:
-    """Every route under /v1, as the API describes it, and the metrics."""
     paths = client.get("/openapi.json").json()["paths"]
     found = [
         (method.upper(), path.replace("{image_id}", "images/s01.png"))

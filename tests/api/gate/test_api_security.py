@@ -28,7 +28,6 @@ SITE = "https://viewer.example.org"
 
 @contextmanager
 def served(service: Service, settings: Settings) -> Iterator[int]:
-    """The port of a real server in a thread."""
     server = _Server(create_app(settings, lambda _: service), settings)
     with running(server) as address:
         yield int(address.rpartition(":")[2])

@@ -91,7 +91,6 @@ def proxy(tmp_path: Path) -> Proxy:
 
 @pytest.fixture
 def deaf() -> Iterator[int]:
-    """A port where nobody answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -208,7 +207,6 @@ def test_what_comes_without_a_key_takes_no_memory(proxy: Proxy, deaf: int, tmp_p
 
 
 def _memory_of(folder: Path) -> int:
-    """Bytes that the workers of a proxy have in memory."""
     pid = folder / "nginx.pid"  # written a moment after it listens
     until(lambda: pid.is_file() and pid.read_text())
     parent = pid.read_text().strip()

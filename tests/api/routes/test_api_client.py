@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -33,14 +32,12 @@ READER, WRITER = "reader-0123456789", "writer-0123456789"
 def whole_service(
     model: ImageTextModel, index_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Service:
-    """A service of everything, with an index of the tests' own."""
     folder = shutil.copytree(index_folder, tmp_path_factory.mktemp("client") / "index")
     return Service(model, open_index(folder, model))
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Two keys, and a folder for images."""
     path = tmp_path_factory.mktemp("keys") / "keys"
     path.write_text(f"r read {hash_key(READER)}\nw read,write {hash_key(WRITER)}\n")
     return Settings(uploads=tmp_path_factory.mktemp("uploads"), keys_file=path)
@@ -193,19 +190,6 @@ def test_images_are_added_and_deleted(reader: Client, writer: Client) -> None:
     assert reader.model().images == 50
     assert writer.delete_images(["n/a.png"], ["n2"]) == 2
     assert reader.model().images == 48
-
-
-def test_many_at_once(reader: Client, address: str) -> None:
-    expected = reader.ground(KNOWN, "Left pleural effusion.")
-
-    def ask() -> None:
-        with Client(address, READER) as client:
-            for _ in range(3):
-                assert client.ground(KNOWN, "Left pleural effusion.") == expected
-
-    with ThreadPoolExecutor(8) as pool:
-        for asked in [pool.submit(ask) for _ in range(8)]:
-            asked.result(600)
 
 
 def test_a_server_that_went_away(model: ImageTextModel) -> None:

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -62,16 +61,6 @@ def test_model_says_that_it_is_at_chance(service: Service) -> None:
     service.how_good = HowGood.model_validate({"fingerprint": "f", **said})
     with serving(service) as client:
         assert client.get("/v1/model").json()["how_good"] == said
-
-
-def test_model_looks_at_the_columns_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = Mock(wraps=service.index.catalogue.columns)
-    with serving(service) as client:
-        monkeypatch.setattr(type(service.index.catalogue), "columns", columns)
-        answers = [client.get(path).json() for path in ("/v1/model", "/v1/columns", "/v1/model")]
-    assert answers[0] == answers[2]
-    assert answers[0]["columns"] == len(answers[1]["columns"])
-    columns.assert_called_once()  # an index that did not change is looked at once
 
 
 def test_images_are_listed_in_pages_all_or_those_that_a_filter_leaves(client: TestClient) -> None:

@@ -41,7 +41,6 @@ def description(client: TestClient) -> dict[str, Any]:
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a JSON tree."""
     if isinstance(tree, dict):
         yield tree
     for child in tree.values() if isinstance(tree, dict) else tree:
@@ -176,7 +175,6 @@ CHECKED = (
 def address(
     model: ImageTextModel, index_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A real server with everything that a route can want, and an index of its own."""
     folder = tmp_path_factory.mktemp("fuzz")
     with listening(folder, model, index_folder) as url:
         yield url
@@ -186,7 +184,6 @@ def address(
 def listening(
     folder: Path, model: ImageTextModel, index_folder: Path, **options: Any
 ) -> Iterator[str]:
-    """A server's address."""
     shutil.copytree(index_folder, folder / "index")
     ResultsFolder(folder / "results")
     options |= {"uploads": folder / "uploads", "results": folder / "results"}

@@ -21,7 +21,6 @@ def linked(path: str, text: str, kind: str) -> set[str]:
 
 
 def everything(client: TestClient) -> dict[str, tuple[str, str]]:
-    """Text and media type of the pages and of all that they load."""
     found: dict[str, tuple[str, str]] = {}
     todo = set(PAGES)
     while todo:

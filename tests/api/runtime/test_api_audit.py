@@ -26,7 +26,6 @@ CANARY = "Xanthippe canary sentence"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the log of a test is."""
     return tmp_path / "audit.log"
 
 

@@ -22,7 +22,6 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def samples(client: TestClient) -> Samples:
-    """Every number on the page, by its name and labels."""
     response = client.get("/metrics")
     assert response.status_code == 200
     assert response.headers["content-type"] == CONTENT_TYPE

@@ -113,7 +113,6 @@ sys.stdin.read()
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Let another process hold a catalogue."""
     command = [sys.executable, "-c", HOLD, str(path)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:

@@ -136,8 +136,6 @@ Serve = Callable[..., AbstractContextManager[tuple[Program, str]]]
 
 @pytest.fixture
 def program(warm: Warm, tmp_path: Path) -> Serve:
-    """A server in a process of its own, and its address."""
-
     @contextmanager
     def started(**settings: object) -> Iterator[tuple[Program, str]]:
         path = tmp_path / "program.py"
