@@ -125,9 +125,11 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
     learn = steps * BATCH * speeds.learning + 5 * held_out * speeds.embedding / 2
     locked = training.get("unlock", training["steps"]) if training.get("lock") else 0
     batch = training.get("batch", 64)
-    align = facts.training * speeds.embedding + training["steps"] * TEXT_STEP_S / recipe.threads
-    align += (training["steps"] - locked) * batch * 1.3 * speeds.learning
-    measure = held_out * speeds.embedding + 15
+    cores = recipe.threads + 1  # of the training; speeds are of the encoder's threads
+    align = facts.training * speeds.embedding + training["steps"] * TEXT_STEP_S / cores
+    live = training["steps"] - locked
+    align += live * batch * 1.3 * speeds.learning * (recipe.threads + 0.25) / cores
+    measure = held_out * speeds.embedding + 5
     seconds = {
         "import": facts.images * 0.004 + facts.bytes / 150e6 if imports else 0.0,
         "check": read,
