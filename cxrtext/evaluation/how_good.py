@@ -12,7 +12,7 @@ from cxrtext.evaluation.grounding.phrases import POINTING
 from cxrtext.evaluation.grounding.sides import AUC as SIDE_AUC
 from cxrtext.evaluation.intervals.bootstrap import Interval
 from cxrtext.evaluation.intervals.comparison import OF_FINDING, Ranked
-from cxrtext.evaluation.intervals.delong import mean_area
+from cxrtext.evaluation.intervals.delong import Area, mean_area
 from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.evaluation.kept import KeptFile
@@ -141,9 +141,7 @@ def _tasks(rows: Rows) -> Iterator[tuple[str, bool]]:
 
 def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tuple[bool, str]:
     """Whether a model is at chance, and by which figures."""
-    compared = evaluation.rows.compared
-    ranked = [compared.get(OF_FINDING + name) for name in evaluation.findings]
-    if not (areas := [one.area for one in ranked if isinstance(one, Ranked)]):
+    if not (areas := [*_areas(evaluation).values()]):
         why = "; ".join(name for name, _ in tasks)
         return bool(tasks) and not any(is_beyond for _, is_beyond in tasks), why
     mean, level = mean_area(areas), 1 - 0.05 / len(areas)
@@ -152,9 +150,29 @@ def _at_chance(evaluation: Evaluation, tasks: Sequence[tuple[str, bool]]) -> tup
     return mean.interval()[0] <= CHANCE and not found, f"{why}{evaluation.images:,} images"
 
 
-def with_curve(good: HowGood, curve: Curve) -> HowGood:
-    """The same with what more films would bring, by a learning curve of two trainings or more."""
-    return good.model_copy(update={"lines": (*good.lines[:-1], f"{MORE}: {_gain(curve)}")})
+def with_curve(good: HowGood, trained: Sequence[tuple[int, Evaluation]]) -> HowGood:
+    """The same with what more films would bring.
+
+    ``trained`` are evaluations on the same images of models trained on so many studies each; the
+    findings that all of them could measure count.
+    """
+    areas = [_areas(one) for _, one in trained]
+    shared = [name for name in areas[0] if all(name in some for some in areas)]
+    if not shared:
+        return good
+    means = [mean_area([some[name] for name in shared]) for some in areas]
+    curve = [
+        (studies, mean.value, mean.interval())
+        for (studies, _), mean in zip(trained, means, strict=True)
+    ]
+    return good.model_copy(update={"lines": (*good.lines[:-1], f"{MORE}: {gain_of(curve)}")})
+
+
+def _areas(evaluation: Evaluation) -> dict[str, Area]:
+    """The AUC of each finding that could be measured."""
+    compared = evaluation.rows.compared
+    ranked = {name: compared.get(OF_FINDING + name) for name in evaluation.findings}
+    return {name: one.area for name, one in ranked.items() if isinstance(one, Ranked)}
 
 
 def keeping_curve(good: HowGood, folder: Path) -> HowGood:
@@ -180,7 +198,7 @@ def _basis(evaluation: Evaluation) -> list[str]:
     ]
 
 
-def _gain(curve: Curve) -> str:
+def gain_of(curve: Curve) -> str:
     """The slope of the mean AUC by the logarithm of the studies, weighted by the intervals.
 
     The trainings count as independent; that they share their test images is not made use of.

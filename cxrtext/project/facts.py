@@ -1,15 +1,15 @@
 """What is known of an archive before anything is made of it, and of its data folder afterwards."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from cxrtext.datasets.importing.joining import image_size
 from cxrtext.evaluation.data import find_table, manifest_of, reports_of
-from cxrtext.records import LeftOut
 from cxrtext.records.rows import TableRows
+from cxrtext.records.tables import stream_table
 from cxrtext.records.text_source import SECTION_COLUMNS
 
 SAMPLE = 24
@@ -41,7 +41,7 @@ def facts_of_data(folder: Path) -> Facts:
     manifest = manifest_of(folder)
     studies: dict[str, str] = {}
     paths = []
-    for row in _rows(manifest):
+    for row in stream_table(manifest):
         studies[row["study_id"]] = row.get("split", "")
         paths.append(folder / row["image"])
     texts = reports_of(manifest)
@@ -83,11 +83,7 @@ def _facts(
     )
 
 
-def _rows(table: Path) -> Iterable[dict[str, str]]:
-    return (row[1] for row in TableRows(table) if not isinstance(row, LeftOut))
-
-
 def _letters(table: Path) -> int:
     """Letters of the report, or of its sections."""
     texts = [name for name in TableRows(table).columns if name in ("report", *SECTION_COLUMNS)]
-    return sum(len(row[name]) for row in _rows(table) for name in texts)
+    return sum(len(row[name]) for row in stream_table(table) for name in texts)

@@ -9,8 +9,9 @@ from pathlib import Path
 from cxrtext.evaluation.data import find_table, manifest_of
 from cxrtext.files import write_json
 from cxrtext.project.layout import DATA, REPORTS, THIRD
-from cxrtext.records import LeftOut, RowWriter
+from cxrtext.records import RowWriter
 from cxrtext.records.rows import TableRows
+from cxrtext.records.tables import stream_table
 
 _NOTE = ".fit/trained-on.json"
 
@@ -24,13 +25,15 @@ class TrainingData:
 def training_data(folder: Path) -> TrainingData:
     """What the models would be made of now: rows of the manifest and reports, not of "test"."""
     digest, studies = hashlib.sha256(), set()
-    for row in _rows(manifest_of(folder / DATA)):
+    for row in stream_table(manifest_of(folder / DATA)):
         if row["split"] != "test":
             studies.add(row["study_id"])
             digest.update(json.dumps([row["image"], row["study_id"], row["split"]]).encode())
     for row in _reports(folder, studies):
         digest.update(json.dumps(row, sort_keys=True).encode())
-    trained = {r["study_id"] for r in _rows(manifest_of(folder / DATA)) if r["split"] == "train"}
+    trained = {
+        r["study_id"] for r in stream_table(manifest_of(folder / DATA)) if r["split"] == "train"
+    }
     return TrainingData(digest.hexdigest(), len(trained))
 
 
@@ -45,7 +48,7 @@ def noted(folder: Path) -> TrainingData | None:
 def write_training_data(folder: Path, data: TrainingData) -> None:
     """Write the reports and the third of the manifest that models are made of."""
     manifest = manifest_of(folder / DATA)
-    rows = list(_rows(manifest))
+    rows = list(stream_table(manifest))
     studies = {row["study_id"] for row in rows if row["split"] != "test"}
     table = find_table(folder / DATA, "reports") or manifest
     columns = TableRows(table).columns
@@ -65,8 +68,4 @@ def write_training_data(folder: Path, data: TrainingData) -> None:
 
 def _reports(folder: Path, studies: set[str]) -> Iterator[dict[str, str]]:
     table = find_table(folder / DATA, "reports") or manifest_of(folder / DATA)
-    return (row for row in _rows(table) if row["study_id"] in studies)
-
-
-def _rows(table: Path) -> Iterator[dict[str, str]]:
-    return (row[1] for row in TableRows(table) if not isinstance(row, LeftOut))
+    return (row for row in stream_table(table) if row["study_id"] in studies)

@@ -19,8 +19,15 @@ from cxrtext.project.layout import REPORTS, THIRD
 from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, write_recipe
 from cxrtext.project.training_data import training_data, write_training_data
 from cxrtext.records import write_table
-from cxrtext_cli.commands import fit as fitting
-from cxrtext_cli.commands.fit import Fit, claim, extra_words, prompts_of
+from cxrtext_cli.commands.fit import (
+    Fit,
+    _columns,
+    _seconds,
+    claim,
+    extra_words,
+    fit,
+    prompts_of,
+)
 from cxrtext_cli.fitting import processes
 from cxrtext_cli.fitting.stages import (
     NOTES,
@@ -60,12 +67,12 @@ def stages_of(folder: Path, recipe: Recipe) -> list[Stage]:
     text, encoder = model_stages(folder, recipe)
     return [
         import_stage(folder, recipe.source, "listing", ["--keep", "age"]),
-        label_stage(folder),
+        label_stage(folder, "reports.csv"),
         check_stage(folder, TABLES),
         *text,
         encoder,
         training_stage(folder, recipe),
-        *curve_stages(folder, recipe),
+        *curve_stages(folder, recipe, TABLES),
         *evaluation_stages(folder, TABLES),
         index_stage(folder, TABLES),
     ]
@@ -182,22 +189,54 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("1.5h", 5400), ("2d", 172800)])
 def test_budgets(text: str, seconds: float) -> None:
-    assert fitting._seconds(text) == seconds
+    assert _seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["20", "m", "20x", "-3m", "1h30m"])
 def test_what_is_no_budget(text: str) -> None:
     with pytest.raises(ConfigError, match="is no time; give 20m, 8h or 2d"):
-        fitting._seconds(text)
+        _seconds(text)
+
+
+def test_prompts_are_changed_without_a_new_training(tmp_path: Path) -> None:
+    (tmp_path / "prompts.yaml").write_text("A: {}")
+    stages = {stage.name: stage for stage in stages_of(tmp_path, RECIPE)}
+
+    def bases() -> dict[str, object]:
+        return {name: Progress(tmp_path).basis(stage) for name, stage in stages.items()}
+
+    before = bases()
+    (tmp_path / "prompts.yaml").write_text("B: {}")
+    changed = {name for name, basis in bases().items() if basis != before[name]}
+    assert changed == {"calibration", "evaluation", "a third: measured"}
+
+
+def test_what_is_not_said_again_stays(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Source] = []
+    monkeypatch.setattr(Fit, "run", lambda self: asked.append(self.source))
+    (project / NOTES).mkdir()
+    write_recipe(project, RECIPE)
+    labels = tmp_path / "labels.csv"
+    labels.touch()
+    fit(project)
+    fit(project, labels=labels)
+    fit(tmp_path / "more", out=project)
+    assert asked == [
+        SOURCE,
+        SOURCE.model_copy(update={"labels": str(labels)}),
+        SOURCE.model_copy(update={"archive": str(tmp_path / "more")}),
+    ]
 
 
 def test_columns_are_named_in_pairs() -> None:
-    assert fitting._columns("image=Bild-Datei, report = Befund") == {
+    assert _columns("image=Bild-Datei, report = Befund") == {
         "image": "Bild-Datei",
         "report": "Befund",
     }
     with pytest.raises(ConfigError, match="'image' is not NAME=HEADER"):
-        fitting._columns("image")
+        _columns("image")
 
 
 # --- the recipe ---

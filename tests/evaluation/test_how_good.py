@@ -13,6 +13,7 @@ from cxrtext.evaluation import Evaluation, Predictions, Settings, measure
 from cxrtext.evaluation.classification.classified import Classified
 from cxrtext.evaluation.how_good import (
     HowGood,
+    gain_of,
     how_good_beside,
     how_good_of,
     keeping_curve,
@@ -127,25 +128,29 @@ def test_too_few_images_with_a_finding_are_counted() -> None:
 
 
 def test_a_learning_curve_says_what_more_films_bring() -> None:
-    found = evaluation_of(NOISE[0], labels=HALF)
     rising = [(n, 0.6 + 0.03 * log2(n / 250), (0.55, 0.65)) for n in (250, 500, 1000, 2000)]
-    plain = how_good_of(found)
-    line = with_curve(plain, rising).lines[4]
-    assert line == (  # half-width .05 over the root of the summed squares of -1.5, -.5, .5, 1.5
-        "More films: mean AUC .030 [.008, .052] per doubling, measured from 250 to 2,000 studies"
+    assert gain_of(rising) == (  # half-width .05 over the root of the squares of -1.5 to 1.5
+        "mean AUC .030 [.008, .052] per doubling, measured from 250 to 2,000 studies"
     )
     level = [(n, 0.7, (0.6, 0.8)) for n in (250, 2000)]
-    assert with_curve(plain, level).lines[4].endswith("studies, no gain shown")
+    assert gain_of(level).endswith("studies, no gain shown")
     with pytest.raises(ValueError, match="two numbers of studies"):
-        with_curve(plain, level[:1])
+        gain_of(level[:1])
 
 
-def test_another_evaluation_keeps_the_learning_curve_of_its_model(tmp_path: Path) -> None:
-    good = how_good_of(evaluation_of(NOISE[0], labels=HALF))
-    level = [(n, 0.7, (0.6, 0.8)) for n in (250, 2000)]
+def test_a_curve_is_of_the_findings_that_all_could_measure(tmp_path: Path) -> None:
+    weak = evaluation_of(HALF + 3 * NOISE[0], labels=HALF)
+    both = evaluation_of(HALF + NOISE[0], NOISE[1], labels=HALF)
+    good = how_good_of(both)
+    told = with_curve(good, [(250, weak), (1000, both)])
+    alone = with_curve(good, [(250, weak), (1000, evaluation_of(HALF + NOISE[0], labels=HALF))])
+    assert told.lines[:4] == good.lines[:4]
+    assert told.lines[4] == alone.lines[4]  # of A: the second has no other in the first
+    assert told.lines[4].startswith("More films: mean AUC .")
+    # Another evaluation of the same model keeps it, one of another model does not.
     assert keeping_curve(good, tmp_path) == good
-    with_curve(good, level).save(tmp_path)
-    assert keeping_curve(good, tmp_path).lines[4].startswith("More films: mean AUC ")
+    told.save(tmp_path)
+    assert keeping_curve(good, tmp_path).lines == told.lines
     another = good.model_copy(update={"fingerprint": "another"})
     assert keeping_curve(another, tmp_path) == another
 

@@ -15,6 +15,7 @@ import typer
 from cxrtext.errors import ConfigError, DataError
 from cxrtext_cli.fitting.processes import running
 from cxrtext_cli.fitting.stages import (
+    CURVE,
     KEPT,
     LOGS,
     NOTES,
@@ -89,25 +90,26 @@ def fit(
     from cxrtext.project.recipe import Source, read_recipe
 
     limit = None if budget is None else _seconds(budget)
-    given = Source(
-        archive=str(archive.absolute()),
-        reports=str(reports.absolute()) if reports else None,
-        labels=str(labels.absolute()) if labels else None,
-        columns=_columns(columns),
-        link=link,
-    )
-    if (archive / RECIPE).is_file():
-        out, given = archive, read_recipe(archive).source
+    is_project = (archive / RECIPE).is_file()
+    out = archive if is_project else out
+    given: dict[str, Any] = {} if is_project else {"archive": str(archive.absolute())}
+    tables = {"reports": reports, "labels": labels}
+    given |= {name: str(path.absolute()) for name, path in tables.items() if path is not None}
+    given |= {"columns": _columns(columns)} if columns else {}
+    given |= {"link": True} if link else {}
     claim(out, archive)
     if (out / RECIPE).is_file():
+        source = read_recipe(out).source.model_copy(update=given)  # what is not said stays
         if limit is not None:
             say(f"{out / RECIPE} stays as it is; remove it to choose anew for --budget")
         if weights is not None:
             say(f"{out / RECIPE} says which weights are begun from; change it there")
+    else:
+        source = Source(**given)
     if plan:
-        _plan(given, out, weights, limit)
+        _plan(source, out, weights, limit)
         return
-    Fit(out, given, weights, limit).run()
+    Fit(out, source, weights, limit).run()
 
 
 def claim(out: Path, archive: Path) -> None:
@@ -153,9 +155,8 @@ class Fit:
         from cxrtext.files import only_one
 
         self.begun = time.monotonic()
-        imported = (
-            self._import_stage()
-        )  # what cannot be imported is refused before a folder is made
+        # What cannot be imported is refused before a folder is made.
+        imported = self._import_stage()
         (self.folder / LOGS).mkdir(parents=True, exist_ok=True)
         self.progress = Progress(self.folder)
         with only_one(self.folder / NOTES / "fit"), running() as self.running:
@@ -175,6 +176,11 @@ class Fit:
 
         source = self.source
         if Path(source.archive).resolve() == (self.folder / DATA).resolve():
+            if source.reports or source.labels:
+                raise ConfigError(
+                    f"{source.archive}: is the project's own data folder, taken as it is; put the "
+                    "tables into it as reports.csv and labels.csv"
+                )
             return None
         return import_stage(self.folder, source, listing(source), extra_words(source, self.folder))
 
@@ -206,43 +212,36 @@ class Fit:
         from cxrtext.project.layout import DATA
 
         data = self.folder / DATA
-        noted = self.progress.note(label_stage(self.folder))
-        lacking = find_table(data, "labels") is None or noted
-        if lacking and reports_of(manifest_of(data)) is not None:
-            self._do(label_stage(self.folder))
+        if (reports := reports_of(manifest_of(data))) is not None:
+            labels = label_stage(self.folder, reports.name)
+            if find_table(data, "labels") is None or self.progress.note(labels):
+                self._do(labels)
         stems = ("manifest", "reports", "labels", "boxes")
         tables = [found for stem in stems if (found := find_table(data, stem))]
         self.tables = [f"{DATA}/{table.name}" for table in tables]
         self._do(check_stage(self.folder, self.tables))
 
     def _models(self) -> None:
-        from cxrtext.project.layout import CHECKPOINT, REPORTS
-        from cxrtext.project.training_data import (
-            TrainingData,
-            noted,
-            training_data,
-            write_training_data,
-        )
+        from cxrtext.project.layout import REPORTS
+        from cxrtext.project.training_data import noted, training_data, write_training_data
 
         self._write_settings()
         now, before = training_data(self.folder), noted(self.folder)
-        train = training_stage(self.folder, self.recipe)
-        made: TrainingData = before or now
-        if before is not None and before.digest != now.digest:
-            grown = now.studies / max(1, before.studies)
-            finished = bool(self.progress.note(train)) and (self.folder / CHECKPOINT).is_dir()
-            if finished and grown < self.recipe.retrain_from:
-                say(
-                    f"the models stay: trained on {before.studies} studies, {now.studies} now; "
-                    f"from {self.recipe.retrain_from:g} times as many on they are trained again"
-                )
-            else:
-                made = now
-        self.progress = Progress(self.folder, made.digest)
-        text, encoder = model_stages(self.folder, self.recipe)
-        curve = curve_stages(self.folder, self.recipe) if self.recipe.learning_curve else []
-        if made == now and not all(map(self.progress.is_done, [*text, encoder, train, *curve])):
-            write_training_data(self.folder, now)
+        stages = self._model_stages()
+        if before is not None and now.studies < self.recipe.retrain_from * before.studies:
+            self.progress = Progress(self.folder, before.digest)
+            if all(map(self.progress.is_done, stages)):
+                if before.digest != now.digest:
+                    say(
+                        f"the models stay: trained on {before.studies} studies, {now.studies} now; "
+                        f"from {self.recipe.retrain_from:g} times as many on they are trained again"
+                    )
+                return
+        self.progress = Progress(self.folder, now.digest)
+        if all(map(self.progress.is_done, stages)):
+            return
+        write_training_data(self.folder, now)
+        *text, encoder = stages[:3]
         beside = None
         if cores() > 1 and not any(map(self.progress.is_done, [encoder, text[-1]])):
             say(f"image encoder, beside the text (its progress: {self._log(encoder)})")
@@ -251,13 +250,21 @@ class Fit:
             self._do(stage)
         if beside is not None:
             self._finish(encoder, *beside, self._log(encoder))
-        self._do(encoder)
-        self._do(train)
-        for stage in curve:
+        for stage in stages[2:]:
             self._do(stage)
         (self.folder / REPORTS).unlink(missing_ok=True)
 
+    def _model_stages(self) -> list[Stage]:
+        """Those of the text, that of the images, and what rests on both."""
+        text, encoder = model_stages(self.folder, self.recipe)
+        train = training_stage(self.folder, self.recipe)
+        curve = self.recipe.learning_curve
+        trained = curve_stages(self.folder, self.recipe, self.tables)[:2] if curve else []
+        return [*text, encoder, train, *trained]
+
     def _measure(self) -> None:
+        if self.recipe.learning_curve:
+            self._do(curve_stages(self.folder, self.recipe, self.tables)[2])
         for stage in evaluation_stages(self.folder, self.tables):
             self._do(stage)
         self._do(index_stage(self.folder, self.tables))
@@ -265,23 +272,28 @@ class Fit:
 
     def _how_good(self) -> "HowGood":
         """What the evaluation kept with the model, with the slope of the learning curve."""
+        from cxrtext.evaluation import measure_file
         from cxrtext.evaluation.how_good import HowGood, with_curve
+        from cxrtext.evaluation.predictions.file import NAME
         from cxrtext.models.checkpoint import checkpoint_fingerprint
+        from cxrtext.models.folders import read_training
         from cxrtext.project.layout import CHECKPOINT, EVALUATION
-        from cxrtext_cli.fitting.stages import CURVE
 
         best = self.folder / CHECKPOINT
         fingerprint = checkpoint_fingerprint(best)
         good = HowGood.load(best, fingerprint) or HowGood(fingerprint=fingerprint)
         if self.recipe.learning_curve and good.measured:
             third = self.folder / CURVE
-            points = [
-                point_of(third / "run/checkpoint-best", third / "evaluation"),
-                point_of(best, self.folder / EVALUATION),
+            pairs = (
+                (third / "run/checkpoint-best", third / "evaluation"),
+                (best, self.folder / EVALUATION),
+            )
+            trained = [
+                (int(read_training(model)["studies"]), measure_file(to / NAME, resamples=0))
+                for model, to in pairs
             ]
-            if curve := [point for point in points if point is not None]:
-                good = with_curve(good, curve) if len(curve) == len(points) else good
-                good.save(best)
+            good = with_curve(good, trained)
+            good.save(best)
         return good
 
     def _write_settings(self) -> None:
@@ -291,7 +303,6 @@ class Fit:
         from cxrtext.files import write_text
         from cxrtext.project.layout import DATA, THIRD
         from cxrtext.project.recipe import with_steps
-        from cxrtext_cli.fitting.stages import CURVE
 
         train = self.recipe.train
         training = train["training"]
@@ -390,20 +401,6 @@ def prompts_of(data: Path) -> str:
     }
     about = "# Asked of every film; change them and run 'cxrtext fit' again.\n"
     return about + yaml.safe_dump(prompts, sort_keys=False, allow_unicode=True)
-
-
-def point_of(checkpoint: Path, evaluation: Path) -> "tuple[int, float, tuple[float, float]] | None":
-    """Training studies, mean AUC and its interval of a model; None where it has no such figure."""
-    from cxrtext.evaluation.result import RESULTS
-    from cxrtext.evaluation.rows import MEAN, ZERO_SHOT
-    from cxrtext.models.folders import read_training
-    from cxrtext.records.tables import read_table
-
-    for row in read_table(evaluation / RESULTS).rows:
-        if (row["part"], row["group"], row["measure"]) == (ZERO_SHOT, MEAN, "AUC") and row["low"]:
-            ends = float(row["low"]), float(row["high"])
-            return int(read_training(checkpoint)["studies"]), float(row["value"]), ends
-    return None
 
 
 def _clock(seconds: float) -> str:

@@ -7,7 +7,7 @@ it reads.  One that was begun on the same basis goes on; of another basis what i
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,6 @@ class Progress:
 
     folder: Path
     trained_on: str = ""  # digest of what the models are made of
-    _digests: dict[str, str] = field(default_factory=dict)
 
     def basis(self, stage: Stage) -> dict[str, Any]:
         """What a stage rests on, now."""
@@ -72,7 +71,8 @@ class Progress:
         if not before:
             return ""
         now = self.basis(stage)
-        changed = [n for n, digest in now["files"].items() if before["files"].get(n) != digest]
+        files = {**before["files"], **now["files"]}
+        changed = [n for n in files if before["files"].get(n) != now["files"].get(n)]
         changed += ["its part of the recipe"] * (now["settings"] != before["settings"])
         gone = [name for name in stage.makes if not (self.folder / name).exists()]
         return ", ".join(changed) or f"{', '.join(gone)} gone"
@@ -153,12 +153,12 @@ def _checked(report: Mapping[str, Any]) -> str:
     return f"{', '.join(counts) or 'nothing wrong'} (check.html)"
 
 
-def label_stage(folder: Path) -> Stage:
+def label_stage(folder: Path, reports: str) -> Stage:
     data = folder / DATA
-    words = ["label-reports", data / "reports.csv", "--out", data / "labels.csv"]
+    words = ["label-reports", data / reports, "--out", data / "labels.csv"]
     words += ["--absent", "--json"]  # a finding that is there is mentioned
-    reads, makes = (f"{DATA}/reports.csv",), (f"{DATA}/labels.csv", f"{DATA}/labels.evidence.csv")
-    return Stage("labels", [words], _labelled, reads=reads, makes=makes)
+    makes = (f"{DATA}/labels.csv", f"{DATA}/labels.evidence.csv")
+    return Stage("labels", [words], _labelled, reads=(f"{DATA}/{reports}",), makes=makes)
 
 
 def _labelled(summary: Mapping[str, Any]) -> str:
@@ -237,12 +237,14 @@ def _training(
     folder: Path, recipe: "Recipe", config: str, out: str, name: str, encoder: str
 ) -> Stage:
     best = f"{out}/checkpoint-best"
+    # Else prompts only tell how it goes: people change them without a new training.
+    chosen_by = ("prompts.yaml",) if recipe.train["training"].get("best") == "val/auc" else ()
     return Stage(
         name,
         [["train", folder / config, "--json"]],
         lambda s: f"{s['steps']} steps on {s['images']} images; best after {s['best_step']}",
         settings=[recipe.train, recipe.threads],
-        reads=("sentences.csv", f"{encoder}/encoder.safetensors", "prompts.yaml"),
+        reads=("sentences.csv", f"{encoder}/encoder.safetensors", *chosen_by),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
         state=f"{out}/state",
         resume=("--resume", str(folder / out)),
@@ -250,7 +252,7 @@ def _training(
     )
 
 
-def curve_stages(folder: Path, recipe: "Recipe") -> list[Stage]:
+def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:
     """The same on a third of the patients, to tell what more would bring."""
     encoder = _encoder(folder, recipe, THIRD, f"{CURVE}/image-encoder", "a third: image encoder")
     out = f"{CURVE}/run"
@@ -258,7 +260,7 @@ def curve_stages(folder: Path, recipe: "Recipe") -> list[Stage]:
         folder, recipe, f"{CURVE}.yaml", out, "a third: training", f"{CURVE}/image-encoder"
     )
     found = _evaluation(
-        folder, f"{out}/checkpoint-best", f"{CURVE}/evaluation", "a third: measured"
+        folder, f"{out}/checkpoint-best", f"{CURVE}/evaluation", "a third: measured", tables
     )
     return [encoder, train, found]
 
@@ -280,9 +282,7 @@ def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
     ]
 
 
-def _evaluation(
-    folder: Path, checkpoint: str, out: str, name: str, tables: Sequence[str] = ()
-) -> Stage:
+def _evaluation(folder: Path, checkpoint: str, out: str, name: str, tables: Sequence[str]) -> Stage:
     words = ["evaluate", folder / checkpoint, "--data", folder / DATA, "--out", folder / out]
     words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED, "--json"]
     return Stage(
