@@ -18,30 +18,42 @@ _NOTE = ".fit/trained-on.json"
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
+    """``train``, and of what is there now ``held_out``: digests of the ids of studies."""
+
     digest: str
-    studies: int
+    train: frozenset[str]
+    held_out: frozenset[str] = frozenset()
+
+    @property
+    def studies(self) -> int:
+        return len(self.train)
+
+    def serves(self, now: "TrainingData", growth: float) -> bool:
+        """Whether models made of it still serve: too few more studies, none of it to measure on."""
+        return now.studies < growth * self.studies and self.train.isdisjoint(now.held_out)
 
 
 def training_data(folder: Path) -> TrainingData:
     """What the models would be made of now: rows of the manifest and reports, not of "test"."""
     digest, studies = hashlib.sha256(), set()
+    parts: dict[bool, set[str]] = {True: set(), False: set()}
     for row in stream_table(manifest_of(folder / DATA)):
+        name = hashlib.sha256(row["study_id"].encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        parts[row["split"] == "train"].add(name)
         if row["split"] != "test":
             studies.add(row["study_id"])
             digest.update(json.dumps([row["image"], row["study_id"], row["split"]]).encode())
     for row in _reports(folder, studies):
         digest.update(json.dumps(row, sort_keys=True).encode())
-    trained = {
-        r["study_id"] for r in stream_table(manifest_of(folder / DATA)) if r["split"] == "train"
-    }
-    return TrainingData(digest.hexdigest(), len(trained))
+    return TrainingData(digest.hexdigest(), frozenset(parts[True]), frozenset(parts[False]))
 
 
 def noted(folder: Path) -> TrainingData | None:
     """What the models that are there, or are being made, are made of."""
     try:
-        return TrainingData(**json.loads((folder / _NOTE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
+        return TrainingData(note["digest"], frozenset(note["train"]))
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
@@ -63,7 +75,7 @@ def write_training_data(folder: Path, data: TrainingData) -> None:
                 writer.write(row)
     (folder / DATA / THIRD).chmod(0o600)
     (folder / _NOTE).parent.mkdir(exist_ok=True)
-    write_json(folder / _NOTE, {"digest": data.digest, "studies": data.studies})
+    write_json(folder / _NOTE, {"digest": data.digest, "train": sorted(data.train)})
 
 
 def _reports(folder: Path, studies: set[str]) -> Iterator[dict[str, str]]:

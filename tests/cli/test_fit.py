@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
 from cxrtext.project.layout import REPORTS, THIRD
 from cxrtext.project.recipe import Recipe, Source, choose_recipe, read_recipe, write_recipe
-from cxrtext.project.training_data import training_data, write_training_data
+from cxrtext.project.training_data import noted, training_data, write_training_data
 from cxrtext.records import write_table
 from cxrtext_cli.commands.fit import (
     Fit,
@@ -82,8 +83,8 @@ def small(folder: Path, code: int = 0, settings: object = None) -> Stage:
     """A stage that appends to a file how it was called."""
     words = [str(code), folder / "made/it"]
     return Stage(
-        "small", [words], lambda said: f"{said['images']} images", settings, ("given.csv",),
-        ("made/it",), "made/state", ("--resume",), threads=2,
+        "small", [words], lambda said: f"{said['images']} images", settings, reads=("given.csv",),
+        makes=("made/it",), state="made/state", resume=("--resume",), threads=2,
     )  # fmt: skip
 
 
@@ -351,6 +352,12 @@ def test_models_rest_on_the_training_studies_alone(project: Path) -> None:
         reports.write_text(kept)
         return now != before
 
+    fewer = replace(before, train=frozenset(sorted(before.train)[:-1]))
+    assert noted(project) == replace(before, held_out=frozenset())
+    assert fewer.serves(before, 1.1)
+    assert not fewer.serves(before, 1.0)
+    moved = replace(before, held_out=frozenset([min(before.train)]))
+    assert not fewer.serves(moved, 1.1)  # it would be measured on what it has seen
     assert changed("train")
     assert changed("val")
     assert not changed("test")

@@ -228,7 +228,7 @@ class Fit:
         self._write_settings()
         now, before = training_data(self.folder), noted(self.folder)
         stages = self._model_stages()
-        if before is not None and now.studies < self.recipe.retrain_from * before.studies:
+        if before is not None and before.serves(now, self.recipe.retrain_from):
             self.progress = Progress(self.folder, before.digest)
             if all(map(self.progress.is_done, stages)):
                 if before.digest != now.digest:

@@ -31,6 +31,7 @@ class Stage:
     words: Sequence[Sequence[Any]]
     made: Callable[[Any], str]  # a line of the JSON that the last command prints
     settings: Any = None
+    settings_are: str = "its part of the recipe"
     reads: tuple[str, ...] = ()  # files of the project whose content it rests on
     makes: tuple[str, ...] = ()  # files and folders that are there once it is done
     state: str = ""  # a folder: where it is there, the command goes on with ``resume``
@@ -73,7 +74,7 @@ class Progress:
         now = self.basis(stage)
         files = {**before["files"], **now["files"]}
         changed = [n for n in files if before["files"].get(n) != now["files"].get(n)]
-        changed += ["its part of the recipe"] * (now["settings"] != before["settings"])
+        changed += [stage.settings_are] * (now["settings"] != before["settings"])
         gone = [name for name in stage.makes if not (self.folder / name).exists()]
         return ", ".join(changed) or f"{', '.join(gone)} gone"
 
@@ -129,6 +130,7 @@ def import_stage(folder: Path, source: "Source", listing: str, extra: Sequence[s
         [words],
         _imported,
         settings=[source.model_dump(), listing, extra],
+        settings_are="the archive",
         makes=(f"{DATA}/manifest.csv",),
         keeps=True,
     )
