@@ -92,7 +92,7 @@ def how_good_of(evaluation: Evaluation) -> HowGood:
         "Finds weakly": [_figure(row) for row in above if row not in found],
         "At chance, or not told from it": chance,
         "Rests on": _basis(evaluation),
-        MORE: ["not measured; 'cxrtext fit' does, by a training on a third of the patients"],
+        MORE: ["not measured; 'learning_curve: true' in a project's recipe.yaml has it measured"],
     }
     measured = bool(known or tasks)
     warning = f"This model is at chance: {why}; do not use its answers." if at_chance else ""
