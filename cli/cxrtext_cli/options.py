@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMPTS, SECTION
+from cxrtext_cli.given import DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMPTS, SECTION, SOURCE
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation, Prompts
@@ -41,6 +41,13 @@ PlaceFolder = Annotated[Path, typer.Argument(help="A project, a checkpoint or an
 """Of the argument PLACE."""
 Link = Annotated[
     bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")
+]
+TextSource = Annotated[
+    Path,
+    typer.Argument(
+        help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text files."
+    ),
+    SOURCE,
 ]
 Sections = Annotated[
     list[str] | None, typer.Option(help="Keep these sections only; repeatable."), SECTION

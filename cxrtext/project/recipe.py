@@ -15,7 +15,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.files import write_text
 from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.project.facts import Facts
-from cxrtext.project.layout import DATA, DECODED, RECIPE, RUN
+from cxrtext.project.layout import DATA, DECODED, RECIPE, RUN, THIRD
 
 SMALL_SIDE = 200
 """Up to this shorter side, in pixels, images are taken for drawings and thumbnails."""
@@ -135,6 +135,19 @@ def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:
     every = min(training["validate_every"], max(1, steps // 2))
     kept = {name: value for name, value in training.items() if name not in dropped}
     return {**kept, "steps": steps, "validate_every": every, "save_every": every}
+
+
+def third_of(train: dict[str, Any], folder: str) -> dict[str, Any]:
+    """The configuration of the same training on a third of the patients, in a folder of its own."""
+    encoder = f"{folder}/image-encoder"
+    training = train["training"]
+    return {
+        **train,
+        "training": with_steps(training, max(50, training["steps"] // 2)),
+        "data": train["data"] | {"manifest": f"{DATA}/{THIRD}", "words": f"{encoder}/words.txt"},
+        "model": train["model"] | {"image_weights": f"{encoder}/encoder.safetensors"},
+        "out": f"{folder}/run",
+    }
 
 
 def _preset(name: str) -> dict[str, Any]:

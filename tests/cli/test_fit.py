@@ -14,6 +14,7 @@ import yaml
 
 from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.project.archive import prompts_of
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
 from cxrtext.project.layout import REPORTS, THIRD
@@ -27,7 +28,6 @@ from cxrtext_cli.commands.fit import (
     claim,
     extra_words,
     fit,
-    prompts_of,
 )
 from cxrtext_cli.fitting import processes
 from cxrtext_cli.fitting.stages import (

@@ -1,6 +1,5 @@
 """``cxrtext fit``: from an archive to a model that says how good it is."""
 
-import hashlib
 import json
 import os
 import re
@@ -35,7 +34,6 @@ from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import Link, duration, print_table, say
 
 if TYPE_CHECKING:
-    from cxrtext.datasets.importing.reading import Reading
     from cxrtext.evaluation.how_good import HowGood
     from cxrtext.project.estimate import Estimate
     from cxrtext.project.facts import Facts
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 GIB = 2**30
-LOOKED_AT = 200
-"""Images of an archive that a plan looks at."""
 
 
 def fit(
@@ -172,6 +168,7 @@ class Fit:
 
     def _import_stage(self) -> Stage | None:
         """None of an archive that is the project's own data folder."""
+        from cxrtext.project.archive import listing
         from cxrtext.project.layout import DATA
 
         source = self.source
@@ -301,27 +298,13 @@ class Fit:
         import yaml
 
         from cxrtext.files import write_text
-        from cxrtext.project.layout import DATA, THIRD
-        from cxrtext.project.recipe import with_steps
+        from cxrtext.project.archive import prompts_of
+        from cxrtext.project.layout import DATA
+        from cxrtext.project.recipe import third_of
 
-        train = self.recipe.train
-        training = train["training"]
-        third = {
-            **train,
-            "training": with_steps(training, max(50, training["steps"] // 2)),
-            "data": {
-                **train["data"],
-                "manifest": f"{DATA}/{THIRD}",
-                "words": f"{CURVE}/image-encoder/words.txt",
-            },
-            "model": {
-                **train["model"],
-                "image_weights": f"{CURVE}/image-encoder/encoder.safetensors",
-            },
-            "out": f"{CURVE}/run",
-        }
         about = "# Written by `cxrtext fit` from recipe.yaml; change it there.\n"
-        for name, config in {"train": train, CURVE: third}.items():
+        train = self.recipe.train
+        for name, config in {"train": train, CURVE: third_of(train, CURVE)}.items():
             write_text(self.folder / f"{name}.yaml", about + yaml.safe_dump(config))
         if not (self.folder / "prompts.yaml").is_file():
             write_text(self.folder / "prompts.yaml", prompts_of(self.folder / DATA))
@@ -379,66 +362,14 @@ class Fit:
         typer.echo(f"page:    cxrtext serve {where}")
 
 
-def prompts_of(data: Path) -> str:
-    """Prompts for the findings that a data folder has labels of, in its reports' language."""
-    from collections import Counter
-
-    import yaml
-
-    from cxrtext.evaluation import CHEX5_PROMPTS
-    from cxrtext.evaluation.data import find_table, manifest_of, sentences_beside
-    from cxrtext.records.tables import read_table
-    from cxrtext.text.rules import language_of, prompts_for
-
-    said = sentences_beside(manifest_of(data)) or ()
-    languages = Counter(language_of(one.sentence) for one in said)
-    language = languages.most_common(1)[0][0] if languages else "en"
-    labels = find_table(data, "labels")
-    findings = read_table(labels).columns[1:] if labels else CHEX5_PROMPTS
-    prompts = {
-        name: {"positive": list(positive), "negative": list(negative)}
-        for name, (positive, negative) in prompts_for(language, findings).items()
-    }
-    about = "# Asked of every film; change them and run 'cxrtext fit' again.\n"
-    return about + yaml.safe_dump(prompts, sort_keys=False, allow_unicode=True)
-
-
 def _clock(seconds: float) -> str:
     return time.strftime("%H:%M", time.localtime(time.time() + seconds))
 
 
-def listing(source: "Source") -> str:
-    """A digest of the names, sizes and times of an archive's files, and of the tables' content."""
-    from cxrtext.files import sha256
-
-    found = hashlib.sha256()
-    for given in filter(None, (source.archive, source.reports, source.labels)):
-        path = Path(given)
-        if path.is_file():
-            found.update(sha256(path).encode())
-        for one in sorted(path.rglob("*")) if path.is_dir() else ():
-            if one.is_file():
-                known = one.stat()
-                found.update(f"{one}|{known.st_size}|{known.st_mtime_ns}\n".encode())
-    return found.hexdigest()
-
-
-def opened(source: "Source", out: Path) -> "Reading":
-    """The archive as import opens it; what it cannot take is refused at once."""
-    from cxrtext.datasets.importing import ImportOptions
-    from cxrtext.datasets.importing.formats import open_layout
-    from cxrtext.project.layout import DATA
-
-    options = ImportOptions(
-        reports=Path(source.reports) if source.reports else None,
-        labels=Path(source.labels) if source.labels else None,
-        columns=source.columns,
-    )
-    return open_layout(Path(source.archive), options, out / DATA)[2]
-
-
 def extra_words(source: "Source", out: Path) -> list[str]:
     """What else an import is told of an archive, by what it holds."""
+    from cxrtext.project.archive import opened
+
     reading = opened(source, out)
     keep = [name for name in KEPT if name in reading.offered]
     words = ["--keep", ",".join(keep)] if keep else []
@@ -478,32 +409,19 @@ def _found(facts: "Facts") -> str:
 
 
 def _plan(source: "Source", out: Path, weights: Path | None, budget: float | None) -> None:
-    from itertools import islice
-
-    from cxrtext.datasets.importing.reading import FoundImage
+    from cxrtext.project.archive import facts_of_source
     from cxrtext.project.estimate import estimate as estimate_of
     from cxrtext.project.estimate import measure_speeds
-    from cxrtext.project.facts import facts_of_archive, facts_of_data
+    from cxrtext.project.facts import facts_of_data
     from cxrtext.project.layout import DATA, RECIPE
     from cxrtext.project.recipe import read_recipe
-    from cxrtext.records import LeftOut
 
     archive, data = Path(source.archive), out / DATA
     imports = archive.resolve() != data.resolve()
     if (data / "manifest.csv").is_file():
         facts = facts_of_data(data)
     else:
-        reading = opened(source, out)
-        entries = list(islice(reading.images(()), LOOKED_AT))
-        paths = [one.path for one in entries if isinstance(one, FoundImage)]
-        count = round(reading.count() * len(paths) / max(1, len(entries)))
-        said = reading.reports() if reading.reports else ()
-        letters = sum(
-            len(one.report) + sum(map(len, one.sections.values()))
-            for one in said
-            if not isinstance(one, LeftOut)
-        )
-        facts = facts_of_archive(paths, count, letters, has_labels=bool(reading.findings))
+        facts = facts_of_source(source, out)
     if (out / RECIPE).is_file():
         recipe = read_recipe(out)
         estimate = estimate_of(recipe, facts, measure_speeds(recipe, facts), imports=imports)

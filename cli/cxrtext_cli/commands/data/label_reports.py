@@ -5,19 +5,12 @@ from typing import Annotated
 
 import typer
 
-from cxrtext_cli.given import ABSENT_TABLE, SECTION, SOURCE
-from cxrtext_cli.options import AsJson, print_json, print_table, say
+from cxrtext_cli.given import ABSENT_TABLE, SECTION
+from cxrtext_cli.options import AsJson, TextSource, print_json, print_table, say
 
 
 def label_reports(
-    reports: Annotated[
-        Path,
-        typer.Argument(
-            help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text "
-            "files."
-        ),
-        SOURCE,
-    ],
+    reports: TextSource,
     out: Annotated[Path, typer.Option(help="Table of labels to write."), ABSENT_TABLE],
     section: Annotated[
         list[str] | None, typer.Option(help="Read these sections only; repeatable."), SECTION

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext.errors import ConfigError
-from cxrtext_cli.given import FILE, FILE_OR_FOLDER, LANGUAGE_MODEL, NEW_FOLDER, SECTION, SOURCE
+from cxrtext_cli.given import FILE, FILE_OR_FOLDER, LANGUAGE_MODEL, NEW_FOLDER, SECTION
 from cxrtext_cli.options import (
     AllowOutside,
     AsJson,
     Cache,
     Device,
     MaxRejected,
+    TextSource,
     duration,
     pick_device,
     print_json,
@@ -26,14 +27,7 @@ if TYPE_CHECKING:
 
 
 def pretrain_text(
-    reports: Annotated[
-        Path,
-        typer.Argument(
-            help="Table of reports or sentences (CSV, Parquet, JSON Lines), or folder of text "
-            "files."
-        ),
-        SOURCE,
-    ],
+    reports: TextSource,
     out: Annotated[Path, typer.Option(help="Folder of the language model to write."), NEW_FOLDER],
     base: Annotated[
         str | None,

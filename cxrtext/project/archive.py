@@ -1,0 +1,80 @@
+"""An archive before it is imported, and the questions that are asked of its films afterwards."""
+
+import hashlib
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import yaml
+
+from cxrtext.datasets.importing import ImportOptions
+from cxrtext.datasets.importing.formats import open_layout
+from cxrtext.datasets.importing.reading import FoundImage, Reading
+from cxrtext.evaluation import CHEX5_PROMPTS
+from cxrtext.evaluation.data import find_table, manifest_of, sentences_beside
+from cxrtext.files import sha256
+from cxrtext.project.facts import Facts, facts_of_archive
+from cxrtext.project.layout import DATA
+from cxrtext.project.recipe import Source
+from cxrtext.records import LeftOut
+from cxrtext.records.tables import read_table
+from cxrtext.text.rules import language_of, prompts_for
+
+LOOKED_AT = 200
+"""Images of an archive that estimates rest on."""
+
+
+def prompts_of(data: Path) -> str:
+    """Prompts for the findings that a data folder has labels of, in its reports' language."""
+    said = sentences_beside(manifest_of(data)) or ()
+    languages = Counter(language_of(one.sentence) for one in said)
+    language = languages.most_common(1)[0][0] if languages else "en"
+    labels = find_table(data, "labels")
+    findings = read_table(labels).columns[1:] if labels else CHEX5_PROMPTS
+    prompts = {
+        name: {"positive": list(positive), "negative": list(negative)}
+        for name, (positive, negative) in (
+            prompts_for(language, findings) or prompts_for(language, CHEX5_PROMPTS)
+        ).items()
+    }
+    about = "# Asked of every film; change them and run 'cxrtext fit' again.\n"
+    return about + yaml.safe_dump(prompts, sort_keys=False, allow_unicode=True)
+
+
+def listing(source: Source) -> str:
+    """A digest of the names, sizes and times of an archive's files, and of the tables' content."""
+    found = hashlib.sha256()
+    for given in filter(None, (source.archive, source.reports, source.labels)):
+        path = Path(given)
+        if path.is_file():
+            found.update(sha256(path).encode())
+        for one in sorted(path.rglob("*")) if path.is_dir() else ():
+            if one.is_file():
+                known = one.stat()
+                found.update(f"{one}|{known.st_size}|{known.st_mtime_ns}\n".encode())
+    return found.hexdigest()
+
+
+def opened(source: Source, out: Path) -> Reading:
+    """The archive as import opens it; what it cannot take is refused at once."""
+    options = ImportOptions(
+        reports=Path(source.reports) if source.reports else None,
+        labels=Path(source.labels) if source.labels else None,
+        columns=source.columns,
+    )
+    return open_layout(Path(source.archive), options, out / DATA)[2]
+
+
+def facts_of_source(source: Source, out: Path) -> Facts:
+    """Estimates for an archive, from its first images and all of its reports."""
+    reading = opened(source, out)
+    entries = list(islice(reading.images(()), LOOKED_AT))
+    paths = [one.path for one in entries if isinstance(one, FoundImage)]
+    count = round(reading.count() * len(paths) / max(1, len(entries)))
+    said = reading.reports() if reading.reports else ()
+    letters = sum(
+        len(one.report) + sum(map(len, one.sections.values()))
+        for one in said
+        if not isinstance(one, LeftOut)
+    )
+    return facts_of_archive(paths, count, letters, has_labels=bool(reading.findings))
