@@ -27,7 +27,7 @@ LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
 """Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
 LEAST_FOR_CURVE = 200
 """Training studies, of which a third can be trained on at all."""
-MOST_LONGER = 3
+MOST_LONGER = 5
 """A budget is used for at most so many times the usual epochs: more was not seen to help."""
 
 _ABOUT = """\
