@@ -33,12 +33,7 @@ from cxrtext_cli.commands.models.papers import benchmark, experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
 from cxrtext_cli.commands.models.score_text import score_text
 from cxrtext_cli.commands.models.train import train
-from cxrtext_cli.commands.pacs.follow import follow
-from cxrtext_cli.commands.pacs.inbox import inbox
-from cxrtext_cli.commands.pacs.listen import hl7, listen
-from cxrtext_cli.commands.pacs.peers import peers
-from cxrtext_cli.commands.pacs.pull import pull
-from cxrtext_cli.commands.pacs.results import results
+from cxrtext_cli.commands.pacs.gateway import gateway
 from cxrtext_cli.commands.server.backup import backup, restore
 from cxrtext_cli.commands.server.service import keys, serve
 from cxrtext_cli.given import checked
@@ -130,13 +125,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "check-files": (check_files, "Compare files with the digests they were written with."),
     },
     "Hospital systems": {
-        "peers": (peers, "Check whether a system can be spoken with."),
-        "pull": (pull, "Fetch the chest radiographs of a PACS."),
-        "follow": (follow, "Take in what is new, corrected or gone in a PACS."),
-        "listen": (listen, "Take DICOM objects by C-STORE, into the index."),
-        "hl7": (hl7, "Take reports over HL7 v2 (MLLP)."),
-        "inbox": (inbox, "What was received, on its way into the index."),
-        "results": (results, "Write results as DICOM, send and revoke them."),
+        "gateway": (gateway, "Receive, follow, take in and send back, by one file."),
     },
 }
 """The commands, in the order of the work, and what each does."""

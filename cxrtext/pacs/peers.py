@@ -1,57 +1,52 @@
-"""The file that says which hospital systems are spoken with (``peers.yaml``).
+"""The hospital systems that are spoken with, as the file of the gateway lists them.
 
-::
-
-    peers:
-      - name: archive
-        dicomweb:
-          url: https://pacs.example.org/dicom-web
-          user: cxrtext
-          password_env: CXRTEXT_ARCHIVE_PASSWORD   # environment: the password's name
-          ca: /etc/cxrtext/ca.pem                  # by default the system's
-        dimse:
-          {host: pacs.example.org, port: 2762, aet: ARCHIVE, our_aet: CXRTEXT,
-           tls: {ca: /etc/cxrtext/ca.pem, certificate: ours.pem, key: ours.key}}
-        limits: {parallel: 2, requests_per_second: 10, window: "19:00-07:00"}
-        write: false
-        on_deletion: note
-
-It is readable by its owner alone.  Every address comes from here: none from a request, an answer
-or a DICOM object.
+Every address comes from there: none from a request, an answer or a DICOM object.
 """
 
 import ipaddress
-import os
 import re
-import stat
 from collections.abc import Mapping
-from datetime import datetime, time, timedelta
-from functools import cached_property
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    IPvAnyNetwork,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from cxrtext.errors import ConfigError
-from cxrtext.files.yaml_text import parse_yaml
+from cxrtext.errors import ConfigError, DataError
 from cxrtext.pacs.tls import check_private
-
-MAX_PEERS = 64
-MAX_FILE_BYTES = 2**20
-GUIDE = "docs/reference/pacs.md"
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")]
 """An application entity title: 1 to 16 characters of ASCII without a backslash."""
 
+Modality = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,16}$")]
 Kind = Literal["sc", "sr", "seg", "gsps"]
+
+
+def _beside(path: Path, info: ValidationInfo) -> Path:
+    return Path((info.context or {}).get("folder", "")) / path
+
+
+Named = Annotated[Path, AfterValidator(_beside)]
+"""A file or folder, relative to the file that names it."""
 
 
 class PeerSection(BaseModel):
     """A frozen part of the file that knows no keys but its own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
+    )
 
 
 class OAuth(PeerSection):
@@ -63,7 +58,7 @@ class OAuth(PeerSection):
     scope: str = ""
     audience: str = ""
     credentials: Literal["header", "body"] = "header"  # where client and secret are sent
-    ca: Path | None = None  # by default that of dicomweb
+    ca: Named | None = None  # by default that of dicomweb
 
     @field_validator("token_url")
     @classmethod
@@ -72,9 +67,9 @@ class OAuth(PeerSection):
 
 
 class Tls(PeerSection):
-    ca: Path | None = None  # certificates that its own is checked by; None for the system's
-    certificate: Path | None = None  # ours, with its key
-    key: Path | None = None
+    ca: Named | None = None  # certificates that its own is checked by; None for the system's
+    certificate: Named | None = None  # ours, with its key
+    key: Named | None = None
 
     @model_validator(mode="after")
     def _whole_certificate(self) -> "Tls":
@@ -201,44 +196,89 @@ class ResultsRule(PeerSection):
     above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
 
 
+class Follow(PeerSection):
+    """Which studies of a peer are fetched, and when it is looked at."""
+
+    first: date | None = Field(None, alias="from")  # None: from the day of the first start on
+    days: Annotated[int, Field(ge=1, le=3650)] = 30  # compared image by image each night
+    at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "02:00"  # local time
+    every_s: Annotated[float, Field(ge=0.1, le=86_400)] = 10.0
+    modalities: Annotated[tuple[Modality, ...], Field(min_length=1)] = ("CR", "DX")
+    accessions: Named | None = None  # a file of accession numbers, one a line: only these
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The accession numbers of the file, or "" for any (DataError)."""
+        return ("",) if self.accessions is None else _accessions(self.accessions)
+
+
+def _accessions(path: Path) -> tuple[str, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (UnicodeDecodeError, OSError):
+        raise DataError(f"{path}: is no UTF-8 text; give an accession number a line") from None
+    numbers = tuple(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    for place, number in enumerate(numbers, 1):
+        if len(number) > 16 or not number.isprintable() or set(number) & set("*?\\"):
+            raise DataError(
+                f"{path}: number {place} is no accession number (16 characters, without * ? \\)"
+            )
+    if not numbers:
+        raise DataError(f"{path}: holds no accession number; give one a line")
+    return numbers
+
+
 class Peer(PeerSection):
     name: Name
     dicomweb: Web | None = None
     dimse: Dimse | None = None
+    addresses: tuple[IPvAnyNetwork, ...] = ()  # that it may send from
+    titles: tuple[Aet, ...] = ()  # that it sends with, beside that of dimse
     limits: Limits = Limits()
+    follow: Follow | None = None
     write: bool = False  # whether anything may be sent to it
     results: ResultsRule | None = None
     on_deletion: Literal["note", "forget"] = "note"  # what its deletion of an image does here
 
     @model_validator(mode="after")
     def _is_somewhere(self) -> "Peer":
-        if self.dicomweb is None and self.dimse is None:
-            raise ValueError("neither dicomweb nor dimse is given; one says where the peer is")
-        if self.results is not None and not self.write:
-            raise ValueError("results are to be sent to it, and write is false; set write: true")
+        asked = self.dicomweb or self.dimse
+        if not (asked or self.addresses or self.titles):
+            raise ValueError("give dicomweb, dimse, addresses or titles: where it is, or sends as")
+        if self.follow is not None and not asked:
+            raise ValueError("follow needs dicomweb or dimse, where it is asked")
+        if self.results is not None and not (self.write and asked):
+            raise ValueError("results are to be sent to it; set write: true, and where it is")
         return self
 
     @property
     def address(self) -> tuple[str, int]:
         if self.dicomweb is not None:
             return self.dicomweb.address
-        assert self.dimse is not None  # noqa: S101 - one of the two is there
+        if self.dimse is None:
+            raise ConfigError(f"{self.name}: has neither dicomweb nor dimse in the gateway's file")
         return self.dimse.host, self.dimse.port
+
+    @property
+    def sends_as(self) -> tuple[str, ...]:
+        """The titles that it sends with."""
+        own = (self.dimse.aet,) if self.dimse is not None else ()
+        return tuple(dict.fromkeys((*own, *self.titles)))
+
+    def check_files(self) -> None:
+        """Look at the files that it names (ConfigError)."""
+        web, dimse = self.dicomweb, self.dimse
+        if web is not None:
+            web.check("dicomweb")
+            if web.oauth is not None:
+                Tls(ca=web.oauth.ca).check("oauth")
+        if dimse is not None and dimse.tls is not None:
+            dimse.tls.check("dimse.tls")
 
     def require_write(self) -> None:
         """Refuse to send to a peer that is not opened for it (ConfigError)."""
         if not self.write:
-            raise ConfigError(
-                f"{self.name}: nothing is sent to it; set write: true at this peer in peers.yaml"
-            )
-
-
-class _File(PeerSection):
-    peers: Annotated[tuple[Peer, ...], Field(min_length=1, max_length=MAX_PEERS)]
-
-    @cached_property
-    def by_name(self) -> dict[str, Peer]:
-        return {peer.name: peer for peer in self.peers}
+            raise ConfigError(f"{self.name}: nothing is sent to it; set write: true at this peer")
 
 
 def is_loopback(host: str) -> bool:
@@ -266,66 +306,3 @@ def _checked(url: str) -> str:
     if parts.scheme == "http" and not is_loopback(host):
         raise ValueError("http sends images and the password readable; give https beyond loopback")
     return url
-
-
-def read_peers(path: Path) -> dict[str, Peer]:
-    given = _parsed(path)
-    if len(given.by_name) < len(given.peers):
-        names = [peer.name for peer in given.peers]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"{path}: the name {twice} stands there twice; name each peer once")
-    for peer in given.peers:
-        web, dimse = peer.dicomweb, peer.dimse
-        try:
-            if web is not None:
-                web.check("dicomweb")
-            if web is not None and web.oauth is not None:
-                Tls(ca=web.oauth.ca).check("oauth")
-            if dimse is not None and dimse.tls is not None:
-                dimse.tls.check("dimse.tls")
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {peer.name}: {error}") from None
-    return given.by_name
-
-
-def read_peer(path: Path, name: str) -> Peer:
-    peers = read_peers(path)
-    if name not in peers:
-        raise ConfigError(f"{path}: has no peer {name!r}; it has {', '.join(sorted(peers))}")
-    return peers[name]
-
-
-def _parsed(path: Path) -> _File:
-    try:
-        with path.open("rb") as handle:
-            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
-                raise ConfigError(
-                    f"{path}: others than its owner may read or change it; run: chmod 600 {path}"
-                )
-            data = handle.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; it is to list the peers") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; it lists peers alone")
-    try:
-        value = parse_yaml(data)
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}; see {GUIDE} for its form") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: lists no peers; see {GUIDE} for its form")
-    try:
-        return _File.model_validate(value)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {_first_fault(error, value)}; see {GUIDE}") from None
-
-
-def _first_fault(error: ValidationError, value: Mapping[object, object]) -> str:
-    found = error.errors(include_input=False, include_url=False)
-    first = min(found, key=lambda one: one["type"] != "extra_forbidden")
-    place = [str(part) for part in first["loc"]]
-    listed = value.get("peers")
-    if len(place) > 1 and place[0] == "peers" and isinstance(listed, list):
-        one = listed[int(place[1])]
-        name = one.get("name") if isinstance(one, dict) else None
-        place[:2] = [name if isinstance(name, str) else f"peer {int(place[1]) + 1}"]
-    return f"{': '.join(place)}: {first['msg'].removeprefix('Value error, ')}"

@@ -86,6 +86,10 @@ class Instance:
         name = hashlib.sha256(f"{self.study}/{self.instance}".encode()).hexdigest()[:40]
         return f"{name[:2]}/{name}.dcm"
 
+    @property
+    def day(self) -> str:
+        return self.said.first("StudyDate").replace(".", "")[:8]
+
     def decide(self) -> Decision:
         """Whether it may enter, as far as the peer's answer tells; what it leaves out is unknown.
 

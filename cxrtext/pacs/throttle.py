@@ -153,8 +153,9 @@ class Retrying:
                         yield from _done(running)
                 while running:
                     yield from _done(running)
-            except BaseException:
-                self._throttle.stopped.set()
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt | SystemExit):
+                    self._throttle.stopped.set()
                 for future in running:
                     future.cancel()
                 raise

@@ -12,7 +12,7 @@ import typer
 from cxrtext.errors import WorkError
 from cxrtext_cli.options import say
 
-_CHILD = (
+CHILD = (
     "import sys, threading; from cxrtext.images.sandbox_worker import end_with; "
     "threading.Thread(target=end_with, args=[int(sys.argv.pop(1))], daemon=True).start(); "
     "from cxrtext_cli import start; start()"
@@ -31,7 +31,7 @@ class Running:
         """Start ``cxrtext WORDS``: its results go to ``out``, what it says to ``log`` or here."""
         with out.open("wb") as results, (log or Path(os.devnull)).open("wb") as said:
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and command
-                [sys.executable, "-P", "-c", _CHILD, str(os.getpid()), *words],
+                [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *words],
                 env={
                     **os.environ,
                     "OMP_NUM_THREADS": str(threads),

@@ -1,8 +1,10 @@
-"""Following a PACS by Orthanc's list of changes, and by comparing day by day what it has (QIDO).
+"""Following a PACS from a day on: all that it has of these days, and what changes there.
 
-The list alone is not enough: a deletion makes no entry in it and takes earlier ones away, a
-correction under the same UID may make none, and it can be emptied.  So the days are compared each
-night, which also works with a PACS that has no such list, and at once after a gap in the list.
+New studies come by Orthanc's list of changes, or by looking at today.  The list alone is not
+enough: a deletion makes no entry in it and takes earlier ones away, a correction under the same UID
+may make none, and it can be emptied.  So each night all days are asked for again (QIDO or C-FIND),
+and the studies of the last days are compared image by image, of earlier ones a share, so that each
+has its turn.  That also works with a PACS that has no such list.
 
 An object is put into the inbox before it is noted here: after a kill one may be put twice, which
 the inbox's worker sees, and none is lost.
@@ -11,7 +13,7 @@ the inbox's worker sees, and none is lost.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -23,12 +25,11 @@ from cxrtext.images.dicom.described import Described
 from cxrtext.pacs.dicomweb.client import ChangeList, DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
-from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.peers import Follow, Peer
 from cxrtext.pacs.query import Instance, Question, Source
-from cxrtext.pacs.retrieval.follow_state import FollowState, Seen, SeenState
+from cxrtext.pacs.retrieval import search as searching
+from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, open_source, take
-from cxrtext.pacs.retrieval.pull_state import FILE as PULL_STATE
-from cxrtext.pacs.retrieval.search import Search, merged, search
 from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
 
 PAGE = 100
@@ -37,23 +38,13 @@ GAP_PAUSE_S = 3600.0
 """How often the days are compared because of gaps in the list of changes, at most."""
 
 FEW_GONE, GONE_SHARE = 20, 0.1
-"""More deletions at once than these are not believed without being told to."""
+"""More deletions at once than these wait for somebody to accept them."""
+
+TOO_MANY = "one of many deletions at once; look at the PACS, then accept or drop them"
+UNDATED = ("", "")
+SAY_EVERY = 200  # studies
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class FollowOptions:
-    first: date | None = None  # studies from this day on; None: from the first start on
-    days: int = 30  # how many are compared at a time
-    modalities: tuple[str, ...] = ("CR", "DX")
-    every_s: float = 10.0
-    at: str = "02:00"  # when the days are compared, in local time
-    once: bool = False
-    compare: bool = False  # at once, too
-    believe: bool = False  # that much is gone
-    pulled: Path | None = None  # folder of a pull, whose images are known
-    patience_s: float = PATIENCE_S
 
 
 @dataclass
@@ -67,8 +58,29 @@ class Tally:
         return ", ".join(f"{self.counts[word]} {word}" for word in words)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A study that is to be looked at, and what is known of it."""
+
+    study: str
+    counted: str  # how many objects the peer counts in it
+    known: dict[str, Seen]
+    renewed: set[str]
+
+
+@dataclass(slots=True)
+class _Looked:
+    """What was found of a study."""
+
+    day: str = ""
+    seen: list[tuple[Seen, str]] = field(default_factory=list)  # and how each counts
+    gone: list[Seen] = field(default_factory=list)
+    is_short: bool = False  # the peer counts more than it lists
+    fault: PeerError | None = None
+
+
 class Follower:
-    """Follows one peer, of one thread."""
+    """Follows one peer: it notes on one thread, and asks on those that the peer allows."""
 
     def __init__(
         self,
@@ -76,18 +88,19 @@ class Follower:
         source: Source,
         box: Inbox,
         state: FollowState,
-        options: FollowOptions,
         scratch: Path,
         say: Say,
         retrying: Retrying,
     ) -> None:
         self._peer, self._source, self._box, self._state = peer, source, box, state
-        self._options, self._scratch, self._say, self._retrying = options, scratch, say, retrying
+        self._scratch, self._say, self._retrying = scratch, say, retrying
+        self._options = peer.follow or Follow()
         self._list = ChangeList(source, retrying) if isinstance(source, DicomWeb) else None
         self.tally = Tally()
         self._compared_at = -math.inf
         if not state.fact("first"):
-            state.note("first", (options.first or date.today()).isoformat())
+            state.note("first", date.today().isoformat())
+        self._first = self._options.first or date.fromisoformat(state.fact("first"))
 
     @property
     def has_changes(self) -> bool:
@@ -100,7 +113,7 @@ class Follower:
         if not known:
             last = self._list.ask("last")["Last"]
             self._state.note("sequence", str(last))
-            return True  # what is there already is found by comparing
+            return False  # what is there already is found by its day
         since, gap = int(known), False
         if self._list.ask("last")["Last"] < since:
             self._say(f"{self._peer.name}: its list of changes begins anew; comparing the days")
@@ -121,169 +134,227 @@ class Follower:
                 return gap
             since = last
 
-    def poll(self) -> None:
-        """Note the studies of today and yesterday that are new or have grown."""
-        for day in days_under_way(datetime.now().astimezone()):
-            for study, (when, objects) in self._studies(day).items():
-                with self._state.together():
+    # --- the days ---
+
+    def _spans(self) -> Iterator[tuple[str, str]]:
+        """First and last day of each year that is followed; then none, of undated studies."""
+        last = date.today() + timedelta(days=1)
+        for year in range(self._first.year, last.year + 1):
+            begin, end = max(self._first, date(year, 1, 1)), min(last, date(year, 12, 31))
+            yield f"{begin:%Y%m%d}", f"{end:%Y%m%d}"
+        yield UNDATED
+
+    def sweep(self) -> None:
+        """Note the studies of every year that was not asked for yet, once."""
+        today = f"{date.today():%Y%m%d}"
+        for begin, end in self._spans():
+            days = f"{begin}-{end}" if end < today else f"{begin}-"
+            if self._state.is_swept(days):
+                continue
+            found = self._studies(begin, end)
+            with self._state.together():
+                for study, (when, objects) in found.items():
                     if self._state.know_study(study, when, objects):
                         self._state.pend([study])
+                self._state.note_swept(days)
+            if found:
+                self._say(f"{self._peer.name}: {len(found)} studies {_named(begin, end)}")
+
+    def poll(self) -> None:
+        """Note the studies of today and yesterday that are new or have grown."""
+        days = days_under_way(datetime.now().astimezone())
+        self._note_new(self._studies(f"{days[0]:%Y%m%d}", f"{days[-1]:%Y%m%d}"))
+
+    def _note_new(self, found: dict[str, tuple[str, str]]) -> None:
+        for study, (when, objects) in found.items():
+            with self._state.together():
+                if self._state.know_study(study, when, objects):
+                    self._state.pend([study])
 
     def compare(self) -> None:
-        """Compare the days with what is known: what is new, corrected, and gone."""
-        first = date.fromisoformat(self._state.fact("first"))
-        last = date.today() + timedelta(days=1)
-        day = max(first, last - timedelta(days=self._options.days))
-        gone: list[Seen] = []
-        looked = 0
-        while day <= last:
-            found = self._studies(day)
-            for study, (when, objects) in found.items():
-                self._state.know_study(study, when, objects)
-                gone += self._look_at(study, objects)
-                looked += 1
-            for study in self._state.studies_of(f"{day:%Y%m%d}"):
-                if study not in found:
-                    gone += self._look_elsewhere(study)
-                    looked += 1
-            day += timedelta(days=1)
-        self._forget(gone, sum(self._state.counts().values()))
+        """Ask for all days again: what is new, corrected, and gone."""
+        begun = time.time()
+        missing: list[str] = []
+        for begin, end in self._spans():
+            found = self._studies(begin, end)
+            self._note_new(found)
+            missing += sorted(self._state.here(begin, end) - found.keys())
+        recent = f"{date.today() - timedelta(days=self._options.days):%Y%m%d}"
+        closely = [
+            *sorted(self._state.here(recent, "9")),
+            *self._state.looked_longest_ago(recent, 1 / self._options.days),
+        ]
+        known = sum(self._state.counts().values())
+        gone = [seen for study in missing for seen in self._look_elsewhere(study)]
+        looked = [one for one in dict.fromkeys(closely) if one not in set(missing)]
+        self._forget(gone + self._look_at(looked), known)
         self._state.note("gap", "")
-        self._state.note("compared", datetime.now().astimezone().isoformat(timespec="seconds"))
+        self._state.note("compared", datetime.fromtimestamp(begun).astimezone().isoformat())
         self._compared_at = time.monotonic()
-        self._say(f"{self._peer.name}: compared {looked} studies: {self.tally}")
+        self._say(f"{self._peer.name}: compared {len(looked)} studies closely: {self.tally}")
 
-    def _studies(self, day: date) -> dict[str, tuple[str, str]]:
-        """The studies of a day: the day and the number of objects of each."""
-        key = f"{day:%Y%m%d}"
-        questions = [Question(key, modality=one) for one in self._options.modalities]
-        found = merged([self._search(question) for question in questions])
+    def _studies(self, begin: str, end: str) -> dict[str, tuple[str, str]]:
+        """The studies of some days: the day and the number of objects of each."""
+        span = "" if (begin, end) == UNDATED else f"{begin}-{end}"
+        questions = [
+            Question(span, modality="" if accession else modality, accession=accession)
+            for accession in self._options.listed
+            for modality in (("",) if accession else self._options.modalities)
+        ]
+        found = searching.merged(
+            [answer for _, answer in self._retrying.each(questions, self._search)]
+        )
         if found.cut:
-            self._say(f"{self._peer.name}: cuts its answers off; {key} may have more studies")
+            self._say(
+                f"{self._peer.name}: cuts its answers off; it may have more studies "
+                f"{_named(begin, end)}"
+            )
         return {
-            study: (row.first("StudyDate")[:8] or key, row.first("NumberOfStudyRelatedInstances"))
+            study: (_day(row), row.first("NumberOfStudyRelatedInstances"))
             for study, row in found.studies.items()
+            if span or not _day(row)
         }
 
-    def _search(self, question: Question) -> Search:
-        return self._retrying.patiently(lambda: search(self._source, question))
+    def _search(self, question: Question) -> searching.Search:
+        return self._retrying.patiently(lambda: searching.search(self._source, question))
 
     def _look_elsewhere(self, study: str) -> list[Seen]:
         """What is gone of a study that its day has no more: its date may have been corrected."""
         row = self._row(study)
         if row is None:
             return [seen for seen in self._state.objects_of(study).values() if seen.state != "gone"]
-        self._state.place_study(study, row.first("StudyDate")[:8])
-        return self._look_at(study, row.first("NumberOfStudyRelatedInstances"))
+        self._state.place_study(study, _day(row))
+        return self._look_at([study])
 
     def _row(self, study: str) -> Described | None:
         answer = self._retrying.patiently(lambda: self._source.studies(Question(study=study)))
         return next((row for row in answer.rows if row.first("StudyInstanceUID") == study), None)
 
-    def work(self) -> None:
-        """Look at the studies that are pending; what fails stays pending."""
-        for study in self._state.pending(TRIES):
-            self._forget(self._look_at(study), 0)
+    # --- the studies ---
 
-    def _look_at(self, study: str, counted: str = "") -> list[Seen]:
-        """Take what is new or corrected in a study; gives what is gone of it.
+    def work(self, *, times: int = 1) -> None:
+        """Look at the studies that are pending; what fails stays pending."""
+        for _ in range(times):
+            if studies := self._state.pending(TRIES):
+                self._forget(self._look_at(studies), sum(self._state.counts().values()))
+
+    def _look_at(self, studies: Sequence[str]) -> list[Seen]:
+        """Take what is new or corrected in studies; gives what is gone of them."""
+        gone: list[Seen] = []
+        asked = (
+            _Asked(
+                study,
+                self._state.counted(study),
+                self._state.objects_of(study),
+                self._state.renewed(study),
+            )
+            for study in studies
+        )
+        for number, (one, found) in enumerate(self._retrying.each(asked, self._look), 1):
+            for seen, counted in found.seen:
+                self._state.know(seen)
+                self.tally.counts[counted] += 1
+            self._state.place_study(one.study, found.day)
+            if found.fault is not None:
+                self._state.fail(one.study, found.fault.what)
+                self.tally.counts["failed"] += 1
+                self._say(f"{found.fault}; it is tried again")
+            elif not found.is_short or self._state.fail(one.study, FEWER) >= TRIES:
+                self._state.looked_at(one.study, time.time())  # it may hide some from us for ever
+            gone += found.gone
+            if number % SAY_EVERY == 0:
+                self._say(f"{self._peer.name}: {number} of {len(studies)} studies: {self.tally}")
+        return gone
+
+    def _look(self, asked: _Asked) -> _Looked:
+        """Look at a study, on any thread.
 
         What a listing leaves out is not gone where the peer counts more images than it lists.
         """
-        known = self._state.objects_of(study)
-        faults: list[PeerError] = []
+        looked, study = _Looked(), asked.study
         try:
+            counted = asked.counted
             listed = self._retrying.patiently(lambda: list_study(self._source, study, counted))
             here = {instance.instance for instance in listed.instances}
-            gone = [one for uid, one in known.items() if uid not in here and one.state != "gone"]
-            if gone and not counted and (row := self._row(study)):
-                counted = row.first("NumberOfStudyRelatedInstances")
+            missing = [s for uid, s in asked.known.items() if uid not in here and s.state != "gone"]
+            row = self._row(study) if missing else None
+            counted = row.first("NumberOfStudyRelatedInstances") if row else counted
+            looked.is_short = listed.is_short_of(counted)
+            if missing and looked.is_short:
+                looked.fault = AnswerError(self._source.name, FEWER)
+            else:
+                looked.gone = missing
         except (DeniedError, GoneError):
             raise
         except PeerError as error:
-            self._failed(study, error)
-            return []
-        if gone and listed.is_short_of(counted):
-            gone, faults = [], [AnswerError(self._source.name, FEWER)]
+            looked.fault = error
+            return looked
         for instance in listed.instances:
             try:
-                self._look_at_object(instance, known.get(instance.instance))
+                looked.seen += self._look_at_object(instance, asked)
             except (DeniedError, GoneError):
                 raise
             except PeerError as error:  # the other objects do not wait for it
-                faults.append(error)
-        if listed.instances:
-            self._state.place_study(study, listed.instances[0].said.first("StudyDate")[:8])
-        if faults:
-            self._failed(study, faults[0])
-        else:
-            self._state.looked_at(study)
-        return gone
+                looked.fault = looked.fault or error
+        looked.day = listed.instances[0].day if listed.instances else ""
+        return looked
 
-    def _failed(self, study: str, error: PeerError) -> None:
-        self._state.pend([study])
-        self._state.fail(study, error.what)
-        self.tally.counts["failed"] += 1
-        self._say(f"{error}; it is tried again")
-
-    def _look_at_object(self, instance: Instance, known: Seen | None) -> None:
+    def _look_at_object(self, instance: Instance, asked: _Asked) -> list[tuple[Seen, str]]:
+        known = asked.known.get(instance.instance)
         same = known is not None and known.header == instance.fingerprint
-        again = self._state.is_renewed(instance.instance)
+        again = instance.instance in asked.renewed
         if same and not again and known is not None and known.state in ("entered", "left"):
-            return
+            return []
         left = instance.decide().refused
         if not left:
-            path = self._scratch / "object.dcm"
+            path = self._scratch / Path(instance.file).name
             try:
                 taken = self._retrying.patiently(lambda: take(self._source, instance, path))
                 left = taken.left or (TOO_LARGE if taken.size > MAX_BYTES else "")
             except TooLargeError:
                 left = TOO_LARGE
         entered_before = known is not None and known.state == "entered"
+        state, counted = "left", "left out"
         if not left:
             self._box.put(self._peer.name, path)
             path.unlink()
-            self._note(instance, "entered", "", "corrected" if entered_before else "new")
-        else:
-            if entered_before:  # a correction says that it is none that may enter
-                self._put_deletion(instance.instance)
-            self._note(instance, "left", left, "left out")
-
-    def _note(self, instance: Instance, state: SeenState, reason: str, counted: str) -> None:
-        fingerprint = instance.fingerprint
-        self._state.know(Seen(instance.instance, instance.study, state, reason, fingerprint))
-        self.tally.counts[counted] += 1
+            state, counted = "entered", "corrected" if entered_before else "new"
+        elif entered_before:  # a correction says that it is none that may enter
+            self._put_deletion(instance.instance)
+        seen = Seen(instance.instance, instance.study, state, left, instance.fingerprint)  # type: ignore[arg-type]
+        return [(seen, counted)]
 
     def _forget(self, gone: list[Seen], known: int) -> None:
-        """Pass deletions on; many at once only where this was allowed."""
+        """Pass deletions on; many at once are held in the inbox until somebody accepts them."""
         entered = [seen for seen in gone if seen.state == "entered"]
-        many = len(entered) > max(FEW_GONE, GONE_SHARE * known)
-        if many and not self._options.believe:
+        held = TOO_MANY if len(entered) > max(FEW_GONE, GONE_SHARE * known) else ""
+        if held:
             self._say(
                 f"{self._peer.name}: {len(entered)} images are gone there, too many to be "
-                "believed; look there, and run once with --believe-deletions if they are"
+                "believed: their deletions are held (cxrtext gateway held)"
             )
-            return
         for seen in gone:
             if seen.state == "entered":
-                self._put_deletion(seen.instance)
+                self._put_deletion(seen.instance, held)
                 self.tally.counts["gone"] += 1
             self._state.know(Seen(seen.instance, seen.study, "gone", "", seen.header))
 
-    def _put_deletion(self, instance: str) -> None:
+    def _put_deletion(self, instance: str, held: str = "") -> None:
         from cxrtext.pacs.inbox.deletions import deletion  # imports the index, and so torch
 
-        self._box.put(self._peer.name, deletion(instance=instance), "deletion")
+        self._box.put(self._peer.name, deletion(instance=instance), "deletion", held=held)
 
-    def turn(self) -> None:
+    def turn(self, *, once: bool = False, compare: bool = False) -> None:
+        """Look once at all that may be new, and at what is gone where that is due."""
         gap = bool(self._state.fact("gap"))
         if self.has_changes:
             gap |= self.read_changes()
-        elif not self._options.once:
+        self.sweep()
+        if not self.has_changes and not once:
             self.poll()
-        self.work()
+        self.work(times=TRIES if once else 1)
         gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
-        if self._options.compare or self._is_due() or gap:
+        if compare or self._is_due() or gap:
             self._state.try_again()
             self.compare()
             self.work()
@@ -300,6 +371,14 @@ class Follower:
         return not done or not due <= datetime.fromisoformat(done) <= now
 
 
+def _day(row: Described) -> str:
+    return row.first("StudyDate").replace(".", "")[:8]
+
+
+def _named(begin: str, end: str) -> str:
+    return f"from {begin} to {end}" if begin else "without a date"
+
+
 def days_under_way(now: datetime) -> list[date]:
     """Yesterday and today, and tomorrow where it has begun somewhere on earth."""
     today = now.date()
@@ -309,9 +388,21 @@ def days_under_way(now: datetime) -> list[date]:
 
 
 def follow_peer(
-    peer: Peer, folder: Path, options: FollowOptions, say: Say, throttle: Throttle | None = None
+    peer: Peer,
+    folder: Path,
+    say: Say,
+    throttle: Throttle | None = None,
+    *,
+    once: bool = False,
+    compare: bool = False,
+    patience_s: float = PATIENCE_S,
 ) -> Tally:
-    """Follow a peer until ``throttle.stopped``, or for one turn, into the inbox in a folder."""
+    """Follow a peer into the inbox in a folder until ``throttle.stopped``, or for one turn.
+
+    Args:
+        compare: Whether to compare all days in the first turn, whenever that is due.
+        patience_s: How long a peer that is gone is waited for.
+    """
     throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"
     with (
@@ -321,33 +412,28 @@ def follow_peer(
         closing(open_source(peer, throttle)) as source,
         scratch_folder(folder, f"follow-{peer.name}") as scratch,
     ):
-        if options.pulled and (count := state.learn_pull(options.pulled / PULL_STATE)):
-            say(f"{peer.name}: learned of {count} more objects from {options.pulled}")
-        retrying = Retrying(peer, throttle, say, patience_s=options.patience_s)
-        follower = Follower(peer, source, box, state, options, scratch, say, retrying)
-        _turns(follower, options, say, throttle)
-        if options.once and state.waiting():
+        retrying = Retrying(peer, throttle, say, patience_s=patience_s)
+        follower = Follower(peer, source, box, state, scratch, say, retrying)
+        every_s = (peer.follow or Follow()).every_s
+        while True:
+            before = sum(follower.tally.counts.values())
+            try:
+                follower.turn(once=once, compare=compare)
+            except DeniedError:
+                raise
+            except WorkError as error:  # a peer that is gone, a full disk
+                if once or throttle.stopped.is_set():
+                    raise
+                say(f"{error}; trying again in {every_s:.0f} s")
+            if sum(follower.tally.counts.values()) > before:
+                say(f"{peer.name}: put into the inbox so far: {follower.tally}")
+            if once or throttle.stopped.is_set():
+                break
+            throttle.pause(every_s)
+            if throttle.stopped.is_set():
+                break
+        if once and state.waiting():
             raise WorkError(
                 f"{peer.name}: {state.waiting()} studies could not be looked at; run it again"
             )
         return follower.tally
-
-
-def _turns(follower: Follower, options: FollowOptions, say: Say, throttle: Throttle) -> None:
-    while True:
-        before = sum(follower.tally.counts.values())
-        try:
-            follower.turn()
-        except DeniedError:
-            raise
-        except WorkError as error:  # a peer that is gone, a full disk
-            if options.once or throttle.stopped.is_set():
-                raise
-            say(f"{error}; trying again in {options.every_s:.0f} s")
-        if sum(follower.tally.counts.values()) > before:
-            say(f"put into the inbox so far: {follower.tally}")
-        if options.once or throttle.stopped.is_set():
-            return
-        throttle.pause(options.every_s)
-        if throttle.stopped.is_set():
-            return

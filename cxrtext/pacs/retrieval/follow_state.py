@@ -1,21 +1,29 @@
-"""What is known of a followed peer: how far its changes were read, and every object seen there."""
+"""What is known of a followed peer, in a small SQLite file that survives a kill.
 
-from collections.abc import Iterable
+How far its changes and its days were read, its studies, and every object seen there.  A row says
+that something was done only after it was done: after a kill the last few are done again, to the
+same end.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from cxrtext.errors import ConfigError
-from cxrtext.pacs.retrieval.pull_state import State, StateFile
+from cxrtext.errors import DataError
+from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
+from cxrtext.files.table_sums import guard
 
-VERSION = 1
+VERSION = 2
+MEND = "restore it from a backup, or move it away: all is then asked for again"
 
 SeenState = Literal["entered", "left", "gone"]
 
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE studies (
-    study TEXT PRIMARY KEY, day TEXT NOT NULL, objects TEXT NOT NULL
+    study TEXT PRIMARY KEY, day TEXT NOT NULL, objects TEXT NOT NULL, looked REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX studies_by_day ON studies (day);
 CREATE TABLE pending (
@@ -27,7 +35,12 @@ CREATE TABLE instances (
     reason TEXT NOT NULL, header TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX instances_by_study ON instances (study);
+CREATE TABLE swept (days TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_UPGRADES = {
+    1: "ALTER TABLE studies ADD COLUMN looked REAL NOT NULL DEFAULT 0;\n"
+    "CREATE TABLE swept (days TEXT PRIMARY KEY) WITHOUT ROWID;\n"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +54,40 @@ class Seen:
     header: str  # fingerprint of what the peer said of it
 
 
-class FollowState(StateFile):
+class FollowState:
+    """The tables in a file, made when missing, for its owner alone; of one thread."""
+
     def __init__(self, path: Path) -> None:
-        super().__init__(path, _SCHEMA, VERSION, mend="move it away")
+        self._where = path
+        with self._told():
+            self._db = open_database(path, journal="WAL")
+            make_tables(
+                self._db, path, _SCHEMA, VERSION, wrong=DataError, mend=MEND, upgrades=_UPGRADES
+            )
+            guard(self._db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def _told(self) -> AbstractContextManager[None]:
+        return sqlite_errors(self._where, DataError, MEND)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep all changes of the block or none."""
+        with self._told(), transaction(self._db):
+            yield
+
+    def _rows(self, sql: str, *values: str | float) -> list[tuple[str, ...]]:
+        with self._told():
+            return self._db.execute(sql, values).fetchall()
+
+    def _change(self, sql: str, *values: str | float) -> None:
+        with self._told():
+            self._db.execute(sql, values)
 
     def fact(self, name: str) -> str:
         """Something noted by name; "" where it was not."""
@@ -52,6 +96,13 @@ class FollowState(StateFile):
 
     def note(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+    def is_swept(self, days: str) -> bool:
+        """Whether all studies of some days were noted once."""
+        return bool(self._rows("SELECT 1 FROM swept WHERE days = ?", days))
+
+    def note_swept(self, days: str) -> None:
+        self._change("INSERT OR IGNORE INTO swept VALUES (?)", days)
 
     def pend(self, studies: Iterable[str], renewed: Iterable[str] = ()) -> None:
         with self._told():
@@ -72,15 +123,19 @@ class FollowState(StateFile):
     def waiting(self) -> int:
         return int(self._rows("SELECT count(*) FROM pending")[0][0])
 
-    def fail(self, study: str, reason: str) -> None:
+    def fail(self, study: str, reason: str) -> int:
+        """Let a study wait for another try; gives how often it was tried."""
         self._change(
-            "UPDATE pending SET attempts = attempts + 1, reason = ? WHERE study = ?", reason, study
+            "INSERT INTO pending VALUES (?, 1, ?) ON CONFLICT DO UPDATE SET "
+            "attempts = attempts + 1, reason = excluded.reason",
+            *(study, reason),
         )
+        return int(self._rows("SELECT attempts FROM pending WHERE study = ?", study)[0][0])
 
     def try_again(self) -> None:
         self._change("UPDATE pending SET attempts = 0")
 
-    def looked_at(self, study: str) -> None:
+    def looked_at(self, study: str, when: float) -> None:
         with self.together():
             self._db.execute(
                 "DELETE FROM renewed WHERE instance IN "
@@ -88,31 +143,55 @@ class FollowState(StateFile):
                 (study,),
             )
             self._db.execute("DELETE FROM pending WHERE study = ?", (study,))
+            self._db.execute("UPDATE studies SET looked = ? WHERE study = ?", (when, study))
 
-    def is_renewed(self, instance: str) -> bool:
-        """Whether an object came anew since it was looked at."""
-        return bool(self._rows("SELECT 1 FROM renewed WHERE instance = ?", instance))
+    def renewed(self, study: str) -> set[str]:
+        """Objects of a study that came anew since it was looked at, and new ones of any."""
+        rows = self._rows(
+            "SELECT instance FROM renewed LEFT JOIN instances USING (instance) "
+            "WHERE coalesce(study, ?) = ?",
+            *(study, study),
+        )
+        return {instance for (instance,) in rows}
 
     def know_study(self, study: str, day: str, objects: str) -> bool:
         """Note a study; whether it is new, or has another number of objects than before."""
-        known = self._rows("SELECT day, objects FROM studies WHERE study = ?", study)
-        self._change("INSERT OR REPLACE INTO studies VALUES (?, ?, ?)", study, day, objects)
-        return not known or known[0][1] != objects
+        known = self._rows("SELECT objects FROM studies WHERE study = ?", study)
+        self._change(
+            "INSERT INTO studies (study, day, objects) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET day = excluded.day, objects = excluded.objects",
+            *(study, day, objects),
+        )
+        return not known or known[0][0] != objects
+
+    def counted(self, study: str) -> str:
+        """How many objects the peer counts in a study; "" where it does not say."""
+        rows = self._rows("SELECT objects FROM studies WHERE study = ?", study)
+        return rows[0][0] if rows else ""
 
     def place_study(self, study: str, day: str) -> None:
         """Note the day of a study, where it is said; what is known of its objects stays."""
         self._change(
-            "INSERT INTO studies VALUES (?, ?, '') ON CONFLICT DO UPDATE SET "
+            "INSERT INTO studies (study, day, objects) VALUES (?, ?, '') ON CONFLICT DO UPDATE SET "
             "day = iif(excluded.day = '', day, excluded.day)",
             *(study, day),
         )
 
-    def studies_of(self, day: str) -> list[str]:
-        """The studies of a day of which objects are here."""
+    def here(self, first: str, last: str) -> set[str]:
+        """The studies of some days of which objects are here; those without a day for "", ""."""
         rows = self._rows(
-            "SELECT study FROM studies WHERE day = ? AND EXISTS (SELECT 1 FROM instances i "
-            "WHERE i.study = studies.study AND i.state <> 'gone')",
-            day,
+            "SELECT study FROM studies WHERE day BETWEEN ? AND ? AND EXISTS (SELECT 1 FROM "
+            "instances i WHERE i.study = studies.study AND i.state <> 'gone')",
+            *(first, last),
+        )
+        return {study for (study,) in rows}
+
+    def looked_longest_ago(self, before: str, share: float) -> list[str]:
+        """Studies of before a day: the share of them that was looked at longest ago."""
+        (count,) = self._rows("SELECT count(*) FROM studies WHERE day < ?", before)[0]
+        rows = self._rows(
+            "SELECT study FROM studies WHERE day < ? ORDER BY looked, study LIMIT ?",
+            *(before, -(-int(count) * share // 1)),
         )
         return [study for (study,) in rows]
 
@@ -128,29 +207,7 @@ class FollowState(StateFile):
             *(seen.instance, seen.study, seen.state, seen.reason, seen.header),
         )
 
-    def counts(self) -> dict[str, int]:
-        rows = self._rows("SELECT state, count(*) FROM instances GROUP BY 1")
-        return {state: int(count) for state, count in rows}
-
-    def learn_pull(self, path: Path) -> int:
-        """Take over what a pull knows (`pull.sqlite`), so that its objects are known; how many."""
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such file; --pulled names the folder of a pull")
-        State(path).__exit__()  # which compares it
-        with self._told():
-            self._db.execute("ATTACH ? AS pull", (f"{path.absolute().as_uri()}?mode=ro",))
-            try:
-                before = sum(self.counts().values())
-                with self.together():
-                    self._db.execute(
-                        "INSERT OR IGNORE INTO studies "
-                        "SELECT study, day, '' FROM pull.studies WHERE state = 'listed'"
-                    )
-                    self._db.execute(
-                        "INSERT OR IGNORE INTO instances SELECT instance, study, "
-                        "iif(state = 'fetched', 'entered', 'left'), reason, header "
-                        "FROM pull.instances WHERE state IN ('fetched', 'left')"
-                    )
-                return sum(self.counts().values()) - before
-            finally:
-                self._db.execute("DETACH pull")
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many objects are in each state, for each reason."""
+        rows = self._rows("SELECT state, reason, count(*) FROM instances GROUP BY 1, 2")
+        return {(state, reason): int(count) for state, reason, count in rows}

@@ -12,7 +12,7 @@ from pathlib import Path
 from cxrtext.datasets.admission import NEEDED, decide
 from cxrtext.datasets.admission.ids import IDS, is_uid, object_ids
 from cxrtext.errors import DiskError, ImageError, WorkError
-from cxrtext.files import replacing, sha256
+from cxrtext.files import replacing
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.dicomweb.client import DicomWeb
@@ -46,8 +46,7 @@ class Taken:
     """What became of an object: it is here, or may not enter."""
 
     left: str = ""  # why it may not enter
-    digest: str = ""  # SHA-256 of its bytes
-    size: int = 0
+    size: int = 0  # bytes
 
 
 def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
@@ -84,7 +83,7 @@ def require_space(folder: Path) -> None:
     if free < RESERVE_BYTES:
         raise DiskError(
             f"{folder}: {free >> 20} MiB are free, and {RESERVE_BYTES >> 20} MiB are to stay so; "
-            "make room, then run the same command again to resume"
+            "make room; it is tried again"
         )
 
 
@@ -98,14 +97,13 @@ def take(source: Source, instance: Instance, path: Path) -> Taken:
             left = _refused(source.name, instance, temporary)
             if left:
                 raise _LeftError
-            return Taken(digest=sha256(temporary), size=temporary.stat().st_size)
+            return Taken(size=temporary.stat().st_size)
     except _LeftError:
         return Taken(left)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskError(
-                f"{path.parent}: the disk is full; make room, then run the same command again to "
-                "resume"
+                f"{path.parent}: the disk is full; make room; it is tried again"
             ) from None
         raise WorkError(f"{path.parent}: {error.strerror}; check the disk") from None
 

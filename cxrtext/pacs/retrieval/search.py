@@ -1,12 +1,13 @@
-"""All studies of a day, from peers that cut their answers off without a word.
+"""All studies of some days, from peers that cut their answers off without a word.
 
 A peer may cap a page at 100 or 1,000 rows, ignore ``offset``, or page wrongly with a filter that
-it computes.  So a day that is answered with many rows is asked for again by halves of its hours,
-until no half adds anything to the whole.
+it computes.  So days that are answered with many rows are asked for again by halves, and a single
+day by halves of its hours, until no half adds anything to the whole.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described
@@ -14,6 +15,7 @@ from cxrtext.pacs.query import UNCUT, Question, Source, Studies
 
 DAY_S = 86_400
 SHORTEST_S = 60  # hours are halved down to a minute
+MOST_ROWS = 20_000  # that are paged through
 
 
 @dataclass
@@ -29,7 +31,7 @@ def search(source: Source, question: Question) -> Search:
         return found
     if question.accession or not question.day:
         found.cut |= not _page(source, question, first, found)
-    elif not _split(source, question, (0, DAY_S - 1), first, found):
+    elif not _split(source, question, first, found):
         _page(source, question, first, found)  # studies without a time are in no half
     return found
 
@@ -60,17 +62,33 @@ def _asked_for(question: Question, day: str, accession: str) -> bool:
     return not (first and plain) or first <= plain <= (last or first)
 
 
-def _split(
-    source: Source, question: Question, times: tuple[int, int], whole: Studies, found: Search
-) -> bool:
-    """Ask for halves of hours that gave many rows; whether they have nothing that it has not."""
-    first, last = times
-    if last - first < SHORTEST_S:
-        found.cut |= not _page(source, replace(question, times=times), whole, found)
+def _halves(question: Question) -> list[Question]:
+    """The halves of a question's days, or of a day's hours; none of a minute."""
+    begin, _, end = question.day.partition("-")
+    if end and end != begin:
+        first, last = date.fromisoformat(begin), date.fromisoformat(end)
+        middle = first + (last - first) // 2
+        spans = (first, middle), (middle + timedelta(days=1), last)
+        return [replace(question, day=days(*span)) for span in spans]
+    start, stop = question.times or (0, DAY_S - 1)
+    if stop - start < SHORTEST_S:
+        return []
+    at = (start + stop) // 2
+    return [replace(question, times=times) for times in ((start, at), (at + 1, stop))]
+
+
+def days(first: date, last: date) -> str:
+    """Some days as a question has them."""
+    return f"{first:%Y%m%d}-{last:%Y%m%d}" if first != last else f"{first:%Y%m%d}"
+
+
+def _split(source: Source, question: Question, whole: Studies, found: Search) -> bool:
+    """Ask for halves of what gave many rows; whether they have nothing that it has not."""
+    halves = _halves(question)
+    if not halves:
+        found.cut |= not _page(source, question, whole, found)
         return False
-    middle = (first + last) // 2
-    halves = [(first, middle), (middle + 1, last)]
-    answers = [_ask(source, replace(question, times=half), found) for half in halves]
+    answers = [_ask(source, half, found) for half in halves]
     if all(_uids(answer) == _uids(whole) for answer in answers):  # it does not look at the time
         found.cut |= not _page(source, question, whole, found)
         return False
@@ -78,7 +96,7 @@ def _split(
         return True
     for half, answer in zip(halves, answers, strict=True):
         if _may_be_cut(answer):
-            _split(source, question, half, answer, found)
+            _split(source, half, answer, found)
     return False
 
 
@@ -88,7 +106,7 @@ def _page(source: Source, question: Question, first: Studies, found: Search) -> 
     A peer may ignore ``offset``: then nothing new comes.
     """
     offset = longest = len(first.rows)
-    while True:
+    while offset < MOST_ROWS:
         before = len(found.studies)
         page = _ask(source, replace(question, offset=offset), found)
         if not page.rows:
@@ -98,6 +116,7 @@ def _page(source: Source, question: Question, first: Studies, found: Search) -> 
         offset += len(page.rows)
         if len(page.rows) < longest and not page.more:
             return True
+    return False
 
 
 def merged(searches: Iterable[Search]) -> Search:

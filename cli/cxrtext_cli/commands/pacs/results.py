@@ -1,90 +1,49 @@
-"""``cxrtext results PLACE IMAGE...``, ``cxrtext results send|revoke|list``."""
+"""``cxrtext gateway results make|send|revoke|list``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from typer.core import TyperGroup
 
-from cxrtext.errors import CheckpointError, InputError, WorkError
-from cxrtext_cli.given import FILE, FOLDER, MODELED_INDEX, NEW_FOLDER, checked
-from cxrtext_cli.options import (
-    AsJson,
-    Device,
-    PlaceFolder,
-    PromptsFile,
-    open_place,
-    pick_device,
-    print_json,
-    print_rows,
-    progress,
-    say,
-)
+from cxrtext.errors import InputError, WorkError
+from cxrtext_cli.given import ANY_PATH, FILE, checked
+from cxrtext_cli.options import AsJson, pick_device, print_json, print_rows, progress, say
 
 if TYPE_CHECKING:
-    from cxrtext.pacs.peers import Kind, Peer
+    from cxrtext.pacs.gateway.file import Gateway
     from cxrtext.pacs.results.folder import Kept, ResultsFolder
 
-
-class _Group(TyperGroup):
-    """Makes results where no command is named: ``results PLACE IMAGE``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "--help", "-h"):
-            args = ["make", *args]
-        return super().parse_args(ctx, args)
-
-
 results = typer.Typer(
-    cls=_Group,
     no_args_is_help=True,
+    rich_markup_mode=None,
     help="Results as DICOM objects: make them of images, send them to a peer, take them back.",
 )
 
-Folder = Annotated[Path, typer.Option("--out", help="Folder of the results."), FOLDER]
-NewFolder = Annotated[
-    Path, typer.Option(help="Folder of the results; made where missing."), NEW_FOLDER
-]
-Peers = Annotated[Path, typer.Option(help="File of the peers."), FILE]
-HashIds = Annotated[
-    Path | None,
-    typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
-    FILE,
-]
-PeersIf = Annotated[Path | None, typer.Option(help="File of the peers, for --send."), FILE]
+File = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
 
 
-@results.command("make", short_help="Make results of images; the same without 'make'.")
+@results.command("make", short_help="Make results of images, and send them.")
 @checked
 def make(
-    place: PlaceFolder,
+    file: File,
     images: Annotated[
         list[Path], typer.Argument(help="DICOM radiographs.", metavar="IMAGE..."), FILE
     ],
     sentence: Annotated[
         list[str], typer.Option(help="A sentence to look for; repeatable.", show_default=False)
     ],
-    out: NewFolder,
-    kinds: Annotated[
-        str, typer.Option("--as", help="What to make, of sc, sr, seg, gsps.")
-    ] = "sc,sr",
-    prompts: PromptsFile = None,
     above: Annotated[
         float, typer.Option(min=0, max=1, help="Make results from this probability on.")
     ] = 0.0,
-    hash_ids: HashIds = None,
     send: Annotated[str | None, typer.Option(help="Peer to send them to.")] = None,
-    peers: PeersIf = None,
-    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Make DICOM results of what a model finds of sentences in images.
+    """Make DICOM results of what the project's model finds of sentences in images.
 
-    By default a secondary capture of the heatmap and a structured report, in the image's study and
-    series of their own.  Their UIDs follow from image, model and sentence: made or sent again,
-    nothing changes.  Not for diagnosis.
+    A secondary capture of the heatmap and a structured report, in the image's study and series of
+    their own.  Their UIDs follow from image, model and sentence: made or sent again, nothing
+    changes.  Not for diagnosis.
     """
-    wanted = _kinds(kinds)
     if not sentence:
         raise InputError("give what to look for: --sentence 'Left pleural effusion.'")
     from cxrtext.service.limits import check_sentence
@@ -92,16 +51,17 @@ def make(
     for one in sentence:
         check_sentence(one)
     from cxrtext.datasets.admission.ids import Ids, read_key
-    from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
-    from cxrtext.project import find_place
+    from cxrtext.pacs.results.sending import send_results
+    from cxrtext.service import load_service
+    from cxrtext_cli.gateway.parts import index_of
 
-    peer = None if send is None else _peer(peers, send)
+    gateway, folder = _open(file, create=True)
+    peer = None if send is None else gateway.peer(send)
     if peer is not None:
         peer.require_write()
-    ids = Ids(read_key(hash_ids) if hash_ids else None)
-    service = open_place(find_place(place), device, prompts)
-    folder = ResultsFolder(out)
+    ids = Ids(None if gateway.ids.hash is None else read_key(gateway.ids.hash))
+    service = load_service(None, index_of(gateway), device=pick_device(gateway.device))
     made: list[Kept] = []
     faults: list[str] = []
     new = 0
@@ -109,9 +69,7 @@ def make(
         for number, image in enumerate(images, 1):
             for one in sentence:
                 try:
-                    found = make_results(
-                        service, image, one, folder, kinds=wanted, above=above, ids=ids
-                    )
+                    found = make_results(service, image, one, folder, above=above, ids=ids)
                 except InputError as error:
                     faults.append(str(error))
                     break
@@ -122,57 +80,50 @@ def make(
             update(number, len(images))
     for line in faults:
         say(line)
-    delivered = None if peer is None else _send(folder, made, peer)
+    sent = None if peer is None else send_results(folder, made, peer)
     if as_json:
         print_json(
             {
                 "results": [_row(one) for one in made],
                 "new": new,
                 "failed": len(faults),
-                "sent": delivered and {"peer": send, **delivered},
+                "sent": sent and {"peer": send, "sent": sent.sent, "there": sent.there},
             }
         )
     else:
-        typer.echo(f"{len(made)} results in {out}: {new} new, {len(made) - new} there before")
-        if delivered is not None:
-            typer.echo(f"{send}: {delivered['sent']} sent, {delivered['there']} there before")
+        typer.echo(f"{len(made)} results: {new} new, {len(made) - new} there before")
+        if sent is not None:
+            typer.echo(f"{send}: {sent.sent} sent, {sent.there} there before")
     if faults:
         raise WorkError(f"{len(faults)} of {len(images)} images gave no results: see above")
 
 
-@results.command("send", short_help="Send the results of a folder to a peer.")
+@results.command("send", short_help="Send the results to a peer.")
 @checked
 def send(
-    peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
-    out: Folder,
-    peers: Peers = Path("peers.yaml"),
+    file: File, peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")]
 ) -> None:
-    """Send every result of a folder that a peer does not have, but for those taken back."""
-    from cxrtext.pacs.results.folder import ResultsFolder
+    """Send every result that a peer does not have, but for those taken back."""
+    from cxrtext.pacs.results.sending import send_results
 
-    chosen = _peer(peers, peer)
-    folder = ResultsFolder(out, create=False)
+    gateway, folder = _open(file)
     some = [one for one in folder.all() if one.revoked is None and one.kind != "reject"]
-    done = _send(folder, some, chosen)
-    typer.echo(f"{peer}: {done['sent']} sent, {done['there']} there before")
+    done = send_results(folder, some, gateway.peer(peer))
+    typer.echo(f"{peer}: {done.sent} sent, {done.there} there before")
 
 
 @results.command("revoke", short_help="Take results back by rejection notes.")
 @checked
 def revoke(
-    out: Folder,
+    file: File,
     study: Annotated[str | None, typer.Option(help="Those of a study, by its UID or id.")] = None,
     instance: Annotated[str | None, typer.Option(help="One, by its SOP instance UID.")] = None,
     model: Annotated[str | None, typer.Option(help="Those of a model, by its fingerprint.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every result of the folder.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every result.")] = False,
     reason: Annotated[
         Literal["quality", "safety"],
         typer.Option(help="Why: rejected for quality, or for patient safety."),
     ] = "quality",
-    send: Annotated[
-        str | None, typer.Option(help="The one peer to tell; by default all that have results.")
-    ] = None,
-    peers: PeersIf = None,
 ) -> None:
     """Take results back: each peer gets rejection notes of those that were sent to it.
 
@@ -181,10 +132,9 @@ def revoke(
     """
     if sum((study is not None, instance is not None, model is not None, every)) != 1:
         raise InputError("name what to take back: one of --study, --instance, --model, --all")
-    from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.rejection import reject
+    from cxrtext.pacs.results.rejection import revoke as revoke_them
 
-    folder = ResultsFolder(out, create=False)
+    gateway, folder = _open(file)
     some = [
         one
         for one in folder.all()
@@ -197,100 +147,31 @@ def revoke(
         )
     ]
     if not some:
-        raise InputError(f"{out}: has no such result; cxrtext results list --out {out} shows all")
-    peers_of = folder.peers()
-    had = sorted({name for one in some for name in peers_of.get(one.instance, ())})
-    if send and send not in had:
-        raise InputError(f"{send}: none of these results was sent to it; leave --send out")
-    names = [send] if send else had
-    if names and peers is None:
-        raise InputError(f"--peers FILE is wanted: {', '.join(names)} has results to take back")
-    chosen = [_peer(peers, name) for name in names]
-    for peer in chosen:
-        peer.require_write()
-    notes = {
-        peer.name: reject(
-            folder, [one for one in some if peer.name in peers_of.get(one.instance, ())], reason
-        )
-        for peer in chosen
-    }
-    folder.note_revoked([one.instance for one in some])
-    count = len({note.instance for of_peer in notes.values() for note in of_peer})
-    typer.echo(f"results taken back: {len(some)}; rejection notes in {out}: {count}")
-    for peer in chosen:
-        done = _send(folder, notes[peer.name], peer)
-        typer.echo(f"{peer.name}: {done['sent']} notes sent, {done['there']} there before")
-
-
-@results.command("answer", short_help="Make and send results of what comes, by a rule.")
-@checked
-def answer(
-    index: Annotated[
-        Path, typer.Option(help="Index that the inbox's worker fills."), MODELED_INDEX
-    ],
-    out: NewFolder,
-    peers: Peers,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when all that is there was dealt with.")
-    ] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    hash_ids: HashIds = None,
-    device: Device = "auto",
-) -> None:
-    """Make and send the results of what comes from peers, by their rule in the file of peers.
-
-    Each image is dealt with once; it may be stopped at any time.  Where a peer does not answer,
-    what was made waits.  Not for diagnosis.
-    """
-    import time
-
-    from cxrtext.datasets.admission.ids import Ids, read_key
-    from cxrtext.pacs.peers import read_peers
-    from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.rules import answer as answer_them
-    from cxrtext.service import load_service
-    from cxrtext.service.service import turned
-
-    chosen = [peer for peer in read_peers(peers).values() if peer.results is not None]
-    if not chosen:
-        raise InputError(f"{peers}: no peer has a rule (results:); see docs/guides/hospital.md")
-    service, folder = load_service(None, index, device=pick_device(device)), ResultsFolder(out)
-    ids = Ids(read_key(hash_ids) if hash_ids else None)
-    typer.echo(f"results of what comes from {', '.join(peer.name for peer in chosen)}")
-    wait = every
-    while True:
-        try:
-            service = turned(service) or service
-            done = answer_them(service, chosen, folder, ids=ids, say=say)
-        except (WorkError, CheckpointError) as error:  # a peer or a model that is gone, a full disk
-            if once:
-                raise
-            wait = min(2 * wait, 60.0)
-            say(f"{error}; trying again in {wait:.0f} s")
-        else:
-            wait = every
-            if done.images or once:
-                typer.echo(
-                    f"images answered: {done.images}; results made: {done.made}, "
-                    f"sent: {done.sent}; images without results: {done.failed}"
-                )
-        if once:
-            return
-        time.sleep(wait)
+        raise InputError("there is no such result; 'cxrtext gateway results list' shows all")
+    told = revoke_them(folder, some, gateway.by_name, reason)
+    typer.echo(f"results taken back: {len(some)}")
+    for name, done in told.items():
+        typer.echo(f"{name}: {done.sent} notes sent, {done.there} there before")
 
 
 @results.command("list", short_help="List results, and where each was sent.")
 @checked
-def list_results(out: Folder, as_json: AsJson = False) -> None:
-    """List the results of a folder, and where each was sent."""
-    from cxrtext.pacs.results.folder import ResultsFolder
-
-    folder = ResultsFolder(out, create=False)
+def list_results(file: File, as_json: AsJson = False) -> None:
+    """List the results, and where each was sent."""
+    _, folder = _open(file)
     rows, peers_of = [], folder.peers()
     for one in folder.all():
         peers = peers_of.get(one.instance, [])
         rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
     print_json(rows) if as_json else print_rows(rows)
+
+
+def _open(file: Path, *, create: bool = False) -> "tuple[Gateway, ResultsFolder]":
+    from cxrtext.pacs.gateway.file import read_gateway
+    from cxrtext.pacs.results.folder import ResultsFolder
+
+    gateway = read_gateway(file)
+    return gateway, ResultsFolder(gateway.results, create=create)
 
 
 def _row(one: "Kept") -> dict[str, object]:
@@ -302,27 +183,3 @@ def _row(one: "Kept") -> dict[str, object]:
         "made": one.made,
         "revoked": one.revoked or "",
     }
-
-
-def _kinds(given: str) -> "list[Kind]":
-    from cxrtext.pacs.identity import KINDS
-
-    names = [name.strip().lower() for name in given.split(",") if name.strip()]
-    if not names or not set(names) <= set(KINDS):
-        raise InputError(f"--as: some of {', '.join(KINDS)}, with commas between them")
-    return [kind for kind in KINDS if kind in names]
-
-
-def _peer(path: Path | None, name: str) -> "Peer":
-    from cxrtext.pacs.peers import read_peer
-
-    if path is None:
-        raise InputError(f"--peers FILE is wanted, which says where {name} is")
-    return read_peer(path, name)
-
-
-def _send(folder: "ResultsFolder", some: "list[Kept]", peer: "Peer") -> dict[str, int]:
-    from cxrtext.pacs.results.sending import send_results
-
-    done = send_results(folder, some, peer)
-    return {"sent": done.sent, "there": done.there}

@@ -48,8 +48,10 @@ def serve(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Refuse to add and delete images.")
     ] = False,
-    inbox: Annotated[
-        Path | None, typer.Option(help="Inbox of 'cxrtext listen', for /metrics."), NEW_FOLDER
+    gateway: Annotated[
+        Path | None,
+        typer.Option(help="File of the gateway: worklist, results sent, and its numbers."),
+        ANY_PATH,
     ] = None,
     hash_ids: Annotated[
         Path | None,
@@ -72,14 +74,6 @@ def serve(
     audit_log: Annotated[
         Path | None, typer.Option(help="File to write who asked about which study into."), NEW_FILE
     ] = None,
-    worklist: Annotated[
-        bool, typer.Option("--worklist", help="Order studies received lately: /v1/worklist.")
-    ] = False,
-    results: Annotated[
-        Path | None,
-        typer.Option(help="Folder of DICOM results, to show what was sent back of a study."),
-        NEW_FOLDER,
-    ] = None,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="How log lines are written.")
     ] = "text",
@@ -90,12 +84,14 @@ def serve(
     API keys are read from the file that CXRTEXT_API_KEYS_FILE names; `cxrtext keys` makes them.
     SIGHUP reads the keys and opens the audit log anew.
     """
+    from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.project import find_place
 
     found = find_place(*place)
-    for option, wanted in (("--uploads", uploads is not None), ("--worklist", worklist)):
-        if wanted and not found.indexes:
+    for option, wanted in (("--uploads", uploads), ("--gateway", gateway)):
+        if wanted is not None and not found.indexes:
             raise InputError(f"{option} wants an index: {found.folder} has none")
+    beside = None if gateway is None else read_gateway(gateway)
     if uploads is not None:
         from cxrtext.index.store.replica import is_replica
 
@@ -114,8 +110,8 @@ def serve(
         prompts=prompts,
         uploads=uploads,
         read_only=read_only,
-        inbox=inbox,
-        hash_ids=hash_ids,
+        inbox=beside and beside.inbox,
+        hash_ids=hash_ids or (beside and beside.ids.hash),
         host=host,
         port=port,
         keys_file=keys_file_of(os.environ),
@@ -127,8 +123,8 @@ def serve(
         drain_seconds=drain_seconds,
         metrics=metrics,
         audit_log=audit_log,
-        worklist=worklist,
-        results=results,
+        worklist=beside is not None,
+        results=beside and beside.results,
         log_format=log_format,
     )
     configure_logging(log_format)

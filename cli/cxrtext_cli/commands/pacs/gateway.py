@@ -1,0 +1,153 @@
+"""``cxrtext gateway``: beside a hospital's systems, by one file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cxrtext_cli.commands.pacs.held import held
+from cxrtext_cli.commands.pacs.results import results
+from cxrtext_cli.given import ANY_PATH, checked
+from cxrtext_cli.options import AsJson, print_json, print_table, say
+
+if TYPE_CHECKING:
+    pass
+
+gateway = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Beside a hospital's systems: receive, follow, take in, send back.",
+)
+gateway.add_typer(held, name="held")
+gateway.add_typer(results, name="results")
+
+File = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
+
+
+@gateway.command("run", short_help="Run all parts until it is stopped.")
+@checked
+def run(
+    file: File,
+    once: Annotated[
+        bool, typer.Option("--once", help="Follow, take in and answer what is there, then end.")
+    ] = False,
+    part: Annotated[
+        str | None, typer.Option(help="Run this part alone, in this process: dicom, intake, …")
+    ] = None,
+) -> None:
+    """Run all that the file asks for; it may be stopped at any time, and goes on from there.
+
+    A part that ends is started again.  SIGHUP reads the file anew, with certificates, passwords
+    and addresses.
+    """
+    from cxrtext_cli.gateway.parts import run_once, run_part
+    from cxrtext_cli.gateway.supervisor import Supervisor
+
+    if part is not None:
+        run_part(file, part)
+    elif once:
+        failed = run_once(file)
+        _show(file, None)
+        raise typer.Exit(1 if failed else 0)
+    else:
+        Supervisor(file, say).run()
+
+
+@gateway.command("check", short_help="Say which layer of which peer fails, and what to do.")
+@checked
+def check(
+    file: File,
+    peer: Annotated[str | None, typer.Argument(help="One peer; by default all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look at the file, what it names, and each layer of each peer.
+
+    It takes 10 seconds a peer at most, changes nothing and names the first layer that fails, with
+    what to do.
+    """
+    from cxrtext.pacs.check import check_peer
+    from cxrtext.pacs.gateway.file import read_gateway
+    from cxrtext_cli.gateway.checks import check_own
+
+    found = read_gateway(file)
+    chosen = [found.peer(peer)] if peer else found.peers
+    steps = [] if peer else [("gateway", step) for step in check_own(found)]
+    steps += [
+        (one.name, step) for one in chosen if one.dicomweb or one.dimse for step in check_peer(one)
+    ]
+    if as_json:
+        from dataclasses import asdict
+
+        print_json([{"of": name, **asdict(step)} for name, step in steps])
+    else:
+        rows = [
+            (name, step.protocol, step.layer, "good" if step.ok else "FAILED", step.said)
+            for name, step in steps
+        ]
+        print_table([("of", "protocol", "layer", "state", "what"), *rows], left=5)
+    if not all(step.ok for _, step in steps):
+        raise typer.Exit(1)
+
+
+@gateway.command("status", short_help="How the parts do, what waits, what became of the rest.")
+@checked
+def status(file: File, as_json: AsJson = False) -> None:
+    """Show how the parts do, what waits and since when, and what became of the rest and why."""
+    from cxrtext.pacs.gateway.file import read_gateway
+    from cxrtext_cli.gateway.status import ask
+
+    found = ask(read_gateway(file))
+    if as_json:
+        print_json(_numbers(file, found))
+    else:
+        _show(file, found)
+
+
+def _numbers(file: Path, parts: dict[str, Any] | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from cxrtext.pacs.gateway.file import read_gateway
+    from cxrtext.pacs.inbox.status import read_status, reasons
+
+    inbox = read_gateway(file).inbox
+    found, why = read_status(inbox), reasons(inbox)
+    names = ("what", "outcome", "reason", "count")
+    return {
+        **(parts or {"healthy": False, "parts": {}}),
+        **asdict(found),
+        "outcomes": [
+            {"what": what, "outcome": outcome, "count": count}
+            for (what, outcome), count in sorted(found.outcomes.items())
+        ],
+        "reasons": [dict(zip(names, row, strict=True)) for row in why],
+    }
+
+
+def _show(file: Path, parts: dict[str, Any] | None) -> None:
+    from cxrtext.pacs.gateway.file import read_gateway
+    from cxrtext.pacs.inbox.status import read_status, reasons
+
+    inbox = read_gateway(file).inbox
+    found, why = read_status(inbox), reasons(inbox)
+    if parts is not None:
+        states = [
+            (name, "up" if one["up"] else "DOWN", str(one["restarts"]), one["said"])
+            for name, one in parts["parts"].items()
+        ]
+        print_table([("part", "state", "restarts", "last said"), *states], left=4)
+        typer.echo()
+    rows = [("what", "state", "count", "why")]
+    rows += [(what, "waiting", str(n), "") for what, n in sorted(found.waiting.items())]
+    explained = {(what, outcome) for what, outcome, _, _ in why}
+    rows += [
+        (what, outcome, str(n), "")
+        for (what, outcome), n in sorted(found.outcomes.items())
+        if (what, outcome) not in explained
+    ]
+    rows += [(what, outcome, str(n), reason) for what, outcome, reason, n in why]
+    print_table(rows, left=4)
+    waiting = sum(found.waiting.values())
+    typer.echo(
+        f"{found.received} received; {waiting} wait, the first for {found.oldest_s:.0f} s; "
+        f"{found.held} held, {found.failed} failed; {found.unjoined} reports have no study here"
+    )

@@ -1,0 +1,1 @@
+"""The gateway's parts, and what starts, watches and shows them."""

@@ -1,0 +1,103 @@
+"""How a gateway does: one answer on health and one set of numbers for all of its parts."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+from cxrtext.errors import WorkError
+from cxrtext.pacs.gateway.file import Gateway
+
+if TYPE_CHECKING:
+    from cxrtext_cli.gateway.supervisor import Part
+
+ASK_S = 5.0
+
+
+def health(parts: Mapping[str, "Part"]) -> dict[str, Any]:
+    """Whether every part is up, and of each how long, how often it was restarted, what it said."""
+    now = time.monotonic()
+    known = {
+        name: {
+            "up": part.up,
+            "for_s": round(now - part.started) if part.up else 0,
+            "restarts": part.restarts,
+            "said": part.said,
+        }
+        for name, part in sorted(parts.items())
+    }
+    return {"healthy": all(part["up"] for part in known.values()), "parts": known}
+
+
+class StatusServer:
+    """``/healthz`` and ``/metrics`` of a gateway, on the port that its file names."""
+
+    def __init__(self, gateway: Gateway, parts: Mapping[str, "Part"]) -> None:
+        from cxrtext_api.observe.metrics import CONTENT_TYPE, GatewayMetrics
+
+        measured, lock = GatewayMetrics(), threading.Lock()
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = ASK_S
+
+            def do_GET(self) -> None:
+                found = health(dict(parts))
+                if self.path == "/healthz":
+                    status = 200 if found["healthy"] else 503
+                    self._answer(status, "application/json", json.dumps(found).encode())
+                elif self.path == "/metrics":
+                    with lock:
+                        measured.look(gateway.inbox, gateway.results, found["parts"])
+                        page = measured.page()
+                    self._answer(200, CONTENT_TYPE, page)
+                else:
+                    self._answer(404, "text/plain", b"there is /healthz and /metrics\n")
+
+            def _answer(self, status: int, kind: str, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Keep quiet about questions."""
+
+        place = gateway.status
+        try:
+            self._server = ThreadingHTTPServer((place.host, place.port), Handler)
+        except OSError as error:
+            raise WorkError(
+                f"{place.host}:{place.port}: {error.strerror}; is another gateway running? else "
+                "give status another port"
+            ) from None
+        self._server.daemon_threads = True
+        self.address = f"http://{place.host}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def ask(gateway: Gateway) -> dict[str, Any] | None:
+    """What a running gateway says of its parts; None where none answers."""
+    place = gateway.status
+    with suppress(URLError, OSError, ValueError):
+        try:
+            answer = urlopen(f"http://{place.host}:{place.port}/healthz", timeout=ASK_S)
+        except HTTPError as error:  # a part is down
+            answer = error
+        with answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    return None
