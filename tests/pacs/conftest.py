@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.peers import read_peer
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.service import Service, load_service
 from tests.pacs.certificates import Certificates, make_certificates
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started, write_peers
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started, write_gateway
 from tests.pacs.result_sources import write_effusion
 from tests.pacs.studies import PLANTED
 
@@ -49,17 +49,17 @@ def effusion(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def peers(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a peers.yaml of entries such as `Orthanc.peer` gives."""
+    """Writes a gateway's file of entries such as `Orthanc.peer` gives."""
 
-    def write(*entries: Mapping[str, Any]) -> Path:
-        return write_peers(tmp_path / "peers.yaml", *entries)
+    def write(*entries: Mapping[str, Any], **more: Any) -> Path:
+        return write_gateway(tmp_path / "gateway.yaml", *entries, **more)
 
     return write
 
 
 @pytest.fixture
 def known(peers: Callable[..., Path]) -> Known:
-    return lambda entry: read_peer(peers(entry), entry["name"])
+    return lambda entry: read_gateway(peers(entry)).peer(entry["name"])
 
 
 @pytest.fixture(scope="session")

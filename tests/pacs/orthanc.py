@@ -150,7 +150,7 @@ class Orthanc:
         return sorted(one["MainDicomTags"]["SOPInstanceUID"] for one in found)
 
     def peer(self, name: str = "archive", **more: Any) -> dict[str, Any]:
-        """Its entry in peers.yaml; a key given as None is left out."""
+        """Its entry in the gateway's file; a key given as None is left out."""
         entry = {
             "name": name,
             "dicomweb": {
@@ -177,18 +177,18 @@ def started(folder: Path, **more: Any) -> Iterator[Orthanc]:
         orthanc.kill()
 
 
-def web_peer(name: str, url: str, **limits: Any) -> Peer:
-    limits = {"requests_per_second": 1000, **limits}
-    return Peer.model_validate({"name": name, "dicomweb": {"url": url}, "limits": limits})
+def web_peer(name: str, url: str, follow: Mapping[str, Any] | None = None, **limits: Any) -> Peer:
+    said = {"name": name, "dicomweb": {"url": url}, "follow": follow}
+    return Peer.model_validate({**said, "limits": {"requests_per_second": 1000, **limits}})
 
 
 def dimse_entry(name: str = "archive", **more: Any) -> dict[str, Any]:
-    """The entry in peers.yaml of a peer that is not there."""
+    """The entry of a peer that is not there."""
     return {"name": name, "dimse": {"host": "127.0.0.1", "port": 1, "aet": "A"}, **more}
 
 
-def write_peers(path: Path, *entries: Mapping[str, Any]) -> Path:
-    """Write a peers.yaml that its owner alone may read."""
+def write_gateway(path: Path, *entries: Mapping[str, Any], **more: Any) -> Path:
+    """Write a gateway's file that its owner alone may read."""
     path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump({"peers": [dict(entry) for entry in entries]}))
+    path.write_text(yaml.safe_dump({"peers": [dict(entry) for entry in entries], **more}))
     return path

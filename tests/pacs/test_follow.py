@@ -15,9 +15,8 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.faults import GoneError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
-from cxrtext.pacs.retrieval.follow import FollowOptions, Tally, follow_peer
+from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally, follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
-from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started
 from tests.pacs.studies import PLANTED, instance, study, uid
 
@@ -32,8 +31,7 @@ def overwriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ort
         yield orthanc
 
 
-ONCE = FollowOptions(first=TODAY - timedelta(days=3), once=True, at="00:00", patience_s=0.3)
-COMPARE = FollowOptions(first=ONCE.first, once=True, compare=True, patience_s=0.3)
+FIRST = TODAY - timedelta(days=3)
 
 
 Turn = Callable[..., Tally]
@@ -54,8 +52,11 @@ def turn(
     """
     caplog.set_level(logging.DEBUG)
 
-    def follow(options: FollowOptions = ONCE, of: Orthanc = orthanc, **more: Any) -> Tally:
-        tally = follow_peer(known(of.peer(**more)), tmp_path / "inbox", options, said.append)
+    def follow(of: Orthanc = orthanc, *, compare: bool = False, **more: Any) -> Tally:
+        peer = known(of.peer(**{"follow": {"from": FIRST.isoformat(), "at": "00:00"}, **more}))
+        tally = follow_peer(
+            peer, tmp_path / "inbox", said.append, once=True, compare=compare, patience_s=0.3
+        )
         out = capfd.readouterr()
         assert PLANTED not in caplog.text + out.out + out.err
         return tally
@@ -107,7 +108,7 @@ def test_inbox_and_index_follow_a_planted_deletion_a_corrected_header_and_an_emp
 
     for number in range(1, 5):
         overwriting.store(study(number, day=TODAY))
-    assert turn(of=overwriting, **more).counts["new"] == 4
+    assert turn(overwriting, **more).counts["new"] == 4
     assert taken() == {uid(number, 1, 1): "F" for number in range(1, 5)}
     # A deletion leaves no trace in the list, nor does what comes before it is emptied.
     overwriting.delete(uid(1, 1, 1))
@@ -116,7 +117,7 @@ def test_inbox_and_index_follow_a_planted_deletion_a_corrected_header_and_an_emp
     overwriting.store([instance(3, 1, "lateral", day=TODAY)])  # a view that was wrong
     overwriting.store(study(5, day=TODAY))
     overwriting.ask("DELETE", "/changes")
-    assert turn(COMPARE, overwriting, **more).counts == {
+    assert turn(overwriting, compare=True, **more).counts == {
         "new": 1, "corrected": 1, "gone": 2, "left out": 2,
     }  # fmt: skip
     assert sorted(entries(tmp_path)) == sorted(
@@ -124,7 +125,7 @@ def test_inbox_and_index_follow_a_planted_deletion_a_corrected_header_and_an_emp
     )
     for _ in range(2):
         assert taken() == {uid(2, 1, 1): "M", uid(5, 1, 1): "F"}
-        assert turn(COMPARE, overwriting, **more).counts == {}
+        assert turn(overwriting, compare=True, **more).counts == {}
 
 
 def test_a_gap_in_the_list_is_noticed(orthanc: Orthanc, turn: Turn) -> None:
@@ -144,12 +145,12 @@ def test_without_a_list_the_days_are_compared(
     plain = {**orthanc.peer()["dicomweb"], "orthanc": None}
     more = {"dicomweb": None} if way == "DIMSE" else {"dimse": None, "dicomweb": plain}
     orthanc.store(study(1, day=TODAY))
-    turn(COMPARE, **more)
-    turn(COMPARE, **more)
+    turn(compare=True, **more)
+    turn(compare=True, **more)
     assert entries(tmp_path) == [uid(1, 1, 1)]
     orthanc.clear()
     orthanc.store(study(2, day=TODAY))
-    tally = turn(COMPARE, **more)
+    tally = turn(compare=True, **more)
     assert (tally.counts["new"], tally.counts["gone"]) == (1, 1)
 
 
@@ -157,49 +158,55 @@ def test_a_study_with_a_corrected_date_is_not_gone(
     overwriting: Orthanc, turn: Turn, tmp_path: Path
 ) -> None:
     overwriting.store([instance(1, day=TODAY)])
-    turn(of=overwriting)
+    turn(overwriting)
     overwriting.delete(uid(1))
     overwriting.store([instance(1, day=TODAY - timedelta(days=90))])
     overwriting.ask("DELETE", "/changes")
-    tally = turn(COMPARE, overwriting)
+    tally = turn(overwriting, compare=True)
     assert tally.counts == {"corrected": 1}
     assert entries(tmp_path) == [uid(1, 1, 1)] * 2
 
 
-def test_that_everything_is_gone_is_not_believed(
-    orthanc: Orthanc, turn: Turn, said: list[str]
+def test_that_everything_is_gone_waits_for_somebody_to_accept_it(
+    orthanc: Orthanc, turn: Turn, said: list[str], tmp_path: Path
 ) -> None:
     for number in range(1, 23):
         orthanc.store([instance(number, size=8, day=TODAY)])
     assert turn().counts["new"] == 22
     orthanc.clear()
-    assert turn(COMPARE).counts["gone"] == 0
+    assert turn(compare=True).counts["gone"] == 22
     assert "22 images are gone there, too many" in " ".join(said)
-    believed = FollowOptions(first=ONCE.first, once=True, compare=True, believe=True)
-    assert turn(believed).counts["gone"] == 22
+    assert len(entries(tmp_path)) == 22, "no deletion waits to be worked on"
+    with Inbox(tmp_path / "inbox", reserve=0) as inbox:
+        held = inbox.held()
+        assert {one.reason for one in held} == {TOO_MANY}
+        inbox.accept(None)
+    assert len(entries(tmp_path)) == 44
+    assert turn(compare=True).counts == {}
 
 
-def test_what_was_pulled_is_known(
-    orthanc: Orthanc, turn: Turn, known: Known, tmp_path: Path
+def test_an_earlier_first_day_is_asked_for_and_undated_studies_are(
+    orthanc: Orthanc, turn: Turn, tmp_path: Path
 ) -> None:
-    orthanc.store([*study(1, day=TODAY), *study(2, day=TODAY)])
-    peer = known(orthanc.peer())
-    pull_archive(peer, tmp_path / "archive", PullOptions(TODAY, TODAY))
+    old = TODAY - timedelta(days=900)
+    orthanc.store([*study(1, day=old), instance(2, StudyDate=""), instance(3, day=TODAY)])
+    assert turn(compare=True).counts["new"] == 2
+    assert turn(follow={"from": old.isoformat(), "at": "00:00"}).counts["new"] == 1
+    assert sorted(entries(tmp_path)) == [uid(1, 1, 1), uid(2, 1, 1), uid(3, 1, 1)]
+    orthanc.delete(uid(1))
     orthanc.delete(uid(2))
-    options = FollowOptions(first=TODAY, once=True, compare=True, pulled=tmp_path / "archive")
-    assert turn(options).counts == {"gone": 1}
-    assert entries(tmp_path) == [f"-{uid(2, 1, 1)}"]
+    assert turn(compare=True, follow={"from": old.isoformat()}).counts["gone"] == 2
 
 
 def test_a_stopped_orthanc_and_a_killed_one(overwriting: Orthanc, turn: Turn) -> None:
     overwriting.store(study(1, day=TODAY))
-    turn(of=overwriting)
+    turn(overwriting)
     overwriting.kill()
     with pytest.raises(GoneError, match="archive: has been gone"):
-        turn(of=overwriting)
+        turn(overwriting)
     overwriting.start()
     overwriting.store(study(2, day=TODAY))
-    assert turn(of=overwriting).counts["new"] == 1
+    assert turn(overwriting).counts["new"] == 1
 
 
 def test_what_is_killed_between_inbox_and_state_is_put_again(

@@ -15,10 +15,9 @@ from cxrtext.pacs.faults import BusyError, GoneError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.retrieval import follow as module
-from cxrtext.pacs.retrieval.follow import Follower, FollowOptions, days_under_way, follow_peer
+from cxrtext.pacs.retrieval.follow import Follower, days_under_way, follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.objects import open_source
-from cxrtext.pacs.retrieval.pull_state import Row, State
 from cxrtext.pacs.throttle import Retrying, Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
 from tests.pacs.orthanc import dimse_entry, web_peer
@@ -26,7 +25,7 @@ from tests.pacs.studies import PLANTED, instance, study, uid
 from tests.pacs.test_follow import entries
 
 TODAY = date.today()
-COMPARE = FollowOptions(first=TODAY, once=True, compare=True, patience_s=0.1)
+FOLLOW = {"from": TODAY.isoformat()}
 STUDY_DATE = "00080020"
 
 
@@ -34,7 +33,8 @@ def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
     """Follow once and compare; gives the counts, or the error, and what was said."""
     said: list[str] = []
     try:
-        found = str(follow_peer(web_peer("archive", url, **limits), folder, COMPARE, said.append))
+        peer = web_peer("archive", url, FOLLOW, **limits)
+        found = str(follow_peer(peer, folder, said.append, once=True, compare=True, patience_s=0.1))
     except WorkError as error:
         found = str(error)
     assert PLANTED not in "\n".join(said)
@@ -42,17 +42,15 @@ def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
 
 
 @contextmanager
-def following(
-    url: str, folder: Path, options: FollowOptions = COMPARE
-) -> Iterator[tuple[Follower, FollowState]]:
-    peer = web_peer("archive", url)
+def following(url: str, folder: Path) -> Iterator[tuple[Follower, FollowState]]:
+    peer = web_peer("archive", url, FOLLOW)
     throttle = Throttle(peer.limits)
     source = open_source(peer, throttle)
     retrying = Retrying(peer, throttle, lambda _: None, patience_s=0.1)
     with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)
-        arguments = (peer, source, box, state, options, scratch, lambda _: None, retrying)
+        arguments = (peer, source, box, state, scratch, lambda _: None, retrying)
         yield Follower(*arguments), state
     source.close()
 
@@ -157,11 +155,10 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
 
     monkeypatch.setattr(Follower, "has_changes", True)
     monkeypatch.setattr(ChangeList, "ask", changes)
-    options = FollowOptions(first=TODAY)
     folder = tmp_path / "inbox"
     busy = Mock(side_effect=BusyError("archive", "has no answer"))
     for _ in range(2):  # the second time after a restart
-        with following("http://127.0.0.1:9/dicom-web", folder, options) as (follower, state):
+        with following("http://127.0.0.1:9/dicom-web", folder) as (follower, state):
             state.note("compared", datetime.now().astimezone().isoformat())
             if not busy.called:
                 state.note("sequence", "3")
@@ -169,7 +166,7 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
                 patch.setattr(Follower, "compare", busy)
                 follower.turn()
     assert busy.call_count == 2
-    with served(OddPeer([])) as url, following(url, folder, options) as (follower, state):
+    with served(OddPeer([])) as url, following(url, folder) as (follower, state):
         follower.turn()
         assert not state.fact("gap")
 
@@ -187,24 +184,12 @@ def test_a_full_disk_is_said_and_waited_for(
         return put(self, *arguments, **more)
 
     monkeypatch.setattr(Inbox, "put", full)
-    options = FollowOptions(first=TODAY, every_s=0.05, patience_s=0.1)
     with served(OddPeer(study(1, day=TODAY))) as url:
-        throttle = Throttle(web_peer("archive", url).limits)
-        follow_peer(web_peer("archive", url), tmp_path / "inbox", options, said.append, throttle)
+        peer = web_peer("archive", url, {**FOLLOW, "every_s": 0.1})
+        throttle = Throttle(peer.limits)
+        follow_peer(peer, tmp_path / "inbox", said.append, throttle, patience_s=0.1)
     assert said[0] == "in: the disk is full; make room on it; trying again in 0 s"
     assert entries(tmp_path) == [uid(1, 1, 1)]
-
-
-def test_a_pull_is_learned_of_whatever_its_folder_is_called(tmp_path: Path) -> None:
-    folder = tmp_path / "a # b? c%20"
-    folder.mkdir()
-    with State(folder / "pull.sqlite") as pull:
-        pull.answer(("day", "20240301", "DX"), {uid(1): ("20240301", "1")}, False, True)
-        pull.list_study(uid(1), [Row(uid(1, 1, 1), uid(1), uid(1, 1), "fetched")], 0)
-    with FollowState(folder / "follow.sqlite") as state:
-        assert state.learn_pull(folder / "pull.sqlite") == 1
-        assert list(state.objects_of(uid(1))) == [uid(1, 1, 1)]
-    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
 def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:

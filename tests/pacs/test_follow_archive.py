@@ -1,11 +1,10 @@
-"""Pulling from a real Orthanc and from peers that do what real ones do wrong."""
+"""Fetching an archive from a real Orthanc, and from peers that do what real ones do wrong."""
 
 import hashlib
 import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,21 @@ from typing import Any
 import pytest
 from pydicom import dcmread
 
-from cxrtext.datasets.importing import ImportOptions, import_folder
-from cxrtext.errors import ConfigError, DataError, DiskError
+from cxrtext.errors import DataError, DiskError, WorkError
 from cxrtext.pacs import throttle
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import DeniedError, GoneError, PeerError
+from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Question
-from cxrtext.pacs.retrieval.objects import FEWER
-from cxrtext.pacs.retrieval.pull import PullOptions, PullSummary, pull_archive
-from cxrtext.pacs.retrieval.pull_state import State
+from cxrtext.pacs.retrieval.follow import follow_peer
+from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.search import search
 from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
 from tests.pacs.orthanc import PASSWORD_ENV, Known, Orthanc, web_peer
 from tests.pacs.studies import BEGIN, PLANTED, ROOT, archive, instance, study, uid, wanted
 
-DAYS = PullOptions(BEGIN, date(2024, 3, 5), patience_s=0.5)
-ONE_DAY = PullOptions(BEGIN, BEGIN, modalities=("DX",), patience_s=0.5)
+FOLLOW = {"from": BEGIN.isoformat()}
 
 
 @pytest.fixture(autouse=True)
@@ -37,41 +34,57 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "FIRST_WAIT_S", 0.01)
 
 
-def pulled(folder: Path) -> dict[str, str]:
-    """The digest of every image of a pull by its UID."""
-    found = {}
-    for path in (folder / "images").rglob("*.dcm"):
-        name = str(dcmread(path, stop_before_pixels=True).SOPInstanceUID)
-        found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+def fetched(folder: Path) -> dict[str, str]:
+    """The digest of every object that waits in an inbox, by its UID; each is there once."""
+    found: dict[str, str] = {}
+    with Inbox(folder / "inbox", reserve=0) as inbox:
+        for entry in inbox.waiting(10_000):
+            name = str(dcmread(entry.path, stop_before_pixels=True).SOPInstanceUID)
+            assert name not in found
+            found[name] = hashlib.sha256(entry.path.read_bytes()).hexdigest()
     return found
 
 
-def adds_up(summary: PullSummary) -> bool:
-    left, failed = sum(summary.left.values()), sum(summary.failed.values())
-    return summary.found == summary.fetched + left + failed
-
-
 def odd(url: str, **limits: Any) -> Peer:
-    return web_peer("odd", url, timeout_s=1, **limits)
+    return web_peer("odd", url, FOLLOW, timeout_s=1, **limits)
 
 
-def pull(peer: OddPeer, folder: Path, options: PullOptions = ONE_DAY, **more: Any) -> PullSummary:
-    """Pull from an odd peer into a folder "out"."""
+def fetch(peer: Peer, folder: Path, say: Callable[[str], None] = lambda _: None) -> str:
+    """Follow a peer once, from the day on; gives the counts, or what failed."""
+    try:
+        return str(follow_peer(peer, folder / "inbox", say, once=True, patience_s=0.5))
+    except WorkError as error:
+        if isinstance(error, PeerError | DiskError):
+            raise
+        return str(error)
+
+
+def left(folder: Path, name: str = "archive") -> dict[str, int]:
+    """Why objects were left out, and how many."""
+    with FollowState(folder / "inbox" / f"follow-{name}.sqlite") as state:
+        return {why: n for (kind, why), n in state.counts().items() if kind == "left"}
+
+
+def from_odd(peer: OddPeer, folder: Path, **more: Any) -> str:
     with served(peer) as url:
-        return pull_archive(odd(url), folder / "out", options, **more)
+        return fetch(odd(url), folder, **more)
 
 
-FEW = "found 4 = 2 fetched + 2 left out + 0 failed"
+FEW = "2 new, 0 corrected, 0 gone, 2 left out, 0 failed"
 """Of two studies, each with a lateral view."""
 
 
 def by(way: str, orthanc: Orthanc, entry: dict[str, Any]) -> dict[str, Any]:
     """An entry of a peer that gives images by C-GET or C-MOVE, or by DICOMweb ("web")."""
+    entry = {**entry, "follow": FOLLOW}
     if way == "web":
         return entry
     port = orthanc.modalities["CXRTEXT"]
     dimse = {"retrieve": way, "our_port": port, "our_host": "127.0.0.1"}
-    return {"name": entry["name"], "limits": entry["limits"], "dimse": {**entry["dimse"], **dimse}}
+    return {
+        "name": entry["name"], "limits": entry["limits"], "follow": FOLLOW,
+        "dimse": {**entry["dimse"], **dimse},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("way", ["web", "get", "move"])
@@ -88,21 +101,16 @@ def test_what_may_enter_is_pulled_the_last_line_adds_up_and_no_name_is_logged_or
     orthanc.store(archive(8))
     peer = known(by(way, orthanc, orthanc.peer()))
     expected = wanted(8)
-    dry = pull_archive(peer, tmp_path / "out", PullOptions(DAYS.first, DAYS.last, dry_run=True))
-    assert (dry.found, dry.fetched, dry.bytes) == (14, len(expected), 0)
-    assert not (tmp_path / "out").exists()
-    summary = pull_archive(peer, tmp_path / "out", DAYS, say=said.append)
-    with closing(sqlite3.connect(tmp_path / "out" / "pull.sqlite")) as state:
-        said += [str(summary), repr(summary), *state.iterdump(), caplog.text, *capfd.readouterr()]
+    said.append(fetch(peer, tmp_path, said.append))
+    state = tmp_path / "inbox" / "follow-archive.sqlite"
+    with closing(sqlite3.connect(state)) as base:
+        said += [*base.iterdump(), caplog.text, *capfd.readouterr()]
     assert PASSWORD_ENV not in caplog.text
-    assert str(summary) == "found 14 = 7 fetched + 7 left out + 0 failed"
-    assert adds_up(summary)
-    assert summary.left == dry.left
-    assert summary.left["lateral view"] == 3
-    assert sorted(pulled(tmp_path / "out")) == expected
-    done = import_folder(tmp_path / "out/images", tmp_path / "data", ImportOptions(pixels=False))
-    assert (done.images, sum(done.set_aside.values())) == (len(expected), 0)
-    for path in (tmp_path / "out").rglob("*"):
+    assert "7 new, 0 corrected, 0 gone, 7 left out, 0 failed" in said
+    assert left(tmp_path)["lateral view"] == 3
+    assert sorted(fetched(tmp_path)) == expected
+    assert fetch(peer, tmp_path) == "0 new, 0 corrected, 0 gone, 0 left out, 0 failed"
+    for path in (tmp_path / "inbox").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
@@ -113,41 +121,30 @@ def test_objects_come_as_they_are_stored(orthanc: Orthanc, known: Known, tmp_pat
     }  # fmt: skip
     objects = {number: instance(number, syntax=syntax) for number, syntax in kinds.items()}
     orthanc.store(objects.values())
-    for place, entry in enumerate((orthanc.peer(), orthanc.peer(dicomweb=None))):
+    for place, more in enumerate(({}, {"dicomweb": None})):
         out = tmp_path / str(place)
-        summary = pull_archive(known(entry), out, DAYS)
-        assert (summary.fetched, summary.whole) == (len(kinds), True)
-        found = {dcmread(p).SOPInstanceUID: dcmread(p) for p in (out / "images").rglob("*.dcm")}
+        assert fetch(known(orthanc.peer(follow=FOLLOW, **more)), out).startswith("5 new")
+        with Inbox(out / "inbox", reserve=0) as inbox:
+            found = {one.SOPInstanceUID: one for one in map(dcmread, _paths(inbox))}
         for number, syntax in kinds.items():
             one = found[uid(number, 1, 1)]
             assert one.file_meta.TransferSyntaxUID == syntax
             if place == 0:
-                assert pulled(out)[uid(number, 1, 1)] == hashlib.sha256(objects[number]).hexdigest()
+                assert (
+                    fetched(out)[uid(number, 1, 1)] == hashlib.sha256(objects[number]).hexdigest()
+                )
+
+
+def _paths(inbox: Inbox) -> list[Path]:
+    return [entry.path for entry in inbox.waiting(100)]
 
 
 def test_only_listed_accession_numbers(orthanc: Orthanc, known: Known, tmp_path: Path) -> None:
     orthanc.store(archive(8))
-    peer = known(orthanc.peer())
-    options = PullOptions(DAYS.first, DAYS.last, accessions=("A000001", "A000003", "NONE"))
-    assert pull_archive(peer, tmp_path / "out", options).fetched == 2
-    assert sorted(pulled(tmp_path / "out")) == [uid(1, 1, 1), uid(3, 1, 1)]
-
-
-def test_a_second_run_fetches_only_what_is_new(
-    orthanc: Orthanc, known: Known, tmp_path: Path
-) -> None:
-    orthanc.store(study(1))
-    peer = known(orthanc.peer())
-    today = PullOptions(date.today(), date.today())
-    now = date.today()
-    orthanc.store(study(2, day=now))
-    assert pull_archive(peer, tmp_path / "out", today).fetched == 1
-    orthanc.store([*study(3, day=now), instance(2, 3, "AP", day=now)])  # one more of study 2
-    summary = pull_archive(peer, tmp_path / "out", today)
-    assert (summary.fetched, summary.found) == (3, 5)
-    other = peer.model_copy(update={"name": "other"})
-    with pytest.raises(ConfigError, match="was pulled from 'archive'; name a folder for 'other'"):
-        pull_archive(other, tmp_path / "out", today)
+    (tmp_path / "listed").write_text("A000001\nA000003\nNONE\n")
+    peer = known(orthanc.peer(follow={**FOLLOW, "accessions": "listed"}))
+    assert fetch(peer, tmp_path).startswith("2 new")
+    assert sorted(fetched(tmp_path)) == [uid(1, 1, 1), uid(3, 1, 1)]
 
 
 @cache
@@ -172,48 +169,34 @@ def test_a_peer_that_cuts_its_answers_off(studies: int, peer: dict[str, Any]) ->
     assert found.cut == (len(peer.get("ignores", ())) == 2)
 
 
-def test_a_peer_that_can_give_no_more_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("span", ["19700101-20991231", "20240301-20240302"])
+def test_many_days_take_few_questions(span: str) -> None:
+    objects = [in_the_course_of_a_day(n) for n in range(250)]
+    peer = OddPeer(objects, cap=100)
+    with served(peer) as url, closing(DicomWeb(odd(url))) as source:
+        found = search(source, Question(span, modality="DX"))
+    assert (len(found.studies), found.cut) == (250, False)
+    assert len(peer.asked) < 60
+
+
+def test_a_peer_that_can_give_no_more_is_named(tmp_path: Path, said: list[str]) -> None:
     objects = [in_the_course_of_a_day(n) for n in range(105)]
     peer = OddPeer(objects, cap=100, ignores=("offset", "StudyTime"))
-    summary = pull(peer, tmp_path, PullOptions(BEGIN, BEGIN, modalities=("DX",), dry_run=True))
-    assert (summary.fetched, summary.cut, summary.whole) == (100, 1, False)
-    assert str(summary).endswith("; 1 questions that the peer cuts off may have more")
+    assert from_odd(peer, tmp_path, say=said.append).startswith("100 new")
+    assert any("cuts its answers off; it may have more studies" in line for line in said)
 
 
 @pytest.mark.parametrize("answers_whole", [1, 2, 1000])
-def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again_and_told(
+def test_a_study_that_lists_fewer_images_than_it_counts_is_asked_again(
     answers_whole: int, tmp_path: Path
 ) -> None:
-    """A peer that is busy storing gives a part at first, or for ever."""
+    """A peer that is busy storing gives a part at first; one that hides some, for ever."""
 
     peer = Short([*study(1, ("PA", "AP")), *study(2)])
     peer.of, peer.short = uid(1), answers_whole
     peer.count(2)
-    for _ in range(2):
-        summary = pull(peer, tmp_path)
-        assert summary.whole == (answers_whole < 1000)
-        assert summary.fetched == 3 - (answers_whole == 1000)
-        assert (FEWER in summary.unlisted) == (answers_whole == 1000)
-
-
-def test_a_pull_killed_after_a_short_listing_asks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    list_study = State.list_study
-
-    def killed(*arguments: Any) -> None:
-        list_study(*arguments)
-        raise KeyboardInterrupt
-
-    peer = OddPeer(study(1, ("PA", "AP")))
-    peer.count(2)
-    late = peer.objects.popitem()
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(State, "list_study", killed)
-        pull(peer, tmp_path)
-    peer.objects.update([late])
-    summary = pull(peer, tmp_path)
-    assert (summary.fetched, summary.whole) == (2, True)
+    assert from_odd(peer, tmp_path).endswith(" 0 failed")
+    assert len(fetched(tmp_path)) == 3 - (answers_whole == 1000)
 
 
 def answers(path: str, *said: Answer) -> Callable[[str, int], Answer | None]:
@@ -256,16 +239,15 @@ def test_what_a_peer_does_wrong_fails_in_one_line_and_leaves_the_rest(
     lines: list[str] = []
     objects = [*study(1), *study(2)]
     with caplog.at_level(logging.DEBUG):
-        summary = pull(OddPeer(objects, before=answers(path, by)), tmp_path, say=lines.append)
-    (reason,) = [*summary.failed, *summary.unlisted]
-    assert says in reason
-    assert adds_up(summary)
-    assert not summary.whole
-    assert list(pulled(tmp_path / "out")) == [uid(2, 1, 1)]
-    for said in (reason, caplog.text, "\n".join(lines)):
-        assert PLANTED not in said
-    # Once the peer does right, the same command gets what lacked.
-    assert str(pull(OddPeer(objects), tmp_path)) == FEW
+        found = from_odd(OddPeer(objects, before=answers(path, by)), tmp_path, say=lines.append)
+    assert found == "odd: 1 studies could not be looked at; run it again"
+    assert any(says in line for line in lines)
+    assert list(fetched(tmp_path)) == [uid(2, 1, 1)]
+    assert PLANTED not in caplog.text + "\n".join(lines)
+    # Once the peer does right, the next turn gets what lacked.
+    with served(OddPeer(objects)) as url:
+        follow_peer(odd(url), tmp_path / "inbox", lines.append, once=True, compare=True)
+    assert sorted(fetched(tmp_path)) == [uid(1, 1, 1), uid(2, 1, 1)]
 
 
 def test_a_busy_peer_is_asked_again_and_what_it_repeats_is_taken_once(tmp_path: Path) -> None:
@@ -275,17 +257,17 @@ def test_a_busy_peer_is_asked_again_and_what_it_repeats_is_taken_once(tmp_path: 
 
     busy, many = ((status, {"Retry-After": "0"}, b"") for status in (503, 429))
     peer = Twice([*study(1), *study(2)], before=answers("/", busy, busy, many))
-    assert str(pull(peer, tmp_path)) == FEW
+    assert from_odd(peer, tmp_path) == FEW
 
 
 @pytest.mark.parametrize(
     ("status", "says"),
     [(401, "does not take the login"), (403, "its user has no right to an image")],
 )
-def test_a_peer_that_denies_access_stops_the_pull(status: int, says: str, tmp_path: Path) -> None:
+def test_a_peer_that_denies_access_stops_it(status: int, says: str, tmp_path: Path) -> None:
     peer = OddPeer([*study(1), *study(2)], before=answers("/instances/", (status, {}, b"")))
     with served(peer) as url, pytest.raises(DeniedError, match=says):
-        pull_archive(odd(url, parallel=1), tmp_path / "out", ONE_DAY)
+        fetch(odd(url, parallel=1), tmp_path)
     assert sum("/instances/" in path for path in peer.asked) <= 2
 
 
@@ -293,10 +275,10 @@ def test_a_silent_peer_and_a_closed_port(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(throttle, "TRIES", 1)
     says = "odd: was silent too long when asked for its studies"
     with served(OddPeer(study(1)), seconds=1.2) as url, pytest.raises(PeerError, match=says):
-        pull_archive(odd(url), tmp_path / "out", ONE_DAY)
+        fetch(odd(url), tmp_path)
     lines: list[str] = []
-    with pytest.raises(GoneError, match="odd: has been gone for 0 min; run the same command again"):
-        pull_archive(odd(url), tmp_path / "out", ONE_DAY, say=lines.append)
+    with pytest.raises(GoneError, match="odd: has been gone for 0 min"):
+        fetch(odd(url), tmp_path, lines.append)
     assert lines == ["odd is gone; waiting for it"]
 
 
@@ -307,9 +289,8 @@ def test_an_object_that_is_too_large_is_left_out(
     orthanc.store([instance(1, size=1800), *study(2)])
     limits = {"object_mb": 1, "requests_per_second": 1000}
     entry = by(way, orthanc, orthanc.peer(limits=limits))
-    summary = pull_archive(known(entry), tmp_path / "out", ONE_DAY)
-    assert summary.left == {"larger than limits.object_mb": 1, "lateral view": 1}
-    assert (summary.fetched, summary.whole) == (1, True)
+    assert fetch(known(entry), tmp_path).startswith("1 new")
+    assert left(tmp_path) == {"larger than limits.object_mb": 1, "lateral view": 1}
 
 
 @pytest.mark.parametrize("bad", ["../../x", "1.2.3/../../x", "", "1" * 65, "1.2.é"])
@@ -318,11 +299,9 @@ def test_a_uid_that_is_none_is_never_asked_for_and_names_no_file(bad: str, tmp_p
     rows += f'"00080018": {{"Value": ["{bad}"]}}}}]'
     before = answers(f"studies/{uid(1)}/instances", (200, {}, rows.encode()))
     peer = OddPeer([*study(1), *study(2)], before=before)
-    summary = pull(peer, tmp_path)
-    assert summary.left["no UID by which it can be asked for"] == 1
-    assert (summary.found, summary.fetched) == (3, 1)
+    assert from_odd(peer, tmp_path).startswith("1 new")
     assert all(path.startswith(f"/dicom-web/studies/{ROOT}") for path in peer.asked if "." in path)
-    assert {p.name for p in tmp_path.iterdir()} == {"out"}
+    assert {p.name for p in tmp_path.iterdir()} == {"inbox"}
 
 
 def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path) -> None:
@@ -331,24 +310,23 @@ def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path)
     for row, _ in hidden.objects.values():
         for tag in ("00185101", "00200020", "00280010", "00080016"):
             row.pop(tag, None)
-    summary = pull(hidden, tmp_path)
-    assert str(summary) == "found 3 = 1 fetched + 2 left out + 0 failed"
-    assert summary.left == {"lateral view": 2}
+    assert from_odd(hidden, tmp_path) == "1 new, 0 corrected, 0 gone, 2 left out, 0 failed"
+    assert left(tmp_path, "odd") == {"lateral view": 2}
 
 
-def test_a_full_disk_stops_the_pull(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = pytest.raises(DiskError, match="MiB are free, and .* make room, then run the same")
+def test_a_full_disk_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = pytest.raises(DiskError, match="MiB are free, and .* make room; it is tried again")
     with monkeypatch.context() as patch, full:
         patch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
-        pull(OddPeer(study(1)), tmp_path)
-    assert pull(OddPeer(study(1)), tmp_path).fetched == 1
+        from_odd(OddPeer(study(1)), tmp_path)
+    assert from_odd(OddPeer(study(1)), tmp_path).startswith("1 new")
 
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/pull.sqlite").write_bytes(b"not a database, far from it" * 100)
-    with pytest.raises(DataError, match=r"pull\.sqlite: is damaged"):
-        pull(OddPeer(study(1)), tmp_path)
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox/follow-odd.sqlite").write_bytes(b"not a database, far from it" * 100)
+    with pytest.raises(DataError, match=r"follow-odd\.sqlite: is damaged"):
+        from_odd(OddPeer(study(1)), tmp_path)
 
 
 def test_patience_ends() -> None:
