@@ -2,12 +2,12 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, DiskError, HeldError, kind_of, line_of
-from cxrtext.files.table_sums import prepare
+from cxrtext.files.table_sums import guard, prepare, unguard
 
 WAIT_S = 30.0  # how long to wait while another process commits
 
@@ -86,14 +86,18 @@ def make_tables(
     wrong: type[CxrTextError],
     mend: str,
     write: bool = True,
+    upgrades: Mapping[int, str] | None = None,
 ) -> None:
     """Make the tables of an empty file; refuse one that has others or another version.
+
+    A file of an earlier version is compared with its sums and brought to this one, step by step.
 
     Args:
         schema: SQL of the tables; a statement ends with its line.
         version: Of the schema, kept as SQLite's ``user_version``.
         wrong: What is raised of a file of another version, with ``mend``, what to do then.
         write: False to look at the version alone.
+        upgrades: SQL that brings tables from a version to the next, by the version.
     """
     version_of = "PRAGMA user_version"
     if write:
@@ -103,6 +107,15 @@ def make_tables(
                 for statement in schema.split(";\n"):
                     database.execute(statement)
                 database.execute(f"{version_of} = {version}")
+        (found,) = database.execute(version_of).fetchone()
+        while found != version and found in (upgrades or {}):
+            guard(database, keep=False)
+            with transaction(database):
+                unguard(database)
+                for statement in (upgrades or {})[found].strip().removesuffix(";").split(";\n"):
+                    database.execute(statement)
+                found += 1
+                database.execute(f"{version_of} = {found}")
     (found,) = database.execute(version_of).fetchone()
     if found != version:
         raise wrong(

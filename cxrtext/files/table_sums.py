@@ -104,6 +104,14 @@ def guard(database: sqlite3.Connection, *, keep: bool = True) -> None:
                 database.execute(f"INSERT INTO {SUMS_TABLE} VALUES (?, ?)", sums)  # noqa: S608
 
 
+def unguard(database: sqlite3.Connection) -> None:
+    """Drop the sums, for tables that are about to change; `guard` makes them anew."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE ?"
+    for (name,) in database.execute(query, (f"{SUMS_TABLE}%",)).fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+    database.execute(f"DROP TABLE IF EXISTS {SUMS_TABLE}")
+
+
 def _compare(database: sqlite3.Connection, tables: Sequence[str]) -> None:
     (state,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     if state != "ok":

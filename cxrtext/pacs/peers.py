@@ -199,7 +199,8 @@ class ResultsRule(PeerSection):
 class Follow(PeerSection):
     """Which studies of a peer are fetched, and when it is looked at."""
 
-    first: date | None = Field(None, alias="from")  # None: from the day of the first start on
+    # None: from the day of the first start on.
+    first: Annotated[date | None, Field(alias="from")] = None
     days: Annotated[int, Field(ge=1, le=3650)] = 30  # compared image by image each night
     at: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "02:00"  # local time
     every_s: Annotated[float, Field(ge=0.1, le=86_400)] = 10.0

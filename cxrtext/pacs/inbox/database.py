@@ -2,8 +2,8 @@
 
 ``entries`` is the queue.  ``objects`` has one row for each DICOM object that was taken into the
 index, ``reports`` every version of a report that came, ``pictures`` digests of the pixels of
-images that the index had from elsewhere, ``tallies`` how many entries came to what, and
-``listeners`` what the processes that receive count.
+images that the index had from elsewhere, ``tallies`` how many entries that are done with
+came to what, and ``listeners`` what the processes that receive count.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, tran
 from cxrtext.files.table_sums import guard
 
 FILE = "inbox.sqlite"
-VERSION = 2
+VERSION = 3
 
 _TABLES = """
 CREATE TABLE entries (
@@ -34,6 +34,7 @@ CREATE TABLE entries (
   outcome TEXT,                            -- added, replaced, again, left out, ...
   reason TEXT,                             -- why, without a word of what it says
   study TEXT,                              -- of one that is held until its study changes
+  accepted INTEGER NOT NULL DEFAULT 0,     -- by somebody, to enter whatever speaks against it
   finished REAL
 );
 CREATE INDEX entries_open ON entries (state, entry) WHERE state <> 'done';
@@ -85,6 +86,10 @@ CREATE TABLE listeners (
   accepted INTEGER NOT NULL, refused INTEGER NOT NULL, cut INTEGER NOT NULL
 );
 """
+_UPGRADES = {
+    2: "ALTER TABLE entries ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;\n"
+    "DELETE FROM tallies WHERE outcome IN ('held', 'failed')"
+}
 
 
 class Database:
@@ -94,13 +99,14 @@ class Database:
         self.path = path
         self._lock = threading.RLock()
         if read_only and not path.is_file():
-            raise CheckpointError(f"{path.parent}: is no inbox; 'cxrtext listen' makes one")
+            raise CheckpointError(f"{path.parent}: is no inbox; 'cxrtext gateway run' makes one")
         with ExitStack() as opening, self.errors():
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
             told: Any = {"wrong": CheckpointError, "mend": "name another folder"}
-            make_tables(self.connection, path, _TABLES, VERSION, write=not read_only, **told)
+            told |= {"write": not read_only, "upgrades": _UPGRADES}
+            make_tables(self.connection, path, _TABLES, VERSION, **told)
             if not read_only:
                 guard(self.connection)
             opening.pop_all()

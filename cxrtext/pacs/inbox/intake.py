@@ -39,6 +39,7 @@ from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 WRITE_WAIT_S = 600.0  # how long to queue while another process writes the index
 NAME = "the object"  # what an object is called in errors: nothing of its own
 OWN = "a result that this program made"
+BURNT_IN = "burnt into its margins"
 LONGEST_ID = 200
 SPLIT = "test"
 """The split of new patients: a model that is trained later does not learn from what it labeled."""
@@ -51,6 +52,7 @@ class Given:
     columns: tuple[str, ...] = ()  # of those that an import offers
     issuer: str = ""  # of patient ids whose header names none
     forgetting: frozenset[str] = frozenset()  # sources whose deletions are followed here
+    burnt_in: Callable[[Pixels], str] | None = None  # what is read in margins, as a reason to hold
 
 
 @dataclass(slots=True)
@@ -134,7 +136,7 @@ class Intake:
             return _failing(entry, str(error))
         own = object_ids(said, self._given.issuer)
         if not is_uid(own.instance):
-            return _failing(entry, NO_UID)
+            return lambda finishing: finishing.hold(entry, None, NO_UID)
         ids = self._given.ids.of_object(own)
         if any(len(value) > LONGEST_ID or not value.isprintable() for value in _texts(ids)):
             return _failing(entry, "an id has more than 200 characters, or some not printed")
@@ -192,12 +194,23 @@ class Intake:
                 continue
             one.read = read
             shown = one.shown
+            if (burnt := self._burnt_in(one)) is not None:
+                outcomes.append(burnt)
+                continue
             one.pixels = "" if shown.min() == shown.max() else digest_of(shown)
             seen = look(shown)
             if not seen.frontal:
                 one.note = "; ".join(filter(None, (one.note, f"looks like: {seen.kind}")))
             decoded.append(one)
         return decoded
+
+    def _burnt_in(self, one: _Found) -> Outcome | None:
+        """Holds an image in whose margins something was read; None where nothing was."""
+        if self._given.burnt_in is None or one.entry.accepted:
+            return None
+        if not (read := self._given.burnt_in(one.shown)):
+            return None
+        return lambda finishing: finishing.hold(one.entry, None, f"{BURNT_IN}: {read}")
 
     def _embedded(self, found: Sequence[_Found]) -> list[EmbeddedImage]:
         if not found:
@@ -258,6 +271,8 @@ class Intake:
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
                 outcomes.append(_leaving(one, resolving.CORRECTED))
                 return True
+        if one.entry.accepted:
+            return False
         if before is not None and (why := self._why_not(before, one)):
             outcomes.append(_holding(one, before.study_id, why))
             return True
@@ -285,7 +300,7 @@ class Intake:
 
     def _is_elsewhere(self, one: _Found, image: EmbeddedImage, outcomes: list[Outcome]) -> bool:
         """Whether the index has the pixels from another way in, such as an import."""
-        if not one.pixels:
+        if not one.pixels or one.entry.accepted:
             return False
         for other in same_pixels(self._service, image, one.shown.shape, one.pixels, self._digest):
             if other.image != one.instance:

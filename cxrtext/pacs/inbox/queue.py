@@ -16,14 +16,15 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 from typing import IO, Literal, Self, TypeAlias
 
-from cxrtext.errors import DiskError, HeldError, WorkError
+from cxrtext.datasets.admission.ids import NO_UID
+from cxrtext.errors import DiskError, HeldError, InputError, WorkError
 from cxrtext.files import is_as_named, sync
 from cxrtext.files.digests import DIGITS
 from cxrtext.pacs.inbox.database import FILE, Database
@@ -55,15 +56,29 @@ class Entry:
     received: float  # seconds since 1970
     attempts: int  # how often work on it began before
     charset: str = ""  # of a message that names none
+    accepted: bool = False  # by somebody, to enter whatever speaks against it
 
     @property
     def is_whole(self) -> bool:
         return is_as_named(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class HeldEntry:
+    """An entry that waits for somebody's decision, or until its study changes, or that failed."""
+
+    number: int
+    what: What
+    source: str
+    received: float
+    state: Literal["held", "failed"]
+    reason: str
+    study: str | None
+
+
 @dataclass(eq=False, slots=True)
 class _Ticket:
-    row: tuple[str, str, str, int, str, float]
+    row: tuple[str, str, str, int, str, float, str, str | None, str | None]
     number: int = 0
     error: BaseException | None = None
 
@@ -106,11 +121,14 @@ class Inbox:
     def close(self) -> None:
         self.database.close()
 
-    def put(self, source: str, data: Data, what: What = "object", *, charset: str = "") -> int:
+    def put(
+        self, source: str, data: Data, what: What = "object", *, charset: str = "", held: str = ""
+    ) -> int:
         """Keep something that was received; on disk, whatever is killed, when this returns.
 
         Args:
             charset: Of a message that names no character set, as MSH-18 has it; "" for UTF-8.
+            held: Why it is to wait until somebody accepts it; "" where it is not.
 
         Returns:
             The number of its entry; entries are worked on in this order.
@@ -126,7 +144,8 @@ class Inbox:
             with self._lock_file(PUTTING) as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH)
                 name, size = self._write(self._objects / secrets.token_hex(16), data)
-                ticket = _Ticket((what, source, name, size, charset, time.time()))
+                state = ("held", "held", held) if held else ("waiting", None, None)
+                ticket = _Ticket((what, source, name, size, charset, time.time(), *state))
                 with self._tickets_lock:
                     self._tickets.append(ticket)
                 with self._noting:  # whoever comes first notes all that wait: one sync for several
@@ -164,7 +183,7 @@ class Inbox:
             ).fetchone()
         if waiting >= self._max_waiting:
             raise DiskError(
-                f"{self.folder}: {waiting} entries wait; is 'cxrtext inbox work' running?"
+                f"{self.folder}: {waiting} entries wait; is the gateway's intake running?"
             )
         self._looked, self._since, self._spare = time.monotonic(), 0, self._max_waiting - waiting
 
@@ -198,8 +217,8 @@ class Inbox:
             with self.database.transaction() as database:
                 for ticket in tickets:
                     made = database.execute(
-                        "INSERT INTO entries (what, source, file, bytes, charset, received) "
-                        "VALUES (?, ?, ?, ?, ?, ?)",
+                        "INSERT INTO entries (what, source, file, bytes, charset, received, state, "
+                        "outcome, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                         ticket.row,
                     )
                     ticket.number = int(made.lastrowid or 0)
@@ -224,13 +243,13 @@ class Inbox:
     def _entries(self, where: str, *values: str | int) -> list[Entry]:
         with self.database.reading() as database:
             rows = database.execute(
-                "SELECT entry, what, source, file, received, attempts, charset FROM entries "  # noqa: S608
-                f"WHERE {where}",
+                "SELECT entry, what, source, file, received, attempts, charset, accepted "  # noqa: S608
+                f"FROM entries WHERE {where}",
                 values,
             ).fetchall()
         return [
-            Entry(number, what, source, self._objects / file, received, attempts, charset)
-            for number, what, source, file, received, attempts, charset in rows
+            Entry(number, what, source, self._objects / file, *more, bool(accepted))
+            for number, what, source, file, *more, accepted in rows
         ]
 
     def begin(self, entries: Sequence[Entry]) -> None:
@@ -271,12 +290,55 @@ class Inbox:
             with suppress(FileNotFoundError):
                 path.unlink()
 
-    def retry(self) -> int:
+    def held(self) -> list[HeldEntry]:
+        """What is held or failed, in the order in which it came."""
+        with self.database.reading() as database:
+            rows = database.execute(
+                "SELECT entry, what, source, received, state, reason, study FROM entries "
+                "WHERE state IN ('held', 'failed') ORDER BY entry"
+            ).fetchall()
+        return [HeldEntry(*row) for row in rows]
+
+    def accept(self, numbers: Collection[int] | None) -> int:
+        """Let entries, or with None all, wait again, to enter whatever speaks against it.
+
+        Gives how many (InputError: one is not held, or is an object without a UID).
+        """
+        chosen = self._chosen(numbers)
+        nameless = [one for one in chosen if one.reason == NO_UID]
+        if nameless and numbers is not None:
+            raise InputError(
+                f"{nameless[0].number}: {NO_UID}, so nothing could name it; drop it, and have it "
+                "sent with one"
+            )
         with self.database.transaction() as database:
-            return database.execute(
-                "UPDATE entries SET state = 'waiting', attempts = 0 "
-                "WHERE state IN ('failed', 'held') AND file IS NOT NULL"
-            ).rowcount
+            database.executemany(
+                "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, accepted = 1 "
+                "WHERE entry = ?",
+                [(one.number,) for one in chosen if one not in nameless],
+            )
+        return len(chosen) - len(nameless)
+
+    def drop(self, numbers: Collection[int] | None) -> int:
+        """Be done with entries, or with None all; gives how many (InputError: one is not held)."""
+        chosen = {one.number for one in self._chosen(numbers)}
+        entries = self._entries("state IN ('held', 'failed') ORDER BY entry")
+        with self.finishing() as finishing:
+            for entry in entries:
+                if entry.number in chosen:
+                    finishing.done(entry, "dropped")
+        return len(chosen)
+
+    def _chosen(self, numbers: Collection[int] | None) -> list[HeldEntry]:
+        known = {one.number: one for one in self.held()}
+        if unknown := [n for n in numbers or () if n not in known]:
+            raise InputError(
+                f"{', '.join(map(str, unknown))}: neither held nor failed; 'cxrtext gateway held "
+                "list' shows what is"
+            )
+        return (
+            list(known.values()) if numbers is None else [known[n] for n in dict.fromkeys(numbers)]
+        )
 
     def note_listener(self, kind: str, now: int, accepted: int, refused: int, cut: int) -> None:
         """Note what a receiver, "dicom" or "hl7", has counted, and open ``now``, for metrics."""
@@ -320,8 +382,8 @@ class Finishing:
         """Note that nothing can be made of an entry; its file stays, for somebody to look at."""
         self._end(entry, "failed", "failed", reason)
 
-    def hold(self, entry: Entry, study: str, reason: str) -> None:
-        """Keep an entry until something of its study changes."""
+    def hold(self, entry: Entry, study: str | None, reason: str) -> None:
+        """Keep an entry until something of its study changes, or somebody decides."""
         self._end(entry, "held", "held", reason, study)
 
     def release(self, study: str) -> None:
@@ -339,10 +401,16 @@ class Finishing:
             "file = iif(? = 'done', NULL, file) WHERE entry = ?",
             (state, outcome, reason, study, time.time(), state, entry.number),
         )
-        self.database.execute(
-            "INSERT INTO tallies VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1",
-            (entry.what, outcome),
-        )
+        if state == "done":
+            tally(self.database, entry.what, outcome)
+
+
+def tally(database: Connection, what: str, outcome: str) -> None:
+    """Count an entry that is done with: those received are these and those in another state."""
+    database.execute(
+        "INSERT INTO tallies VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1",
+        (what, outcome),
+    )
 
 
 def _pieces(data: Data) -> Iterator[Bytes]:

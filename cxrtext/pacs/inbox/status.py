@@ -62,6 +62,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class InboxStatus:
+    received: int = 0  # entries ever: those done with, and those of the three other states
     waiting: dict[str, int] = field(default_factory=dict)  # by kind of entry
     held: int = 0  # wait until something of their study changes
     failed: int = 0  # for somebody to look at
@@ -80,12 +81,16 @@ def read_status(folder: Path) -> InboxStatus:
         ).fetchall()
         outcomes = asked.execute("SELECT what, outcome, number FROM tallies").fetchall()
         listeners = asked.execute("SELECT * FROM listeners").fetchall()
+        sequence = asked.execute(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'entries'"
+        ).fetchone()
         (unjoined,) = asked.execute(
             "SELECT count(*) FROM reports WHERE joined IS NULL AND seen = 1"
         ).fetchone()
     now = time.time()
     first = min((row[3] for row in states if row[0] == "waiting"), default=now)
     return InboxStatus(
+        received=sequence[0] if sequence else 0,
         waiting={what: count for state, what, count, _ in states if state == "waiting"},
         held=sum(count for state, _, count, _ in states if state == "held"),
         failed=sum(count for state, _, count, _ in states if state == "failed"),

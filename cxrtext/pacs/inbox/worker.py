@@ -5,26 +5,18 @@ SOPInstanceUID.  What ended it three times is set aside.  Where the index or the
 written it waits, and nothing is lost.
 """
 
-import math
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import takewhile
-from multiprocessing import get_context
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from traceback import extract_tb
-from types import FrameType
 from typing import Self
 
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
-from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError, WorkError
+from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.pacs.inbox.deletions import take_deletions
 from cxrtext.pacs.inbox.intake import NAME, Given, Intake
@@ -32,6 +24,7 @@ from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
+from cxrtext.service.intake import Pixels
 
 BATCH = 16  # objects that are decoded and embedded together
 ATTEMPTS = 3
@@ -55,8 +48,9 @@ class WorkerSettings:
         hash_ids: Key file by which ids are replaced by hashes.
         columns: What is read of headers into the index, of what an import offers.
         issuer: Of patient ids whose header names none.
-        peers: By name, as peers.yaml has them: what their deletions do here; "note" of others.
+        peers: By name: what their deletions do here; "note" of others.
         readers: Processes that decode.
+        burnt_in: What is read in the margins of an image, as a reason to hold it.
     """
 
     index: Path
@@ -67,6 +61,7 @@ class WorkerSettings:
     issuer: str = ""
     peers: Mapping[str, Peer] = field(default_factory=dict)
     readers: int = 2
+    burnt_in: Callable[[Pixels], str] | None = None
 
     @property
     def forgetting(self) -> frozenset[str]:
@@ -76,9 +71,9 @@ class WorkerSettings:
         """Refuse columns that no import offers (ConfigError)."""
         for name in self.columns:
             if name not in KEEP:
-                raise ConfigError(f"--keep {name}: there is {', '.join(KEEP)}")
+                raise ConfigError(f"ids.keep: {name}: there is {', '.join(KEEP)}")
             if name == "date" and self.hash_ids is not None:
-                raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
+                raise ConfigError("ids.keep: date: dates are dropped with ids.hash; leave date out")
 
 
 class Worker:
@@ -109,8 +104,9 @@ class Worker:
         settings = self._settings
         self.service = load_service(index=settings.index, device=settings.device)
         given = Given(
-            settings.archive, self._ids, settings.columns, settings.issuer, settings.forgetting
-        )
+            settings.archive, self._ids, settings.columns, settings.issuer, settings.forgetting,
+            settings.burnt_in,
+        )  # fmt: skip
         self._intake = Intake(self._inbox, self.service, given, self._readers)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
@@ -203,65 +199,6 @@ class Worker:
             before.close()
 
 
-class WorkerBeside:
-    """A worker in its own process, started again when it ends, which ends with this process."""
-
-    def __init__(self, folder: Path, settings: WorkerSettings, say: Callable[[str], None]) -> None:
-        settings.check()
-        self._arguments, self._say = (folder, settings, os.getpid()), say
-        self._process: SpawnProcess | None = None
-        self._started, self._wait = -math.inf, WAIT_S[0]
-
-    def __enter__(self) -> Self:
-        self.look()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.join(10)
-
-    def look(self) -> None:
-        """Start it where it does not run; to be called again and again."""
-        if self._process is not None:
-            if self._process.is_alive():
-                return
-            code = self._process.exitcode
-            if code == InputError.exit_code:  # it said why; the same settings would end it again
-                raise WorkError("the worker cannot work: see above; fix it and start again")
-            lived = time.monotonic() > self._started + 600
-            self._wait = WAIT_S[0] if lived else min(2 * self._wait, WAIT_S[1])
-            self._say(f"the worker ended ({code}); starting it again in {self._wait:.0f} s")
-            time.sleep(self._wait)
-        self._started = time.monotonic()
-        self._process = get_context("spawn").Process(
-            target=_work, args=self._arguments, name="worker"
-        )
-        self._process.start()
-
-
-def _work(folder: Path, settings: WorkerSettings, parent: int) -> None:
-    """The process of a `WorkerBeside`, which lives as long as its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        work(folder, settings, lambda: os.getppid() != parent, _say)
-    except KeyboardInterrupt:
-        sys.exit(0)
-    except CxrTextError as error:
-        _say(str(error))
-        sys.exit(error.exit_code)
-    except Exception as error:  # noqa: BLE001 - its own words may quote what was sent
-        frame = extract_tb(error.__traceback__)[-1]
-        _say(f"ended by {type(error).__name__} in {Path(frame.filename).name}:{frame.lineno}")
-        sys.exit(1)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Being stopped is no fault of what is worked on: it is put back, and waits on."""
-    raise KeyboardInterrupt
-
-
 def work(
     folder: Path,
     settings: WorkerSettings,
@@ -278,10 +215,6 @@ def work(
         worker.service.warm_up()
         say(f"working on {folder} into {settings.index}")
         worker.run(ended)
-
-
-def _say(line: str) -> None:
-    os.write(2, f"worker: {line}\n".encode())
 
 
 def _line(error: BaseException) -> str:

@@ -23,7 +23,7 @@ PEER_TABLES = frozenset({"facts", "studies", "instances"})
 _OBJECTS, _BAD = "objects", "bad"
 """Folders beside the file: of what waits, and of messages that could not be read."""
 
-_BUSY = "is in use: stop 'cxrtext listen', 'hl7 listen', 'follow', 'pull' and 'inbox work' first"
+_BUSY = "is in use: stop 'cxrtext gateway run' first"
 _MARKS = re.compile(r"[|^~&\\\r\n\x0b\x1c]")
 
 
@@ -146,6 +146,11 @@ def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
         about = _of_inbox(path, base, subject, ids_of)
         for file in [*_waiting(path, base, subject, ids_of).values(), *_bad(path, base, subject)]:
             remove_file(file)
+        base.executemany(  # they count as received
+            "INSERT INTO tallies SELECT what, 'forgotten', 1 FROM entries WHERE entry = ? AND "
+            "state <> 'done' ON CONFLICT DO UPDATE SET number = number + 1",
+            about["entries"],
+        )
         for table, rows in about.items():
             base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608
 
