@@ -64,7 +64,9 @@ def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Pa
     with served(OddPeer(objects, before=damaged)) as url:
         found, said = turn(url, tmp_path / "inbox")
         assert found == "archive: 1 studies could not be looked at; run it again"
-        assert any("sent something that is no DICOM object; it is tried again" in one for one in said)
+        assert any(
+            "sent something that is no DICOM object; it is tried again" in one for one in said
+        )
         assert entries(tmp_path) == [uid(1, 2, 1), uid(1, 3, 1)]
     with served(OddPeer(objects)) as url:
         assert turn(url, tmp_path / "inbox")[0].startswith("1 new, 0 corrected")
@@ -104,7 +106,9 @@ def test_a_deletion_is_noticed_where_instances_do_not_say_their_day(tmp_path: Pa
     assert entries(tmp_path)[-1] == f"-{uid(1, 1, 1)}"
 
 
-def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_three_times(tmp_path: Path) -> None:
+def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_three_times(
+    tmp_path: Path,
+) -> None:
     peer = OddPeer(study(1, day=TODAY))
     peer.count(9)
     with served(peer) as url, following(url, tmp_path / "inbox") as (follower, state):
