@@ -38,7 +38,7 @@ def test_what_waits_is_imported_then_known_and_corrected_and_deleted(
     inbox.put("RIS", oru(1, "Small nodule."), "message")
     inbox.put("PACS", deletion(study="1.2.3"), "deletion")
     data, index, objects = tmp_path / "data", tmp_path / "index", inbox.folder / "objects"
-    options = ImportOptions(reports=objects, hash_key=read_key(key) if hashed else None)
+    options = ImportOptions(reports=objects, hash_key=key if hashed else None)
     done = import_folder(objects, data, options)
     assert (done.images, done.reports) == (3, 1)
     with (data / "manifest.csv").open() as file:
