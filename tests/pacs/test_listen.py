@@ -106,11 +106,13 @@ def test_a_rejection_says_what_to_do_and_does_not_count_as_an_association(
         assert answer(sent(listener, request(called="ELSE"))) == CALLED
         assert answer(sent(listener, request(version=2))) == VERSION
         assert answer(sent(listener, b"\1\0\0\0\0\x64" + b"\xff" * 100)) == b""
+        no_syntax = request().replace(b"\x40\0\0\x11", b"\x41\0\0\x11")
+        assert answer(sent(listener, no_syntax)) == b""
     for _ in range(2):
         assert answer(sent(listener, request())) == ACCEPTED
     assert answer(sent(listener, request())) == FULL
-    until(lambda: len(said) == 13)
-    assert [line.partition("refused: ")[2] for line in [*said[:4], *said[12:]]] == [
+    until(lambda: len(said) == 16)
+    assert [line.partition("refused: ")[2] for line in [*said[:4], said[15]]] == [
         "no peer may send as 'OTHER'; if one does, add it to its titles",
         "it calls 'ELSE', and this is 'CXRTEXT'; set that title there",
         "it speaks another version of the protocol",

@@ -156,7 +156,9 @@ class AssociationPort(ThreadedAssociationServer):
             if head[:1] != _REQUEST:
                 raise RefusedError(of_another_protocol(bytes(head)) if head else "")
             asked.decode(bytes(head + read(connection, int.from_bytes(head[2:]), _LONGEST, end)))
-            asked.to_primitive()
+            contexts = asked.to_primitive().presentation_context_definition_list
+            if not all(context.transfer_syntax for context in contexts):
+                raise ValueError("a context has no transfer syntax, at which pynetdicom dies")
         except RefusedError:
             raise
         except TimeoutError:
