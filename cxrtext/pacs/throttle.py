@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from cxrtext.errors import WorkError
 from cxrtext.pacs.faults import BusyError, GoneError
@@ -78,7 +78,7 @@ def is_there(peer: Peer, seconds: float = 3.0) -> bool:
 
 
 class Retrying:
-    """Asks one peer with patience, on several threads."""
+    """Asks one peer with patience, on several threads; a context manager."""
 
     def __init__(
         self,
@@ -92,6 +92,14 @@ class Retrying:
         self._peer, self._throttle, self._say = peer, throttle, say
         self._patience_s, self._mend = patience_s, mend
         self._gone_since: float | None = None
+        # The same ones for all: a thread keeps its connections to the peer.
+        self._pool = ThreadPoolExecutor(peer.limits.parallel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
     def patiently(self, ask: Callable[[], Answer]) -> Answer:
         """Ask, and again where the peer is busy or gone (PeerError; GoneError: it stays away)."""
@@ -143,22 +151,21 @@ class Retrying:
         self, items: Iterable[Item], work: Callable[[Item], Answer]
     ) -> Iterator[tuple[Item, Answer]]:
         """Work on items on the threads that the peer allows; an error ends it after those begun."""
-        parallel = self._peer.limits.parallel
         running: dict[Future[Answer], Item] = {}
-        with ThreadPoolExecutor(parallel) as pool:
-            try:
-                for item in items:
-                    running[pool.submit(work, item)] = item
-                    if len(running) >= 2 * parallel:
-                        yield from _done(running)
-                while running:
+        try:
+            for item in items:
+                running[self._pool.submit(work, item)] = item
+                if len(running) >= 2 * self._peer.limits.parallel:
                     yield from _done(running)
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt | SystemExit):
-                    self._throttle.stopped.set()
-                for future in running:
-                    future.cancel()
-                raise
+            while running:
+                yield from _done(running)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                self._throttle.stopped.set()
+            for future in running:
+                future.cancel()
+            wait(running)
+            raise
 
 
 def _done(running: "dict[Future[Answer], Item]") -> Iterator[tuple[Item, Answer]]:

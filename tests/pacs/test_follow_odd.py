@@ -64,7 +64,9 @@ def test_an_object_that_cannot_be_taken_does_not_keep_its_study_out(tmp_path: Pa
     with served(OddPeer(objects, before=damaged)) as url:
         found, said = turn(url, tmp_path / "inbox")
         assert found == "archive: 1 studies could not be looked at; run it again"
-        assert "sent something that is no DICOM object; it is tried again" in said[0]
+        assert any(
+            "sent something that is no DICOM object; it is tried again" in one for one in said
+        )
         assert entries(tmp_path) == [uid(1, 2, 1), uid(1, 3, 1)]
     with served(OddPeer(objects)) as url:
         assert turn(url, tmp_path / "inbox")[0].startswith("1 new, 0 corrected")
@@ -104,14 +106,16 @@ def test_a_deletion_is_noticed_where_instances_do_not_say_their_day(tmp_path: Pa
     assert entries(tmp_path)[-1] == f"-{uid(1, 1, 1)}"
 
 
-def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_once(tmp_path: Path) -> None:
+def test_a_study_that_counts_more_objects_than_it_lists_is_looked_at_three_times(
+    tmp_path: Path,
+) -> None:
     peer = OddPeer(study(1, day=TODAY))
     peer.count(9)
     with served(peer) as url, following(url, tmp_path / "inbox") as (follower, state):
-        for _ in range(3):
+        for _ in range(9):
             follower.poll()
             follower.work()
-        assert len([path for path in peer.asked if path.endswith("/instances")]) == 1
+        assert len([path for path in peer.asked if path.endswith("/instances")]) == 2 * 3
         peer.count(10)
         follower.poll()
         assert state.pending(3) == [uid(1)]
@@ -164,6 +168,7 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
                 state.note("sequence", "3")
             with monkeypatch.context() as patch, pytest.raises(BusyError):
                 patch.setattr(Follower, "compare", busy)
+                patch.setattr(Follower, "sweep", Mock())
                 follower.turn()
     assert busy.call_count == 2
     with served(OddPeer([])) as url, following(url, folder) as (follower, state):
@@ -188,7 +193,7 @@ def test_a_full_disk_is_said_and_waited_for(
         peer = web_peer("archive", url, {**FOLLOW, "every_s": 0.1})
         throttle = Throttle(peer.limits)
         follow_peer(peer, tmp_path / "inbox", said.append, throttle, patience_s=0.1)
-    assert said[0] == "in: the disk is full; make room on it; trying again in 0 s"
+    assert "in: the disk is full; make room on it; trying again in 0 s" in said
     assert entries(tmp_path) == [uid(1, 1, 1)]
 
 
@@ -204,10 +209,10 @@ def test_what_one_or_all_short_listings_leave_out_is_not_gone(tmp_path: Path) ->
     peer = Short(study(1, ("PA", "AP"), day=TODAY))
     peer.count(2)
     with served(peer) as url, following(url, tmp_path / "inbox") as (follower, state):
-        follower.turn()
+        follower.turn(compare=True)
         assert follower.tally.counts == {"new": 2}
         peer.short = 1
-        follower.turn()
+        follower.turn(compare=True)
         assert not peer.short
         assert follower.tally.counts == {"new": 2}
         peer.short = 999

@@ -411,8 +411,8 @@ def follow_peer(
         FollowState(file) as state,
         closing(open_source(peer, throttle)) as source,
         scratch_folder(folder, f"follow-{peer.name}") as scratch,
+        Retrying(peer, throttle, say, patience_s=patience_s) as retrying,
     ):
-        retrying = Retrying(peer, throttle, say, patience_s=patience_s)
         follower = Follower(peer, source, box, state, scratch, say, retrying)
         every_s = (peer.follow or Follow()).every_s
         while True:

@@ -92,7 +92,8 @@ def _split(source: Source, question: Question, whole: Studies, found: Search) ->
     if all(_uids(answer) == _uids(whole) for answer in answers):  # it does not look at the time
         found.cut |= not _page(source, question, whole, found)
         return False
-    if not whole.more and _uids(*answers) <= _uids(whole):
+    cut = whole.more or any(map(_may_be_cut, answers))
+    if not cut and _uids(*answers) <= _uids(whole):
         return True
     for half, answer in zip(halves, answers, strict=True):
         if _may_be_cut(answer):

@@ -1,4 +1,4 @@
-"""The file of peers."""
+"""The file of a gateway."""
 
 from datetime import datetime
 from pathlib import Path
@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from cxrtext.errors import ConfigError, UnavailableError
+from cxrtext.errors import ConfigError, DataError, UnavailableError
 from cxrtext.pacs.dimse.client import DimsePeer
-from cxrtext.pacs.peers import Limits, Peer, read_peer, read_peers
+from cxrtext.pacs.gateway.file import read_gateway
+from cxrtext.pacs.peers import Limits, Peer
+from cxrtext_cli.gateway.parts import parts_of
 
 WEB = {"url": "https://pacs.example.org/dicom-web"}
 DIMSE = {"host": "pacs.example.org", "port": 104, "aet": "ARCHIVE"}
@@ -27,8 +29,10 @@ def test_peers_are_read_by_name(tmp_path: Path) -> None:
         {"name": "one", "dicomweb": WEB, "limits": {"window": "19:00-07:00"}},
         {"name": "two", "dimse": DIMSE, "write": True},
     ]
-    peers = read_peers(write(tmp_path / "peers.yaml", {"peers": entries}))
+    gateway = read_gateway(write(tmp_path / "gateway.yaml", {"peers": entries}))
+    peers = gateway.by_name
     assert list(peers) == ["one", "two"]
+    assert gateway.titles == {"ARCHIVE": "two"}
     one, two = peers.values()
     assert one.dicomweb is not None
     assert one.dicomweb.url == WEB["url"]
@@ -38,8 +42,52 @@ def test_peers_are_read_by_name(tmp_path: Path) -> None:
     two.require_write()
     with pytest.raises(ConfigError, match="one: nothing is sent to it; set write: true"):
         one.require_write()
-    with pytest.raises(ConfigError, match="has no peer 'three'; it has one, two"):
-        read_peer(tmp_path / "peers.yaml", "three")
+    with pytest.raises(ConfigError, match="there is no peer 'three'; there is one, two"):
+        gateway.peer("three")
+
+
+def test_paths_are_relative_to_the_file_wherever_it_is_read_from(tmp_path: Path) -> None:
+    for name in ("key", "ours.pem", "listed"):
+        (tmp_path / name).write_text("A1\n")
+        (tmp_path / name).chmod(0o600)
+    said = {
+        "project": "project",
+        "ids": {"hash": "key"},
+        "dicom": {"tls": {"certificate": "ours.pem", "key": "key"}},
+        "peers": [{"name": "a", "dicomweb": WEB, "follow": {"accessions": "listed"}}],
+    }
+    found = read_gateway(write(tmp_path / "gateway.yaml", said))
+    assert (found.state, found.project) == (tmp_path / "gateway", tmp_path / "project")
+    assert found.ids.hash == tmp_path / "key"
+    assert found.dicom is not None
+    assert found.dicom.tls is not None
+    assert found.dicom.tls.certificate == tmp_path / "ours.pem"
+    follow = found.peer("a").follow
+    assert follow is not None
+    assert follow.listed == ("A1",)
+    for text, says in (
+        ("A1\nA*", "number 2 is no acc"),
+        ("\n", "holds no"),
+        ("A" * 17, "number 1"),
+    ):
+        (tmp_path / "listed").write_text(text)
+        with pytest.raises(DataError, match=says):
+            _ = follow.listed
+
+
+def test_parts_follow_from_the_file(tmp_path: Path) -> None:
+    def parts(**more: Any) -> list[str]:
+        peers = [
+            {"name": "a", "dicomweb": WEB, "write": True, "follow": {"from": "2022-01-01"},
+             "results": {"sentences": ["Effusion."]}},
+            {"name": "ris", "addresses": ["10.0.0.7"]},
+        ]  # fmt: skip
+        said = {"peers": peers, **more}
+        return parts_of(read_gateway(write(tmp_path / "gateway.yaml", said)))
+
+    assert parts() == ["follow-a"]
+    assert parts(dicom={}, hl7={"host": "0.0.0.0"}) == ["dicom", "hl7", "follow-a"]
+    assert parts(project="p", serve={}) == ["follow-a", "intake", "answer", "server"]
 
 
 def web(**more: Any) -> dict[str, Any]:
@@ -62,7 +110,11 @@ OPEN = "/etc/passwd"
     ("entry", "says"),
     [
         ({**web(), "name": "../x"}, "../x: name: String should match"),
-        ({"name": "a"}, "a: neither dicomweb nor dimse is given"),
+        ({"name": "a"}, "a: give dicomweb, dimse, addresses or titles"),
+        ({"name": "a", "addresses": ["x"]}, "a: addresses: 0: value is not a valid IPv4 or IPv6"),
+        ({"name": "a", "addresses": ["10.0.0.7"], "follow": {}}, "follow needs dicomweb or dimse"),
+        ({**web(), "follow": {"from": "soon"}}, "a: follow: from: "),
+        ({**web(), "follow": {"at": "2am"}}, "a: follow: at: "),
         (web(url="http://pacs.example.org/x"), "a: dicomweb: url: http"),
         (web(url=f"https://u:{SECRET}@a.example.org/"), "a: dicomweb: url: the address holds a us"),
         (web(url="ftp://x/"), "url: the address is wrong"),
@@ -87,14 +139,14 @@ OPEN = "/etc/passwd"
         ({**web(), "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
         ({**web(), "limits": {"parallel": 0}}, "a: limits: parallel:"),
         ({**web(), "limits": {"object_mb": 1025}}, "a: limits: object_mb:"),  # cannot be read
-        ({**web(), "results": {"sentences": ["Effusion."]}}, "write is false; set write: true"),
+        ({**web(), "results": {"sentences": ["Effusion."]}}, "set write: true, and where it is"),
     ],
 )
 def test_a_wrong_entry_is_one_line_with_its_place(
     tmp_path: Path, entry: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_peers(write(tmp_path / "peers.yaml", {"peers": [entry]}))
+        read_gateway(write(tmp_path / "gateway.yaml", {"peers": [entry]}))
     line = str(caught.value)
     assert says in line
     assert "\n" not in line
@@ -102,22 +154,27 @@ def test_a_wrong_entry_is_one_line_with_its_place(
 
 
 def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "peers.yaml"
+    path = tmp_path / "gateway.yaml"
     with pytest.raises(ConfigError, match="No such file"):
-        read_peers(path)
+        read_gateway(path)
     good = {"peers": [{"name": "one", "dicomweb": WEB}]}
     with pytest.raises(ConfigError, match=f"run: chmod 600 {path}"):
-        read_peers(write(path, good, 0o640))
+        read_gateway(write(path, good, 0o640))
     for text, says in (
         ("[", "line 1: not readable YAML: expected the node"),
         ("x", "lists no peers"),
         ("peers: []", "peers: Tuple"),
+        ("peers: [{name: a, titles: [A]}]\nsta: x", "sta: Extra inputs"),
+        ("peers: [{name: a, titles: [A]}]\nserve: {}", "serve needs a project"),
+        ("peers: [{name: a, titles: [A]}]\nhl7: {host: 0.0.0.0}", "give the addresses of who may"),
+        ("peers: [{name: a, titles: [A]}]\nhl7: {charset: X}", "hl7: charset is one of ASCII"),
+        ("peers: [{name: a, titles: [A]}]\ndicom: {tls: {}}", "dicom: tls of a port of ours needs"),
     ):
         with pytest.raises(ConfigError, match=says):
-            read_peers(write(path, text))
+            read_gateway(write(path, text))
     with pytest.raises(ConfigError, match="the name one stands there twice"):
-        read_peers(write(path, {"peers": good["peers"] * 2}))
-    assert list(read_peers(write(path, good))) == ["one"]
+        read_gateway(write(path, {"peers": good["peers"] * 2}))
+    assert list(read_gateway(write(path, good)).by_name) == ["one"]
 
 
 @pytest.mark.parametrize(
