@@ -120,8 +120,8 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
     "A service": {
         "serve": (serve, "Serve the REST API and the page."),
         "keys": (keys, "Make, list and revoke a server's API keys."),
-        "backup": (backup, "Copy an index with its uploads, model and keys."),
-        "restore": (restore, "Make an index of a backup."),
+        "backup": (backup, "Copy an index with its uploads, model, keys and gateway."),
+        "restore": (restore, "Make an index, and a gateway's state, of a backup."),
         "check-files": (check_files, "Compare files with the digests they were written with."),
     },
     "Hospital systems": {

@@ -1,11 +1,12 @@
-"""A backup of an index: published into a folder of its own, with the keys; and its return."""
+"""A backup of an index, published into a folder with keys and a gateway's state; its return."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, DataError, NotFoundError
-from cxrtext.files import SUMS, file_problems, is_empty, read_sealed, replacing_folder, write_sealed
+from cxrtext.files import check_folder, is_empty, read_sealed, replacing_folder, write_sealed
 from cxrtext.files.storage import open_storage
 from cxrtext.index.publishing import publication
 from cxrtext.index.publishing.publish import publish
@@ -17,6 +18,7 @@ from cxrtext.pausing import StageProgress
 
 NOTE = "backup.json"  # the file by which a backup is known
 KEYS = "keys.txt"
+GATEWAY = "gateway"  # folder with the state of the gateway that fills the index
 FORMAT, VERSION = "cxrtext backup", 2
 
 
@@ -29,6 +31,7 @@ class BackupSummary:
     uploads: int  # files of images that were added over HTTP
     model: bool  # whether the checkpoint is in it
     keys: bool  # whether the file of keys is in it
+    gateway: bool  # whether a gateway's state is in it
     size: int  # bytes of all that is restored
 
 
@@ -38,6 +41,7 @@ def back_up(
     *,
     keys: Path | None = None,
     model: bool = True,
+    copy_state: Callable[[Path], None] | None = None,
     progress: StageProgress | None = None,
 ) -> BackupSummary:
     """Copy an index, the files of its uploads, its checkpoint and a file of keys into a new folder.
@@ -49,6 +53,7 @@ def back_up(
         out: The backup's folder, new or empty, which only its owner may read.
         keys: The server's file of keys, to be copied, too.
         model: Whether to copy the checkpoint that the index notes.
+        copy_state: Copies a gateway's state into a new folder, before the index is copied.
     """
     check_index_folder(index)
     check_empty(out)
@@ -56,6 +61,8 @@ def back_up(
         disk_errors(out, "the backup was not made"),
         replacing_folder(out, private=True) as folder,
     ):
+        if copy_state is not None:
+            copy_state(folder / GATEWAY)
         publish(index, open_storage(folder), model=model, scratch=folder, progress=progress)
         if keys is not None:
             shutil.copyfile(keys, folder / KEYS)
@@ -88,7 +95,7 @@ def _read(folder: Path) -> tuple[BackupSummary, publication.Manifest]:
     except CxrTextError as error:
         raise DataError(f"{error}; restore from another backup") from None
     has_model = any(name.startswith(f"{MODEL}/") for name in manifest.files)
-    keys = folder / KEYS
+    beside = _beside(folder)
     summary = BackupSummary(
         folder,
         publication.in_words(taken),
@@ -96,10 +103,17 @@ def _read(folder: Path) -> tuple[BackupSummary, publication.Manifest]:
         manifest.sentences,
         manifest.uploads,
         has_model,
-        keys.is_file(),
-        manifest.size + (keys.stat().st_size if keys.is_file() else 0),
+        KEYS in beside,
+        (folder / GATEWAY).is_dir(),
+        manifest.size + sum((folder / name).stat().st_size for name in beside),
     )
     return summary, manifest
+
+
+def _beside(folder: Path) -> list[str]:
+    """The files of a backup that are restored and of no publication."""
+    found = [folder / KEYS, *(folder / GATEWAY).rglob("*")]
+    return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
 
 
 def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -> BackupSummary:
@@ -110,17 +124,15 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
     listed it looks for where they were.
 
     Args:
-        out: A new or an empty folder; it gets ``index/``, and ``uploads/``, ``model/`` and
-            ``keys.txt`` where the backup has them.
+        out: A new or an empty folder; it gets ``index/``, and ``uploads/``, ``model/``,
+            ``keys.txt`` and ``gateway/`` where the backup has them.
     """
     check_empty(out)
     tell = progress or (lambda _stage, _done, _total: None)
     tell("checking the backup", 0, 1)
     found, manifest = _read(backup)
-    if not (backup / SUMS).is_file():
-        raise DataError(f"{backup}: has no {SUMS}; restore from another backup")
-    if problems := file_problems(backup):
-        raise DataError(f"{problems[0]}; nothing was restored; restore from another backup")
+    mend = "nothing was restored; restore from another backup"
+    check_folder(backup, [NOTE, *_beside(backup)], DataError, mend)
     tell("checking the backup", 1, 1)
     with (
         disk_errors(out, "nothing was restored"),
@@ -129,6 +141,8 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
         _lay(backup, manifest, folder, tell)
         if found.keys:
             shutil.copyfile(backup / KEYS, folder / KEYS)
+        if found.gateway:
+            shutil.copytree(backup / GATEWAY, folder / GATEWAY)
         _tell_where(folder / INDEX, out.absolute(), model=found.model)
         with Catalogue(folder / INDEX / CATALOGUE) as catalogue:
             wrong = check_index(folder / INDEX, catalogue)

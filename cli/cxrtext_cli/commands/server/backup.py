@@ -1,41 +1,48 @@
 """``cxrtext backup`` and ``cxrtext restore``."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.commands.archive.index import Folder
 from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER
-from cxrtext_cli.options import AsJson, Stages, print_json, say
+from cxrtext_cli.options import AsJson, PlaceFolder, Stages, print_json, say
 
 if TYPE_CHECKING:
     from cxrtext.index.backup import BackupSummary
 
 
 def backup(
-    folder: Folder,
+    place: PlaceFolder,
     out: Annotated[Path, typer.Option(help="New folder for the backup."), EMPTY_FOLDER],
     keys: Annotated[
         Path | None, typer.Option(help="The server's file of keys, to be kept with it."), FILE
     ] = None,
+    gateway: Annotated[
+        Path | None, typer.Option(help="Folder of a gateway's state, 'state' in its file."), FOLDER
+    ] = None,
     model: Annotated[bool, typer.Option(help="Whether to copy the index's checkpoint.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an index with its uploads, model and keys; safe while a server runs and adds images.
+    """Copy an index with its uploads, model, keys and a gateway's state, while all of these run.
 
     Images that lie where their manifest lists them are not copied.
     """
     from cxrtext.index.backup import back_up
     from cxrtext.index.store.catalogue import checkpoint_of
     from cxrtext.models.folders import backbone_elsewhere
+    from cxrtext.pacs.backup import copy_state
+    from cxrtext.project.place import find_part
 
     if keys is not None:
         from cxrtext_api.gate.keys import read_key_file
 
         read_key_file(keys)
+    folder, *_ = find_part(place).require_indexes()
+    state = None if gateway is None else partial(copy_state, gateway, folder)
     with Stages() as stages:
-        made = back_up(folder, out, keys=keys, model=model, progress=stages.show)
+        made = back_up(folder, out, keys=keys, model=model, copy_state=state, progress=stages.show)
     _show(made, out, as_json)
     if model and (line := backbone_elsewhere(checkpoint_of(folder))):
         say(line)
@@ -48,8 +55,8 @@ def restore(
     out: Annotated[Path, typer.Option(help="New folder to restore into."), EMPTY_FOLDER],
     as_json: AsJson = False,
 ) -> None:
-    """Make an index, its uploads, model and keys of a backup, after every file was checked."""
-    from cxrtext.index.backup import KEYS
+    """Make an index and what was backed up with it of a backup, after every file was checked."""
+    from cxrtext.index.backup import GATEWAY, KEYS
     from cxrtext.index.backup import restore as restore_backup
     from cxrtext.index.publishing.publication import UPLOADS
     from cxrtext.index.store.replica import INDEX as INDEX_NAME
@@ -60,6 +67,8 @@ def restore(
     keys = f"CXRTEXT_API_KEYS_FILE={out / KEYS} " if made.keys else ""
     uploads = f" --uploads {out / UPLOADS}" if made.uploads else ""
     say(f"to serve it: {keys}cxrtext serve {out / INDEX_NAME}{uploads}")
+    if made.gateway:
+        say(f"for the gateway's file: state: {out / GATEWAY}, project: {out / INDEX_NAME}")
 
 
 def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:
@@ -72,4 +81,5 @@ def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:
     parts += [f"{made.uploads} uploads"] if made.uploads else []
     parts += ["the model"] if made.model else []
     parts += ["the keys"] if made.keys else []
+    parts += ["the gateway's state"] if made.gateway else []
     typer.echo(f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}")
