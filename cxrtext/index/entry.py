@@ -21,7 +21,6 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import keep_file, write_summary, writing
 from cxrtext.records.manifest import INSTANCE
 
-
 _INSTANCE = f"$.{INSTANCE}"
 
 

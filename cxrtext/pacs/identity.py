@@ -6,13 +6,12 @@ the source of another.
 """
 
 import hashlib
-from typing import get_args
+from typing import Literal, get_args
 
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.peers import Kind
 
+Kind = Literal["sc", "sr"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-DEFAULT_KINDS: tuple[Kind, ...] = ("sc", "sr")
 """What viewers open: OHIF shows neither a segmentation nor a presentation state of a radiograph."""
 
 MANUFACTURER = "cxrtext"
@@ -20,12 +19,10 @@ SERIES = "cxrtext"  # what the descriptions of series of results begin with
 NAMES = {
     "sc": "heatmap",
     "sr": "measurements",
-    "seg": "regions",
-    "gsps": "annotations",
     "reject": "rejection note",
 }
 """What follows it, by kind of object; "reject" is the note that takes results back."""
-NUMBERS = {"sc": 9101, "sr": 9102, "seg": 9103, "gsps": 9104, "reject": 9109}
+NUMBERS = {"sc": 9101, "sr": 9102, "reject": 9109}
 """Series numbers, behind those of a modality."""
 WARNING = "RESEARCH ONLY – NOT FOR DIAGNOSIS"
 
@@ -51,4 +48,5 @@ def is_own_result(said: Described) -> bool:
     )
 
 
-_SERIES = frozenset(f"{SERIES} {name}" for name in NAMES.values())
+_BEFORE = ("regions", "annotations")  # made by earlier versions
+_SERIES = frozenset(f"{SERIES} {name}" for name in (*NAMES.values(), *_BEFORE))

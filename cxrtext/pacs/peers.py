@@ -30,7 +30,6 @@ Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")
 """An application entity title: 1 to 16 characters of ASCII without a backslash."""
 
 Modality = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,16}$")]
-Kind = Literal["sc", "sr", "seg", "gsps"]
 
 
 def _beside(path: Path, info: ValidationInfo) -> Path:
@@ -192,7 +191,6 @@ class ResultsRule(PeerSection):
     """Which results are made of images from a peer and sent back to it."""
 
     sentences: Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
-    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)] = ("sc", "sr")
     above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
 
 

@@ -1,9 +1,7 @@
 """Whether the process answers, whether it can be asked, and how it does."""
 
 import asyncio
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
@@ -12,8 +10,6 @@ import cxrtext
 from cxrtext.client.answers import publications_of
 from cxrtext.client.models import Health, Readiness
 from cxrtext.errors import CxrTextError
-from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.results.folder import FILE, ResultsFolder
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.routes.dependencies import KEY, ResourcesDep, problem_of
@@ -66,15 +62,8 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     if not resources.settings.metrics:
         raise HTTPException(404)
     measured: Metrics = request.app.state.metrics
-    inbox, results = resources.settings.inbox, resources.settings.results
-    if inbox is not None:
-        with _reading(measured, "inbox"):
-            measured.describe_inbox(await asyncio.to_thread(read_status, inbox))
-    if results is not None:
-        with _reading(measured, "results"):
-            if (results / FILE).is_file():
-                folder = ResultsFolder(results, create=False, compare=False)
-                measured.describe_results(await asyncio.to_thread(folder.tally))
+    settings = resources.settings
+    await asyncio.to_thread(measured.gateway.look, settings.inbox, settings.results)
     try:
         # Of an index that a writer holds, what was seen last is given.
         with suppress(TimeoutError, CxrTextError):
@@ -88,13 +77,3 @@ async def metrics(request: Request, resources: ResourcesDep) -> Response:
     except NotReady:
         measured.ready.set(0)
     return Response(measured.page(), headers={"Content-Type": CONTENT_TYPE})
-
-
-@contextmanager
-def _reading(measured: Metrics, folder: str) -> Iterator[None]:
-    """Note whether a folder can be read: what was seen last looks as if all were well."""
-    try:
-        yield
-        measured.readable.labels(folder).set(1)
-    except (CxrTextError, OSError, sqlite3.Error):
-        measured.readable.labels(folder).set(0)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.pacs.gateway.file import Gateway, read_gateway
@@ -36,10 +37,10 @@ def run_part(path: Path, name: str) -> None:
         raise ConfigError(f"{path}: asks for no part {name!r}; it asks for {', '.join(known)}")
     if name.startswith(FOLLOW):
         _follow(gateway, name)
+    elif name in (INTAKE, ANSWER):
+        (_intake if name == INTAKE else _answer)(gateway)
     else:
-        {DICOM: _dicom, HL7: _hl7, INTAKE: _intake, ANSWER: _answer, SERVER: _server}[name](
-            path, gateway
-        )
+        {DICOM: _dicom, HL7: _hl7, SERVER: _server}[name](path, gateway)
 
 
 def run_once(path: Path) -> int:
@@ -50,9 +51,9 @@ def run_once(path: Path) -> int:
             if name.startswith(FOLLOW):
                 _follow(gateway, name, once=True)
             elif name == INTAKE:
-                _intake(path, gateway, once=True)
+                _intake(gateway, once=True)
             elif name == ANSWER:
-                _answer(path, gateway, once=True)
+                _answer(gateway, once=True)
         except CxrTextError as error:
             say(f"{name}: {error}")
             failed += 1
@@ -98,10 +99,10 @@ def _dicom(path: Path, gateway: Gateway) -> None:
     assert port is not None  # noqa: S101 - the file asks for the part
     caps = Caps(port.associations, port.object_mb * 2**20)
 
-    def senders(of: Gateway) -> dict[str, object]:
+    def senders(of: Gateway) -> dict[str, Any]:
         return {
             "allowed": of.titles,
-            "addresses": {peer.name: peer.addresses for peer in of.peers if peer.addresses},
+            "addresses": of.addresses,
             "tls": of.dicom and of.dicom.context(),
         }
 
@@ -110,14 +111,12 @@ def _dicom(path: Path, gateway: Gateway) -> None:
         listener = stack.enter_context(
             Listener(
                 inbox, ae_title=port.title, host=port.host, port=port.port, caps=caps, say=say,
-                **senders(gateway),  # type: ignore[arg-type]
+                **senders(gateway),
             )
         )  # fmt: skip
         spoken = " (TLS)" if port.tls else ""
         say(f"{port.title} listens on {port.host}:{listener.port}{spoken}")
-        stack.enter_context(
-            _told(lambda: listener.update(**senders(read_gateway(path))))  # type: ignore[arg-type]
-        )
+        stack.enter_context(_told(lambda: listener.update(**senders(read_gateway(path)))))
 
 
 def _hl7(path: Path, gateway: Gateway) -> None:
@@ -127,11 +126,10 @@ def _hl7(path: Path, gateway: Gateway) -> None:
     port = gateway.hl7
     assert port is not None  # noqa: S101 - the file asks for the part
 
-    def senders(of: Gateway) -> dict[str, object]:
-        networks = {network: peer.name for peer in of.peers for network in peer.addresses}
+    def senders(of: Gateway) -> dict[str, Any]:
         own = of.hl7
         return {
-            "allowed": networks,
+            "allowed": of.addresses,
             "charset": own.charset if own else "",
             "tls": own and own.context(),
         }
@@ -139,12 +137,10 @@ def _hl7(path: Path, gateway: Gateway) -> None:
     with ExitStack() as stack:
         inbox = stack.enter_context(Inbox(gateway.inbox, reserve=_bytes(gateway)))
         listener = stack.enter_context(
-            MessageListener(inbox, host=port.host, port=port.port, say=say, **senders(gateway))  # type: ignore[arg-type]
+            MessageListener(inbox, host=port.host, port=port.port, say=say, **senders(gateway))
         )
         say(f"HL7 (MLLP{' over TLS' if port.tls else ''}) on {port.host}:{listener.port}")
-        stack.enter_context(
-            _told(lambda: listener.update(**senders(read_gateway(path))))  # type: ignore[arg-type]
-        )
+        stack.enter_context(_told(lambda: listener.update(**senders(read_gateway(path)))))
 
 
 def _bytes(gateway: Gateway) -> int:
@@ -159,7 +155,7 @@ def _follow(gateway: Gateway, name: str, *, once: bool = False) -> None:
     say(f"{peer.name}: {tally}")
 
 
-def _intake(_path: Path, gateway: Gateway, *, once: bool = False) -> None:
+def _intake(gateway: Gateway, *, once: bool = False) -> None:
     from cxrtext.images.burnt_in import burnt_in_text, need_tesseract
 
     from cxrtext.pacs.inbox.worker import WorkerSettings, work
@@ -180,7 +176,7 @@ def _intake(_path: Path, gateway: Gateway, *, once: bool = False) -> None:
     work(gateway.inbox, settings, lambda: False, say, once=once)
 
 
-def _answer(_path: Path, gateway: Gateway, *, once: bool = False) -> None:
+def _answer(gateway: Gateway, *, once: bool = False) -> None:
     from cxrtext.datasets.admission.ids import Ids, read_key
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.rules import answer_until

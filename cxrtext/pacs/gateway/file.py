@@ -157,6 +157,11 @@ class Gateway(PeerSection):
         return self.state / "results"
 
     @property
+    def addresses(self) -> dict[str, list[str]]:
+        """What peers with addresses send from, by their names."""
+        return {peer.name: list(map(str, peer.addresses)) for peer in self.peers if peer.addresses}
+
+    @property
     def titles(self) -> dict[str, str]:
         """The peers that may send objects, by the titles that they send with."""
         return {title: peer.name for peer in self.peers for title in peer.sends_as}

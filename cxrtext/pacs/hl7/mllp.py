@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -28,6 +28,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
 )
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
+from cxrtext.pacs.addresses import is_within, read_networks
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import ListenerCounts
 from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
@@ -126,8 +127,8 @@ class MessageListener:
     """An MLLP service on a port; a context manager, which it serves inside.
 
     Args:
-        allowed: The name of each peer by the address that it sends from; empty takes whoever
-            reaches the port, which then must be a loopback one.
+        allowed: The addresses and networks that each peer sends from, by its name; empty takes
+            whoever reaches the port, which then must be a loopback one.
         port: 0 takes a free one.
         charset: Of messages that name none, as MSH-18 has it, such as "8859/1"; "" for UTF-8.
         tls: With it, connections are encrypted; it may ask for certificates of senders.
@@ -137,7 +138,7 @@ class MessageListener:
     def __init__(
         self,
         inbox: Inbox,
-        allowed: Mapping[str, str],
+        allowed: Mapping[str, Iterable[str]],
         *,
         host: str = "127.0.0.1",
         port: int = PORT,
@@ -145,12 +146,12 @@ class MessageListener:
         tls: ssl.SSLContext | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        check_charset(charset)
-        self._inbox, self._allowed, self._charset, self._say = inbox, allowed, charset, say
+        self._inbox, self._say = inbox, say
         self._bad = inbox.folder / BAD
-        self._tls = tls
+        self.update(allowed, charset, tls)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._sources: list[str] = []  # the peer of each that is open
         self._counts = ListenerCounts(inbox, "hl7", lambda: len(self._open))
         listener = self
 
@@ -174,6 +175,13 @@ class MessageListener:
         self.port = int(self._server.server_address[1])
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+
+    def update(
+        self, allowed: Mapping[str, Iterable[str]], charset: str, tls: ssl.SSLContext | None
+    ) -> None:
+        """Take new connections by other settings; those that are open stay (ConfigError)."""
+        check_charset(charset)
+        self._allowed, self._charset, self._tls = read_networks(allowed), charset, tls
 
     def __enter__(self) -> Self:
         self._counts.start()
@@ -199,15 +207,14 @@ class MessageListener:
     # --- a connection, in a thread of its own ---
 
     def _serve(self, connection: socket.socket, address: str) -> None:
-        source = self._allowed.get(address, "" if self._allowed else f"hl7@{address}")
+        named = (name for name, there in self._allowed.items() if is_within(address, there))
+        source = next(named, "" if self._allowed else f"hl7@{address}")
         try:
             if not source:
-                raise RefusedError(
-                    f"nobody may send from there; if it is a peer, give --allow {address}=NAME"
-                )
+                raise RefusedError("nobody may send from there; if a peer does, give its addresses")
             # Who is silent before or within the handshake does not count as a connection.
             secured = connection if self._tls is None else admit(connection, self._tls, START)
-            with secured, self._counted(secured):
+            with secured, self._counted(secured, source):
                 self._receive(secured, source)
         except RefusedError as error:
             if str(error):
@@ -215,19 +222,24 @@ class MessageListener:
                 self._say(f"connection from {address} refused: {error}")
 
     @contextmanager
-    def _counted(self, connection: socket.socket) -> Iterator[None]:
+    def _counted(self, connection: socket.socket, source: str) -> Iterator[None]:
         with self._lock:
             if self._ended.is_set():
                 raise RefusedError("")
             if len(self._open) >= MAX_CONNECTIONS:
                 raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
+            own = self._sources.count(source) if len(self._allowed) > 1 else 0
+            if own >= MAX_CONNECTIONS // 2:
+                raise RefusedError(f"{own} of its are open, which is the most of one peer")
             self._open.add(connection)
+            self._sources.append(source)
             self._counts.add("accepted")
         try:
             yield
         finally:
             with self._lock:
                 self._open.discard(connection)
+                self._sources.remove(source)
 
     def _receive(self, connection: socket.socket, source: str) -> None:
         framing = Framing()
@@ -272,12 +284,12 @@ class MessageListener:
         if _Header(message).kind[0] in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
         try:
-            version = read_message(message, "the message", self._charset)
+            versions = read_message(message, "the message", self._charset)
         except MessageError as error:
             return self._refuse(message, source, "AE", str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
             return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
-        if version is None:
+        if not versions:
             return self._refuse(
                 message, source, "AR", "is of a kind that is not taken; ORU and MDM are"
             )

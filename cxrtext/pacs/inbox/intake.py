@@ -31,7 +31,7 @@ from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
 from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
-from cxrtext.pacs.inbox.reports import SAME, look_again, put_version
+from cxrtext.pacs.inbox.reports import SAME, look_again, put_versions
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
@@ -175,7 +175,7 @@ class Intake:
             except ImageError as damaged:
                 return _failing(entry, str(damaged))
             if version is not None:
-                return lambda finishing: put_version(finishing, version, entry, self._given.ids)
+                return lambda finishing: put_versions(finishing, [version], entry, self._given.ids)
         reason = f"{why.what}: {why.why}" if why.why else why.what
         return lambda finishing: finishing.done(entry, "left out", reason)
 
@@ -351,7 +351,8 @@ class Intake:
         return keep_image(
             catalogue, self._given.archive, data, ending,
             image=one.instance, study_id=one.ids.study, patient_id=one.ids.patient,
-            split=(*splits, before.split if before else SPLIT)[0], height=one.decoded.height, width=one.decoded.width,
+            split=(*splits, before.split if before else SPLIT)[0],
+            height=one.decoded.height, width=one.decoded.width,
             metadata={**kept, **one.metadata, SOURCE: one.entry.source, RECEIVED: received},
             labels=labels,
         )  # fmt: skip

@@ -56,7 +56,7 @@ class Entry:
     received: float  # seconds since 1970
     attempts: int  # how often work on it began before
     charset: str = ""  # of a message that names none
-    accepted: bool = False  # by somebody, to enter whatever speaks against it
+    accepted: int = 0  # 1: by somebody, to enter whatever speaks against it
 
     @property
     def is_whole(self) -> bool:
@@ -248,8 +248,8 @@ class Inbox:
                 values,
             ).fetchall()
         return [
-            Entry(number, what, source, self._objects / file, *more, bool(accepted))
-            for number, what, source, file, *more, accepted in rows
+            Entry(number, what, source, self._objects / file, *more)
+            for number, what, source, file, *more in rows
         ]
 
     def begin(self, entries: Sequence[Entry]) -> None:

@@ -31,18 +31,27 @@ FROM_INDEX = "index"  # the source of a version that is what the index had of a 
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
 
 
-def put_version(finishing: Finishing, version: ReportVersion, entry: Entry, ids: Ids) -> None:
-    """Keep a version of a report, where it is not there already, and be done with its entry."""
-    if ids.hashed:
-        version = replace(
-            version,
-            study=ids.of("study", version.study),
-            accession=ids.of("accession", version.accession.casefold()),
-            issuer=ids.of("issuer", version.issuer.casefold()),
-            patient=ids.of("patient", version.patient),
-        )
-    new = _put(finishing.database, version, entry.source, entry.received)
-    finishing.done(entry, "report" if new else "again", "" if new else SAME)
+def put_versions(
+    finishing: Finishing, versions: Sequence[ReportVersion], entry: Entry, ids: Ids
+) -> None:
+    """Keep versions of reports, where they are not there already, and be done with their entry."""
+    new = [
+        _put(finishing.database, _as_kept(one, ids), entry.source, entry.received)
+        for one in versions
+    ]
+    finishing.done(entry, "report" if any(new) else "again", "" if any(new) else SAME)
+
+
+def _as_kept(version: ReportVersion, ids: Ids) -> ReportVersion:
+    if not ids.hashed:
+        return version
+    return replace(
+        version,
+        study=ids.of("study", version.study),
+        accession=ids.of("accession", version.accession.casefold()),
+        issuer=ids.of("issuer", version.issuer.casefold()),
+        patient=ids.of("patient", version.patient),
+    )
 
 
 def _put(

@@ -22,7 +22,7 @@ from cxrtext.index.entry import Imported
 from cxrtext.pacs.inbox.deletions import take_deletions
 from cxrtext.pacs.inbox.intake import NAME, Given, Intake
 from cxrtext.pacs.inbox.queue import Entry, Inbox
-from cxrtext.pacs.inbox.reports import ReportJoiner, put_version
+from cxrtext.pacs.inbox.reports import ReportJoiner, put_versions
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 from cxrtext.service.intake import Pixels
@@ -181,14 +181,14 @@ class Worker:
         with self._inbox.finishing() as finishing:
             for entry in batch:
                 try:
-                    version = read_message(entry.path.read_bytes(), NAME, entry.charset)
+                    versions = read_message(entry.path.read_bytes(), NAME, entry.charset)
                 except MessageError as error:
                     finishing.fail(entry, str(error))
                     continue
-                if version is None:
+                if versions:
+                    put_versions(finishing, versions, entry, self._ids)
+                else:
                     finishing.done(entry, "left out", NO_REPORT)
-                    continue
-                put_version(finishing, version, entry, self._ids)
 
     def _reload(self) -> None:
         """Load the model that the index has now; what cannot be loaded is said, and tried again."""

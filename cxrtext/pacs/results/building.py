@@ -68,13 +68,6 @@ class Result:
             "manufacturer": MANUFACTURER,
         }
 
-    def device(self) -> dict[str, Any]:
-        return {
-            "manufacturer_model_name": MODEL_NAME,
-            "software_versions": cxrtext.__version__,
-            "device_serial_number": self.finding.model[:16],
-        }
-
     def reference(self) -> "Dataset":
         return reference(self.source)
 
@@ -116,8 +109,7 @@ def building(source: SourceImage, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - a header that is not as the standard says
         raise ImageError(
-            f"{shown(source.path)}: no {what} can be made of its header ({type(error).__name__}); "
-            "leave it out with --as"
+            f"{shown(source.path)}: no {what} can be made of its header ({type(error).__name__})"
         ) from None
 
 

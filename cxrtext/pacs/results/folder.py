@@ -33,7 +33,7 @@ CREATE TABLE results (
   class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
   study TEXT NOT NULL,                     -- StudyInstanceUID
-  kind TEXT NOT NULL,                      -- sc, sr, seg, gsps or reject
+  kind TEXT NOT NULL,                      -- sc, sr or reject; seg, gsps of earlier versions
   source TEXT NOT NULL,                    -- SOPInstanceUID of the image
   study_id TEXT NOT NULL,                  -- as the archive calls study and patient
   patient_id TEXT NOT NULL,
@@ -113,7 +113,9 @@ class ResultsFolder:
     def __init__(self, path: Path, *, create: bool = True, compare: bool = True) -> None:
         self.path = path
         if not create and not (path / FILE).is_file():
-            raise DataError(f"{path}: holds no results ({FILE}); give the --out of cxrtext results")
+            raise DataError(
+                f"{path}: holds no results ({FILE}); make some with 'cxrtext gateway results make'"
+            )
         if create:
             with self._disk():
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)

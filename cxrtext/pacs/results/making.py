@@ -4,27 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.images.gray import Floats
 from cxrtext.images.source import shown
 from cxrtext.pacs import need
-from cxrtext.pacs.identity import DEFAULT_KINDS
-from cxrtext.pacs.peers import Kind
+from cxrtext.pacs.identity import KINDS, Kind
 from cxrtext.pacs.results.building import Result, result_uid
 from cxrtext.pacs.results.capture import build_capture
 from cxrtext.pacs.results.finding import Finding, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.image import SourceImage, read_source
-from cxrtext.pacs.results.regions import build_presentation, build_segmentation
 from cxrtext.pacs.results.report import build_report
 from cxrtext.service import Service
 from cxrtext.service.limits import check_sentence
-
-if TYPE_CHECKING:
-    from pydicom.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +33,7 @@ def make_results(
     sentence: str,
     folder: ResultsFolder,
     *,
-    kinds: Sequence[Kind] = DEFAULT_KINDS,
+    kinds: Sequence[Kind] = KINDS,
     above: float = 0.0,
     ids: Ids | None = None,
 ) -> Made:
@@ -65,34 +58,23 @@ def make_results(
     if above > 0 and (finding.probability is None or finding.probability < above):
         return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
     result = Result(source, finding, datetime.now())
-    left_out, made, new = [], [], 0
+    made, new = [], 0
     for kind, kept in zip(wanted, there, strict=True):
         if kept is None:
-            built = _build(kind, result, pixels)
-            if built is None:
-                left_out.append(f"{shown(path)}: no {kind.upper()}: nothing stands out")
-                continue
+            built = build_capture(result, pixels) if kind == "sc" else build_report(result)
             kept = folder.put(built, kind=kind, **_facts(source, finding, ids or Ids(None)))
             new += 1
         made.append(kept)
-    return _made(made, path, new, left_out)
+    return _made(made, path, new)
 
 
-def _made(results: Sequence[Kept], path: Path, new: int = 0, left_out: Sequence[str] = ()) -> Made:
+def _made(results: Sequence[Kept], path: Path, new: int = 0) -> Made:
     back = [
         f"{shown(path)}: its {one.kind.upper()} was taken back on {one.revoked[:10]}"
         for one in results
         if one.revoked
     ]
-    return Made(tuple(one for one in results if not one.revoked), new, (*left_out, *back))
-
-
-def _build(kind: Kind, result: Result, pixels: Floats) -> "Dataset | None":
-    if kind == "sc":
-        return build_capture(result, pixels)
-    if kind == "sr":
-        return build_report(result)
-    return build_segmentation(result) if kind == "seg" else build_presentation(result)
+    return Made(tuple(one for one in results if not one.revoked), new, tuple(back))
 
 
 def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str | float | None]:

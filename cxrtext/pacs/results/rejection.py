@@ -6,17 +6,20 @@ or removes them.
 Source: IHE Radiology, Image Object Change Management (IOCM).
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from cxrtext.errors import DataError
+from cxrtext.errors import ConfigError, DataError
 from cxrtext.pacs import need
 from cxrtext.pacs.identity import MANUFACTURER, NUMBERS, uid
+from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.building import series_attributes, silent
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.image import PATIENT, STUDY
 from cxrtext.pacs.results.report import observer
+from cxrtext.pacs.results.sending import Delivery, send_results
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -47,6 +50,30 @@ def reject(
         folder.note_revoked([one.instance for one in some])
         notes.append(note)
     return notes
+
+
+def revoke(
+    folder: ResultsFolder,
+    results: Sequence[Kept],
+    peers: Mapping[str, Peer],
+    reason: Reason = "quality",
+    environment: Mapping[str, str] = os.environ,
+) -> dict[str, Delivery]:
+    """Take results back; each peer is sent notes of those that it was sent, and of no others.
+
+    Gives what each got.  What was not delivered is sent by the next call (ConfigError: a peer is
+    not in the file, or not opened for writing; PeerError).
+    """
+    had = folder.peers()
+    names = sorted({name for one in results for name in had.get(one.instance, ())})
+    for name in names:
+        if name not in peers:
+            raise ConfigError(f"{name}: has results to take back, and is not in the file")
+        peers[name].require_write()
+    of_peers = {n: [one for one in results if n in had.get(one.instance, ())] for n in names}
+    notes = {name: reject(folder, some, reason) for name, some in of_peers.items()}
+    folder.note_revoked([one.instance for one in results])
+    return {n: send_results(folder, some, peers[n], environment) for n, some in notes.items()}
 
 
 def _note(
@@ -87,7 +114,7 @@ def _read(folder: ResultsFolder, kept: Kept) -> "Dataset":
     path = folder.path / kept.file
     if not folder.is_whole(kept):
         raise DataError(
-            f"{path}: is gone or changed; make it again (cxrtext results), then revoke it"
+            f"{path}: is gone or changed; make it again (gateway results make), then revoke it"
         )
     with silent():
         return dcmread(path, stop_before_pixels=True)

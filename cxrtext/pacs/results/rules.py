@@ -1,4 +1,4 @@
-"""Results made and sent by themselves: of what came from a peer, by its rule in ``peers.yaml``.
+"""Results made and sent by themselves: of what came from a peer, by its rule in the gateway's file.
 
 Looks at the index, which the worker of the inbox fills, by the columns ``source`` and ``received``;
 what was dealt with is noted in the folder of results, so that it may be stopped at any time.
@@ -6,13 +6,14 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.errors import InputError, WorkError
+from cxrtext.errors import CheckpointError, InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
 from cxrtext.pacs.peers import Peer
@@ -22,9 +23,11 @@ from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
+from cxrtext.service.service import turned
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
+LOOK_S, LONGEST_WAIT_S = 2.0, 60.0  # between two looks; after failures, at most
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -74,6 +77,42 @@ def answer(
     return done
 
 
+def answer_until(
+    service: Service,
+    peers: Sequence[Peer],
+    folder: ResultsFolder,
+    *,
+    ids: Ids | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    ended: Callable[[], bool] = lambda: False,
+    once: bool = False,
+) -> None:
+    """Answer what comes until it is to end; with ``once`` what is there, and then end.
+
+    A peer or a model that is gone, and a full disk, are waited for, but with ``once``.
+    """
+    wait = LOOK_S
+    while not ended():
+        try:
+            service = turned(service) or service
+            done = answer(service, peers, folder, ids=ids, say=say)
+        except (WorkError, CheckpointError) as error:
+            if once:
+                raise
+            wait = min(2 * wait, LONGEST_WAIT_S)
+            say(f"{error}; trying again in {wait:.0f} s")
+        else:
+            wait = LOOK_S
+            if done.images or once:
+                say(
+                    f"images answered: {done.images}; results made: {done.made}, "
+                    f"sent: {done.sent}; images without results: {done.failed}"
+                )
+        if once:
+            return
+        time.sleep(wait)
+
+
 @dataclass
 class _Answering:
     service: Service
@@ -97,7 +136,7 @@ class _Answering:
                     break
                 continue
             for other, why in refused if sent else ():
-                self._note(rule, other, f"{why.what}; 'results send' tries again")
+                self._note(rule, other, f"{why.what}; 'gateway results send' tries again")
             refused = [] if sent else refused
         if refused:
             raise refused[0][1]
@@ -131,7 +170,7 @@ class _Answering:
         for sentence in rule.sentences:
             found = make_results(
                 self.service, path, sentence, self.folder,
-                kinds=rule.kinds, above=rule.above, ids=self.ids,
+                above=rule.above, ids=self.ids,
             )  # fmt: skip
             made += found.results
             self.done.made += found.new

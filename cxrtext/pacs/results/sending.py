@@ -115,7 +115,7 @@ def _stored(association: "Association", built: "Dataset", peer: Peer, one: Kept)
         answer = association.send_c_store(built)
     except ValueError:  # pynetdicom: no context of its class was accepted
         raise AnswerError(
-            peer.name, f"does not take objects of the kind {one.kind.upper()}; see --as"
+            peer.name, f"does not take objects of the kind {one.kind.upper()}"
         ) from None
     except RuntimeError:
         raise GoneError(peer.name, "ended the association while results were sent") from None

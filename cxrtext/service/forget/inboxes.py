@@ -86,9 +86,10 @@ def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> boo
         said = read_message(data, "", charset)
     except MessageError:
         return _names(data, numbers | bare)
-    return said is not None and bool(
-        {said.study, said.accession, said.patient} & numbers - {""}
-        or (":" not in said.patient and said.patient in bare)
+    return any(
+        {one.study, one.accession, one.patient} & numbers - {""}
+        or (":" not in one.patient and one.patient in bare)
+        for one in said
     )
 
 

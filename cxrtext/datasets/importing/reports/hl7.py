@@ -4,8 +4,12 @@ Source: HL7 version 2.5.1, chapters 2 (encoding, escapes, MSH-18), 7 (OBR-25, OB
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+
+from pydicom.charset import decode_bytes
 
 from cxrtext.datasets.admission.ids import issued
 from cxrtext.datasets.importing.versions import ReportVersion, Status, read_status, read_time
@@ -30,7 +34,16 @@ CHARACTER_SETS = {
     "KS X 1001": "euc_kr",
     "BIG-5": "big5",
 }
-"""Codecs by the first repetition of MSH-18 (table 0211)."""
+"""Codecs by a repetition of MSH-18 (table 0211)."""
+_SWITCHED = {
+    **dict.fromkeys(("", "ASCII", "ISO IR6", "UNICODE", "UNICODE UTF-8", "UTF-8"), "iso8859"),
+    "ISO IR14": "shift_jis",
+    "ISO IR87": "iso2022_jp",
+    "ISO IR159": "iso2022_jp_2",
+    "ISO IR149": "euc_kr",
+    "KS X 1001": "euc_kr",
+}
+"""Codecs of repetitions between which escape sequences switch, as pydicom calls them."""
 
 _HEADER = re.compile(rb"MSH(.)")
 _NULL = '""'  # a field that says that its value is to be removed
@@ -97,23 +110,44 @@ class _Marks:
 
 
 def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
+    """The segments of a message; a line that begins none goes on with the field before."""
     if _HEADER.match(message) is None or len(message) < 8:
         raise MessageError("begins with no MSH segment")
     marks = message[3:8].decode("latin-1")
-    fields = message.split(b"\r", 1)[0].split(marks[0].encode("latin-1"))
+    lines = re.split(rb"\r\n|\r|\n", message)
+    fields = lines[0].split(marks[0].encode("latin-1"))
     named = fields[17].decode("latin-1") if len(fields) > 17 else ""
-    charset = (named.split(marks[2])[0].strip() or unnamed).upper()
-    if (codec := CHARACTER_SETS.get(charset)) is None:
+    names = [name.strip().upper() for name in (named.strip() or unnamed).split(marks[2])]
+    texts, codec = _texts(lines, names)
+    begins = re.compile(rf"[A-Z][A-Z0-9]{{2}}({re.escape(marks[0])}|$)")
+    segments: list[str] = []
+    for text in texts:
+        if segments and text.strip("\x0b\x1c ") and not begins.match(text):
+            segments[-1] += f"\n{text}"
+        else:
+            segments.append(text)
+    part = marks[4] if marks[4] != marks[0] else "&"
+    return segments, _Marks(marks[0], marks[1], marks[2], marks[3], part, codec)
+
+
+def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
+    """The text of lines by the character sets of MSH-18, and the codec of its escapes."""
+    known = CHARACTER_SETS if len(names) == 1 else _SWITCHED
+    if not all(name in known or name in CHARACTER_SETS for name in names):
         raise MessageError("names a character set that is not known (MSH-18)")
+    codecs = [known.get(name) or CHARACTER_SETS[name] for name in names]
     try:
-        text = message.decode(codec)
-    except UnicodeDecodeError:
-        fault = "is in another character set than MSH-18 says" if charset else (
+        if len(codecs) == 1 or not any(b"\x1b" in line for line in lines):
+            codec = CHARACTER_SETS.get(names[0], codecs[0])
+            return [line.decode(codec) for line in lines], codec
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # pydicom decodes with what it has, and warns
+            return [decode_bytes(line, codecs, set()) for line in lines], codecs[0]
+    except (UnicodeDecodeError, LookupError, UserWarning):
+        fault = "is in another character set than MSH-18 says" if any(names) else (
             "names no character set (MSH-18) and is not UTF-8"
         )  # fmt: skip
         raise MessageError(fault) from None
-    part = marks[4] if marks[4] != marks[0] else "&"
-    return text.split("\r"), _Marks(marks[0], marks[1], marks[2], marks[3], part, codec)
 
 
 def _unescaped(text: str, marks: _Marks) -> str:
@@ -170,23 +204,45 @@ class _Segment:
         return self.get(number, component, repetition).split(self._marks.part)[0].strip()
 
 
-def read_message(message: bytes, item: str, unnamed: str = "") -> ReportVersion | None:
-    """Read one message as one version of a report; None where it is of another kind.
+def read_message(message: bytes, item: str, unnamed: str = "") -> list[ReportVersion]:
+    """Read one message as one version of a report for each order; [] where it is of another kind.
 
     ``unnamed`` is the character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
     """
     lines, marks = _decoded(message, unnamed)
     segments = [_Segment(line, marks) for line in lines if line]
+    if segments[0].get(9) not in ("ORU", "MDM"):
+        return []
+    return [_version(part, marks, item) for part in _orders(segments)]
+
+
+def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
+    """The segments of each accession number, with those that belong to all; else all together.
+
+    An order begins with its ORC, else with its OBR; what stands before the first is of all.
+    """
+    starts = [
+        place - (place > 0 and segments[place - 1].name == "ORC")
+        for place, one in enumerate(segments)
+        if one.name == "OBR"
+    ]
+    common = segments[: starts[0]] if starts else segments
+    orders: dict[str, list[_Segment]] = {}
+    for begin, end in pairwise([*starts, len(segments)]):
+        order = next(one for one in segments[begin:end] if one.name == "OBR")
+        orders.setdefault(_accession(order)[0], []).extend(segments[begin:end])
+    if "" in orders and len(orders) > 1:
+        raise MessageError("reports on several orders, one without an accession number")
+    return [[*common, *own] for own in orders.values()] or [segments]
+
+
+def _version(segments: list[_Segment], marks: _Marks, item: str) -> ReportVersion:
     head = segments[0]
-    if head.get(9) not in ("ORU", "MDM"):
-        return None
     patient = next((s for s in segments if s.name == "PID"), None)
     orders = [s for s in segments if s.name == "OBR"]
     document = next((s for s in segments if s.name == "TXA"), None)
     if not orders and document is None:
         raise MessageError("holds no OBR segment")
-    if len(orders) > 1 and len({_accession(one)[0] for one in orders}) > 1:
-        raise MessageError("reports on several orders; send one message for each")
     order = orders[0] if orders else _Segment("OBR", marks)
     accession, issuer = _accession(order)
     for segment in segments:  # the filler's order number stands in these, too

@@ -166,12 +166,9 @@ def _hl7(data: bytes, item: str) -> Versions:
     for number, message in enumerate(messages(data), 1):
         where = item if number == 1 else f"{item} message {number}"
         try:
-            version = read_message(message, where)
+            yield from read_message(message, where)
         except MessageError as error:
             yield LeftOut(where, str(error))
-        else:
-            if version is not None:
-                yield version
 
 
 def _fhir(data: bytes, item: str) -> Versions:
