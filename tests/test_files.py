@@ -28,8 +28,8 @@ from cxrtext.files import (
     write_sums,
     write_text,
 )
-from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare
-from cxrtext.pacs.retrieval.pull_state import StateFile
+from cxrtext.files.table_sums import damaged_tables, keep_sums, prepare, unguard
+from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.records.tables import read_table
 
 
@@ -357,19 +357,29 @@ def test_sums_of_tables_follow_every_kind_of_change(tmp_path: Path) -> None:
 
 def test_a_state_is_opened_as_it_was_closed_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
-    schema = "CREATE TABLE seen (name TEXT PRIMARY KEY, number INTEGER DEFAULT 7) WITHOUT ROWID;"
-    with closing(sqlite3.connect(path)) as old:  # one of before there were sums
-        old.execute(schema)
-        old.executescript("PRAGMA user_version = 1; INSERT INTO seen VALUES ('one', 1)")
-    for name in ("other", "other"):
-        with StateFile(path, schema, 1, mend="name a new one") as state:
-            state._change("INSERT OR REPLACE INTO seen (name) VALUES (?)", name)
+    for name in ("other", "one"):
+        with FollowState(path) as state:
+            state.note(name, "7")
     whole = path.read_bytes()
-    for before, after in ((b"other", b"othes"), (b"one", b"o\xe5e"), (b"DEFAULT 7", b"DEFAULT 5")):
+    for before, after in ((b"other", b"othes"), (b"one", b"o\xe5e"), (b"DEFAULT 0", b"DEFAULT 5")):
         assert before in whole
         path.write_bytes(whole.replace(before, after))
-        with pytest.raises(DataError, match="is damaged .*; name a new one"):
-            StateFile(path, schema, 1, mend="name a new one")
+        with pytest.raises(DataError, match="is damaged .*; restore it from a backup"):
+            FollowState(path)
+
+
+def test_a_state_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with FollowState(path) as state, state.together():
+        unguard(state._db)
+        state._db.execute("ALTER TABLE studies DROP COLUMN looked")
+        state._db.execute("DROP TABLE swept")
+        state._db.execute("INSERT INTO studies VALUES ('1.2', '20240301', '2')")
+        state._db.execute("PRAGMA user_version = 1")
+    with FollowState(path) as state:
+        assert (state.counted("1.2"), state.is_swept("2024")) == ("2", False)
+    with FollowState(path) as state:
+        state.looked_at("1.2", 7.0)
 
 
 def test_a_text_that_is_no_longer_utf_8_is_told_as_damage(tmp_path: Path) -> None:

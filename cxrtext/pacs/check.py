@@ -130,7 +130,7 @@ def _resolved(host: str) -> str:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise _Failed(
-            f"nothing has the name {host}; correct it in peers.yaml, or see this machine's DNS"
+            f"nothing has the name {host}; correct it in the gateway's file, or see this machine's DNS"
         ) from None
     return str(found[0][4][0])
 
@@ -146,7 +146,7 @@ def _reached(host: str, port: int) -> str:
     except OSError as error:
         raise _Failed(
             f"port {port}: {(error.strerror or 'failed').lower()}; start the peer there, or "
-            "correct the port in peers.yaml"
+            "correct the port in the gateway's file"
         ) from None
 
 
@@ -231,7 +231,7 @@ def _offered(peer: Peer) -> str:
         if not any(context.abstract_syntax == GET for context in accepted):
             raise _Failed(
                 f"does not offer C-GET to {_ours(peer)}; have it granted, or set retrieve: move "
-                "and our_port in peers.yaml"
+                "and our_port in the gateway's file"
             )
         syntaxes = {
             str(context.transfer_syntax[0])

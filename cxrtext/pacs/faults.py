@@ -42,5 +42,5 @@ class TooLargeError(AnswerError):
     """An object is larger than the peer's limit here; it is not worth asking again."""
 
     def __init__(self, peer: str, max_bytes: int) -> None:
-        allowed = f"{max_bytes >> 20} MiB; limits.object_mb in peers.yaml allows more"
+        allowed = f"{max_bytes >> 20} MiB; limits.object_mb in the gateway's file allows more"
         super().__init__(peer, f"an image is larger than {allowed}")

@@ -174,7 +174,9 @@ def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> 
         )
     reason = error.reason or ""
     if "CERTIFICATE_REQUIRED" in reason or ("HANDSHAKE_FAILURE" in reason and agreed):
-        return HandshakeError("wants a certificate of ours; give certificate and key in peers.yaml")
+        return HandshakeError(
+            "wants a certificate of ours; give certificate and key in the gateway's file"
+        )
     if "CERTIFICATE_EXPIRED" in reason:
         return HandshakeError("says that our certificate has expired; have it renewed")
     if any(word in reason for word in _DISTRUST):
@@ -186,7 +188,7 @@ def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> 
     if "HANDSHAKE_FAILURE" in reason or any(word in reason for word in _NO_CIPHER):
         return HandshakeError(
             "has no cipher in common with us, or wants a certificate of ours; have the BCP 195 "
-            "profile switched on there, or give certificate and key in peers.yaml"
+            "profile switched on there, or give certificate and key in the gateway's file"
         )
     if "ALERT" in reason:
         return HandshakeError(f"breaks off the handshake ({_reason(error)}); see its log")
@@ -200,12 +202,12 @@ def _distrusted(error: ssl.SSLCertVerificationError, host: str, ca: str) -> str:
         return "its certificate is not valid yet; is this machine's clock right?"
     if error.verify_code in _OTHER_NAME:
         return (
-            f"its certificate is not valid for '{host}'; write the name that it has in peers.yaml, "
+            f"its certificate is not valid for '{host}'; write the name that it has in the gateway's file, "
             "or have one made for this name"
         )
     return (
         f"its certificate is not trusted ({error.verify_message}); name the hospital's authority "
-        f"as {ca} in peers.yaml, or have the certificate renewed"
+        f"as {ca} in the gateway's file, or have the certificate renewed"
     )
 
 

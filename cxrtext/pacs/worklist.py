@@ -53,7 +53,7 @@ def received_since(service: Service, since: datetime) -> Pausing[Worklist]:
     """The studies of which an image was received since then, in that order, not scored."""
     if RECEIVED not in {column.name for column in service.archive.columns()}:
         raise InputError(
-            "no indexed image was received from a hospital system (cxrtext listen, follow); there "
+            "no indexed image was received from a hospital system (cxrtext gateway); there "
             "is no list to order"
         )
     where = f"{RECEIVED} >= '{since.isoformat()[:19]}'"

@@ -50,13 +50,7 @@ serve CHECKPOINT
 job embed MANIFEST --model CHECKPOINT --out new
 job score REPORTS --model LM --out new
 job decode MANIFEST --out new
-pull archive --from 2005-01-01 --out new
-follow archive --inbox new
-listen new
-hl7 listen new
-inbox work EMPTY --index INDEX
-results make CHECKPOINT IMAGE --sentence x --out new
-results answer --index INDEX --out new --peers FILE
+gateway results make FILE IMAGE --sentence x
 """
 """Commands that would run, each with one thing wrong in turn: see :func:`spoiled`."""
 
@@ -168,12 +162,16 @@ evaluate CHECKPOINT CHECKPOINT --data DATA
 compare DATA
 compare DATA DATA --noninferiority 2
 calibrate CHECKPOINT
-pull archive
-pull archive --from 2005-01-01 --to 2004-13-01 --out new
-pull archive --from 2005-01-01 --to 2005-12-31 --out new --peers GONE
-follow archive
-follow archive --inbox new --peers GONE
-listen
+gateway run
+gateway run GONE
+gateway run DATA
+gateway check GONE
+gateway status GONE
+gateway held list GONE
+gateway held accept GONE 1
+gateway results list GONE
+gateway results revoke GONE
+gateway results make GONE IMAGE
 benchmark none CHECKPOINT --data DATA
 benchmark nih --data DATA
 benchmark nih CHECKPOINT
@@ -186,25 +184,6 @@ serve CHECKPOINT --host 0.0.0.0
 serve CHECKPOINT --cors-origin x
 serve CHECKPOINT --uploads new
 experiment hardneg-cclk --rows none
-peers check
-peers check archive --peers GONE
-peers check archive --peers DATA
-hl7 listen
-hl7 listen new --host 0.0.0.0
-hl7 listen new --allow =name
-inbox status GONE
-inbox status EMPTY
-inbox retry GONE
-inbox retry EMPTY
-results CHECKPOINT IMAGE --sentence x
-results IMAGE --sentence x --out new
-results CHECKPOINT IMAGE --out new
-results CHECKPOINT IMAGE --sentence x --out new --as pdf
-results list --out GONE
-results list --out EMPTY
-results send archive --out EMPTY --peers GONE
-results revoke --all --out EMPTY
-results revoke --out GONE
 job embed MANIFEST --model CHECKPOINT
 job finish EMPTY --out new
 keys add FILE/keys name
@@ -275,7 +254,7 @@ SAYS = {
     "verify CHECKPOINT --data DATA --wording denied": "'denied' is not one of",
     "verify CHECKPOINT IMAGE IMAGE": "not UTF-8 text",
     "serve": "Missing argument 'place'",
-    "serve CHECKPOINT --worklist": "--worklist wants an index",
+    "serve CHECKPOINT --gateway FILE": "--gateway wants an index",
     "job status GONE": "gone: holds no job",
     "job status EMPTY": "empty: holds no job",
     "job finish GONE --out new": "gone: holds no job",

@@ -101,8 +101,7 @@ def load(tree: Path, **options: Any) -> tuple[ImportSummary, dict[str, str], dic
 
 
 def read_one(message: bytes) -> ReportVersion:
-    found = read_message(message, "m")
-    assert found is not None
+    (found,) = read_message(message, "m")
     return found
 
 
@@ -390,6 +389,49 @@ def test_escapes_headings_and_repetitions() -> None:
     assert (found.addendum, found.report) == (True, "Late.")
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_message_is_the_same_by_every_end_of_its_lines(end: bytes) -> None:
+    message = hl7("No effusion.\nHeart is large.")
+    assert read_one(message.replace(b"\r", end)) == read_one(message)
+    # What begins no segment goes on with the text before it.
+    broken = hl7("One line. Two.").replace(b"line. Two.", b"line." + end + b"Two.")
+    assert read_one(broken).report == "One line.\nTwo."
+
+
+@pytest.mark.parametrize(
+    ("charset", "text", "codec"),
+    [
+        ("~ISO IR87", "心臓は正常。", "iso2022_jp"),
+        ("8859/1~ISO IR87", "心臓は正常。", "iso2022_jp"),
+        ("ASCII~ISO IR87~ISO IR159", "心臓 丂", "iso2022_jp_2"),
+        ("ISO IR6~ISO IR149", "심장 정상", "euc_kr"),
+        ("8859/1~ISO IR87", "Größe", "latin-1"),
+        ("UNICODE UTF-8~ISO IR87", "Größe 心", "utf-8"),
+    ],
+)
+def test_every_repetition_of_the_character_set_counts(charset: str, text: str, codec: str) -> None:
+    data = text.encode(codec)
+    if codec == "euc_kr":
+        data = b" ".join(b"\x1b$)C" + part for part in data.split(b" "))
+    message = hl7("TEXT").replace(b"UNICODE UTF-8", charset.encode()).replace(b"TEXT", data)
+    assert read_one(message).report == text
+    with pytest.raises(MessageError, match="another character set"):
+        read_message(message.replace(data, b"\x1b$B\xff\xfe" + data), "m")
+
+
+def test_each_order_of_a_message_is_a_report_of_its_own() -> None:
+    one, two = hl7("Clear.", accession="001"), hl7("Not clear.", accession="002")
+    both = one + b"\rORC|RE\r" + b"\r".join(two.split(b"\r")[2:])
+    found = read_message(both, "m")
+    assert [(v.accession, v.report, v.patient) for v in found] == [
+        ("001", "Clear.", "P001"), ("002", "Not clear.", "P001"),
+    ]  # fmt: skip
+    again = one + b"\r" + b"\r".join(hl7("More.", accession="001").split(b"\r")[2:])
+    assert read_one(again).report == "Clear.\nMore."
+    with pytest.raises(MessageError, match="several orders, one without an accession number"):
+        read_message(both.replace(b"||002|", b"|||"), "m")
+
+
 def test_a_null_is_no_text_and_no_number() -> None:
     found = read_one(hl7('Clear.\n""', accession='""^RIS', study="1.2", patient='""'))
     assert (found.report, found.accession, found.patient) == ("Clear.", "", "")
@@ -421,15 +463,15 @@ def test_files_of_several_messages_framed_or_not_in_every_character_set() -> Non
         one + b"\r\n" + two, b"\x0b" + one + b"\x1c\r\x0b" + two + b"\x1c\r",
         b"FHS|^~\\&\rBHS|^~\\&\r" + one.replace(b"\r", b"\n") + b"\n" + two + b"\rBTS|2\rFTS|1",
     ):  # fmt: skip
-        texts = [read_message(message, "m") for message in messages(data)]
-        assert [one.report for one in texts if one] == ["A", "B"]
+        texts = [one for message in messages(data) for one in read_message(message, "m")]
+        assert [one.report for one in texts] == ["A", "B"]
     for name in CHARACTER_SETS:
         (message,) = messages(hl7(charset=name))
         assert read_one(message).report == "Clear.", name
     for noise in (b"", b"\0" * 50, b"MSH", b"MSH|^~\\&" * 3, bytes(range(256))):
         for message in messages(noise):
             with pytest.raises(MessageError):
-                if read_message(message, "m") is None:
+                if not read_message(message, "m"):
                     raise MessageError
 
 

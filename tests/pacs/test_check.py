@@ -78,7 +78,7 @@ def test_a_good_peer(check: Check) -> None:
         (
             {"dicomweb": {"url": "https://no.such.host.invalid/x"}, "dimse": None},
             "name",
-            "nothing has the name no.such.host.invalid; correct it in peers.yaml",
+            "nothing has the name no.such.host.invalid; correct it in the gateway's file",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_wrong_ports_and_paths_of_dicomweb(check: Check, orthanc: Orthanc) -> No
     web = {"url": f"https://127.0.0.1:{orthanc.http_port}/dicom-web"}
     assert failed(check(dicomweb=web, dimse=None)) == (
         "TLS",
-        "does not speak TLS on this port; correct the url in peers.yaml",
+        "does not speak TLS on this port; correct the url in the gateway's file",
     )
     layer, said = failed(check(dicomweb={"url": f"{orthanc.rest}/elsewhere"}, dimse=None))
     assert layer == "right to search (QIDO)"

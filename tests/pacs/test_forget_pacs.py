@@ -13,9 +13,8 @@ from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
-from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
+from cxrtext.pacs.retrieval.follow import follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
-from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
 from cxrtext.service import load_service
 from cxrtext.service.forget import caches
 from cxrtext.service.forget.forget import forget
@@ -29,22 +28,18 @@ TODAY = date.today()
 PATIENT = f"{PLANTED}-HIS:{PLANTED}000001"
 
 
-def test_after_pull_follow_inbox_and_results_no_byte_stays_and_following_goes_on(
+def test_after_follow_inbox_and_results_no_byte_stays_and_following_goes_on(
     orthanc: Orthanc, known: Known, checkpoint: Path, index_copy: Path, tmp_path: Path
 ) -> None:
-    pulled, inbox, kept = tmp_path / "pulled", tmp_path / "inbox", tmp_path / "kept"
-    peer = known(orthanc.peer(on_deletion="forget"))
+    inbox, kept = tmp_path / "inbox", tmp_path / "kept"
+    peer = known(orthanc.peer(on_deletion="forget", follow={"from": TODAY.isoformat()}))
     name = "VERGISSMEINNICHT"
     for number in (1, 2):
         more = {"PatientName": name} if number == 1 else {}
         orthanc.store(study(number, ("PA", "lateral"), day=TODAY, **more))
-    pull_archive(peer, pulled, PullOptions(TODAY, TODAY))
-    wanted = PullOptions(TODAY, TODAY, accessions=("A000001",))
-    pull_archive(peer, pulled, wanted)
 
     def turn() -> str:
-        options = FollowOptions(first=TODAY, once=True, compare=True)
-        return str(follow_peer(peer, inbox, options, lambda _: None))
+        return str(follow_peer(peer, inbox, lambda _: None, once=True, compare=True))
 
     def work() -> None:
         settings = WorkerSettings(index_copy, kept, readers=1, peers={"archive": peer})
@@ -70,7 +65,7 @@ def test_after_pull_follow_inbox_and_results_no_byte_stays_and_following_goes_on
     (inbox / "bad" / "2.hl7").write_bytes(oru(2, "Of another.").replace(b"OBR|", b"ORB|"))
     orthanc.delete(uid(1))
 
-    folders = [pulled, inbox, kept, index_copy, tmp_path / "results"]
+    folders = [inbox, kept, index_copy, tmp_path / "results"]
     done = forget(folders, patient=PATIENT, wait_s=5)
     assert [place for place in done.places if not place.done and place.what != "elsewhere"] == []
     assert_nowhere((name, f"{PLANTED}000001", "A000001", f"{uid(1)}.", f"{uid(1)}\0"), *folders)
@@ -83,7 +78,6 @@ def test_after_pull_follow_inbox_and_results_no_byte_stays_and_following_goes_on
     with Catalogue(index_copy / CATALOGUE) as catalogue:
         assert catalogue.image(uid(3, 1, 1)) is not None
         assert catalogue.image(uid(2, 1, 1)) is None
-    assert pull_archive(peer, pulled, PullOptions(TODAY, TODAY)).found == 4
 
 
 def test_a_state_in_use_is_named_with_what_to_stop(
@@ -92,7 +86,9 @@ def test_a_state_in_use_is_named_with_what_to_stop(
     monkeypatch.setattr(caches, "BUSY_SECONDS", 0.0)
     with FollowState(tmp_path / "follow-archive.sqlite") as state:
         state.know_study(uid(1), "20240301", "1")
-        with pytest.raises(HeldError, match=r"follow-archive.sqlite: is in use: stop .*'follow'"):
+        with pytest.raises(
+            HeldError, match=r"follow-archive.sqlite: is in use: stop 'cxrtext gateway run'"
+        ):
             forget([tmp_path], study=uid(1))
 
 

@@ -44,7 +44,7 @@ def frame(message: bytes) -> bytes:
 
 @pytest.fixture
 def listener(inbox: Inbox, said: list[str]) -> Iterator[MessageListener]:
-    with MessageListener(inbox, {"127.0.0.1": "RIS"}, port=0, say=said.append) as listener:
+    with MessageListener(inbox, {"RIS": ["127.0.0.1"]}, port=0, say=said.append) as listener:
         yield listener
 
 
@@ -87,8 +87,8 @@ def test_fifty_messages_of_four_character_sets_are_acknowledged_and_kept(
     data = b"".join(frame(oru(*one)) for one in sent)
     answers = exchange(data, 50, at_once=1000)
     assert answers == [[f"MSA|AA|C{n}"] for n in range(50)]
-    kept = [read_message(entry.path.read_bytes(), "") for entry in inbox.waiting(99)]
-    assert [one.report.partition("\n")[2] for one in kept if one] == [text for _, text, *_ in sent]
+    kept = [one for e in inbox.waiting(99) for one in read_message(e.path.read_bytes(), "")]
+    assert [one.report.partition("\n")[2] for one in kept] == [text for _, text, *_ in sent]
 
 
 def test_bad_messages_are_answered_and_kept_aside_and_the_connection_lives(
@@ -128,13 +128,13 @@ def test_a_default_character_set_and_others_addresses(inbox: Inbox, said: list[s
     (entry,) = inbox.waiting(9)
     assert (entry.source, entry.charset) == ("hl7@127.0.0.1", "8859/1")
     with (
-        MessageListener(inbox, {"192.0.2.1": "x"}, port=0, say=said.append) as listener,
+        MessageListener(inbox, {"x": ["192.0.2.1"]}, port=0, say=said.append) as listener,
         socket.create_connection(("127.0.0.1", listener.port), timeout=600) as connection,
     ):
         assert connection.recv(9999) == b""
     assert said == [
-        "connection from 127.0.0.1 refused: nobody may send from there; if it is a peer, give "
-        "--allow 127.0.0.1=NAME"
+        "connection from 127.0.0.1 refused: nobody may send from there; if a peer does, give its "
+        "addresses"
     ]
     with pytest.raises(ConfigError, match="--charset is one of"):
         MessageListener(inbox, {}, port=0, charset="latin1")

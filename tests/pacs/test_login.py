@@ -202,7 +202,7 @@ def test_an_odd_end_of_a_token_is_no_matter(site: Site, opened: Open, seconds: o
 def test_a_login_service_that_is_gone(site: Site, opened: Open) -> None:
     with pytest.raises(GoneError, match=r"its login service \(oauth.token_url\) cannot be reached"):
         opened(token_url="http://127.0.0.1:1/token").studies(TODAY)
-    with pytest.raises(GoneError, match=r"cannot be reached; see oauth.ca in peers.yaml"):
+    with pytest.raises(GoneError, match=r"cannot be reached; see oauth.ca in the gateway's file"):
         opened(token_url=site.url.replace("http:", "https:") + "/token").studies(TODAY)
 
 

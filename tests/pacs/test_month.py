@@ -26,10 +26,9 @@ import pytest
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.status import InboxStatus, read_status
-from tests.cli.conftest import cxrtext
 from tests.pacs.certificates import Certificates, make_certificates
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, free_port, started, write_gateway
-from tests.pacs.studies import PLANTED, assert_nowhere, instance, uid
+from tests.pacs.studies import PLANTED, instance, uid
 from tests.pacs.test_hl7_listen import frame
 from tests.pacs.test_worker import oru
 

@@ -192,7 +192,7 @@ def test_the_worklist_is_off_unless_configured_and_says_what_is_wrong(
     with served(model, index, Settings()) as (client, _):
         assert client.get("/v1/model").json()["has_worklist"] is False
         refused = client.get("/v1/worklist", params={"prompt": "Pneumothorax"})
-        assert (refused.status_code, "--worklist" in refused.json()["detail"]) == (404, True)
+        assert (refused.status_code, "--gateway" in refused.json()["detail"]) == (404, True)
         assert client.get("/v1/results", params={"study_id": "s00"}).status_code == 404
     with served(model, index, Settings(worklist=True)) as (client, _):
         for params, status, said in (

@@ -102,11 +102,10 @@ def test_a_sentence_in_another_spelling_is_the_same_one(
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["upright", "turned"])
-def test_regions_lie_on_pixels_that_are_not_square(
+def test_outlines_lie_on_pixels_that_are_not_square(
     service: Service, tmp_path: Path, turned: bool
 ) -> None:
     pixels = draw("effusion", 3) / 255
-    masks: list[Any] = []
     boxes: list[Any] = []
     for stored in (pixels, pixels[::2]):
         more: dict[str, Any] = {
@@ -116,16 +115,12 @@ def test_regions_lie_on_pixels_that_are_not_square(
             stored = np.ascontiguousarray(stored.T)
             more = {"ImagerPixelSpacing": ["0.2", "0.4"], "PatientOrientation": ["F", "L"]}
         path = write_source(tmp_path / "a.dcm", "cr", pixels=stored, **more)
-        folder = ResultsFolder(tmp_path / f"out{len(masks)}")
-        made = make_results(service, path, "Left pleural effusion.", folder, kinds=["sr", "seg"])
-        sr, seg = read(folder, made.results)
-        masks.append(seg.pixel_array.reshape(stored.shape) > 0)
+        folder = ResultsFolder(tmp_path / f"out{len(boxes)}")
+        made = make_results(service, path, "Left pleural effusion.", folder, kinds=["sr"])
+        (sr,) = read(folder, made.results)
         boxes.append(_scoord(sr))
     if turned:
-        masks[1], boxes[1] = masks[1].T, boxes[1][:, ::-1]
-    assert masks[1].shape == (40, 80)
-    assert np.mean(masks[0][::2] == masks[1]) > 0.9
-    assert masks[0].any()
+        boxes[1] = boxes[1][:, ::-1]
     low, high = boxes[1].min(axis=0) * (1, 2), boxes[1].max(axis=0) * (1, 2)
     assert low == pytest.approx(boxes[0].min(axis=0), abs=6)
     assert high == pytest.approx(boxes[0].max(axis=0), abs=6)

@@ -117,7 +117,7 @@ def answering(received: Path, results: ResultsFolder) -> Iterator[Answering]:
 def test_each_image_of_a_peer_with_a_rule_is_answered_once(
     answering: Answering, results: ResultsFolder, tmp_path: Path, orthanc: Orthanc, known: Known
 ) -> None:
-    rule = {"sentences": ["Left pleural effusion."], "kinds": ["sc", "sr"], "above": 0.0}
+    rule = {"sentences": ["Left pleural effusion."], "above": 0.0}
     entry = orthanc.peer(write=True, results=rule)
     gone = {**entry, "dicomweb": {"url": f"http://127.0.0.1:{free_port()}/dicom-web"}}
     said: list[str] = []

@@ -17,7 +17,7 @@ pytest.importorskip("pynetdicom")
 
 from pynetdicom import build_context
 
-from cxrtext.errors import ConfigError
+from cxrtext.errors import ConfigError, WorkError
 from cxrtext.pacs import throttle
 from cxrtext.pacs.check import check_peer
 from cxrtext.pacs.dimse.association import ECHO, Associations
@@ -26,8 +26,7 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
-from cxrtext.pacs.retrieval.follow import FollowOptions, follow_peer
-from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive
+from cxrtext.pacs.retrieval.follow import follow_peer
 from cxrtext.pacs.throttle import is_there
 from cxrtext.pacs.tls import client_context, server_context
 from cxrtext.service import Service
@@ -38,7 +37,7 @@ from tests.pacs.studies import BEGIN, PLANTED, archive, study, wanted
 from tests.pacs.test_check import failed
 from tests.waiting import until
 
-DAYS = PullOptions(BEGIN, date(2024, 3, 5), patience_s=0.5)
+FOLLOW = {"from": BEGIN.isoformat()}
 AsPeer = Callable[..., Peer]
 
 
@@ -58,7 +57,7 @@ def peer(secure: Orthanc, certificates: Certificates, known: Known) -> AsPeer:
     own = {"ca": str(certificates.ca), **_shown(certificates.ours)}
 
     def make(tls: dict[str, str] | None = own, retrieve: str = "get") -> Peer:
-        entry = secure.peer(dicomweb=None, write=True)
+        entry = secure.peer(dicomweb=None, write=True, follow=FOLLOW)
         entry["dimse"] |= {} if tls is None else {"tls": tls}
         if retrieve == "move":
             port = secure.modalities["CXRTEXT"]
@@ -95,9 +94,9 @@ def test_an_archive_is_pulled_over_tls(
     way: str, peer: AsPeer, secure: Orthanc, tmp_path: Path
 ) -> None:
     secure.store(archive(8))
-    summary = pull_archive(peer(retrieve=way), tmp_path / "out", DAYS)
-    assert str(summary) == "found 14 = 7 fetched + 7 left out + 0 failed"
-    assert len(list((tmp_path / "out/images").rglob("*.dcm"))) == len(wanted(8))
+    found = follow_peer(peer(retrieve=way), tmp_path, lambda _: None, once=True, patience_s=0.5)
+    assert str(found) == "7 new, 0 corrected, 0 gone, 7 left out, 0 failed"
+    assert len(list((tmp_path / "objects").iterdir())) == len(wanted(8))
 
 
 def test_a_peer_is_followed_and_given_results_over_tls(
@@ -109,8 +108,8 @@ def test_a_peer_is_followed_and_given_results_over_tls(
     effusion: Path,
 ) -> None:
     secure.store(study(1, day=date.today()))
-    once = FollowOptions(first=date.today(), once=True, compare=True, patience_s=0.3)
-    assert follow_peer(peer(), tmp_path / "inbox", once, lambda _: None).counts["new"] == 1
+    found = follow_peer(peer(), tmp_path / "inbox", lambda _: None, once=True, patience_s=0.3)
+    assert found.counts["new"] == 1
     made = make_results(service, effusion, "Left pleural effusion.", results).results
     assert send_results(results, made, peer()).sent == len(made)
     assert {one.instance for one in made} < set(secure.instances())
@@ -119,15 +118,18 @@ def test_a_peer_is_followed_and_given_results_over_tls(
 @pytest.mark.parametrize(
     ("tls", "says"),
     [
-        (("ca", ""), "wants a certificate of ours; give certificate and key in peers.yaml"),
+        (("ca", ""), "wants a certificate of ours; give certificate and key in the gateway's file"),
         (("ca", "expired"), "says that our certificate has expired; have it renewed"),
         (("ca", "stranger"), "does not take our certificate (unknown ca); have its authority"),
         (("other_ca", "ours"), "its certificate is not trusted (self-signed certificate in"),
-        (("", "ours"), "name the hospital's authority as dimse.tls.ca in peers.yaml"),
-        (None, "speaks TLS on this port; give dimse.tls in peers.yaml, such as tls: {ca: FILE}"),
+        (("", "ours"), "name the hospital's authority as dimse.tls.ca in the gateway's file"),
+        (
+            None,
+            "speaks TLS on this port; give dimse.tls in the gateway's file, such as tls: {ca: FILE}",
+        ),
     ],
 )
-def test_wrong_certificates_are_named_and_stop_a_pull(
+def test_wrong_certificates_are_named_and_stop_following(
     tls: tuple[str, str] | None,
     says: str,
     peer: AsPeer,
@@ -142,7 +144,7 @@ def test_wrong_certificates_are_named_and_stop_a_pull(
         given |= {"ca": str(getattr(certificates, ca))} if ca else {}
     fails_with(says, peer(given))
     with caplog.at_level(logging.DEBUG), pytest.raises(PeerError) as caught:
-        pull_archive(peer(given), tmp_path / "out", DAYS)
+        follow_peer(peer(given), tmp_path / "out", lambda _: None, once=True, patience_s=0.5)
     assert says in str(caught.value)
     assert PLANTED not in caplog.text
 
@@ -162,9 +164,11 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     # The port asks for certificates of another authority; the association itself is good.
     good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
     monkeypatch.setattr("cxrtext.pacs.dimse.association.client_context", lambda *_: good)
-    summary = pull_archive(asking, tmp_path / "out", DAYS)
-    (reason,) = summary.failed
-    assert "our_port: a connection from 127.0.0.1 was refused: its certificate is not" in reason
+    said: list[str] = []
+    with pytest.raises(WorkError, match="studies could not be looked at"):
+        follow_peer(asking, tmp_path / "out", said.append, once=True, patience_s=0.5)
+    reason = "our_port: a connection from 127.0.0.1 was refused: its certificate is not"
+    assert any(reason in line for line in said)
 
 
 # --- with peers of our own making ---
@@ -227,7 +231,10 @@ def _asks_as_1_2(context: ssl.SSLContext) -> None:
         ("stranger", "its certificate is not trusted (unable to get local issuer certificate)"),
         (_old, "speaks no TLS as new as 1.2; have it switched on there"),
         (_other_ciphers, "has no cipher in common with us, or wants a certificate of ours"),
-        (_asks_as_1_2, "wants a certificate of ours; give certificate and key in peers.yaml"),
+        (
+            _asks_as_1_2,
+            "wants a certificate of ours; give certificate and key in the gateway's file",
+        ),
     ],
 )
 def test_what_a_peer_shows_and_speaks(
@@ -333,22 +340,22 @@ def test_dicomweb_with_certificates_of_servers_and_of_clients(
     def entry(shown: Certificate | None, ca: Path | None = certificates.ca) -> Peer:
         files = {"ca": str(ca)} if ca else {}
         files |= _shown(shown) if shown else {}
-        return known({"name": "archive", "dicomweb": {"url": url, **files}})
+        web = {"url": url, **files}
+        return known({"name": "archive", "dicomweb": web, "follow": FOLLOW})
 
     with served(OddPeer(study(1)), certificate=own) as url:
         layer, said = failed(check_peer(entry(None, ca=None)))
         assert layer == "TLS"
         assert said.startswith("its certificate is not trusted (unable to get local issuer cert")
-        assert "; name the hospital's authority as dicomweb.ca in peers.yaml" in said
+        assert "; name the hospital's authority as dicomweb.ca in the gateway's file" in said
         steps = check_peer(entry(None))
         assert all(step.ok for step in steps)
         assert [step.said for step in steps if step.layer == "TLS"] == ["TLSv1.3"]
     with served(OddPeer(study(1)), certificate=own, clients=certificates.ca) as url:
         good = entry(ours)
         assert [step for step in check_peer(good) if not step.ok] == []
-        summary = pull_archive(good, tmp_path / "out", PullOptions(BEGIN, BEGIN))
-        assert (summary.fetched, summary.whole) == (1, True)
+        assert follow_peer(good, tmp_path / "out", lambda _: None, once=True).counts["new"] == 1
         for shown, says in ((None, "wants a certificate of ours"), (stranger, "does not take")):
             fails_with(says, entry(shown))
             with pytest.raises(TlsError, match=says):
-                pull_archive(entry(shown), tmp_path / "none", PullOptions(BEGIN, BEGIN))
+                follow_peer(entry(shown), tmp_path / "none", lambda _: None, once=True)

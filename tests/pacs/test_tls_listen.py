@@ -15,19 +15,18 @@ import pytest
 pytest.importorskip("pynetdicom")
 
 from pydicom import dcmread
-from typer.testing import CliRunner
 
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import ConfigError
 from cxrtext.pacs import tls
 from cxrtext.pacs.dimse import port
 from cxrtext.pacs.dimse.server import Caps, Listener
+from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.hl7 import mllp
 from cxrtext.pacs.hl7.mllp import MessageListener
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.tls import client_context, server_context
-from cxrtext_cli.main import app
 from tests.pacs.certificates import Certificate, Certificates
-from tests.pacs.orthanc import free_port, started
+from tests.pacs.orthanc import free_port, started, write_gateway
 from tests.pacs.studies import archive, instance
 from tests.pacs.test_hl7_listen import frame, oru
 from tests.waiting import until
@@ -277,7 +276,7 @@ def test_a_real_orthanc_pushes_over_tls(
 def messages(
     inbox: Inbox, said: list[str], certificates: Certificates
 ) -> Iterator[MessageListener]:
-    allowed, tls = {"127.0.0.1": "RIS"}, our_side(certificates)
+    allowed, tls = {"RIS": ["127.0.0.1"]}, our_side(certificates)
     with MessageListener(inbox, allowed, port=0, tls=tls, say=said.append) as listener:
         yield listener
 
@@ -347,7 +346,7 @@ def test_addresses_are_looked_at_before_any_handshake(
     sent: Sent, inbox: Inbox, certificates: Certificates, said: list[str]
 ) -> None:
     tls = our_side(certificates, ask=False)
-    with MessageListener(inbox, {"192.0.2.1": "x"}, port=0, tls=tls, say=said.append) as listener:
+    with MessageListener(inbox, {"x": ["192.0.2.1"]}, port=0, tls=tls, say=said.append) as listener:
         assert sent(listener.port, frame(oru(1)), "") == b""
     (line,) = said
     assert "nobody may send from there" in line
@@ -356,7 +355,7 @@ def test_addresses_are_looked_at_before_any_handshake(
 def test_tls_and_scans_at_a_plain_port_of_messages(
     sent: Sent, inbox: Inbox, said: list[str]
 ) -> None:
-    with MessageListener(inbox, {"127.0.0.1": "RIS"}, port=0, say=said.append) as listener:
+    with MessageListener(inbox, {"RIS": ["127.0.0.1"]}, port=0, say=said.append) as listener:
         assert sent(listener.port, frame(oru(1)), "") == b""
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
             line.sendall(REQUEST_OF_HTTP)
@@ -383,17 +382,19 @@ def test_closing_ends_connections_over_tls(
 # --- options ---
 
 
-@pytest.mark.parametrize("words", [["listen", "--allow", "A"], ["hl7", "listen"]])
-def test_options_of_tls_go_together(
-    words: list[str], tmp_path: Path, certificates: Certificates
+def test_what_is_wrong_with_the_files_of_a_port_is_said(
+    tmp_path: Path, certificates: Certificates
 ) -> None:
-    ours, together = certificates.ours, "--tls-cert and --tls-key go together, and --tls-ca with"
-    for given, says in (
-        (["--tls-cert", ours.path], together),
-        (["--tls-ca", certificates.ca], together),
-        (["--tls-cert", ours.path, "--tls-key", certificates.pacs.key], "is not the key of"),
-        (["--tls-cert", ours.path, "--tls-key", ours.key, "--tls-ca", ours.key], "holds no cert"),
+    ours, path = certificates.ours, tmp_path / "gateway.yaml"
+    for tls, says in (
+        ({"certificate": ours.path}, "certificate and key stand together"),
+        ({"ca": certificates.ca}, "needs certificate and key"),
+        ({"certificate": ours.path, "key": certificates.pacs.key}, "is not the key of"),
+        ({"certificate": ours.path, "key": ours.key, "ca": ours.key}, "holds no cert"),
     ):
-        done = CliRunner().invoke(app, [*words, str(tmp_path), "--port", "0", *map(str, given)])
-        assert isinstance(done.exception, CxrTextError)
-        assert says in str(done.exception)
+        named = {name: str(file) for name, file in tls.items()}
+        write_gateway(path, {"name": "a", "titles": ["A"]}, dicom={"tls": named})
+        with pytest.raises(ConfigError, match=says):
+            port = read_gateway(path).dicom
+            assert port is not None
+            port.context()

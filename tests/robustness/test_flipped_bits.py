@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,6 @@ from cxrtext.models.weight_files import save_sealed
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
-from cxrtext.pacs.retrieval.pull_state import Row, State
 from cxrtext.phantom import write_phantoms
 from cxrtext.records import open_source, read_labels, read_manifest, read_sentences
 from cxrtext.records.boxes import iter_boxes
@@ -464,29 +462,19 @@ def rows_of(database: Any) -> list[Any]:
     return [database.execute(f"SELECT * FROM {name}").fetchall() for name in names]
 
 
-def test_state_of_pull_and_follow(tmp_path: Path, try_flips: Flip) -> None:
-    uids = [f"1.2.840.{number}" for number in range(200)]
-    with State(tmp_path / "pull.sqlite") as state:
-        state.belongs_to("archive")
-        found = dict.fromkeys(uids, ("20240301", "2"))
-        state.answer(("day", "20240301", "DX"), found, cut=False, whole=True)
-        for uid in uids[:30]:
-            rows = [Row(f"{uid}.{n}", uid, f"{uid}.9", "found", file=f"{n}.dcm") for n in range(4)]
-            state.list_study(uid, rows, 0)
-            state.settle(f"{uid}.1", "fetched", digest="ab" * 32, size=12345)
-    with FollowState(tmp_path / "follow.sqlite") as following:
+def test_state_of_following(tmp_path: Path, try_flips: Flip) -> None:
+    path = tmp_path / "follow.sqlite"
+    with FollowState(path) as following:
         following.note("since", "2024-03-01")
-        for uid in uids:
+        for uid in [f"1.2.840.{number}" for number in range(200)]:
             following.know_study(uid, "20240301", "2")
             following.know(Seen(f"{uid}.1", uid, "entered", "", "cd" * 32))
 
-    def read(kind: type[State | FollowState], path: Path) -> object:
-        with kind(path) as state:
+    def read() -> object:
+        with FollowState(path) as state:
             return rows_of(state._db)
 
-    for kind, name in ((State, "pull.sqlite"), (FollowState, "follow.sqlite")):
-        path = tmp_path / name
-        try_flips(name, [path], kept_as(path, partial(read, kind, path)))
+    try_flips(path.name, [path], kept_as(path, read))
 
 
 def test_inbox(tmp_path: Path, try_flips: Flip) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/v1", tags=["hospital systems"], dependencies=GUARDED)
 
 MAX_ENTRIES = 500
-NO_WORKLIST = "This server gives no worklist; it is started with --worklist."
+NO_WORKLIST = "This server gives no worklist; it is started with --gateway."
 NO_RESULTS = "This server shows no results; it is started with --results DIR."
 NOT_ORDERED = "scoring failed; the studies come in the order in which they were received"
 TOO_BUSY = "the server is too busy; the studies come in the order in which they were received"

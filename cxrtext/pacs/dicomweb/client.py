@@ -50,7 +50,7 @@ _BOUNDARY = re.compile(r'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
 def web_of(peer: Peer) -> Web:
     """Where a peer is asked over DICOMweb (ConfigError where the file does not say)."""
     if peer.dicomweb is None:
-        raise ConfigError(f"{peer.name}: has no dicomweb in peers.yaml, which this needs")
+        raise ConfigError(f"{peer.name}: has no dicomweb in the gateway's file, which this needs")
     return peer.dicomweb
 
 
@@ -173,7 +173,7 @@ class DicomWeb:
         """Ask Orthanc's own REST API, such as its list of changes."""
         if self._orthanc is None:
             raise ConfigError(
-                f"{self.name}: has no dicomweb.orthanc in peers.yaml, the address of Orthanc's own "
+                f"{self.name}: has no dicomweb.orthanc in the gateway's file, the address of Orthanc's own "
                 "REST API; without it there is the reconciliation alone"
             )
         address = self._orthanc + path
@@ -331,7 +331,7 @@ def handshake(web: Web, seconds: float) -> str:
     if not web.url.startswith("https:"):
         return ""
     context = client_context(web.ca, web.certificate, web.key)
-    plain = "correct the url in peers.yaml"
+    plain = "correct the url in the gateway's file"
     return shake_hands(*web.address, context, seconds, ca="dicomweb.ca", plain=plain)
 
 

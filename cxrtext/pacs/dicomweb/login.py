@@ -39,7 +39,7 @@ class Login:
 
     Args:
         said: As whom we ask; no secret.
-        keys: Those of peers.yaml that a refused login is about.
+        keys: Those of the gateway's file that a refused login is about.
         header: Of each request.
     """
 
@@ -148,7 +148,7 @@ class Tokens(Login):
         except httpx2.TimeoutException:
             raise faults.BusyError(self._peer, "its login service is silent") from None
         except httpx2.HTTPError as error:
-            trusted = "; see oauth.ca in peers.yaml" if _is_of_tls(error) else ""
+            trusted = "; see oauth.ca in the gateway's file" if _is_of_tls(error) else ""
             raise faults.GoneError(
                 self._peer, f"its login service (oauth.token_url) cannot be reached{trusted}"
             ) from None

@@ -92,7 +92,7 @@ def at_once(event: Any) -> None:
 def dimse_of(peer: Peer) -> Dimse:
     """Where a peer is asked over DIMSE (ConfigError where the file does not say)."""
     if peer.dimse is None:
-        raise ConfigError(f"{peer.name}: has no dimse in peers.yaml, which this needs")
+        raise ConfigError(f"{peer.name}: has no dimse in the gateway's file, which this needs")
     return peer.dimse
 
 
@@ -259,7 +259,7 @@ class Associations:
             if not spoken and is_spoken(self.where.host, self.where.port, CONNECT_S):
                 return TlsError(
                     self.name,
-                    "speaks TLS on this port; give dimse.tls in peers.yaml, such as "
+                    "speaks TLS on this port; give dimse.tls in the gateway's file, such as "
                     "tls: {ca: FILE}, or the port without TLS",
                 )
         return GoneError(self.name, said)

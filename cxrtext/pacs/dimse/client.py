@@ -114,7 +114,7 @@ class OwnPort:
         except OSError as error:
             raise WorkError(
                 f"{associations.name}: our_port {where.our_port} cannot be listened at "
-                f"({error.strerror}); choose another in peers.yaml"
+                f"({error.strerror}); choose another in the gateway's file"
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
         self._thread.start()

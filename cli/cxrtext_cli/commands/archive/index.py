@@ -129,7 +129,7 @@ def build(
         if as_json:
             print_json(summary.as_dict())
         else:
-            said = f"'cxrtext listen INBOX --index {out}' fills it"
+            said = "the gateway whose file names it as its project fills it"
             typer.echo(f"{out}: an index without images; {said}")
         return
     with progress("indexing", "images") as update:
