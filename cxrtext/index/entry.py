@@ -19,6 +19,10 @@ from cxrtext.index.changes import NewImage, NewReports
 from cxrtext.index.search.filter import as_cell
 from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import keep_file, write_summary, writing
+from cxrtext.records.manifest import INSTANCE
+
+
+_INSTANCE = f"$.{INSTANCE}"
 
 
 @contextmanager
@@ -56,6 +60,31 @@ def is_of_others(
     """Whether images of a value, beside one, came by another key, or by none, as an import's do."""
     query = f"SELECT 1 FROM images WHERE {column} = ? AND image <> ? AND added_by IS NOT ? LIMIT 1"  # noqa: S608
     return any(one.database.execute(query, (value, but, key)).fetchone() for one in catalogues)
+
+
+class Imported:
+    """What an index calls the objects that came by an import, which hospital systems name, too."""
+
+    def __init__(self) -> None:
+        self._generation, self._last = "", -1
+        self._images: dict[str, str] = {}
+
+    def called(self, catalogue: Catalogue, instance: str) -> str:
+        """The id of the image of a SOPInstanceUID, or of its hash; itself where none was imported.
+
+        Those that are new since it was asked last are read first.
+        """
+        if (generation := catalogue.meta()["generation"]) != self._generation:
+            self._generation, self._last, self._images = generation, -1, {}
+        query = (
+            "SELECT number, image, json_extract(metadata, ?) FROM images WHERE number > ? "
+            "ORDER BY number"
+        )
+        for number, image, name in catalogue.database.execute(query, (_INSTANCE, self._last)):
+            self._last = number
+            if name:
+                self._images[name] = image
+        return self._images.get(instance, instance)
 
 
 class Subject(NamedTuple):

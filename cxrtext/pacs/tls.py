@@ -266,8 +266,8 @@ def of_another_protocol(first: bytes) -> str:
     """What is said of a peer that begins as none of this port does."""
     if first[:1] == _TLS:
         return (
-            "it speaks TLS, and this port does not; switch it off there, or on here with "
-            "--tls-cert and --tls-key"
+            "it speaks TLS, and this port does not; switch it off there, or give this port a "
+            "certificate and a key (tls)"
         )
     return "it sent something else than this port is for; is it a peer, or a scan?"
 

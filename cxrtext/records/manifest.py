@@ -14,6 +14,8 @@ SPLITS = ("train", "val", "test")  # the values of the ``split`` column
 
 SOURCE, RECEIVED = "source", "received"
 """Columns that say which hospital system sent an image, and when."""
+INSTANCE = "instance"
+"""Column of the SOPInstanceUID of an image, or of its hash, by which hospital systems name it."""
 LABEL, OF_MODEL = "label.", "model."
 """How the columns begin that hold what a model says of images: its labels, and all else."""
 

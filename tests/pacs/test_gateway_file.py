@@ -86,7 +86,7 @@ def test_parts_follow_from_the_file(tmp_path: Path) -> None:
         return parts_of(read_gateway(write(tmp_path / "gateway.yaml", said)))
 
     assert parts() == ["follow-a"]
-    assert parts(dicom={}, hl7={"host": "0.0.0.0"}) == ["dicom", "hl7", "follow-a"]
+    assert parts(dicom={}, hl7={"host": "10.0.0.1"}) == ["dicom", "hl7", "follow-a"]
     assert parts(project="p", serve={}) == ["follow-a", "intake", "answer", "server"]
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from cxrtext.errors import CheckpointError, DiskError, WorkError
 from cxrtext.files import table_sums
-from cxrtext.files.sqlite import open_database
+from cxrtext.files.sqlite import open_database, transaction
 from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import queue as module
 from cxrtext.pacs.inbox.queue import Inbox
@@ -80,7 +80,7 @@ def test_what_fails_or_is_held_keeps_its_file_and_waits_again_when_asked(inbox: 
     with inbox.finishing() as finishing:
         finishing.release("1.2.3")
     assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"held"]
-    assert inbox.retry() == 1
+    assert inbox.accept(None) == 1
     assert [entry.path.read_bytes() for entry in inbox.waiting(2)] == [b"bad", b"held"]
 
 
@@ -212,3 +212,28 @@ def test_what_comes_while_another_process_compares_the_rows_does_not_wait(
         monkeypatch.setattr(table_sums, "damaged_tables", compare)
         Inbox(tmp_path / "in", reserve=0).close()
         assert len(inbox.waiting(9)) == 1
+
+
+def test_an_inbox_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        inbox.put("PACS", b"one")
+        inbox.put("PACS", b"two", held="for a reason")
+        with inbox.database.transaction() as base:
+            base.execute("INSERT INTO tallies VALUES ('object', 'held', 7)")
+    path = tmp_path / "in" / database.FILE
+    base = open_database(path)
+    with transaction(base):
+        table_sums.unguard(base)
+        base.execute("ALTER TABLE entries DROP COLUMN accepted")
+        base.execute("PRAGMA user_version = 2")
+    table_sums.guard(base)
+    base.close()
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
+        assert [entry.path.read_bytes() for entry in inbox.waiting(9)] == [b"one"]
+        assert inbox.accept(None) == 1
+    found = read_status(tmp_path / "in")
+    assert (found.received, found.waiting, found.outcomes) == (2, {"object": 2}, {})
+    with Inbox(tmp_path / "in", reserve=0) as inbox, inbox.database.transaction() as base:
+        base.execute("PRAGMA user_version = 99")
+    with pytest.raises(CheckpointError, match="of another version of cxrtext"):
+        Inbox(tmp_path / "in", reserve=0)

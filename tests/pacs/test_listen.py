@@ -2,8 +2,8 @@
 
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from pynetdicom.presentation import build_context
 
 from cxrtext.errors import ConfigError, DiskError, WorkError
 from cxrtext.images.source import quiet
+from cxrtext.pacs.addresses import is_within, read_networks
+from cxrtext.pacs.dimse import port
 from cxrtext.pacs.dimse.server import Caps, Listener
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
@@ -59,18 +61,129 @@ def test_an_object_is_on_disk_byte_for_byte_when_success_is_answered(
     assert kept.file_meta.TransferSyntaxUID == sent.file_meta.TransferSyntaxUID
 
 
-def test_a_wrong_title_is_refused_with_what_to_do(listener: Listener, said: list[str]) -> None:
-    assert associate(listener, calling="OTHER").is_rejected
-    assert associate(listener, called="ELSE").is_rejected
-    open_ones = [associate(listener), associate(listener)]
-    assert associate(listener).is_rejected
-    for one in open_ones:
-        one.release()
-    assert [line.partition("refused: ")[2] for line in said] == [
-        "no peer may send as 'OTHER'; if it is one, give --allow 'OTHER'",
+def request(calling: str = "SENDER", called: str = "CXRTEXT", version: int = 1) -> bytes:
+    """The unit that asks for an association to store DX objects."""
+
+    def item(kind: int, data: bytes) -> bytes:
+        return struct.pack(">BBH", kind, 0, len(data)) + data
+
+    context = b"\1\0\0\0" + item(0x30, DX.encode()) + item(0x40, b"1.2.840.10008.1.2")
+    items = item(0x10, b"1.2.840.10008.3.1.1.1") + item(0x20, context)
+    items += item(0x50, item(0x51, struct.pack(">L", 16384)) + item(0x52, b"1.2"))
+    titles = called.ljust(16).encode() + calling.ljust(16).encode()
+    return struct.pack(">BBLHH", 1, 0, 68 + len(items), version, 0) + titles + bytes(32) + items
+
+
+@pytest.fixture
+def sent() -> Iterator[Callable[..., socket.socket]]:
+    """Opens a connection, sends bytes on it, and keeps it open until the test ends."""
+    with ExitStack() as stack:
+
+        def send_bytes(listener: Listener, data: bytes) -> socket.socket:
+            line = socket.create_connection(("127.0.0.1", listener.port), timeout=600)
+            stack.enter_context(line).sendall(data)
+            return line
+
+        yield send_bytes
+
+
+ACCEPTED, CALLING, CALLED, FULL, VERSION = (
+    bytes([2]), bytes([1, 1, 3]), bytes([1, 1, 7]), bytes([2, 3, 2]), bytes([1, 2, 2])
+)  # fmt: skip
+"""Answers to a request: result, source and reason of a rejection (PS3.8, 9.3.4)."""
+
+
+def answer(line: socket.socket) -> bytes:
+    data = line.recv(10, socket.MSG_WAITALL)
+    return data[7:] if data[:1] == b"\3" else data[:1]
+
+
+def test_a_rejection_says_what_to_do_and_does_not_count_as_an_association(
+    listener: Listener, said: list[str], sent: Callable[..., socket.socket]
+) -> None:
+    for _ in range(3):  # more than associations may be open; all stay connected
+        assert answer(sent(listener, request(calling="OTHER"))) == CALLING
+        assert answer(sent(listener, request(called="ELSE"))) == CALLED
+        assert answer(sent(listener, request(version=2))) == VERSION
+        assert answer(sent(listener, b"\1\0\0\0\0\x64" + b"\xff" * 100)) == b""
+        no_syntax = request().replace(b"\x40\0\0\x11", b"\x41\0\0\x11")
+        assert answer(sent(listener, no_syntax)) == b""
+    for _ in range(2):
+        assert answer(sent(listener, request())) == ACCEPTED
+    assert answer(sent(listener, request())) == FULL
+    until(lambda: len(said) == 16)
+    assert [line.partition("refused: ")[2] for line in [*said[:4], said[15]]] == [
+        "no peer may send as 'OTHER'; if one does, add it to its titles",
         "it calls 'ELSE', and this is 'CXRTEXT'; set that title there",
+        "it speaks another version of the protocol",
+        "its request is not whole; is it a peer, or a scan?",
         "2 associations are open, which is the most",
     ]
+
+
+def test_half_requests_hold_up_nobody(
+    inbox: Inbox, said: list[str], sent: Callable[..., socket.socket], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(port, "OPENING_S", 3600.0)
+    with Listener(inbox, {"SENDER": "archive"}, port=0, say=said.append) as listener:
+        for _ in range(20):
+            sent(listener, request()[:50])
+        assert send(listener, instance(1)) == [0]
+        why = "its request was not whole when 8 others waited"
+        assert said == [f"connection from 127.0.0.1 refused: {why}"] * 13
+
+
+def test_who_waits_from_an_address_of_a_peer_gives_its_place_to_nobody_else(
+    inbox: Inbox, said: list[str]
+) -> None:
+    allowed, addresses = {"SENDER": "archive", "B": "other"}, {"archive": ["10.0.0.0/24"]}
+    with Listener(inbox, allowed, addresses=addresses, port=0, say=said.append) as listener:
+        for address in ("::ffff:10.0.0.5", *(f"192.0.2.{n}" for n in range(66))):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                assert listener._server.verify_request(ours, (address, 1))
+        for line, n in zip(said, (0, 1), strict=True):
+            assert line.startswith(f"connection from 192.0.2.{n} refused: its request was not")
+    assert said[2].startswith("connection from ::ffff:10.0.0.5 refused: the service ended")
+
+
+def test_peers_send_from_their_addresses_alone(
+    inbox: Inbox, said: list[str], sent: Callable[..., socket.socket]
+) -> None:
+    allowed, elsewhere = {"SENDER": "archive", "B": "other"}, {"archive": ["192.0.2.0/24"]}
+    with Listener(inbox, allowed, addresses=elsewhere, port=0, say=said.append) as listener:
+        assert answer(sent(listener, request())) == CALLING
+        assert answer(sent(listener, request("B"))) == ACCEPTED
+        listener.update({"SENDER": "archive"}, elsewhere, None)
+        assert sent(listener, b"").recv(1) == b""  # nobody sends from here
+        listener.update({"SENDER": "archive"}, {"archive": ["192.0.2.1", "127.0.0.0/8"]}, None)
+        assert send(listener, instance(1)) == [0]
+        with pytest.raises(ConfigError, match="give such as 10.0.0.5"):
+            listener.update(allowed, {"archive": ["10.0.0"]}, None)
+    assert [line.partition("refused: ")[2] for line in said] == [
+        "archive may not send as 'SENDER' from there; or add it to its addresses",
+        "no peer sends from there; if one does, add it to its addresses",
+    ]
+
+
+def test_an_address_is_the_same_over_ipv6() -> None:
+    networks = read_networks({"a": ["10.0.0.5"], "b": ["fd00::/8"], "c": []})
+    assert list(networks) == ["a", "b"]
+    for address, of in (("::ffff:10.0.0.5", "a"), ("10.0.0.5", "a"), ("fd00::1", "b")):
+        assert [name for name in networks if is_within(address, networks[name])] == [of]
+    assert not is_within("::ffff:10.0.0.6", networks["a"])
+
+
+def test_one_of_several_peers_takes_half_of_the_associations(
+    inbox: Inbox, said: list[str], sent: Callable[..., socket.socket]
+) -> None:
+    allowed = {"SENDER": "archive", "SECOND": "archive", "B": "other"}
+    with Listener(inbox, allowed, port=0, caps=Caps(associations=4), say=said.append) as listener:
+        given = ("SENDER", ACCEPTED), ("SECOND", ACCEPTED), ("SENDER", FULL), ("B", ACCEPTED)
+        for title, expected in given:
+            assert answer(sent(listener, request(title))) == expected
+    (line,) = said
+    assert line.endswith("archive has 2 associations open, which is the most of one peer")
 
 
 def test_no_room_is_a700_and_what_is_too_large_is_refused_without_ending_the_association(

@@ -268,9 +268,7 @@ def test_a_month(month: Month) -> None:
 
 def _day(month: Month, turn: int, day: date) -> None:
     at = datetime(day.year, day.month, day.day, 10)
-    numbers = [
-        month.received(day) if n % 2 else month.acquire(day) for n in range(A_DAY)
-    ]
+    numbers = [month.received(day) if n % 2 else month.acquire(day) for n in range(A_DAY)]
     for number in numbers:
         month.says(number, f"Nodule {number}.", at=at)
     if turn % 3 == 0:  # a correction of the header, and an addendum to the report

@@ -165,7 +165,17 @@ def test_tls_to_a_plain_port_is_said(store: Store, plain: Listener, said: list[s
     assert store(plain.port) != 0
     assert store(plain.port, "plain") == 0
     (line,) = said
-    assert "it speaks TLS, and this port does not; switch it off there, or on here with" in line
+    assert "it speaks TLS, and this port does not; switch it off there, or give this port" in line
+
+
+@needs_dcmtk
+def test_tls_of_new_associations_can_be_changed(
+    store: Store, plain: Listener, certificates: Certificates, said: list[str]
+) -> None:
+    plain.update({"SENDER": "archive"}, {}, our_side(certificates))
+    assert store(plain.port) == 0
+    assert store(plain.port, "plain") != 0
+    assert whys(said) == [NO_TLS]
 
 
 def silent_ones(stack: ExitStack, port: int) -> None:
@@ -203,9 +213,10 @@ def test_who_is_silent_is_cut_off(
         silent_ones(stack, listener.port)
         until(lambda: len(said) == 6)
         late = stack.enter_context(secured(certificates, listener.port))
-        assert late.recv(1) == b""  # no request came
+        assert late.recv(1) == b""
+        until(lambda: len(said) == 7)
     silent = "it said nothing for 1 s", "it was silent during the handshake of TLS"
-    assert whys(said) == [silent[0]] * 3 + [silent[1]] * 3
+    assert whys(said) == [silent[0]] * 3 + [silent[1]] * 3 + ["its request did not come in time"]
     assert store(listener.port) == 0
 
 

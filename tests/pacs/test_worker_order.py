@@ -1,10 +1,6 @@
 """What comes late, twice, or not in order: the newest counts, and no image is lost by it."""
 
-import os
-import signal
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,12 +8,13 @@ import pytest
 
 from cxrtext.datasets.admission.ids import NO_UID
 from cxrtext.datasets.importing.resolving import ANOTHERS, CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
-from cxrtext.errors import WorkError
+from cxrtext.errors import InputError, WorkError
 from cxrtext.pacs.inbox import worker as module
 from cxrtext.pacs.inbox.deletions import deletion
-from cxrtext.pacs.inbox.intake import Intake
+from cxrtext.pacs.inbox.intake import BURNT_IN, Intake
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner
+from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.inbox.worker import WorkerSettings
 from tests.pacs.studies import PLANTED, instance, uid
 from tests.pacs.test_worker import (
@@ -57,12 +54,18 @@ def test_a_study_under_two_patients_waits_also_where_both_come_at_once(
 
 
 @pytest.mark.parametrize("named", [b"", b"\0\0", b"49", b"CHEST ", b"1.2.x ", b"1." * 32 + b"1\0"])
-def test_an_object_without_a_uid_names_no_image(take: Take, index: Path, named: bytes) -> None:
+def test_an_object_without_a_uid_names_no_image(
+    take: Take, index: Path, inbox: Inbox, named: bytes
+) -> None:
     head, element, rest = instance(1).partition(b"\x08\0\x18\0UI")
     said = rest[2 + rest[0] :]
     object_ = head + element + len(named).to_bytes(2, "little") + named + said
-    assert take(object_) == [("failed", NO_UID)]
+    assert take(object_) == [("held", NO_UID)]
     assert indexed(index) == {}
+    (one,) = inbox.held()
+    with pytest.raises(InputError, match="nothing could name it; drop it"):
+        inbox.accept([one.number])
+    assert (inbox.accept(None), inbox.drop([one.number]), inbox.held()) == (0, 1, [])
 
 
 def test_an_object_does_not_take_the_place_of_another_patients_picture_of_its_uid(
@@ -92,7 +95,7 @@ def test_an_object_that_failed_does_not_take_the_place_of_a_later_one(
     for _ in range(3):
         inbox.begin(inbox.waiting(1))
     take(instance(1))
-    assert inbox.retry() == 1
+    assert inbox.accept(None) == 1
     take()
     assert outcomes(inbox, [number]) == [("left out", CORRECTED)]
     (one,) = indexed(index).values()
@@ -149,20 +152,10 @@ def test_a_report_finds_a_study_that_comes_later_however_its_number_is_written(
 def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
     inbox: Inbox, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(5)
-
     inbox.put("PACS", instance(1))
-    monkeypatch.setattr(Intake, "take", stopped)
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        signal.signal(signal.SIGTERM, lambda *_: pytest.fail("nobody looks for it"))
-        with pytest.raises(SystemExit):
-            module._work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), os.getppid())
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    monkeypatch.setattr(Intake, "take", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        module.work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), lambda: False, print)
     (entry,) = inbox.waiting(9)
     assert entry.attempts == 0
 
@@ -177,18 +170,26 @@ def test_what_the_index_said_of_a_study_is_kept_though_the_worker_ends_at_that_m
     assert report_of(index, "s00") == ["The lungs are clear."]
 
 
-def test_a_wait_is_as_long_as_it_is_said_to_be(
-    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_was_accepted_enters_whatever_speaks_against_it(
+    take: Take, index: Path, inbox: Inbox
 ) -> None:
-    said, slept = list[str](), list[float]()
-    monkeypatch.setattr("time.sleep", slept.append)
-    settings = WorkerSettings(tmp_path / "index", tmp_path / "archive")
-    beside = module.WorkerBeside(inbox.folder, settings, said.append)
-    ended = SimpleNamespace(is_alive=lambda: False, exitcode=1, start=lambda: None)
-    spawn = SimpleNamespace(Process=lambda **_: ended)
-    monkeypatch.setattr(module, "get_context", lambda _: spawn)
-    beside.look()
-    for _ in range(9):
-        beside.look()
-    assert [line.rsplit(" ", 2)[1] for line in said] == [f"{wait:.0f}" for wait in slept]
-    assert slept[-1] == module.WAIT_S[1]
+    take(instance(1), burnt_in=lambda pixels: "a name" if pixels.shape == (32, 32) else "")
+    one: dict[str, Any] = {"SOPInstanceUID": uid(1, 1, 1)}
+    given = {
+        ANOTHERS: instance(2, StudyInstanceUID=uid(7), **one),
+        EQUAL: instance(1, SOPInstanceUID="1.2.3.4", StudyInstanceUID="1.2.3"),
+        TWO_PATIENTS: instance(1, 2, PatientID="X"),
+        f"{BURNT_IN}: a name": instance(3, size=32),
+    }
+    assert take(*given.values()) == [("held", why) for why in given]
+    held = inbox.held()
+    assert [one.reason for one in held] == list(given)
+    with pytest.raises(InputError, match="99: neither held nor failed"):
+        inbox.drop([held[0].number, 99])
+    assert inbox.accept([one.number for one in held]) == 4
+    take()
+    ended = [outcome for outcome, _ in outcomes(inbox, [one.number for one in held])]
+    assert ended == ["replaced", "added", "added", "added"]
+    assert indexed(index)[uid(1, 1, 1)]["study"] == uid(7)
+    found = read_status(inbox.folder)
+    assert found.received == sum(found.outcomes.values()) + found.held + found.failed == 5

@@ -56,7 +56,7 @@ from cxrtext.records import (
     read_labels,
     write_boxes,
 )
-from cxrtext.records.manifest import SPLITS
+from cxrtext.records.manifest import INSTANCE, SPLITS
 from cxrtext.records.report_sources import LABELS, SOURCE
 from cxrtext.records.study import DAMAGED
 from cxrtext.records.tables import Kind, Table, read_table
@@ -237,6 +237,7 @@ class Import:
 
     def _write_images(self, left_out: LeftOutList) -> None:
         columns = (*COLUMNS, *(c for c in self.columns if c not in COLUMNS))
+        columns += (INSTANCE,) * (self.summary.layout == "dicom")
         with ExitStack() as stack:
             manifest = RowWriter(self.out / "manifest.csv", dict.fromkeys(columns, "text"))
             stack.enter_context(manifest)
@@ -457,6 +458,7 @@ class Import:
             "split": split,
             "view": image.view,
             **self._metadata(image),
+            **({INSTANCE: self.ids.of(INSTANCE, image.instance)} if image.instance else {}),
         }
 
     def _metadata(self, image: FoundImage) -> dict[str, str]:

@@ -57,7 +57,10 @@ def read(
     view, place = memoryview(data), 0
     while place < count:
         if end is not None:
-            connection.settimeout(max(end - time.monotonic(), 0.01))
+            left = end - time.monotonic()
+            if left <= 0:  # however quickly single bytes come
+                raise TimeoutError
+            connection.settimeout(left)
         got = connection.recv_into(view[place : place + _PIECE])
         if not got:
             return data[:place]

@@ -6,7 +6,7 @@ at the first failure.  A700 says that there is no room.  No file is named by wha
 
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -23,8 +23,9 @@ from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
 from cxrtext.errors import ConfigError, CxrTextError, DiskError, WorkError
 from cxrtext.images.dicom.file import ALLOWED
 from cxrtext.images.source import quiet
+from cxrtext.pacs.addresses import Networks, is_within, read_networks
 from cxrtext.pacs.dimse.association import silent_pynetdicom
-from cxrtext.pacs.dimse.port import AssociationPort
+from cxrtext.pacs.dimse.port import FROM_ONE, AssociationPort, RejectedError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import ListenerCounts
 from cxrtext.pacs.tls import OPENING_S
@@ -48,6 +49,30 @@ class Caps:
     idle_s: float = 60.0  # without a byte, within a message or between two
 
 
+@dataclass(frozen=True, slots=True)
+class _Senders:
+    names: Mapping[str, str]  # by the title that they call with
+    networks: Mapping[str, Networks]  # by name; whoever has none sends from anywhere
+
+    def group(self, address: str) -> str | None:
+        """The peer that an address is of, "" for no certain one; None if nobody may send there."""
+        for name, networks in self.networks.items():
+            if is_within(address, networks):
+                return name
+        return None if set(self.names.values()) <= set(self.networks) else ""
+
+    def name(self, title: str, address: str) -> str:
+        """The peer that sends with a title (RejectedError: nobody does, from this address)."""
+        name = self.names.get(title)
+        if name is None:
+            why = f"no peer may send as '{title}'; if one does, add it to its titles"
+        elif name in self.networks and not is_within(address, self.networks[name]):
+            why = f"{name} may not send as '{title}' from there; or add it to its addresses"
+        else:
+            return name
+        raise RejectedError(why, 1, 1, 3)
+
+
 class _Overflow(BytesIO):
     """Stands for an object that is larger than allowed; takes the rest of it, and keeps nothing."""
 
@@ -61,6 +86,8 @@ class Listener:
     Args:
         allowed: Peers by the application entity title that they call with: the name that each is
             known by.
+        addresses: Addresses and networks that a peer sends from, by its name; from anywhere
+            without any.
         port: 0 takes a free one.
         tls: With it, connections are encrypted; it may ask for certificates of peers.
         say: Takes a line for the log; it holds nothing of an object.
@@ -71,6 +98,7 @@ class Listener:
         inbox: Inbox,
         allowed: Mapping[str, str],
         *,
+        addresses: Mapping[str, Iterable[str]] | None = None,
         ae_title: str = AE_TITLE,
         host: str = "127.0.0.1",
         port: int = PORT,
@@ -78,19 +106,13 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        if not allowed:
-            raise ConfigError("no peer may send: name their titles with --allow, or in peers.yaml")
         caps = caps or Caps()
-        self._inbox, self._allowed, self._caps, self._say = inbox, dict(allowed), caps, say
+        self._inbox, self._caps, self._say = inbox, caps, say
         self._counts = ListenerCounts(inbox, "dicom", lambda: self.associations)
         silent_pynetdicom()
-        try:
-            self._ae = AE(ae_title=ae_title)
-            self._ae.require_calling_aet = list(allowed)
-        except (TypeError, ValueError):
-            raise ConfigError("a title has 1 to 16 characters of ASCII without backslash") from None
-        self._ae.require_called_aet = True
-        self._ae.maximum_associations = caps.associations
+        self._senders = _senders(allowed, addresses or {})
+        self._ae = AE(ae_title=ae_title)
+        self._ae.maximum_associations = 4 * caps.associations  # as it counts: those that end, too
         self._ae.maximum_pdu_size = caps.pdu_bytes
         self._ae.dimse_timeout = self._ae.network_timeout = caps.idle_s
         self._ae.acse_timeout = min(caps.idle_s, OPENING_S)
@@ -103,12 +125,12 @@ class Listener:
             (evt.EVT_DIMSE_RECV, self._look_at_queue),
             (evt.EVT_ACCEPTED, lambda _: self._counts.add("accepted")),
             (evt.EVT_ABORTED, lambda _: self._counts.add("cut")),
-            (evt.EVT_REJECTED, self._refused),
         ]
         try:
             self._server = AssociationPort(
-                self._ae, (host, port), tls=tls, idle_s=caps.idle_s,
-                refused=self._not_taken, handlers=handlers,
+                self._ae, (host, port), tls=tls, idle_s=caps.idle_s, handlers=handlers,
+                from_one=max(FROM_ONE, caps.associations), group=lambda a: self._senders.group(a),
+                decide=self._decide, refused=self._refused,
             )  # fmt: skip
         except OSError as error:
             raise WorkError(
@@ -140,7 +162,31 @@ class Listener:
 
     @property
     def associations(self) -> int:
-        return len(self._ae.active_associations)
+        return len(self._server.open())
+
+    def update(
+        self,
+        allowed: Mapping[str, str],
+        addresses: Mapping[str, Iterable[str]],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """Take new associations by other settings; those that are open stay (ConfigError)."""
+        self._senders, self._server.tls = _senders(allowed, addresses), tls
+
+    def _decide(self, calling: str, called: str, address: str) -> str:
+        name = self._senders.name(calling, address)
+        if called != self._ae.ae_title:
+            why = f"it calls '{called}', and this is '{self._ae.ae_title}'; set that title there"
+            raise RejectedError(why, 1, 1, 7)
+        opened, most = self._server.open(), self._caps.associations
+        if len(opened) >= most:
+            raise RejectedError(f"{most} associations are open, which is the most", 2, 3, 2)
+        if len(set(self._senders.names.values())) > 1:
+            most = max(1, most // 2)
+        if opened.count(name) >= most:
+            why = f"{name} has {most} associations open, which is the most of one peer"
+            raise RejectedError(why, 2, 3, 2)
+        return name
 
     # --- events, each in the thread of its association ---
 
@@ -173,33 +219,22 @@ class Listener:
         if event.assoc.dimse.msg_queue.qsize() > _MESSAGES_WAITING:
             event.assoc.dul.event_queue.put("Evt19")  # it does not wait for answers: cut it off
 
-    def _refused(self, event: "Event") -> None:
-        self._counts.add("refused")
-        asked: Any = event.assoc.requestor.primitive
-        calling = _title(asked and asked.calling_ae_title)
-        called = _title(asked and asked.called_ae_title)
-        where = event.assoc.requestor.address_info
-        address = "?" if where is None else where.address
-        if calling not in self._allowed:
-            why = f"no peer may send as '{calling}'; if it is one, give --allow '{calling}'"
-        elif called != self._ae.ae_title:
-            why = f"it calls '{called}', and this is '{self._ae.ae_title}'; set that title there"
-        else:
-            why = f"{self._caps.associations} associations are open, which is the most"
-        self._say(f"association from {address} refused: {why}")
-
-    def _not_taken(self, address: str, why: str) -> None:
-        """A connection that did not come to ask for an association."""
+    def _refused(self, address: str, why: str) -> None:
         self._counts.add("refused")
         self._say(f"connection from {address} refused: {why}")
 
     def _peer(self, event: "Event") -> str:
-        return self._allowed[_title(event.assoc.requestor.ae_title)]
+        return self._server.peers[event.assoc]
 
 
-def _title(value: str | None) -> str:
-    """A title as it may be shown: what was sent may be anything."""
-    return "".join(c for c in value or "" if c.isprintable()).strip()[:16]
+def _senders(allowed: Mapping[str, str], addresses: Mapping[str, Iterable[str]]) -> _Senders:
+    if not allowed:
+        raise ConfigError("no peer may send: give one the title that it sends with")
+    try:
+        AE().require_calling_aet = list(allowed)
+    except (TypeError, ValueError):
+        raise ConfigError("a title has 1 to 16 characters of ASCII without backslash") from None
+    return _Senders(dict(allowed), read_networks(addresses))
 
 
 def _status(code: int, comment: str) -> Dataset:

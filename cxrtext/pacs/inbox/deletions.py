@@ -5,7 +5,7 @@ A source can withdraw only what came from it.
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from cxrtext.datasets.admission.ids import IDS, Ids, object_ids
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
+from cxrtext.index.entry import Imported
 from cxrtext.index.maintain import forget_images
 from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.service import Service
@@ -44,11 +45,17 @@ def take_deletions(
     ids: Ids,
     entries: Sequence[Entry],
     policies: Mapping[str, OnDeletion],
+    imported: Imported | None = None,
 ) -> list[str]:
     """Do what deletions ask for by each source's policy, or "note"; gives the ids forgotten."""
     asked = {entry.number: _read(entry) for entry in entries}
+    imported = imported or Imported()
+
+    def called(instance: str) -> str:
+        return imported.called(service.index.catalogue, ids.of("instance", instance))
+
     named = {
-        entry.number: None if said is None else _indexed(inbox, entry.source, said, ids)
+        entry.number: None if said is None else _indexed(inbox, entry.source, said, ids, called)
         for entry, said in zip(entries, asked.values(), strict=True)
     }
     followed = [entry for entry in entries if policies.get(entry.source) == "forget"]
@@ -102,11 +109,13 @@ def _read(entry: Entry) -> _Named | None:
         return None
 
 
-def _indexed(inbox: Inbox, source: str, said: _Named, ids: Ids) -> list[str]:
+def _indexed(
+    inbox: Inbox, source: str, said: _Named, ids: Ids, called: Callable[[str], str]
+) -> list[str]:
     with inbox.database.reading() as database:
         rows = database.execute(
             "SELECT instance FROM objects WHERE source = ? AND (instance = ? OR study = ?)",
-            (source, ids.of("instance", said.instance), ids.of("study", said.study)),
+            (source, called(said.instance), ids.of("study", said.study)),
         ).fetchall()
     return [found for (found,) in rows]
 

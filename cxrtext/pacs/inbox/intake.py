@@ -26,7 +26,7 @@ from cxrtext.images.dicom.file import read_wanted
 from cxrtext.images.frontal import look
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.index.changes import NewImage, add_images
-from cxrtext.index.entry import entering, keep_image, others_say
+from cxrtext.index.entry import Imported, entering, keep_image, others_say
 from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
@@ -92,9 +92,16 @@ Outcome = Callable[[Finishing], None]
 class Intake:
     """Takes objects into an index; what it raises leaves the entries to be taken again."""
 
-    def __init__(self, inbox: Inbox, service: Service, given: Given, readers: ReaderPool) -> None:
+    def __init__(
+        self,
+        inbox: Inbox,
+        service: Service,
+        given: Given,
+        readers: ReaderPool,
+        imported: Imported | None = None,
+    ) -> None:
         self._inbox, self._service, self._given = inbox, service, given
-        self._readers = readers
+        self._readers, self._imported = readers, imported or Imported()
 
     def take(self, entries: Sequence[Entry]) -> list[str]:
         """Take objects in; gives the ids of the images that are new or replaced.
@@ -148,7 +155,7 @@ class Intake:
             metadata["view"] = decision.view
         return _Found(
             entry,
-            ids.instance,
+            self._imported.called(self._service.index.catalogue, ids.instance),
             replace(ids, patient=ids.patient or ids.study),
             max(said.all("OriginalAttributesSequence"), default=""),
             metadata,
@@ -271,6 +278,9 @@ class Intake:
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
                 outcomes.append(_leaving(one, resolving.CORRECTED))
                 return True
+        if before is not None and known is None and self._is_as_imported(before, one):
+            outcomes.append(self._taking(one, "again"))
+            return True
         if one.entry.accepted:
             return False
         if before is not None and (why := self._why_not(before, one)):
@@ -289,13 +299,19 @@ class Intake:
             return True
         return False
 
+    def _is_as_imported(self, before: IndexedImage, one: _Found) -> bool:
+        """Whether the image that an import brought is the object, and says whose it is alike."""
+        whose = one.ids.study, one.ids.patient
+        return (before.study_id, before.patient_id) == whose and self._digest(before) == one.pixels
+
     def _why_not(self, before: IndexedImage, one: _Found) -> str:
         """Why an object may not take the place of the image that has its UID; "" where it may."""
         return resolving.why_not_replaced(
             (before.study_id, before.patient_id),
             (one.ids.study, one.ids.patient),
             same_pixels=self._digest(before) == one.pixels,
-            same_source=before.metadata.get(SOURCE) == one.entry.source,
+            # What was imported has no source: the first one that has it may correct it.
+            same_source=before.metadata.get(SOURCE, one.entry.source) == one.entry.source,
         )
 
     def _is_elsewhere(self, one: _Found, image: EmbeddedImage, outcomes: list[Outcome]) -> bool:
@@ -329,12 +345,15 @@ class Intake:
         else:
             data, ending = one.entry.path.read_bytes(), ".dcm"
         splits = others_say([catalogue], "split", "patient_id", one.ids.patient)
+        before = catalogue.image(one.instance)
+        kept = before.metadata if before is not None and SOURCE not in before.metadata else {}
         received = datetime.fromtimestamp(one.entry.received, UTC).isoformat(timespec="seconds")
         return keep_image(
             catalogue, self._given.archive, data, ending,
             image=one.instance, study_id=one.ids.study, patient_id=one.ids.patient,
-            split=(*splits, SPLIT)[0], height=one.decoded.height, width=one.decoded.width,
-            metadata={**one.metadata, SOURCE: one.entry.source, RECEIVED: received}, labels=labels,
+            split=(*splits, before.split if before else SPLIT)[0], height=one.decoded.height, width=one.decoded.width,
+            metadata={**kept, **one.metadata, SOURCE: one.entry.source, RECEIVED: received},
+            labels=labels,
         )  # fmt: skip
 
     def _taking(self, one: _Found, outcome: str) -> Outcome:

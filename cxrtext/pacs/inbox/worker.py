@@ -18,6 +18,7 @@ from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
 from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError
 from cxrtext.images.reader_pool import ReaderPool
+from cxrtext.index.entry import Imported
 from cxrtext.pacs.inbox.deletions import take_deletions
 from cxrtext.pacs.inbox.intake import NAME, Given, Intake
 from cxrtext.pacs.inbox.queue import Entry, Inbox
@@ -107,7 +108,8 @@ class Worker:
             settings.archive, self._ids, settings.columns, settings.issuer, settings.forgetting,
             settings.burnt_in,
         )  # fmt: skip
-        self._intake = Intake(self._inbox, self.service, given, self._readers)
+        self._imported = Imported()
+        self._intake = Intake(self._inbox, self.service, given, self._readers, self._imported)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
     def __enter__(self) -> Self:
@@ -173,7 +175,7 @@ class Worker:
             self._take_messages(batch)
         else:
             policies = {name: peer.on_deletion for name, peer in self._settings.peers.items()}
-            take_deletions(self._inbox, self.service, self._ids, batch, policies)
+            take_deletions(self._inbox, self.service, self._ids, batch, policies, self._imported)
 
     def _take_messages(self, batch: Sequence[Entry]) -> None:
         with self._inbox.finishing() as finishing:
