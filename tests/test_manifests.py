@@ -1,6 +1,7 @@
 """The compose files and the Kubernetes manifests: that the command line takes what they say."""
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -12,11 +13,14 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from cxrtext.pacs.gateway.file import DicomPort, Hl7Port, Serve, Status
 from cxrtext_api.app import create_app
+from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.settings import Settings
 from cxrtext_cli.main import app as cli
 
 DOCKER = Path(__file__).parents[1] / "docker"
+UNIT = DOCKER / "systemd" / "cxrtext-gateway.service"
 COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
 KUBERNETES = sorted((DOCKER / "kubernetes").glob("*.yaml"))
 VALUE = "7"
@@ -50,6 +54,10 @@ LINES = [
         (where, one["args"])
         for where, one in CONTAINERS
         if one["image"] == "cxrtext" and "command" not in one
+    ),
+    (
+        UNIT.name,
+        re.findall(r"^ExecStart=\S+/cxrtext (.*)$", UNIT.read_text("utf-8"), re.M)[0].split(),
     ),
 ]
 """Every command line of cxrtext that a manifest holds."""
@@ -99,14 +107,48 @@ def test_a_command_line_that_is_none_is_found(words: list[str], match: str) -> N
         parse(words)
 
 
-def test_an_image_has_the_extra_that_its_commands_need() -> None:
-    services = documents(DOCKER / "compose.pacs.yaml")[0]["services"]
-    own = [one for one in services.values() if one["image"].startswith("cxrtext")]
-    assert len(own) == 3
-    for service in own:
-        # Another file's image of the same name would be taken without being built.
-        assert service["image"] == "cxrtext:pacs"
-        assert service["build"]["args"]["EXTRAS"] == "pacs"
+def test_the_gateway_has_its_extra_its_ports_and_its_health() -> None:
+    (gateway,) = (
+        one
+        for one in documents(DOCKER / "compose.gateway.yaml")[0]["services"].values()
+        if one["image"].startswith("cxrtext")
+    )
+    # Another file's image of the same name would be taken without being built.
+    assert gateway["image"] == "cxrtext:pacs"
+    assert gateway["build"]["args"]["EXTRAS"] == "pacs"
+    ports = [int(one.rpartition(":")[2]) for one in gateway["ports"]]
+    assert ports == [DicomPort().port, Hl7Port().port]
+    assert f"http://127.0.0.1:{Status().port}/healthz" in gateway["healthcheck"]["test"][3]
+    (scraped, server) = documents(DOCKER / "prometheus.yml")[0]["scrape_configs"]
+    assert scraped["dns_sd_configs"] == [{"names": ["gateway"], "type": "A", "port": Status().port}]
+    assert server["dns_sd_configs"][0]["port"] == Serve().port
+    proxy = (DOCKER / "nginx" / "gateway.conf").read_text(encoding="utf-8")
+    assert f"server gateway:{Serve().port};" in proxy
+
+
+def run(*words: object) -> str:
+    if shutil.which(str(words[0])) is None:
+        pytest.skip(f"{words[0]} is not here")
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_every_alert_fires_and_is_silent() -> None:
+    run("promtool", "check", "config", "--syntax-only", DOCKER / "prometheus.yml")
+    run("promtool", "test", "rules", Path(__file__).with_name("alerts.yaml"))
+    (group,) = documents(DOCKER / "alerts.yml")[0]["groups"]
+    tried = Path(__file__).with_name("alerts.yaml").read_text(encoding="utf-8")
+    assert {one["alert"] for one in group["rules"]} == set(re.findall(r'name="(Cxr\w+)"', tried))
+    known = {family.name for family in Metrics().registry.collect()}
+    named = set(re.findall(r"cxrtext_\w+", " ".join(one["expr"] for one in group["rules"])))
+    assert named - known == {"cxrtext_part_up", "cxrtext_part_restarts"}  # of the supervisor
+
+
+def test_the_unit_is_one(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    unit.write_text(re.sub(r"(?<=ExecStart=)\S+", "/bin/true", UNIT.read_text("utf-8")), "utf-8")
+    assert run("systemd-analyze", "verify", unit) == ""
 
 
 def chosen_lock(extras: str) -> subprocess.CompletedProcess[str]:
@@ -162,6 +204,7 @@ def test_every_container_is_without_rights_and_writes_to_volumes_alone() -> None
         assert service["cap_drop"] == ["ALL"], where
         assert "no-new-privileges:true" in service["security_opt"], where
         assert service["mem_limit"], where
+        assert service["logging"]["options"].keys() == {"max-size", "max-file"}, where
     for where, _, pod in PODS:
         assert pod["automountServiceAccountToken"] is False, where
         assert pod["securityContext"]["runAsNonRoot"] is True, where

@@ -2,9 +2,8 @@
 
 import shutil
 import stat
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +15,7 @@ from pydicom import dcmread
 
 from cxrtext.errors import DataError
 from cxrtext.files import file_problems
-from cxrtext.files.sqlite import open_database
+from cxrtext.files.sqlite import open_database, transaction
 from cxrtext.index.backup import GATEWAY, back_up, restore
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs import backup as module
@@ -29,6 +28,8 @@ from tests.conftest import flip
 from tests.pacs.studies import instance, uid
 from tests.waiting import until
 
+FOLLOWED = "inbox/follow-archive.sqlite"
+
 
 @pytest.fixture
 def index(index_folder: Path, tmp_path: Path) -> Path:
@@ -37,14 +38,12 @@ def index(index_folder: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    Inbox(tmp_path / "state/inbox", reserve=0).close()
+    inbox_of(tmp_path / "state").close()
     return tmp_path / "state"
 
 
-@contextmanager
-def inbox_of(state: Path) -> Iterator[Inbox]:
-    with Inbox(state / "inbox", reserve=0) as inbox:
-        yield inbox
+def inbox_of(state: Path) -> Inbox:
+    return Inbox(state / "inbox", reserve=0)
 
 
 def take_in(state: Path, index: Path, *objects: bytes) -> dict[int, tuple[str, str]]:
@@ -63,11 +62,6 @@ def known(state: Path) -> dict[int, tuple[str, str]]:
     return {number: (state, outcome) for number, state, outcome in rows}
 
 
-def facts_of(path: Path) -> set[int]:
-    with closing(open_database(path, write=False)) as database:
-        return {int(name) for (name,) in database.execute("SELECT name FROM facts")}
-
-
 def put_result(state: Path, study: int, **changed: Any) -> Kept:
     facts = dict.fromkeys(("source", "study_id", "patient_id", "sentence", "model"), "")
     built = dcmread(BytesIO(instance(study, **changed)))
@@ -82,7 +76,7 @@ def test_a_restored_state_goes_on_where_it_was(state: Path, index: Path, tmp_pat
         inbox.put("PACS", instance(2))
     before = known(state)
     assert [one for one, _ in before.values()] == ["done", "held", "failed", "waiting"]
-    with FollowState(state / "inbox/follow-archive.sqlite") as follow:
+    with FollowState(state / FOLLOWED) as follow:
         follow.note("begun", "20240301")
     (state / "inbox/bad").mkdir()
     (state / "inbox/bad/1.hl7").write_bytes(b"MSH")
@@ -108,7 +102,7 @@ def test_a_restored_state_goes_on_where_it_was(state: Path, index: Path, tmp_pat
         image = catalogue.image(uid(1, 1, 1))
     assert image is not None
     assert Path(image.path).read_bytes() == instance(1)
-    with FollowState(state / "inbox/follow-archive.sqlite") as follow:
+    with FollowState(state / FOLLOWED) as follow:
         assert follow.fact("begun") == "20240301"
     assert (state / "inbox/bad/1.hl7").read_bytes() == b"MSH"
     assert ResultsFolder(state / "results").find(made.instance) == made
@@ -118,73 +112,56 @@ def test_a_restored_state_goes_on_where_it_was(state: Path, index: Path, tmp_pat
     ]  # fmt: skip
 
 
-def test_what_is_taken_in_or_made_anew_while_it_is_copied(
-    state: Path, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = module.transaction
-    with inbox_of(state) as inbox:
-        numbers = [inbox.put("PACS", b"first"), inbox.put("PACS", b"second")]
-        put_result(state, 3)
-
-        def meanwhile(database: Any) -> Any:
-            """After the files were copied, and before nobody may write any more."""
-            with inbox.finishing() as finishing:
-                finishing.done(inbox.waiting(1)[0], "added")
-            numbers.append(inbox.put("PACS", b"third"))
-            put_result(state, 3, PatientName="Y")
-            return begin(database)
-
-        monkeypatch.setattr(module, "transaction", meanwhile)
-        put_result(state, 4)
-        copy_state(state, index, tmp_path / "copy")
-    # Once for the results, and once for the inbox.
-    named = list((tmp_path / "copy/inbox/objects").iterdir())
-    with inbox_of(tmp_path / "copy") as inbox:
-        waiting = inbox.waiting(9)
-    assert {entry.path for entry in waiting} == set(named)
-    assert [entry.path.read_bytes() for entry in waiting] == [b"third"] * 2
-    results = ResultsFolder(tmp_path / "copy/results")
-    assert [results.is_whole(kept) for kept in results.all()] == [True, True]
-
-
 def test_nothing_that_was_acknowledged_is_lost_while_entries_come_and_go(
-    state: Path, index: Path, tmp_path: Path
+    state: Path, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledged: list[int] = []
     entered: set[int] = set()  # the index, which is backed up after the state
     stop = Event()
-    with inbox_of(state) as inbox, ThreadPoolExecutor(2) as pool:
 
-        def receive() -> None:
-            with FollowState(state / "inbox/follow-archive.sqlite") as follow:
-                while not stop.is_set():
-                    acknowledged.append(inbox.put("PACS", b"%d" % len(acknowledged)))
-                    follow.note(str(acknowledged[-1]), "here")
-
-        def take() -> None:
+    def receive(inbox: Inbox) -> None:
+        with FollowState(state / FOLLOWED) as follow:
             while not stop.is_set():
-                for entry in inbox.waiting(9)[5:]:  # so that some wait
-                    entered.add(entry.number)
-                    with inbox.finishing() as finishing:
-                        finishing.done(entry, "added")
+                acknowledged.append(inbox.put("PACS", b"%d" % len(acknowledged)))
+                follow.note(str(acknowledged[-1]), "here")
 
-        work = [pool.submit(receive), pool.submit(take)]
+    def take(inbox: Inbox) -> None:
+        while not stop.is_set():
+            for entry in inbox.waiting(9)[5:]:  # so that some wait
+                entered.add(entry.number)
+                with inbox.finishing() as finishing:
+                    finishing.done(entry, "added")
+
+    def meanwhile(database: Any) -> Any:
+        """After files were copied, and before nobody may write any more."""
+        before = len(entered)
+        until(lambda: len(entered) > before + 9)
+        put_result(state, 3, PatientName=f"Y{before}")
+        return transaction(database)
+
+    monkeypatch.setattr(module, "transaction", meanwhile)
+    put_result(state, 3)
+    with inbox_of(state) as inbox, ThreadPoolExecutor(2) as pool:
+        work = [pool.submit(one, inbox) for one in (receive, take)]
         try:
-            for turn in range(6):
-                until(lambda: len(entered) > 5 * turn)  # noqa: B023
-                so_far, copy = list(acknowledged), tmp_path / f"copy-{turn}"
+            until(lambda: entered)
+            for copy in (tmp_path / "one", tmp_path / "two"):
+                so_far = set(acknowledged[:-1])
                 copy_state(state, index, copy)
                 after = set(entered)
-                files = (copy / "inbox/objects").iterdir()
+                files = set((copy / "inbox/objects").iterdir())
                 found = known(copy)
+                assert so_far <= found.keys()
+                assert {number for number, (one, _) in found.items() if one == "done"} <= after
                 with inbox_of(copy) as copied:
                     waiting = copied.waiting(10_000)
-                assert {entry.path for entry in waiting} == set(files)
+                assert {entry.path for entry in waiting} == files
                 assert all(entry.is_whole for entry in waiting)
-                assert {number for number, (one, _) in found.items() if one == "done"} <= after
-                assert {*so_far} <= found.keys()
-                noted = facts_of(copy / "inbox/follow-archive.sqlite")
-                assert {*so_far[:-1]} <= noted <= found.keys()
+                with closing(open_database(copy / FOLLOWED, write=False)) as database:
+                    noted = {int(name) for (name,) in database.execute("SELECT name FROM facts")}
+                assert so_far <= noted <= found.keys()
+                results = ResultsFolder(copy / "results")
+                assert [results.is_whole(kept) for kept in results.all()] == [True]
         finally:
             stop.set()
         for one in work:

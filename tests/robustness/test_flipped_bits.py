@@ -59,6 +59,7 @@ from cxrtext.models.image_weights import load_image_weights
 from cxrtext.models.masked_lm import fingerprint_of, load_masked_language_model
 from cxrtext.models.reference import load_reference
 from cxrtext.models.weight_files import save_sealed
+from cxrtext.pacs.backup import copy_state
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
@@ -586,7 +587,10 @@ def test_backup_publication_and_replica(
 ) -> None:
     add_key(tmp_path / "keys", "ward")
     backup, target, out = tmp_path / "backup", tmp_path / "target", tmp_path / "out"
-    back_up(index_folder, backup, keys=tmp_path / "keys")
+    with Inbox(tmp_path / "state/inbox", reserve=0) as inbox:
+        inbox.put("PACS", b"waits")
+    state = partial(copy_state, tmp_path / "state", index_folder)
+    back_up(index_folder, backup, keys=tmp_path / "keys", copy_state=state)
 
     def contents(folder: Path) -> str:
         # What a restored index notes of its place is made anew.
