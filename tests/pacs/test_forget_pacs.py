@@ -86,9 +86,7 @@ def test_a_state_in_use_is_named_with_what_to_stop(
     monkeypatch.setattr(caches, "BUSY_SECONDS", 0.0)
     with FollowState(tmp_path / "follow-archive.sqlite") as state:
         state.know_study(uid(1), "20240301", "1")
-        with pytest.raises(
-            HeldError, match=r"follow-archive.sqlite: is in use: stop 'cxrtext gateway run'"
-        ):
+        with pytest.raises(HeldError, match=r"archive.sqlite: is in use: stop 'cxrtext gateway"):
             forget([tmp_path], study=uid(1))
 
 

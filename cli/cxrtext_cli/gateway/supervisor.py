@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, HeldError
@@ -17,33 +16,14 @@ from cxrtext.files import only_one
 from cxrtext.pacs.gateway.file import Gateway, read_gateway
 from cxrtext_cli.fitting.processes import CHILD
 from cxrtext_cli.gateway.parts import IN_PLACE, SERVER, parts_of
-from cxrtext_cli.gateway.status import StatusServer
+from cxrtext_cli.gateway.status import WAIT_S, Part, StatusServer
 
 LOOK_S = 0.2
-WAIT_S = (1.0, 60.0)  # before a part that ended is started again, at first and at most
 LIVED_S = 600.0  # after which it is started again as at first
 STOP_S = 45.0  # that a part may take to end
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 Say = Callable[[str], None]
-
-
-@dataclass
-class Part:
-    """A part, as `run` knows it."""
-
-    name: str
-    process: subprocess.Popen[bytes] | None = None
-    started: float = 0.0  # on the monotonic clock
-    wait: float = WAIT_S[0]
-    again: float = 0.0  # when it is to be started, on the monotonic clock
-    restarts: int = 0
-    said: str = ""  # its last line
-    reader: threading.Thread | None = field(default=None, repr=False)
-
-    @property
-    def up(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
 
 class Supervisor:
