@@ -79,11 +79,6 @@ def test_what_cannot_be_read_is_never_taken(charset: str, data: bytes) -> None:
         read_message(in_set(charset, data), "m")
 
 
-@pytest.mark.parametrize("empty", ["T01", "T03", "T05", "T07"])
-def test_a_notice_without_text_changes_nothing(empty: str) -> None:
-    assert read_message(mdm(empty, completion="AU"), "m") == []
-
-
 EVENTS = {  # table 0003: the status of an authenticated document, and whether it is an addendum
     "T01": (Status.FINAL, False), "T02": (Status.FINAL, False), "T03": (Status.FINAL, False),
     "T04": (Status.FINAL, False), "T05": (Status.FINAL, True), "T06": (Status.FINAL, True),
@@ -97,18 +92,17 @@ def test_each_event_of_documents_by_what_it_does() -> None:
     assert {event: (one.status, one.addendum) for event, one in found.items()} == EVENTS
     for event in EVENTS:  # one that has come to be deleted is gone, whatever tells it
         assert read_one(mdm(event, availability="CA")).status == Status.WITHDRAWN
-    for event in ("T02", "T09", "T10"):  # and what takes another's place must be there
+    for event in ("T01", "T03", "T05", "T07"):  # a notice
+        assert read_message(mdm(event, completion="AU"), "m") == []
+    for event in ("T02", "T09", "T10"):  # what takes another's place must be there
         with pytest.raises(MessageError, match="holds no text"):
             read_message(mdm(event, completion="AU"), "m")
-
-
-def test_each_completion_of_documents() -> None:
-    found = {
+    completed = {
         code: read_one(mdm("T02", "Clear.", completion=code)).status
         for code in ("DI", "DO", "IP", "IN", "PA", "AU", "LA", "")
     }
     early = dict.fromkeys(("DI", "DO", "IP", "IN", "PA"), Status.PRELIMINARY)
-    assert found == {**early, "AU": Status.FINAL, "LA": Status.FINAL, "": Status.FINAL}
+    assert completed == {**early, "AU": Status.FINAL, "LA": Status.FINAL, "": Status.FINAL}
 
 
 def segments(*lines: str) -> list[tuple[str, str, str, str]]:
@@ -161,6 +155,14 @@ def test_an_order_without_a_report_yet_is_passed_over_and_a_final_one_is_not() -
             segments(pid, *lines)
     with pytest.raises(MessageError, match="holds no OBR"):
         segments(pid, *one, "ORC|RE||A2", obx("Two."))
+
+
+def test_headings_without_a_text_are_no_report() -> None:
+    empty, late = "OBX|1|TX|59776-5||||||||F", "OBX|2|TX|X&ADT||Late.||||||F"
+    with pytest.raises(MessageError, match="holds no text"):
+        segments("PID|1||P1", obr("A1"), empty)
+    for lines in ((late,), (late.replace("Late.", ""), late)):
+        assert segments("PID|1||P1", obr("A1"), *lines)[0][3] == "Late."
 
 
 def test_two_messages_that_come_as_one_are_never_taken_for_one() -> None:

@@ -45,7 +45,7 @@ BAD = "bad"
 
 Code = Literal["AA", "AE", "AR"]  # of table 0008: accepted, in error, rejected
 _ERRORS = {"AE": b"207", "AR": b"200"}  # of table 0357, for messages that are refused
-_UNREPORTED = {*b"ADT BAR DFT MDM MFN OMG OMI ORM SIU".split()}
+_UNREPORTED = {*b"ADT BAR DFT MFN OMG OMI ORM SIU".split()}
 """Kinds without a report: AA, as engines send again what is AR, and hold back what is behind it."""
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
 
@@ -232,9 +232,9 @@ class MessageListener:
                 raise RefusedError("")
             if len(self._open) >= MAX_CONNECTIONS:
                 raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
-            own = self._sources.count(source) if len(self._allowed) > 1 else 0
-            if own >= MAX_CONNECTIONS // 4:
-                raise RefusedError(f"{own} of its are open, which is the most of one peer")
+            own = self._sources.count(source)
+            if len(self._allowed) > 1 and own >= MAX_CONNECTIONS // 4:
+                raise RefusedError(f"{own} of this peer are open, which is the most of one")
             self._open.add(connection)
             self._sources.append(source)
             self._counts.add("accepted")
@@ -285,17 +285,20 @@ class MessageListener:
         self._say(f"{source}: a connection {why}")
 
     def _take(self, message: bytes, source: str) -> bytes:
-        if _Header(message).kind[0] in (b"ACK", b"MCF"):  # else two systems would never end
-            return b""
         if len(found := list(messages(message))) == 1:  # without what stands before it
             message = found[0]
+        kind, _ = _Header(message).kind
+        if kind in (b"ACK", b"MCF"):  # else two systems would never end
+            return b""
+        if kind in _UNREPORTED:
+            return acknowledgment(message, "AA")
         try:
             versions = read_message(message, "the message", self._charset)
         except MessageError as error:
             return self._refuse(message, source, "AE", str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
             return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
-        if not versions and _Header(message).kind[0] in _UNREPORTED:
+        if not versions and kind == b"MDM":  # it notifies
             return acknowledgment(message, "AA")
         if not versions:
             return self._refuse(

@@ -32,7 +32,6 @@ CHARACTER_SETS = {
     "BIG-5": "big5",
 }
 """Codecs by a repetition of MSH-18 (table 0211)."""
-_LATIN = {"cp1252", "iso8859-15"}
 _SEVEN_BITS = {"ascii", "iso2022_jp", "iso2022_jp_1"}
 _DESIGNATES = re.compile(rb"\x1b(\$[()]?[@-Z]|[()-][@-Z])")
 _HIGH = {
@@ -40,7 +39,6 @@ _HIGH = {
     **{b")I": "shift_jis", b"$)C": "euc_kr", b"$)A": "gb2312"},
 }
 """Codecs of bytes from 128 on, by the escape sequence that switches to them (ISO 2022)."""
-_SHIFTED = re.compile(rb"\x0e([^\x0e\x0f]*)\x0f?")
 
 _HEADER = re.compile(rb"MSH(.)")
 _BEGIN = re.compile(rb"(?:^|[\r\n\x0b\x1c])(?:\xef\xbb\xbf)? *(?=(MSH|[FB]HS)[^\w\s]{4})")
@@ -139,7 +137,9 @@ def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
     codecs = [CHARACTER_SETS[name] for name in names]
     codec = min(codecs, key=lambda one: (one != "utf-8", one in _SEVEN_BITS))
     try:
-        if codec in _LATIN and _is_utf8(b"\r".join(lines)):
+        whole = b"".join(lines)
+        is_utf8 = not whole.isascii() and "\ufffd" not in whole.decode("utf-8", "replace")
+        if is_utf8 and codec in ("cp1252", "iso8859-15"):  # their text never is by chance
             raise ValueError
         return [_switched(line, codec) for line in lines], codec
     except ValueError:
@@ -147,14 +147,6 @@ def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
             "names no character set (MSH-18) and is not UTF-8"
         )  # fmt: skip
         raise MessageError(fault) from None
-
-
-def _is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8 and no mere ASCII: text in a Latin alphabet never is by chance."""
-    try:
-        return not data.isascii() and bool(data.decode())
-    except UnicodeDecodeError:
-        return False
 
 
 def _switched(line: bytes, codec: str) -> str:
@@ -165,17 +157,17 @@ def _switched(line: bytes, codec: str) -> str:
         low, high = (low, _HIGH[code]) if code in _HIGH else (code, high)
         if low not in (b"(B", b"(J"):
             text += (b"\x1b" + low + piece).decode("iso2022_jp_ext")
-        elif high == "euc_kr":  # two bytes of seven bits, where they are shifted
-            text += _SHIFTED.sub(_raised, piece).decode(high)
-        else:
-            text += piece.decode(high)
+            continue
+        if high == "euc_kr":  # of seven bits, where it is shifted to
+            piece = re.sub(rb"\x0e([^\x0f]*)\x0f?", _raised, piece)
+        text += piece.decode(high)
     if re.search("[\x0e\x0f\x1b]", text):
         raise ValueError
     return text
 
 
 def _raised(shifted: re.Match[bytes]) -> bytes:
-    return bytes(byte | 128 if byte > 32 else byte for byte in shifted[1])
+    return bytes(byte | 128 * (byte > 32) for byte in shifted[1])
 
 
 def _unescaped(text: str, marks: _Marks) -> str:
@@ -269,12 +261,13 @@ def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
     if names.count("ZDS") == 1 and names.count("PID") < 2:
         of_all = [segments[names.index("ZDS")], *of_all]
     common, groups = segments[:1], list[tuple[list[_Segment], list[_Segment]]]()
-    place = common
+    place, begun = common, False  # an order that has its ORC, and not yet its OBR
     for one in segments[1:end]:
         if one.name == "PID":
             place = common = segments[:1]
-        elif one.name == "ORC" or (one.name == "OBR" and not _awaits_obr(place)):
+        elif one.name == "ORC" or (one.name == "OBR" and not begun):
             groups.append((common, place := []))
+        begun = one.name == "ORC" or (begun and one.name not in ("PID", "OBR"))
         place.append(one)
     orders: dict[tuple[int, str], list[_Segment]] = {}
     for common, own in groups:
@@ -284,10 +277,6 @@ def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
     if len(orders) > 1 and any(not number for _, number in orders):
         raise MessageError("reports on several orders, one without an accession number")
     return [[*own, *of_all] for own in orders.values()] or [segments]
-
-
-def _awaits_obr(order: list[_Segment]) -> bool:
-    return order[0].name == "ORC" and all(one.name != "OBR" for one in order)
 
 
 def _version(segments: list[_Segment], marks: _Marks, item: str) -> ReportVersion:
@@ -376,9 +365,10 @@ def _text(segments: list[_Segment]) -> tuple[str, str, bool, set[str]]:
                 continue
             heading = next((_SECTIONS[word] for word in sorted(words) if word in _SECTIONS), "")
             headings.add(heading)
-            if heading and heading != last:
-                parts.append(f"\n{heading}:" if parts else f"{heading}:")
-            last = heading
-            parts.append(segment.lines(5).rstrip())
-    only = headings == {"ADDENDUM"}
-    return study, "\n".join(parts[1:] if only else parts).strip(), only, observed
+            if said := segment.lines(5).rstrip():
+                if heading and heading != last:
+                    parts.append(f"\n{heading}:")
+                last = heading
+            parts.append(said)
+    text, only = "\n".join(parts).strip(), headings == {"ADDENDUM"}
+    return study, text.removeprefix("ADDENDUM:").strip() if only else text, only, observed
