@@ -149,7 +149,8 @@ def test_an_order_without_a_report_yet_is_passed_over_and_a_final_one_is_not() -
     pid, one = "PID|1||P1", (obr("A1"), obx("One."))
     for status in ("", "P", "I"):
         assert [found[1] for found in segments(pid, *one, obr("A2", status))] == ["A1"]
-    assert [found[1] for found in segments(pid, *one, obr("A2", "X"))] == ["A1", "A2"]
+    mixed = segments(pid, *one, obr("A2", "X"), obr("A3", "P"))
+    assert [found[1] for found in mixed] == ["A1", "A2"]
     for lines in ((*one, obr("A2")), (obr("A1", "P"), obr("A2", "P"))):
         with pytest.raises(MessageError, match="holds no text"):
             segments(pid, *lines)

@@ -239,13 +239,13 @@ def read_message(message: bytes, item: str, unnamed: str = "") -> list[ReportVer
     if segments[0].get(9) not in ("ORU", "MDM"):
         return []
     versions = [_version(part, marks, item) for part in _orders(segments)]
-    silent = [one for one in versions if not one.report and one.status != Status.WITHDRAWN]
+    found = [one for one in versions if one.report or one.status == Status.WITHDRAWN]
     is_notice = segments[0].get(9) == "MDM" and segments[0].get(9, 2) in _NOTICES
     # Of several orders some may have no report yet.
-    is_lost = len(silent) == len(versions) or any(one.status >= Status.FINAL for one in silent)
-    if silent and is_lost and not is_notice:
+    final = (one for one in versions if one.status in (Status.FINAL, Status.CORRECTED))
+    if not is_notice and (not found or not all(one.report for one in final)):
         raise MessageError("holds no text in its OBX segments")
-    return [one for one in versions if one not in silent]
+    return found
 
 
 def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
@@ -272,8 +272,7 @@ def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
     orders: dict[tuple[int, str], list[_Segment]] = {}
     for common, own in groups:
         if any(one.name in ("OBR", "OBX") for one in own):
-            key = id(common), _accession(own)[0]
-            orders[key] = [*orders.get(key, common), *own]
+            orders.setdefault((id(common), _accession(own)[0]), [*common]).extend(own)
     if len(orders) > 1 and any(not number for _, number in orders):
         raise MessageError("reports on several orders, one without an accession number")
     return [[*own, *of_all] for own in orders.values()] or [segments]
