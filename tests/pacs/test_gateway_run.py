@@ -81,7 +81,8 @@ class Running:
 def gateway(tmp_path: Path) -> Iterator[Running]:
     running = Running(tmp_path)
     try:
-        until(lambda: b"MSA|AA" in running.report(1) and running.says("dicom: CXRTEXT listens"))
+        until(lambda: running.says("dicom: CXRTEXT listens") and running.says("hl7: HL7 (MLLP)"))
+        assert b"MSA|AA" in running.report(1)
         yield running
     finally:
         running.process.terminate()
