@@ -70,7 +70,7 @@ def patient(chance: random.Random) -> str:
 
 
 def burn(film: Film, text: str, chance: random.Random) -> Film:
-    """Write into a margin: white or gray on what is there or on black, or black in a white box."""
+    """Write into a margin: on what is there, white or black as can be read; white on black; black on white."""
     image, way = Image.fromarray(film), chance.randrange(3)
     pen, font = ImageDraw.Draw(image), ImageFont.load_default(chance.choice([20, 26, 34, 48]))
     left, top, right, bottom = (round(one) for one in pen.textbbox((0, 0), text, font=font))
@@ -79,7 +79,8 @@ def burn(film: Film, text: str, chance: random.Random) -> Film:
     if way:
         box = (x + left - 8, y + top - 8, x + right + 8, y + bottom + 8)
         pen.rectangle(box, fill=(0, 8, 245)[way])
-    pen.text((x, y), text, fill=15 if way == 2 else chance.choice([255, 235, 200]), font=font)
+    dark = film[y : y + bottom, x : x + right].mean() > 110 if way == 0 else way == 2
+    pen.text((x, y), text, fill=15 if dark else chance.choice([255, 235, 200]), font=font)
     return np.asarray(image)
 
 
