@@ -8,11 +8,12 @@ module in no form.
 import os
 import re
 import subprocess
+from difflib import get_close_matches
 from shutil import which
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFilter
+from PIL import Image, ImageChops, ImageFilter
 
 from cxrtext.errors import UnavailableError
 
@@ -28,22 +29,27 @@ LOOKED, SAMPLED = 1600, 540  # columns and rows of the longer side that are look
 CLEAR = 40  # gray levels from a stroke to the ground beside it
 EDGES, ROWS = 7, 2  # of strokes in two cells side by side, in so many of a cell's rows
 LONGEST = 2000  # pixels of the longer side that is read
-AROUND = 20  # pixels around, whose mean is the ground
+FAINT = 28  # gray levels by which ribs and noise stand out
+WIDEST = 15  # pixels of a stroke there; what is wider is ground
+CLEARER = [min(255, 4 * max(0, level - FAINT)) for level in range(256)]
 SURE, VERY_SURE = 50.0, 70.0  # percent, of a word beside others and of one by itself
+NEAR = 0.75  # likeness of a word that is misread to the marker that it is
 
-MARKERS = frozenset(
-    """LEFT RIGHT LINKS RECHTS DERECHA IZQUIERDA DROITE GAUCHE DESTRA SINISTRA PORTABLE PORT MOBILE
-    BEDSIDE ERECT UPRIGHT SUPINE PRONE SITTING STANDING SEMI SEMIERECT LYING DECUBITUS STEHEND
-    LIEGEND SITZEND BETT DEBOUT COUCHE LATERAL FRONTAL VIEW CHEST THORAX LUNG LUNGE INSPIRATION
-    EXPIRATION INSP EXP HOSPITAL RADIOLOGY EXAM ROOM WARD FILM GRID BUCKY RASTER DOSE TABLE WALL
-    TRAUMA RESUS STRETCHER ARROW ARROWS REVERSED KVP MAS UHR TIME HRS""".split()
-)
+MARKERS = (
+    "LEFT RIGHT LINKS RECHTS DERECHA IZQUIERDA DROITE GAUCHE DESTRA SINISTRA PORT PORTABLE MOBILE "
+    "BEDSIDE ERECT UPRIGHT UPRT SUPINE SUPINO PRONE SITTING STANDING SEMI SEMIERECT LYING SEDUTO "
+    "DECUBITUS STEHEND LIEGEND SITZEND BETT DEBOUT COUCHE LATERAL FRONTAL VIEW CHEST THORAX TORACE "
+    "LUNG LUNGE INSPIRATION EXPIRATION INSP EXP HOSPITAL RADIOLOGY PATIENT EXAM ROOM WARD STEP "
+    "SERIES FILM GRID BUCKY RASTER DOSE TABLE WALL TRAUMA RESUS STRETCHER ARROW REVERSED KVP MAS "
+    "UHR TIME HRS TOP ARTEFACT WARNING NOT FOR DIAGNOSTIC USE"
+).split(" ")
 """Words of radiographers that stand in margins and name nobody."""
 
 _DATE = re.compile(
-    r"(?<!\d)(\d{1,2}([./-])\d{1,2}\2(19|20)?\d{2}|(19|20)\d{2}([./-]?)(0[1-9]|1[0-2])\5[0-3]\d|"
-    r"\d{1,2}[ .-]{0,2}(JAN|FEB|M[AÄ]R|APR|MA[YI]|JUN|JUL|AUG|SEP|O[CK]T|NOV|DE[CZ])[A-Z]*"
-    r"[ .,-]{0,2}(19|20)?\d{2})(?!\d)"
+    r"\d{1,2}([./-])\d{1,2}\1(19|20)?\d{2}(?!\d)|"
+    r"(19|20)\d{2}([./-]?)(0[1-9]|1[0-2])\4[0-3]\d(?!\d)|"
+    r"\d{1,2}[.-]?(JAN|FEB|M[AÄ]R|APR|MA[YI]|JUN|JUL|AUG|SEP|O[CK]T|NOV|DE[CZ])[A-Z]*"
+    r"[.,-]?(19|20)?\d{2}(?!\d)"
 )
 _NUMBER = re.compile(r"\d{5,}")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -105,8 +111,6 @@ def _page(pixels: Bytes, cells: Mask) -> Bytes:
     scale = LONGEST / long
     size = round(pixels.shape[1] * scale), round(pixels.shape[0] * scale)
     small = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
-    around = np.asarray(small.filter(ImageFilter.BoxBlur(AROUND)), dtype=np.int16)
-    above = np.asarray(small, dtype=np.int16) - around
     padded = np.pad(cells, 1)
     near = np.any(
         [padded[y : y + len(cells), x : x + cells.shape[1]] for y in range(3) for x in range(3)],
@@ -116,9 +120,13 @@ def _page(pixels: Bytes, cells: Mask) -> Bytes:
     row = np.minimum((np.arange(size[1]) / side).astype(int), len(cells) - 1)
     column = np.minimum((np.arange(size[0]) / side).astype(int), cells.shape[1] - 1)
     kept = np.ix_(near.any(axis=1)[row], near.any(axis=0)[column])
-    above = np.where(near[row][:, column], above, 0)[kept]
-    both = np.concatenate([above, -above])  # white letters, then black ones
-    return (255 - np.clip(both * 3, 0, 255)).astype(np.uint8)
+    page = Image.fromarray(np.asarray(small)[kept])
+    opened = page.filter(ImageFilter.MinFilter(WIDEST)).filter(ImageFilter.MaxFilter(WIDEST))
+    closed = page.filter(ImageFilter.MaxFilter(WIDEST)).filter(ImageFilter.MinFilter(WIDEST))
+    both = ImageChops.subtract(page, opened), ImageChops.subtract(closed, page)
+    shown = near[row][:, column][kept]
+    halves = [np.where(shown, np.asarray(one.point(CLEARER)), 0) for one in both]
+    return (255 - np.concatenate(halves)).astype(np.uint8)
 
 
 def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
@@ -148,13 +156,13 @@ def _meaning(words: list[tuple[str, float, str]]) -> str:
     found = ""
     for line in lines.values():
         said = " ".join(text for text, _ in line)
-        if _DATE.search(said):
+        if _DATE.search(said.replace(" ", "")):
             return "a date"
         names = [
             (word, sure)
             for text, sure in line
             for word in _WORD.findall(text)
-            if word not in MARKERS and _VOWEL.search(word) and sure >= SURE
+            if sure >= SURE and _VOWEL.search(word) and not get_close_matches(word, MARKERS, 1, NEAR)
         ]
         if _NUMBER.search(said):
             found = found or "a number"
