@@ -26,18 +26,81 @@ from cxrtext.phantom.studies import draw_studies
 
 Film = npt.NDArray[np.uint8]
 
-FIRST = (
-    "Anna Maria Peter John Mehmet Olga Juan Sophie Lars Fatima Chen Paolo Ingrid Tomasz Heinz "
-    "Gudrun Nguyen Kwame Priya Dmitri Elif Brigitte Sven"
-).split()
-LAST = (
-    "Mueller Smith Garcia Yilmaz Novak Rossi Dubois Hansen Kowalski Weber Ochoa Baker Schneider "
-    "Okafor Petrov Andersson Tanaka Ferreira Khan Lefebvre Zimmermann Horvath Demir Krueger"
-).split()
-MARKERS = (
-    "L;R;L;R;L;R;LEFT;RIGHT;PA;AP;PORTABLE;ERECT;SUPINE;STEHEND;LIEGEND;12:30;AB;MKL;R PA;"
-    "AP PORTABLE;70 kV 2.5 mAs;R 08:45"
-).split(";")
+FIRST = [
+    "Anna",
+    "Maria",
+    "Peter",
+    "John",
+    "Mehmet",
+    "Olga",
+    "Juan",
+    "Sophie",
+    "Lars",
+    "Fatima",
+    "Chen",
+    "Paolo",
+    "Ingrid",
+    "Tomasz",
+    "Heinz",
+    "Gudrun",
+    "Nguyen",
+    "Kwame",
+    "Priya",
+    "Dmitri",
+    "Elif",
+    "Brigitte",
+    "Sven",
+]
+LAST = [
+    "Mueller",
+    "Smith",
+    "Garcia",
+    "Yilmaz",
+    "Novak",
+    "Rossi",
+    "Dubois",
+    "Hansen",
+    "Kowalski",
+    "Weber",
+    "Ochoa",
+    "Baker",
+    "Schneider",
+    "Okafor",
+    "Petrov",
+    "Andersson",
+    "Tanaka",
+    "Ferreira",
+    "Khan",
+    "Lefebvre",
+    "Zimmermann",
+    "Horvath",
+    "Demir",
+    "Krueger",
+]
+MARKERS = [
+    "L",
+    "R",
+    "L",
+    "R",
+    "L",
+    "R",
+    "LEFT",
+    "RIGHT",
+    "PA",
+    "AP",
+    "PORTABLE",
+    "ERECT",
+    "SUPINE",
+    "STEHEND",
+    "LIEGEND",
+    "12:30",
+    "AB",
+    "MKL",
+    "R PA",
+    "AP PORTABLE",
+    "70 kV 2.5 mAs",
+    "R 08:45",
+]
 LEAST = 1500  # pixels of a film's longer side
 
 

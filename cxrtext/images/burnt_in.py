@@ -35,14 +35,85 @@ CLEARER = [min(255, 4 * max(0, level - FAINT)) for level in range(256)]
 SURE, VERY_SURE = 50.0, 70.0  # percent, of a word beside others and of one by itself
 NEAR = 0.75  # likeness of a word that is misread to the marker that it is
 
-MARKERS = (
-    "LEFT RIGHT LINKS RECHTS DERECHA IZQUIERDA DROITE GAUCHE DESTRA SINISTRA PORT PORTABLE MOBILE "
-    "BEDSIDE ERECT UPRIGHT UPRT SUPINE SUPINO PRONE SITTING STANDING SEMI SEMIERECT LYING SEDUTO "
-    "DECUBITUS STEHEND LIEGEND SITZEND BETT DEBOUT COUCHE LATERAL FRONTAL VIEW CHEST THORAX TORACE "
-    "LUNG LUNGE INSPIRATION EXPIRATION INSP EXP HOSPITAL RADIOLOGY PATIENT EXAM ROOM WARD STEP "
-    "SERIES FILM GRID BUCKY RASTER DOSE TABLE WALL TRAUMA RESUS STRETCHER ARROW REVERSED KVP MAS "
-    "UHR TIME HRS TOP ARTEFACT WARNING NOT FOR DIAGNOSTIC USE"
-).split(" ")
+MARKERS = [
+    "LEFT",
+    "RIGHT",
+    "LINKS",
+    "RECHTS",
+    "DERECHA",
+    "IZQUIERDA",
+    "DROITE",
+    "GAUCHE",
+    "DESTRA",
+    "SINISTRA",
+    "PORT",
+    "PORTABLE",
+    "MOBILE",
+    "BEDSIDE",
+    "ERECT",
+    "UPRIGHT",
+    "UPRT",
+    "SUPINE",
+    "SUPINO",
+    "PRONE",
+    "SITTING",
+    "STANDING",
+    "SEMI",
+    "SEMIERECT",
+    "LYING",
+    "SEDUTO",
+    "DECUBITUS",
+    "STEHEND",
+    "LIEGEND",
+    "SITZEND",
+    "BETT",
+    "DEBOUT",
+    "COUCHE",
+    "LATERAL",
+    "FRONTAL",
+    "VIEW",
+    "CHEST",
+    "THORAX",
+    "TORACE",
+    "LUNG",
+    "LUNGE",
+    "INSPIRATION",
+    "EXPIRATION",
+    "INSP",
+    "EXP",
+    "HOSPITAL",
+    "RADIOLOGY",
+    "PATIENT",
+    "EXAM",
+    "ROOM",
+    "WARD",
+    "STEP",
+    "SERIES",
+    "FILM",
+    "GRID",
+    "BUCKY",
+    "RASTER",
+    "DOSE",
+    "TABLE",
+    "WALL",
+    "TRAUMA",
+    "RESUS",
+    "STRETCHER",
+    "ARROW",
+    "REVERSED",
+    "KVP",
+    "MAS",
+    "UHR",
+    "TIME",
+    "HRS",
+    "TOP",
+    "ARTEFACT",
+    "WARNING",
+    "NOT",
+    "FOR",
+    "DIAGNOSTIC",
+    "USE",
+]
 """Words of radiographers that stand in margins and name nobody."""
 
 _DATE = re.compile(
@@ -134,7 +205,7 @@ def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
     need_tesseract()
     try:
         done = subprocess.run(  # noqa: S603 - Debian's
-            [PROGRAM, "stdin", "stdout", "--psm", "11", "tsv"],  # noqa: S607
+            [PROGRAM, "stdin", "stdout", "--psm", "11", "tsv"],
             input=b"P5 %d %d 255\n" % page.shape[::-1] + page.tobytes(),
             capture_output=True, check=True, timeout=READ_S,
             env={**os.environ, "OMP_THREAD_LIMIT": "1"},
@@ -162,7 +233,9 @@ def _meaning(words: list[tuple[str, float, str]]) -> str:
             (word, sure)
             for text, sure in line
             for word in _WORD.findall(text)
-            if sure >= SURE and _VOWEL.search(word) and not get_close_matches(word, MARKERS, 1, NEAR)
+            if sure >= SURE
+            and _VOWEL.search(word)
+            and not get_close_matches(word, MARKERS, 1, NEAR)
         ]
         if _NUMBER.search(said):
             found = found or "a number"
