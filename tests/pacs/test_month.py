@@ -359,9 +359,11 @@ def _day(month: Month, turn: int, day: date) -> None:
     if turn % 3 == 0:  # a header that is corrected, a corrected report, an addendum to it
         month.orthanc.store([instance(numbers[0], size=32, day=day, PatientSex="M")])
         month.says(numbers[2], f"No nodule {numbers[2]}.", "C", at=at + timedelta(hours=1))
-        more = oru(numbers[2], "Later.", "F", f"{at:%Y%m%d}120000").replace(b"59776-5", b"ADT")
+        more = oru(numbers[2], "There is a small effusion.", "F", f"{at:%Y%m%d}120000").replace(
+            b"59776-5", b"ADT"
+        )
         month.report(more)
-        month.said[uid(numbers[2])] += " Later."
+        month.said[uid(numbers[2])] += " There is a small effusion."
     if turn % 4 == 1:  # two patients were one
         merged = month.pacs.pop(0)
         month.orthanc.delete(uid(merged))
@@ -397,7 +399,7 @@ def _trouble(month: Month, turn: int, day: date, checkpoint: Path) -> None:
         month.run()
         number, data = month.new(day)
         month.send(data, ok=False)
-        assert b"MSA|AE" in month.report(oru(number, "Nodule."))
+        assert b"MSA|AR" in month.report(oru(number, "Nodule."))
         month.write()
         month.stop()
         month.run()
