@@ -5,12 +5,12 @@
     python benchmarks/pacs/receive.py rate FOLDER
     python benchmarks/pacs/receive.py push FOLDER
 
-``latency`` sends one object a second to a running ``cxrtext listen --index`` and looks, every 10
+``latency`` sends one object a second to a running gateway and looks, every 10
 ms, whether the catalogue has it with its labels: from then on the next search of a running server
-finds it.  ``rate`` sends all objects over four associations of DCMTK's storescu to ``cxrtext
-listen`` without an index, to a plain service of pynetdicom that writes files (without waiting for
+finds it.  ``rate`` sends all objects over four associations of DCMTK's storescu to the
+gateway without a project, to a plain service of pynetdicom that writes files (without waiting for
 the disk), and to the same one with an fsync of each file.  ``push`` lets an Orthanc of its own
-(Debian's; a test peer only) push all objects, by its ``/modalities/X/store``, to ``cxrtext listen``
+(Debian's; a test peer only) push all objects, by its ``/modalities/X/store``, to the gateway
 and to DCMTK's storescp, which waits for no disk.
 """
 
@@ -136,19 +136,22 @@ def plain(folder: Path, out: Path, *, sync: bool) -> float:
         server.shutdown()
 
 
+def part(out: Path, title: str, port: int = 0) -> list[str]:
+    """The command of the gateway's listener for a title."""
+    file = out / "gateway.yaml"
+    file.touch(mode=0o600)
+    file.write_text(f"dicom: {{port: {port}}}\npeers: [{{name: sender, titles: [{title}]}}]\n")
+    command = str(Path(sys.executable).with_name("cxrtext"))
+    return [command, "gateway", "run", str(file), "--part", "dicom"]
+
+
 def ours(folder: Path, out: Path) -> float:
-    """The rate of ``cxrtext listen``."""
-    command = [
-        str(Path(sys.executable).with_name("cxrtext")),
-        "listen",
-        str(out),
-        "--allow",
-        "STORESCU",
-    ]
-    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
-        line = process.stdout.readline()
+    """The rate of the gateway's listener."""
+    command = part(out, "STORESCU")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stderr.readline()
         try:
-            return send_all(folder, int(line.split("127.0.0.1:")[1].split(";")[0]))
+            return send_all(folder, int(line.split("127.0.0.1:")[1]))
         finally:
             process.terminate()
 
@@ -157,15 +160,15 @@ def rate(folder: Path) -> None:
     """Print the rates of all services, three times each, in turn."""
     for _ in range(3):
         found = {}
-        for name in ("plain", "plain with fsync", "cxrtext listen"):
+        for name in ("plain", "plain with fsync", "gateway"):
             out = Path(tempfile.mkdtemp(dir=folder.parent))
             found[name] = (
-                ours(folder, out) if name == "cxrtext listen"
+                ours(folder, out) if name == "gateway"
                 else plain(folder, out, sync=name != "plain")
             )  # fmt: skip
             shutil.rmtree(out)
-        ratio = found["cxrtext listen"] / found["plain"]
-        synced = found["cxrtext listen"] / found["plain with fsync"]
+        ratio = found["gateway"] / found["plain"]
+        synced = found["gateway"] / found["plain with fsync"]
         print(
             ", ".join(f"{name} {value:.1f}/s" for name, value in found.items()),
             f"; ratio to plain {ratio:.2f}, with fsync {synced:.2f}",
@@ -180,9 +183,8 @@ def push(folder: Path) -> None:
     ports = {"CXRTEXT": free_port(), "STORESCP": free_port()}
     place = Path(tempfile.mkdtemp(dir=folder.parent))
     (place / "dcmtk").mkdir()
-    listen = Path(sys.executable).with_name("cxrtext")
     commands = [
-        [listen, "listen", place / "inbox", "--allow", "ORTHANC", "--port", ports["CXRTEXT"]],
+        part(place, "ORTHANC", ports["CXRTEXT"]),
         [
             STORESCP,
             "-q",

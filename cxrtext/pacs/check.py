@@ -130,7 +130,7 @@ def _resolved(host: str) -> str:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise _Failed(
-            f"nothing has the name {host}; correct it in the gateway's file, or see this machine's DNS"
+            f"nothing has the name {host}; correct it in the gateway's file, or see the DNS here"
         ) from None
     return str(found[0][4][0])
 

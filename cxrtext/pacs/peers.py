@@ -77,7 +77,7 @@ class Tls(PeerSection):
         return self
 
     def check(self, where: str) -> None:
-        """Look at the files (ConfigError); ``where`` says which part of the gateway's file they are of."""
+        """Look at the files (ConfigError); ``where`` says which part of it they are of."""
         for key in ("ca", "certificate", "key"):
             path: Path | None = getattr(self, key)
             if path is not None and not path.is_file():

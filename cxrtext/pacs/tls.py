@@ -202,7 +202,7 @@ def _distrusted(error: ssl.SSLCertVerificationError, host: str, ca: str) -> str:
         return "its certificate is not valid yet; is this machine's clock right?"
     if error.verify_code in _OTHER_NAME:
         return (
-            f"its certificate is not valid for '{host}'; write the name that it has in the gateway's file, "
+            f"its certificate is not valid for '{host}'; write its name in the gateway's file, "
             "or have one made for this name"
         )
     return (

@@ -41,13 +41,13 @@ def _authority(folder: Path) -> Certificate:
     folder.mkdir()
     made = Certificate(folder / "authority.pem", folder / "authority.key")
     _run(
-        *("req", "-x509", *_new(made.key), "-days", "2", "-subj", f"/CN={folder.name}"),
+        *("req", "-x509", *_new(made.key), "-days", "90", "-subj", f"/CN={folder.name}"),
         *("-addext", "keyUsage=critical,keyCertSign,cRLSign", "-out", str(made.path)),
     )
     return made
 
 
-def _signed(by: Certificate, name: str, *, hosts: str = LOOPBACK, days: int = 1) -> Certificate:
+def _signed(by: Certificate, name: str, *, hosts: str = LOOPBACK, days: int = 60) -> Certificate:
     """A certificate for some hosts; one of negative days has expired."""
     stem = by.path.parent / name
     made = Certificate(Path(f"{stem}.pem"), Path(f"{stem}.key"))

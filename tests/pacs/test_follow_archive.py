@@ -121,7 +121,8 @@ def test_objects_come_as_they_are_stored(orthanc: Orthanc, known: Known, tmp_pat
     }  # fmt: skip
     objects = {number: instance(number, syntax=syntax) for number, syntax in kinds.items()}
     orthanc.store(objects.values())
-    for place, more in enumerate(({}, {"dicomweb": None})):
+    ways: tuple[dict[str, Any], ...] = ({}, {"dicomweb": None})
+    for place, more in enumerate(ways):
         out = tmp_path / str(place)
         assert fetch(known(orthanc.peer(follow=FOLLOW, **more)), out).startswith("5 new")
         with Inbox(out / "inbox", reserve=0) as inbox:

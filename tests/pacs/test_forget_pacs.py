@@ -8,6 +8,7 @@ import pytest
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.errors import HeldError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.pacs.inbox.database import FILE
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
@@ -19,6 +20,8 @@ from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.service import load_service
 from cxrtext.service.forget import caches
 from cxrtext.service.forget.forget import forget
+from cxrtext.service.forget.inboxes import count_inbox, forget_inbox
+from cxrtext.service.forget.subject import Subject
 from tests.conftest import draw
 from tests.pacs.orthanc import Known, Orthanc
 from tests.pacs.result_sources import write_source
@@ -113,15 +116,35 @@ def test_what_is_held_or_failed_goes_with_its_patient_and_another_patients_is_lo
     assert found.received == 5
 
 
+def test_a_refused_message_is_found_whatever_its_form(tmp_path: Path) -> None:
+    folder = tmp_path / "inbox"
+    with Inbox(folder, reserve=0):
+        (folder / "bad").mkdir()
+    message, other = (oru(n, "Größe.").replace(b"OBR|", b"ORB|") for n in (1, 2))
+    forms = [
+        message.replace(b"\r", b"\n"), message.replace(b"\r", b"\r\n  "),
+        message.decode().encode("latin-1"), message.decode().replace("Größe", "心").encode("cp932"),
+        message.replace(b"|", b"#").replace(b"^", b"!"), message.replace(b"^", b" ^"),
+    ]  # fmt: skip
+    name = f"Ä{PATIENT.partition(':')[2]}"
+    spelled = message.decode().replace(f"||{name[1:]}", f"||{name}")
+    forms += [spelled.encode(codec) for codec in ("utf-8", "latin-1", "iso8859-2")]
+    for number, form in enumerate([*forms, other]):
+        (folder / "bad" / f"{number}.hl7").write_bytes(form)
+    subject = Subject(patients={PATIENT, PATIENT.replace(":", ":Ä")})
+    assert count_inbox(folder / FILE, subject, Ids(None)) == len(forms)
+    forget_inbox(folder / FILE, subject, Ids(None))
+    (left,) = (folder / "bad").iterdir()
+    assert left.read_bytes() == other
+
+
 def test_a_state_in_use_is_named_with_what_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caches, "BUSY_SECONDS", 0.0)
     with FollowState(tmp_path / "follow-archive.sqlite") as state:
         state.know_study(uid(1), "20240301", "1")
-        with pytest.raises(
-            HeldError, match=r"follow-archive.sqlite: is in use: stop 'cxrtext gateway run'"
-        ):
+        with pytest.raises(HeldError, match=r"archive.sqlite: is in use: stop 'cxrtext gateway"):
             forget([tmp_path], study=uid(1))
 
 

@@ -54,9 +54,10 @@ def test_check(run: Callable[..., Result], tmp_path: Path) -> None:
     assert (done.exit_code, "FAILED" in done.output) == (0, False)
     done = run("check")
     assert done.exit_code == 1
-    assert f"good    {tmp_path / 'gateway'}" in done.output
-    assert done.output.rstrip().endswith(
-        "AET    FAILED  is not called 'WRONG' (association rejected); correct dimse.aet"
+    said = " ".join(done.output.split())
+    assert f"state good {tmp_path / 'gateway'}" in said
+    assert said.endswith(
+        "AET FAILED is not called 'WRONG' (association rejected); correct dimse.aet"
     )
     steps = json.loads(run("check", "wrong", "--json").output)
     assert [step["ok"] for step in steps] == [True, True, False]

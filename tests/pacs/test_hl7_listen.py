@@ -3,6 +3,7 @@
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from unittest.mock import Mock
 
 import pytest
@@ -30,8 +31,8 @@ def oru(
     return "\r".join(lines).encode(codec)
 
 
-def adt(number: int) -> bytes:
-    return oru(number).replace(b"ORU^R01", b"ADT^A01")
+def query(number: int) -> bytes:
+    return oru(number).replace(b"ORU^R01", b"QRY^A19")
 
 
 def broken(number: int) -> bytes:
@@ -67,7 +68,7 @@ def exchange(listener: MessageListener) -> Iterator[Exchange]:
             assert PLANTED.encode() not in one
             head, *rest = one.removeprefix(b"\x0b").decode("ascii").split("\r")
             assert head.split("|")[2:6] == ["CXR", "RESEARCH", "RIS", "HOSPITAL"]
-            assert head.split("|")[8] in ("ACK^R01", "ACK^A01", "ACK")
+            assert head.split("|")[8].partition("^")[0] == "ACK"
             found.append([line for line in rest if line])
         return found
 
@@ -94,7 +95,7 @@ def test_fifty_messages_of_four_character_sets_are_acknowledged_and_kept(
 def test_bad_messages_are_answered_and_kept_aside_and_the_connection_lives(
     exchange: Exchange, inbox: Inbox, said: list[str]
 ) -> None:
-    bad = oru(2, "Größe normal.", codec="latin-1"), adt(3), broken(4)
+    bad = oru(2, "Größe normal.", codec="latin-1"), query(3), broken(4)
     data = b"garbage " + b"".join(frame(one) + b"\r\n??" for one in bad) + frame(oru(5))
     cut = b"\x0b" + oru(6)[:40]  # begun, and then sent again
     answers = exchange(data + cut + frame(oru(6)), 5)
@@ -110,12 +111,14 @@ def test_bad_messages_are_answered_and_kept_aside_and_the_connection_lives(
     assert len(inbox.waiting(9)) == 2
 
 
-def test_a_full_disk_is_answered_ae_and_nothing_is_claimed(
+def test_a_full_disk_is_answered_ar_and_nothing_is_claimed(
     exchange: Exchange, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "put", Mock(side_effect=DiskError("the disk is full")))
-    ((line, _),) = exchange(frame(oru(1)))
-    assert line == "MSA|AE|C1"
+    ((line, why),) = exchange(frame(oru(1)))
+    assert line == "MSA|AR|C1"  # which engines send again, while they set aside what is AE
+    assert why.split("|")[3] == "207"
+    assert not (inbox.folder / "bad").exists()
 
 
 def test_a_default_character_set_and_others_addresses(inbox: Inbox, said: list[str]) -> None:
@@ -157,7 +160,7 @@ def test_old_bad_messages_make_room(
     exchange: Exchange, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mllp, "MAX_BAD", 3)
-    exchange(b"".join(frame(oru(n).replace(b"ORU", b"ADT")) for n in range(8)), 8)
+    exchange(b"".join(frame(query(n)) for n in range(8)), 8)
     assert len(list((inbox.folder / "bad").iterdir())) == 3
     assert read_status(inbox.folder).waiting == {}
 
@@ -167,7 +170,7 @@ def test_whoever_asks_for_other_acknowledgments_gets_the_same(
     accept: str, application: str, exchange: Exchange
 ) -> None:
     asking = f"|2.5.1|||{accept}|{application}||".encode()
-    cases = [one.replace(b"|2.5.1||||||", asking) for one in (oru(1), broken(2), adt(3))]
+    cases = [one.replace(b"|2.5.1||||||", asking) for one in (oru(1), broken(2), query(3))]
     answers = exchange(b"".join(map(frame, cases)), 3)
     assert [lines[0] for lines in answers] == ["MSA|AA|C1", "MSA|AE|C2", "MSA|AR|C3"]
     assert [lines[1].split("|")[3] for lines in answers[1:]] == ["207", "200"]
@@ -180,3 +183,58 @@ def test_an_acknowledgment_is_not_acknowledged(
     assert exchange(stray + frame(oru(1)), 1) == [["MSA|AA|C1"]]
     assert said == []
     assert list((inbox.folder / "bad").glob("*")) == []
+
+
+def test_what_holds_no_report_is_accepted_so_that_a_queue_goes_on(
+    exchange: Exchange, inbox: Inbox, said: list[str]
+) -> None:
+    kinds = [b"ADT^A01", b"ADT^A40", b"ORM^O01", b"SIU^S12", b"MDM^T01"]
+    sent = [
+        oru(n, "Größe.", codec="latin-1").replace(b"ORU^R01", kind) for n, kind in enumerate(kinds)
+    ]
+    sent[-1] = sent[-1].replace("Größe.".encode("latin-1"), b"")
+    answers = exchange(b"".join(map(frame, sent)), len(sent))
+    assert answers == [[f"MSA|AA|C{n}"] for n in range(len(sent))]
+    assert inbox.waiting(9) == []
+    assert said == []
+
+
+def test_what_import_takes_of_a_file_is_taken_from_a_connection(
+    exchange: Exchange, inbox: Inbox
+) -> None:
+    ends = [b"\r", b"\n", b"\r\n"]
+    sent = [oru(1, "One.\rTwo.").replace(b"\r", end) for end in ends]
+    sent.append(b"\xef\xbb\xbf" + oru(1, "One.\rTwo.") + b"\r\n")
+    sent.append(oru(1) + b"\r" + oru(2).partition(b"\r")[2])  # two orders, two patients
+    sent.append(oru(1) + b"\r" + oru(2))  # two messages of one frame
+    answers = exchange(b"".join(map(frame, sent)), len(sent))
+    assert [lines[0] for lines in answers] == ["MSA|AA|C1"] * 5 + ["MSA|AE|C1"]
+    kept = [read_message(entry.path.read_bytes(), "") for entry in inbox.waiting(9)]
+    assert len({(found.patient, found.report) for (found,) in kept[:4]}) == 1
+    assert [found.patient for found in kept[4]] == ["HOSPITAL:1", "HOSPITAL:2"]
+
+
+def test_who_may_send_changes_for_new_connections_and_one_peer_leaves_room(
+    inbox: Inbox, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mllp, "MAX_CONNECTIONS", 8)
+    with ExitStack() as stack:
+        listener = stack.enter_context(
+            MessageListener(inbox, {"x": ["192.0.2.1"]}, port=0, say=said.append)
+        )
+
+        def answer(data: bytes = frame(oru(2, "Größe.", codec="latin-1"))) -> bytes:
+            line = socket.create_connection(("127.0.0.1", listener.port), timeout=600)
+            with suppress(ConnectionError):  # reset, with what was sent unread
+                stack.enter_context(line).sendall(data)
+                return line.recv(9999)
+            return b""
+
+        assert answer() == b""
+        listener.update({"RIS": ["127.0.0.0/8"], "x": ["192.0.2.1"]}, "8859/1", None)
+        assert [b"MSA|AA|C2" in answer() for _ in range(3)] == [True, True, False]
+        listener.update({"RIS": ["127.0.0.1"]}, "", None)  # no other that needs room
+        assert b"MSA|AE|C2" in answer()
+        with pytest.raises(ConfigError, match="--charset is one of"):
+            listener.update({}, "latin1", None)
+        assert b"MSA|AE|C2" in answer(), "what is refused changes nothing"

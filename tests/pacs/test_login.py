@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
@@ -206,7 +207,7 @@ def test_a_login_service_that_is_gone(site: Site, opened: Open) -> None:
         opened(token_url=site.url.replace("http:", "https:") + "/token").studies(TODAY)
 
 
-def test_a_token_of_the_environment(site: Site, known: Known) -> None:
+def test_a_token_of_the_environment(site: Site, known: Known, tmp_path: Path) -> None:
     web = {"url": f"{site.url}/dicom-web", "token_env": "A_TOKEN"}
     peer = known({"name": "cloud", "dicomweb": web})
     site.good.add("abc.def-_~+/=")
@@ -221,6 +222,12 @@ def test_a_token_of_the_environment(site: Site, known: Known) -> None:
         DicomWeb(peer, environment={"A_TOKEN": "a b\n"})
     with pytest.raises(ConfigError, match="the environment has no token in A_TOKEN"):
         DicomWeb(peer, environment={})
+    (tmp_path / "token").write_text("abc.def-_~+/=\n")
+    client = DicomWeb(peer, environment={"A_TOKEN_FILE": str(tmp_path / "token")})
+    assert client.studies(TODAY).rows == []
+    client.close()
+    with pytest.raises(ConfigError, match="none: cannot be read; A_TOKEN_FILE names it"):
+        DicomWeb(peer, environment={"A_TOKEN_FILE": str(tmp_path / "none")})
 
 
 def test_a_password_of_the_environment() -> None:

@@ -386,13 +386,13 @@ def test_what_is_wrong_with_the_files_of_a_port_is_said(
     tmp_path: Path, certificates: Certificates
 ) -> None:
     ours, path = certificates.ours, tmp_path / "gateway.yaml"
-    for tls, says in (
+    for given, says in (
         ({"certificate": ours.path}, "certificate and key stand together"),
         ({"ca": certificates.ca}, "needs certificate and key"),
         ({"certificate": ours.path, "key": certificates.pacs.key}, "is not the key of"),
         ({"certificate": ours.path, "key": ours.key, "ca": ours.key}, "holds no cert"),
     ):
-        named = {name: str(file) for name, file in tls.items()}
+        named = {name: str(file) for name, file in given.items()}
         write_gateway(path, {"name": "a", "titles": ["A"]}, dicom={"tls": named})
         with pytest.raises(ConfigError, match=says):
             port = read_gateway(path).dicom

@@ -3,108 +3,19 @@
 Labels are names of this program (routes, stages, reasons), never what a caller sent.
 """
 
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import prometheus_client as prometheus
 
-from cxrtext.errors import CxrTextError
 from cxrtext.index.store.replica import Publication
-from cxrtext.pacs.inbox.status import InboxStatus, read_status
-from cxrtext.pacs.results.folder import FILE, ResultsFolder
+from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics, gauge
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+__all__ = ["CONTENT_TYPE", "Metrics"]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
-
-
-def _gauge(
-    registry: prometheus.CollectorRegistry, name: str, text: str, *labels: str
-) -> prometheus.Gauge:
-    return prometheus.Gauge(f"cxrtext_{name}", text, labels, registry=registry)
-
-
-class GatewayMetrics:
-    """Numbers of a gateway: of its parts, its inbox, and the results that were sent."""
-
-    def __init__(self, registry: prometheus.CollectorRegistry | None = None) -> None:
-        self.registry = registry or prometheus.CollectorRegistry()
-        gauge = partial(_gauge, self.registry)
-        self.up = gauge("part_up", "1 while the part runs.", "part")
-        self.restarts = gauge("part_restarts", "Since the gateway was started.", "part")
-        self.waiting = gauge(
-            "inbox_waiting", "Entries of the inbox that wait, are held, or failed.", "state"
-        )
-        self.readable = gauge(
-            "readable", "Whether a folder can be read; what was seen last is told if not.", "folder"
-        )
-        self.oldest = gauge("inbox_oldest_seconds", "How long the first that waits has waited.")
-        self.received = gauge("inbox_received", "Entries since the inbox was made.")
-        self.entries = gauge(
-            "inbox_entries", "Entries done with since the inbox was made.", "what", "outcome"
-        )
-        self.reports = gauge("inbox_reports_without_study", "Reports whose study is not here.")
-        self.sent = gauge("results_sent", "Results that a peer has.", "peer", "kind")
-        self.open = gauge(
-            "listener_associations", "Associations or connections that are open.", "kind"
-        )
-        self.requests = gauge(
-            "listener_requests", "Since the listener was started.", "kind", "outcome"
-        )
-
-    def look(
-        self,
-        inbox: Path | None,
-        results: Path | None,
-        parts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    ) -> None:
-        """Look at the folders, and take over how the parts do, as the supervisor says it."""
-        for name, part in parts.items():
-            self.up.labels(name).set(int(part["up"]))
-            self.restarts.labels(name).set(part["restarts"])
-        if inbox is not None:
-            with self._reading("inbox"):
-                self._describe(read_status(inbox))
-        if results is not None and (results / FILE).is_file():
-            with self._reading("results"):
-                sent = ResultsFolder(results, create=False, compare=False).tally()
-                for (peer, kind), count in sent.items():
-                    self.sent.labels(peer, kind).set(count)
-
-    @contextmanager
-    def _reading(self, folder: str) -> Iterator[None]:
-        """Note whether a folder can be read: what was seen last looks as if all were well."""
-        try:
-            yield
-            self.readable.labels(folder).set(1)
-        except (CxrTextError, OSError, sqlite3.Error):
-            self.readable.labels(folder).set(0)
-
-    def _describe(self, found: InboxStatus) -> None:
-        waiting = sum(found.waiting.values())
-        states = {"waiting": waiting, "held": found.held, "failed": found.failed}
-        for state, count in states.items():
-            self.waiting.labels(state).set(count)
-        self.oldest.set(found.oldest_s)
-        self.received.set(found.received)
-        self.reports.set(found.unjoined)
-        for (what, outcome), count in found.outcomes.items():
-            self.entries.labels(what, outcome).set(count)
-        for kind, one in found.listeners.items():
-            self.open.labels(kind).set(one.open)
-            counts = {"accepted": one.accepted, "refused": one.refused, "cut": one.cut}
-            for outcome, count in counts.items():
-                self.requests.labels(kind, outcome).set(count)
-
-    def page(self) -> bytes:
-        return prometheus.generate_latest(self.registry)
 
 
 class Metrics:
@@ -146,7 +57,7 @@ class Metrics:
         )
 
     def _gauge(self, name: str, text: str, *labels: str) -> prometheus.Gauge:
-        return _gauge(self.registry, name, text, *labels)
+        return gauge(self.registry, name, text, *labels)
 
     def observe_batch(self, stage: str, size: int) -> None:
         self.batches.labels(stage).observe(size)

@@ -30,8 +30,11 @@ def parts_of(gateway: Gateway) -> list[str]:
     return parts
 
 
-def run_part(path: Path, name: str) -> None:
-    """Do the work of a part until it is stopped (ConfigError: the file asks for no such part)."""
+def run_part(path: Path, name: str, serve: Callable[[Gateway], None]) -> None:
+    """Do the work of a part until it is stopped (ConfigError: the file asks for no such part).
+
+    ``serve`` is the work of the server.
+    """
     gateway = read_gateway(path)
     if name not in (known := parts_of(gateway)):
         raise ConfigError(f"{path}: asks for no part {name!r}; it asks for {', '.join(known)}")
@@ -39,8 +42,10 @@ def run_part(path: Path, name: str) -> None:
         _follow(gateway, name)
     elif name in (INTAKE, ANSWER):
         (_intake if name == INTAKE else _answer)(gateway)
+    elif name == SERVER:
+        serve(gateway)
     else:
-        {DICOM: _dicom, HL7: _hl7, SERVER: _server}[name](path, gateway)
+        (_dicom if name == DICOM else _hl7)(path, gateway)
 
 
 def run_once(path: Path) -> int:
@@ -187,21 +192,3 @@ def _answer(gateway: Gateway, *, once: bool = False) -> None:
     service = load_service(None, index_of(gateway), device=pick_device(gateway.device))
     with closing(service):
         answer_until(service, chosen, ResultsFolder(gateway.results), ids=ids, say=say, once=once)
-
-
-def _server(path: Path, gateway: Gateway) -> None:
-    from cxrtext_cli.commands.server.service import serve
-
-    given = gateway.serve
-    assert given is not None  # noqa: S101 - the file asks for the part
-    assert gateway.project is not None  # noqa: S101 - a file with serve has one
-    serve(
-        [gateway.project],
-        host=given.host,
-        port=given.port,
-        gateway=path,
-        trusted_host=list(given.trusted_hosts),
-        audit_log=given.audit_log,
-        uploads=given.uploads,
-        log_format=given.log_format,
-    )

@@ -1,25 +1,44 @@
 """How a gateway does: one answer on health and one set of numbers for all of its parts."""
 
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from cxrtext.errors import WorkError
 from cxrtext.pacs.gateway.file import Gateway
-
-if TYPE_CHECKING:
-    from cxrtext_cli.gateway.supervisor import Part
+from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics
 
 ASK_S = 5.0
+WAIT_S = (1.0, 60.0)  # before a part that ended is started again, at first and at most
 
 
-def health(parts: Mapping[str, "Part"]) -> dict[str, Any]:
+@dataclass
+class Part:
+    """A part, as `run` knows it."""
+
+    name: str
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0  # on the monotonic clock
+    wait: float = WAIT_S[0]
+    again: float = 0.0  # when it is to be started, on the monotonic clock
+    restarts: int = 0
+    said: str = ""  # its last line
+    reader: threading.Thread | None = field(default=None, repr=False)
+
+    @property
+    def up(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+def health(parts: Mapping[str, Part]) -> dict[str, Any]:
     """Whether every part is up, and of each how long, how often it was restarted, what it said."""
     now = time.monotonic()
     known = {
@@ -37,9 +56,7 @@ def health(parts: Mapping[str, "Part"]) -> dict[str, Any]:
 class StatusServer:
     """``/healthz`` and ``/metrics`` of a gateway, on the port that its file names."""
 
-    def __init__(self, gateway: Gateway, parts: Mapping[str, "Part"]) -> None:
-        from cxrtext_api.observe.metrics import CONTENT_TYPE, GatewayMetrics
-
+    def __init__(self, gateway: Gateway, parts: Mapping[str, Part]) -> None:
         measured, lock = GatewayMetrics(), threading.Lock()
 
         class Handler(BaseHTTPRequestHandler):

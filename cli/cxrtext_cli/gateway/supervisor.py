@@ -1,5 +1,6 @@
 """Starts the parts of a gateway, each a process, and starts again the one that ends."""
 
+import fcntl
 import os
 import re
 import signal
@@ -7,43 +8,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cxrtext.errors import CxrTextError, HeldError
-from cxrtext.files import only_one
 from cxrtext.pacs.gateway.file import Gateway, read_gateway
 from cxrtext_cli.fitting.processes import CHILD
 from cxrtext_cli.gateway.parts import IN_PLACE, SERVER, parts_of
-from cxrtext_cli.gateway.status import StatusServer
+from cxrtext_cli.gateway.status import WAIT_S, Part, StatusServer
 
 LOOK_S = 0.2
-WAIT_S = (1.0, 60.0)  # before a part that ended is started again, at first and at most
 LIVED_S = 600.0  # after which it is started again as at first
 STOP_S = 45.0  # that a part may take to end
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 Say = Callable[[str], None]
-
-
-@dataclass
-class Part:
-    """A part, as `run` knows it."""
-
-    name: str
-    process: subprocess.Popen[bytes] | None = None
-    started: float = 0.0  # on the monotonic clock
-    wait: float = WAIT_S[0]
-    again: float = 0.0  # when it is to be started, on the monotonic clock
-    restarts: int = 0
-    said: str = ""  # its last line
-    reader: threading.Thread | None = field(default=None, repr=False)
-
-    @property
-    def up(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
 
 class Supervisor:
@@ -59,26 +39,33 @@ class Supervisor:
         """Run until an interrupt, which ends every part."""
         gateway = self._gateway
         gateway.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with (
-                only_one(gateway.state / "gateway"),
-                StatusServer(gateway, self._parts) as status,
-            ):
-                before = signal.signal(signal.SIGHUP, lambda *_: self._changed.set())
-                try:
-                    self._say(
-                        f"{', '.join(self._parts)}; {status.address}/healthz tells how they are"
-                    )
-                    while True:
-                        self._look()
-                        time.sleep(LOOK_S)
-                except KeyboardInterrupt:
-                    self._say("stopping; what was acknowledged is kept")
-                finally:
-                    signal.signal(signal.SIGHUP, before)
-                    self._stop(list(self._parts.values()))
-        except HeldError:
-            raise HeldError(f"{gateway.state}: another gateway runs on this state") from None
+        with (
+            self._alone(),
+            StatusServer(gateway, self._parts) as status,
+        ):
+            before = signal.signal(signal.SIGHUP, lambda *_: self._changed.set())
+            try:
+                self._say(f"{', '.join(self._parts)}; {status.address}/healthz tells how they are")
+                while True:
+                    self._look()
+                    time.sleep(LOOK_S)
+            except KeyboardInterrupt:
+                self._say("stopping; what was acknowledged is kept")
+            finally:
+                signal.signal(signal.SIGHUP, before)
+                self._stop(list(self._parts.values()))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the state; a killed gateway gives it up (HeldError)."""
+        with (self._gateway.state / "gateway.lock").open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HeldError(
+                    f"{self._gateway.state}: another gateway runs on this state"
+                ) from None
+            yield
 
     def _look(self) -> None:
         if self._changed.is_set():
@@ -131,7 +118,8 @@ class Supervisor:
         old, self._gateway = self._gateway, new
         wanted = parts_of(new)
         stay = {name for name in IN_PLACE if _fixed(old, name) == _fixed(new, name)} & set(wanted)
-        ended = [part for part in self._parts.values() if part.name not in stay]
+        # Who has said nothing yet may have read the file before it changed.
+        ended = [p for p in self._parts.values() if p.name not in stay or not p.said]
         for part in self._parts.values():
             if part not in ended and part.up and part.process is not None:
                 with suppress(ProcessLookupError):

@@ -173,8 +173,8 @@ class DicomWeb:
         """Ask Orthanc's own REST API, such as its list of changes."""
         if self._orthanc is None:
             raise ConfigError(
-                f"{self.name}: has no dicomweb.orthanc in the gateway's file, the address of Orthanc's own "
-                "REST API; without it there is the reconciliation alone"
+                f"{self.name}: has no dicomweb.orthanc in the gateway's file, the address of "
+                "Orthanc's own REST API; without it there is the reconciliation alone"
             )
         address = self._orthanc + path
         with self._asking("Orthanc's changes", "GET", address, params=params or None) as response:

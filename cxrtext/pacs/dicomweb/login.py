@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -71,7 +72,13 @@ def open_login(
 
 
 def _secret(what: str, name: str, environment: Mapping[str, str]) -> str:
+    """What a variable holds, or else the file that the variable of its name and ``_FILE`` names."""
     value = environment.get(name, "")
+    if not value and (file := environment.get(f"{name}_FILE", "")):
+        try:
+            value = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise ConfigError(f"{file}: cannot be read; {name}_FILE names it") from None
     if not value:
         raise ConfigError(f"the environment has no {what} in {name}; set that variable")
     return value

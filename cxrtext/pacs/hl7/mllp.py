@@ -1,9 +1,10 @@
 """Receiving HL7 v2 messages over MLLP: acknowledged when they are on disk.
 
 A message is framed by a start byte and two end bytes (HL7 v2.5.1, appendix C); what stands between
-frames is passed over.  AA says that a report was kept, AE that the message cannot be read, AR that
-it is of a kind that is not taken; a message of these two lies in the folder ``bad`` for somebody to
-look at.  The connection lives on.  These acknowledgments of the original mode (2.9.2) are given
+frames is passed over.  AA says that a report was kept, or that there is none in a message of this
+kind; AE that the message cannot be read, AR that its kind is not known, or that it cannot be kept
+now.  What cannot be read or is not known lies in the folder ``bad`` for somebody to look at.  The
+connection lives on.  These acknowledgments of the original mode (2.9.2) are given
 whatever MSH-15 and MSH-16 ask for.
 """
 
@@ -24,6 +25,7 @@ from cxrtext.datasets.importing.reports.hl7 import (
     START,
     MessageError,
     check_charset,
+    messages,
     read_message,
 )
 from cxrtext.errors import CxrTextError, WorkError
@@ -42,7 +44,9 @@ MAX_BAD = 1000  # bad messages that are kept; the oldest goes first
 BAD = "bad"
 
 Code = Literal["AA", "AE", "AR"]  # of table 0008: accepted, in error, rejected
-_ERRORS = {"AE": b"207", "AR": b"200"}  # table 0357
+_ERRORS = {"AE": b"207", "AR": b"200"}  # of table 0357, for messages that are refused
+_UNREPORTED = {*b"ADT BAR DFT MFN OMG OMI ORM SIU".split()}
+"""Kinds without a report: AA, as engines send again what is AR, and hold back what is behind it."""
 _FIELD = re.compile(rb"[!-{}~]{1,199}")
 
 
@@ -51,7 +55,7 @@ class _Header:
 
     def __init__(self, message: bytes) -> None:
         self.mark = message[3:4] if message[:3] == b"MSH" and len(message) > 8 else b"|"
-        line = message.split(b"\r", 1)[0]
+        line = re.split(rb"[\r\n]", message, maxsplit=1)[0]
         self._fields = line.split(self.mark) if self.mark in message[:9] else []
         given = self._fields[1] if len(self._fields) > 1 else b""
         self.encoding = given if 3 <= len(given) <= 5 else b"^~\\&"
@@ -68,7 +72,7 @@ class _Header:
         return code, rest.partition(self.encoding[:1])[0]
 
 
-def acknowledgment(message: bytes, code: Code, text: str = "") -> bytes:
+def acknowledgment(message: bytes, code: Code, text: str = "", error: bytes = b"207") -> bytes:
     """A framed acknowledgment in a message's delimiters; ``text`` says why, without its words."""
     head = _Header(message)
     now = datetime.now(UTC).strftime("%Y%m%d%H%M%S+0000").encode()
@@ -79,7 +83,7 @@ def acknowledgment(message: bytes, code: Code, text: str = "") -> bytes:
     ]
     segments = [fields, [b"MSA", code.encode(), head.get(10)]]
     if code != "AA":
-        segments.append([b"ERR", b"", b"", _ERRORS[code], b"E", b"", b"", b"", text.encode()])
+        segments.append([b"ERR", b"", b"", error, b"E", b"", b"", b"", text.encode()])
     return START + b"".join(head.mark.join(one) + b"\r" for one in segments) + FRAME_END + b"\r"
 
 
@@ -228,9 +232,9 @@ class MessageListener:
                 raise RefusedError("")
             if len(self._open) >= MAX_CONNECTIONS:
                 raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
-            own = self._sources.count(source) if len(self._allowed) > 1 else 0
-            if own >= MAX_CONNECTIONS // 2:
-                raise RefusedError(f"{own} of its are open, which is the most of one peer")
+            own = self._sources.count(source)
+            if len(self._allowed) > 1 and own >= MAX_CONNECTIONS // 4:
+                raise RefusedError(f"{own} of this peer are open, which is the most of one")
             self._open.add(connection)
             self._sources.append(source)
             self._counts.add("accepted")
@@ -281,14 +285,21 @@ class MessageListener:
         self._say(f"{source}: a connection {why}")
 
     def _take(self, message: bytes, source: str) -> bytes:
-        if _Header(message).kind[0] in (b"ACK", b"MCF"):  # else two systems would never end
+        if len(found := list(messages(message))) == 1:  # without what stands before it
+            message = found[0]
+        kind, _ = _Header(message).kind
+        if kind in (b"ACK", b"MCF"):  # else two systems would never end
             return b""
+        if kind in _UNREPORTED:
+            return acknowledgment(message, "AA")
         try:
             versions = read_message(message, "the message", self._charset)
         except MessageError as error:
             return self._refuse(message, source, "AE", str(error))
         except Exception as error:  # noqa: BLE001 - a connection is not to die of a message
             return self._refuse(message, source, "AE", f"cannot be read ({type(error).__name__})")
+        if not versions and kind == b"MDM":  # it notifies
+            return acknowledgment(message, "AA")
         if not versions:
             return self._refuse(
                 message, source, "AR", "is of a kind that is not taken; ORU and MDM are"
@@ -296,8 +307,8 @@ class MessageListener:
         try:
             self._inbox.put(source, message, "message", charset=self._charset)
         except CxrTextError as error:
-            self._say(f"{source}: a message was not kept (AE): {error}")
-            return acknowledgment(message, "AE", "cannot be kept now; send it again")
+            self._say(f"{source}: a message was not kept (AR): {error}")
+            return acknowledgment(message, "AR", "cannot be kept now; send it again")
         return acknowledgment(message, "AA")
 
     def _refuse(self, message: bytes, source: str, code: Code, why: str) -> bytes:
@@ -311,4 +322,4 @@ class MessageListener:
         except OSError as error:
             self._say(f"{self._bad}: {error.strerror}; a bad message was not kept")
         self._say(f"{source}: a message was refused ({code}): it {why}; see {BAD}/{name}")
-        return acknowledgment(message, code, why)
+        return acknowledgment(message, code, why, _ERRORS[code])

@@ -98,6 +98,7 @@ class Follower:
         self._list = ChangeList(source, retrying) if isinstance(source, DicomWeb) else None
         self.tally = Tally()
         self._compared_at = -math.inf
+        self._cut: set[tuple[str, str]] = set()  # days of which that was said
         if not state.fact("first"):
             state.note("first", date.today().isoformat())
         self._first = self._options.first or date.fromisoformat(state.fact("first"))
@@ -204,7 +205,8 @@ class Follower:
         found = searching.merged(
             [answer for _, answer in self._retrying.each(questions, self._search)]
         )
-        if found.cut:
+        if found.cut and (begin, end) not in self._cut:
+            self._cut.add((begin, end))
             self._say(
                 f"{self._peer.name}: cuts its answers off; it may have more studies "
                 f"{_named(begin, end)}"

@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
+from cxrtext.datasets.importing.reports.hl7 import (
+    CHARACTER_SETS,
+    MessageError,
+    read_message,
+)
 from cxrtext.errors import HeldError
 from cxrtext.files import remove_file
 from cxrtext.service.forget.caches import NO_CACHE, opened
@@ -24,7 +28,6 @@ OBJECTS, _BAD = "objects", "bad"
 """Folders beside the file: of what waits, and of messages that could not be read."""
 
 _BUSY = "is in use: stop 'cxrtext gateway run' first"
-_MARKS = re.compile(r"[|^~&\\\r\n\x0b\x1c]")
 
 
 def _of_inbox(
@@ -106,11 +109,20 @@ def _names(data: bytes, names: set[str]) -> bool:
 
     An id is a whole part of any field; a short one, which may stand for anything, of PID-3.
     """
-    text = data.decode("utf-8", "replace")
-    parts = set(_MARKS.split(text))
-    own = re.findall(r"(?:^|[\r\n])PID\|[^|\r\n]*\|[^|\r\n]*\|([^|\r\n]*)", text)
-    own_parts = {part for field in own for part in _MARKS.split(field)}
-    return any(name in (parts if len(name) >= SHORTEST else own_parts) for name in names)
+    marks = re.sub(rb"\w", b"", data[3:8]) if data.startswith(b"MSH") else b""
+    divides = re.compile(b"[" + re.escape(marks + b"|^~&\\") + rb"\r\n\x0b\x1c]")
+    lines = [line.strip().split(marks[:1] or b"|") for line in re.split(rb"[\r\n]", data)]
+    own = b"|".join(line[3] for line in lines if line[0] == b"PID" and len(line) > 3)
+    parts, own_parts = ({part.strip() for part in divides.split(one)} for one in (data, own))
+    return any(
+        not _spelled(name).isdisjoint(parts if len(name) >= SHORTEST else own_parts)
+        for name in names
+    )
+
+
+def _spelled(name: str) -> set[bytes]:
+    """A text in every character set that a message may have."""
+    return {name.encode(codec, "xmlcharrefreplace") for codec in CHARACTER_SETS.values()}
 
 
 def _deletes(data: bytes, subject: Subject, ids_of: Ids) -> bool:

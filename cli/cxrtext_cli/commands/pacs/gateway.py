@@ -11,7 +11,7 @@ from cxrtext_cli.given import ANY_PATH, checked
 from cxrtext_cli.options import AsJson, print_json, print_table, say
 
 if TYPE_CHECKING:
-    pass
+    from cxrtext.pacs.gateway.file import Gateway
 
 gateway = typer.Typer(
     no_args_is_help=True,
@@ -44,13 +44,31 @@ def run(
     from cxrtext_cli.gateway.supervisor import Supervisor
 
     if part is not None:
-        run_part(file, part)
+        run_part(file, part, lambda found: _serve(file, found))
     elif once:
         failed = run_once(file)
         _show(file, None)
         raise typer.Exit(1 if failed else 0)
     else:
         Supervisor(file, say).run()
+
+
+def _serve(file: Path, found: "Gateway") -> None:
+    from cxrtext_cli.commands.server.service import serve
+
+    given = found.serve
+    assert given is not None  # noqa: S101 - the file asks for the part
+    assert found.project is not None  # noqa: S101 - a file with serve has one
+    serve(
+        [found.project],
+        host=given.host,
+        port=given.port,
+        gateway=file,
+        trusted_host=list(given.trusted_hosts),
+        audit_log=given.audit_log,
+        uploads=given.uploads,
+        log_format=given.log_format,
+    )
 
 
 @gateway.command("check", short_help="Say which layer of which peer fails, and what to do.")

@@ -51,15 +51,18 @@ def make(
     for one in sentence:
         check_sentence(one)
     from cxrtext.datasets.admission.ids import Ids, read_key
+    from cxrtext.pacs.gateway.file import read_gateway
+    from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.pacs.results.sending import send_results
     from cxrtext.service import load_service
     from cxrtext_cli.gateway.parts import index_of
 
-    gateway, folder = _open(file, create=True)
+    gateway = read_gateway(file)
     peer = None if send is None else gateway.peer(send)
     if peer is not None:
         peer.require_write()
+    folder = ResultsFolder(gateway.results)
     ids = Ids(None if gateway.ids.hash is None else read_key(gateway.ids.hash))
     service = load_service(None, index_of(gateway), device=pick_device(gateway.device))
     made: list[Kept] = []
@@ -166,12 +169,12 @@ def list_results(file: File, as_json: AsJson = False) -> None:
     print_json(rows) if as_json else print_rows(rows)
 
 
-def _open(file: Path, *, create: bool = False) -> "tuple[Gateway, ResultsFolder]":
+def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.pacs.results.folder import ResultsFolder
 
     gateway = read_gateway(file)
-    return gateway, ResultsFolder(gateway.results, create=create)
+    return gateway, ResultsFolder(gateway.results, create=False)
 
 
 def _row(one: "Kept") -> dict[str, object]:

@@ -4,12 +4,8 @@ Source: HL7 version 2.5.1, chapters 2 (encoding, escapes, MSH-18), 7 (OBR-25, OB
 """
 
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-
-from pydicom.charset import decode_bytes
 
 from cxrtext.datasets.admission.ids import issued
 from cxrtext.datasets.importing.versions import ReportVersion, Status, read_status, read_time
@@ -23,29 +19,34 @@ CHARACTER_SETS = {
     "UNICODE": "utf-8",
     "UNICODE UTF-8": "utf-8",
     "UTF-8": "utf-8",
-    "8859/1": "latin-1",
+    "8859/1": "cp1252",  # its quotes and dashes stand where Latin-1 has nothing
     "8859/15": "iso8859-15",
     **{f"8859/{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 9)},
     "ISO IR6": "ascii",
-    "ISO IR14": "iso2022_jp",
+    "ISO IR14": "shift_jis",
     "ISO IR87": "iso2022_jp",
     "ISO IR159": "iso2022_jp_1",
     "GB 18030-2000": "gb18030",
     "KS X 1001": "euc_kr",
+    "ISO IR149": "euc_kr",
     "BIG-5": "big5",
 }
 """Codecs by a repetition of MSH-18 (table 0211)."""
-_SWITCHED = {
-    **dict.fromkeys(("", "ASCII", "ISO IR6", "UNICODE", "UNICODE UTF-8", "UTF-8"), "iso8859"),
-    "ISO IR14": "shift_jis",
-    "ISO IR87": "iso2022_jp",
-    "ISO IR159": "iso2022_jp_2",
-    "ISO IR149": "euc_kr",
-    "KS X 1001": "euc_kr",
+_SEVEN_BITS = {"ascii", "iso2022_jp", "iso2022_jp_1"}
+_DESIGNATES = re.compile(rb"\x1b(\$[()]?[@-Z]|[()-][@-Z])")
+_HIGH = {
+    **{f"-{mark}".encode(): f"iso8859-{n}" for n, mark in enumerate("ABCDLGFHM", 1)},
+    **{b")I": "shift_jis", b"$)C": "euc_kr", b"$)A": "gb2312"},
 }
-"""Codecs of repetitions between which escape sequences switch, as pydicom calls them."""
+"""Codecs of bytes from 128 on, by the escape sequence that switches to them (ISO 2022)."""
 
 _HEADER = re.compile(rb"MSH(.)")
+_BEGIN = re.compile(rb"(?:^|[\r\n\x0b\x1c])(?:\xef\xbb\xbf)? *(?=(MSH|[FB]HS)[^\w\s]{4})")
+_NAMES = (
+    "MSH|SFT|UAC|EVN|PID|PD1|NK1|PV1|PV2|AL1|DG1|ORC|TQ1|TQ2|OBR|OBX|NTE|CTD|FT1|CTI|SPM|SAC|TXA"
+    "|CON|PRT|ARV|ROL|DSC|FTS|BTS|Z[A-Z0-9]{2}"
+)
+"""Segments of results and documents; NAD, say, is a line of text."""
 _NULL = '""'  # a field that says that its value is to be removed
 _TEXT_KINDS = {"TX", "FT", "ST", ""}
 _OWN_NUMBER = ("MR", "PI")
@@ -58,7 +59,10 @@ _DOCUMENT = {
 _GONE = {"D", "W"}
 """OBX-11 (table 0085): deleted, or posted as wrong, such as under the wrong patient."""
 _STUDY_UID = {"113014", "STUDY INSTANCE UID", "STUDYINSTANCEUID"}
-_FILLER = {"ORC": 3, "TXA": 15}
+_ACCESSION = (("OBR", 18), ("OBR", 3), ("ORC", 3), ("TXA", 15))
+"""IHE's field, else the filler's order number."""
+_NOTICES = {"T01", "T03", "T05", "T07"}
+"""Events of documents that come without their text, which leave what was said as it is."""
 _SECTIONS = {
     **dict.fromkeys(("GDT", "59776-5", "FINDINGS"), "FINDINGS"),
     **dict.fromkeys(("IMP", "19005-8", "IMPRESSION"), "IMPRESSION"),
@@ -84,17 +88,10 @@ def looks_like_hl7(start: bytes) -> bool:
 
 def messages(data: bytes) -> Iterator[bytes]:
     """Divide a file into its messages, each from its MSH segment on."""
-    message: list[bytes] = []
-    for line in re.split(rb"[\r\n]+", data.replace(START, b"\r").replace(FRAME_END, b"\r")):
-        line = line.removeprefix(b"\xef\xbb\xbf").lstrip(b" ")
-        if line[:3] in (b"MSH", b"FHS", b"BHS", b"FTS", b"BTS"):
-            if message:
-                yield b"\r".join(message)
-            message = []
-        if line[:3] == b"MSH" or (message and line):
-            message.append(line)
-    if message:
-        yield b"\r".join(message)
+    _, *found = _BEGIN.split(data)
+    for kind, text in zip(found[::2], found[1::2], strict=True):
+        if kind == b"MSH":
+            yield text.strip(b"\x0b\x1c\r\n ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,37 +114,60 @@ def _decoded(message: bytes, unnamed: str) -> tuple[list[str], _Marks]:
     lines = re.split(rb"\r\n|\r|\n", message)
     fields = lines[0].split(marks[0].encode("latin-1"))
     named = fields[17].decode("latin-1") if len(fields) > 17 else ""
-    names = [name.strip().upper() for name in (named.strip() or unnamed).split(marks[2])]
-    texts, codec = _texts(lines, names)
-    begins = re.compile(rf"[A-Z][A-Z0-9]{{2}}({re.escape(marks[0])}|$)")
+    names = [name.strip().upper() for name in named.split(marks[2])]
+    names[0] = names[0] or unnamed.upper()
+    texts, codec = _texts(lines, [name for name in names if name] or [""])
+    begins = re.compile(rf" *(?:{_NAMES}){re.escape(marks[0])}")
     segments: list[str] = []
     for text in texts:
-        if segments and text.strip("\x0b\x1c ") and not begins.match(text):
-            segments[-1] += f"\n{text}"
-        else:
-            segments.append(text)
+        if not segments or begins.match(text):
+            segments.append(text.lstrip(" "))
+        elif line := text.strip(" \x0b\x1c"):
+            segments[-1] += f"\n{line}"
+    if any(one.startswith(f"MSH{marks[0]}") for one in segments[1:]):
+        raise MessageError("holds several messages; send each in a frame of its own")
     part = marks[4] if marks[4] != marks[0] else "&"
     return segments, _Marks(marks[0], marks[1], marks[2], marks[3], part, codec)
 
 
 def _texts(lines: list[bytes], names: list[str]) -> tuple[list[str], str]:
-    """The text of lines by the character sets of MSH-18, and the codec of its escapes."""
-    known = CHARACTER_SETS if len(names) == 1 else _SWITCHED
-    if not all(name in known or name in CHARACTER_SETS for name in names):
+    """The text of lines by the character sets of MSH-18, and the codec of bytes from 128 on."""
+    if not all(name in CHARACTER_SETS for name in names):
         raise MessageError("names a character set that is not known (MSH-18)")
-    codecs = [known.get(name) or CHARACTER_SETS[name] for name in names]
+    codecs = [CHARACTER_SETS[name] for name in names]
+    codec = min(codecs, key=lambda one: (one != "utf-8", one in _SEVEN_BITS))
     try:
-        if len(codecs) == 1 or not any(b"\x1b" in line for line in lines):
-            codec = CHARACTER_SETS.get(names[0], codecs[0])
-            return [line.decode(codec) for line in lines], codec
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # pydicom decodes with what it has, and warns
-            return [decode_bytes(line, codecs, set()) for line in lines], codecs[0]
-    except (UnicodeDecodeError, LookupError, UserWarning):
-        fault = "is in another character set than MSH-18 says" if any(names) else (
+        whole = b"".join(lines)
+        is_utf8 = not whole.isascii() and "\ufffd" not in whole.decode("utf-8", "replace")
+        if is_utf8 and codec in ("cp1252", "iso8859-15"):  # their text never is by chance
+            raise ValueError
+        return [_switched(line, codec) for line in lines], codec
+    except ValueError:
+        fault = "is in another character set than MSH-18 says" if names != [""] else (
             "names no character set (MSH-18) and is not UTF-8"
         )  # fmt: skip
         raise MessageError(fault) from None
+
+
+def _switched(line: bytes, codec: str) -> str:
+    """The text of a line, between whose character sets escape sequences switch (ValueError)."""
+    first, *rest = _DESIGNATES.split(line)
+    text, low, high = "", b"(B", codec
+    for code, piece in zip([low, *rest[::2]], [first, *rest[1::2]], strict=True):
+        low, high = (low, _HIGH[code]) if code in _HIGH else (code, high)
+        if low not in (b"(B", b"(J"):
+            text += (b"\x1b" + low + piece).decode("iso2022_jp_ext")
+            continue
+        if high == "euc_kr":  # of seven bits, where it is shifted to
+            piece = re.sub(rb"\x0e([^\x0f]*)\x0f?", _raised, piece)
+        text += piece.decode(high)
+    if re.search("[\x0e\x0f\x1b]", text):
+        raise ValueError
+    return text
+
+
+def _raised(shifted: re.Match[bytes]) -> bytes:
+    return bytes(byte | 128 * (byte > 32) for byte in shifted[1])
 
 
 def _unescaped(text: str, marks: _Marks) -> str:
@@ -159,16 +179,21 @@ def _unescaped(text: str, marks: _Marks) -> str:
     mark = re.escape(marks.escape)
 
     def resolve(match: re.Match[str]) -> str:
-        if (word := match[1]) in known:
+        if found := match["bytes"]:
+            try:
+                raw = bytes.fromhex(re.sub(f"{mark}X?", "", found))
+                return re.sub("\r\n?", "\n", _switched(raw, marks.codec))
+            except ValueError:
+                raise MessageError("escapes bytes that are none of its character set") from None
+        if (word := match["word"]) in known:
             return known[word]
         if word.lower() in (".br", ".sp", ".ce") or re.fullmatch(r"\.(sp|sk)\s*\+?\d*", word):
             return " " if word.startswith(".sk") else "\n"
-        if re.fullmatch(r"X([0-9A-Fa-f]{2})+", word):
-            raw = bytes.fromhex(word[1:]).decode(marks.codec, "replace")
-            return raw.replace("\r\n", "\n").replace("\r", "\n")
         return ""
 
-    return re.sub(f"{mark}([^{mark}]{{1,40}}?){mark}", resolve, text)
+    # Bytes of one character may be escaped each by itself.
+    run = f"(?P<bytes>(?:{mark}X(?:[0-9A-Fa-f]{{2}})+{mark})+)"
+    return re.sub(f"{run}|{mark}(?P<word>[^{mark}]{{1,40}}?){mark}", resolve, text)
 
 
 class _Segment:
@@ -205,35 +230,52 @@ class _Segment:
 
 
 def read_message(message: bytes, item: str, unnamed: str = "") -> list[ReportVersion]:
-    """Read one message as one version of a report for each order; [] where it is of another kind.
+    """Read one message as one version of a report for each order; [] where it holds none.
 
     ``unnamed`` is the character set, as MSH-18 has it, of a message that names none; "" for UTF-8.
     """
     lines, marks = _decoded(message, unnamed)
-    segments = [_Segment(line, marks) for line in lines if line]
+    segments = [_Segment(line, marks) for line in lines]
     if segments[0].get(9) not in ("ORU", "MDM"):
         return []
-    return [_version(part, marks, item) for part in _orders(segments)]
+    versions = [_version(part, marks, item) for part in _orders(segments)]
+    found = [one for one in versions if one.report or one.status == Status.WITHDRAWN]
+    is_notice = segments[0].get(9) == "MDM" and segments[0].get(9, 2) in _NOTICES
+    # Of several orders some may have no report yet.
+    final = (one for one in versions if one.status in (Status.FINAL, Status.CORRECTED))
+    if not is_notice and (not found or not all(one.report for one in final)):
+        raise MessageError("holds no text in its OBX segments")
+    return found
 
 
 def _orders(segments: list[_Segment]) -> list[list[_Segment]]:
     """The segments of each accession number, with those that belong to all; else all together.
 
-    An order begins with its ORC, else with its OBR; what stands before the first is of all.
+    An order begins with its ORC, else with its OBR.  What stands before the first of a patient is
+    of all of that patient's, and a document, which comes after its orders, of all; so is the one
+    ZDS of a message.
     """
-    starts = [
-        place - (place > 0 and segments[place - 1].name == "ORC")
-        for place, one in enumerate(segments)
-        if one.name == "OBR"
-    ]
-    common = segments[: starts[0]] if starts else segments
-    orders: dict[str, list[_Segment]] = {}
-    for begin, end in pairwise([*starts, len(segments)]):
-        order = next(one for one in segments[begin:end] if one.name == "OBR")
-        orders.setdefault(_accession(order)[0], []).extend(segments[begin:end])
-    if "" in orders and len(orders) > 1:
+    names = [one.name for one in segments]
+    end = names.index("TXA") if "TXA" in names else len(names)
+    of_all = segments[end:]
+    if names.count("ZDS") == 1 and names.count("PID") < 2:
+        of_all = [segments[names.index("ZDS")], *of_all]
+    common, groups = segments[:1], list[tuple[list[_Segment], list[_Segment]]]()
+    place, begun = common, False  # an order that has its ORC, and not yet its OBR
+    for one in segments[1:end]:
+        if one.name == "PID":
+            place = common = segments[:1]
+        elif one.name == "ORC" or (one.name == "OBR" and not begun):
+            groups.append((common, place := []))
+        begun = one.name == "ORC" or (begun and one.name not in ("PID", "OBR"))
+        place.append(one)
+    orders: dict[tuple[int, str], list[_Segment]] = {}
+    for common, own in groups:
+        if any(one.name in ("OBR", "OBX") for one in own):
+            orders.setdefault((id(common), _accession(own)[0]), [*common]).extend(own)
+    if len(orders) > 1 and any(not number for _, number in orders):
         raise MessageError("reports on several orders, one without an accession number")
-    return [[*common, *own] for own in orders.values()] or [segments]
+    return [[*own, *of_all] for own in orders.values()] or [segments]
 
 
 def _version(segments: list[_Segment], marks: _Marks, item: str) -> ReportVersion:
@@ -244,18 +286,12 @@ def _version(segments: list[_Segment], marks: _Marks, item: str) -> ReportVersio
     if not orders and document is None:
         raise MessageError("holds no OBR segment")
     order = orders[0] if orders else _Segment("OBR", marks)
-    accession, issuer = _accession(order)
-    for segment in segments:  # the filler's order number stands in these, too
-        if not accession and segment.name in _FILLER:
-            number = _FILLER[segment.name]
-            accession, issuer = segment.get(number), segment.assigner(number, 2)
+    accession, issuer = _accession(segments)
     study, report, only_addenda, observed = _text(segments)
     event = head.get(9, 2) if head.get(9) == "MDM" else ""
     status, addendum = _status(event, order, document, observed)
     if not accession and not study:
         raise MessageError("names neither an accession number nor a study UID")
-    if not report.strip() and status != Status.WITHDRAWN:
-        raise MessageError("holds no text in its OBX segments")
     return ReportVersion(
         item=item,
         study=study,
@@ -302,11 +338,10 @@ def _patient_id(patient: _Segment) -> str:
     return issued(patient.get(3, 1, chosen), patient.assigner(3, 4, chosen))
 
 
-def _accession(order: _Segment) -> tuple[str, str]:
-    """The accession number and its issuer: IHE's OBR-18, else the filler's order number."""
-    if order.get(18):
-        return order.get(18), order.assigner(18, 2)
-    return order.get(3), order.assigner(3, 2)
+def _accession(segments: list[_Segment]) -> tuple[str, str]:
+    """The accession number and its issuer."""
+    fields = [(one, n) for name, n in _ACCESSION for one in segments if one.name == name]
+    return next(((one.get(n), one.assigner(n, 2)) for one, n in fields if one.get(n)), ("", ""))
 
 
 def _text(segments: list[_Segment]) -> tuple[str, str, bool, set[str]]:
@@ -329,9 +364,10 @@ def _text(segments: list[_Segment]) -> tuple[str, str, bool, set[str]]:
                 continue
             heading = next((_SECTIONS[word] for word in sorted(words) if word in _SECTIONS), "")
             headings.add(heading)
-            if heading and heading != last:
-                parts.append(f"\n{heading}:" if parts else f"{heading}:")
-            last = heading
-            parts.append(segment.lines(5).rstrip())
-    only = headings == {"ADDENDUM"}
-    return study, "\n".join(parts[1:] if only else parts).strip(), only, observed
+            if said := segment.lines(5).rstrip():
+                if heading and heading != last:
+                    parts.append(f"\n{heading}:")
+                last = heading
+            parts.append(said)
+    text, only = "\n".join(parts).strip(), headings == {"ADDENDUM"}
+    return study, text.removeprefix("ADDENDUM:").strip() if only else text, only, observed

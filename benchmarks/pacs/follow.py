@@ -1,6 +1,6 @@
-"""How fast a pull is beside DCMTK's movescu, from the same Orthanc on this machine.
+"""How fast an archive is fetched by following, beside DCMTK's movescu; both from one Orthanc here.
 
-    python benchmarks/pacs/pull.py [--studies 100] [--side 2000]
+    python benchmarks/pacs/follow.py [--studies 100] [--side 2000]
 
 It starts an Orthanc of its own on loopback (packages orthanc, orthanc-dicomweb, dcmtk), fills it
 with square radiographs of 16 bits, and prints images a second, three runs of each
@@ -13,18 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from cxrtext.pacs.peers import read_peer  # noqa: E402
-from cxrtext.pacs.retrieval.pull import PullOptions, pull_archive  # noqa: E402
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, write_peers  # noqa: E402
+from cxrtext.pacs.gateway.file import read_gateway  # noqa: E402
+from cxrtext.pacs.retrieval.follow import follow_peer  # noqa: E402
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Orthanc, write_gateway  # noqa: E402
 from tests.pacs.studies import instance  # noqa: E402
 
-DAY = date(2024, 3, 1)
+FOLLOW = {"from": "2024-03-01"}
 
 
 def movescu(orthanc: Orthanc, out: Path) -> float:
@@ -42,11 +41,11 @@ def movescu(orthanc: Orthanc, out: Path) -> float:
     return time.monotonic() - begun
 
 
-def pull(peers: Path, name: str, out: Path) -> float:
-    """Seconds of a pull, with its questions and its decisions."""
+def follow(file: Path, name: str, out: Path, studies: int) -> float:
+    """Seconds to fetch all into an inbox, synced to disk, with the questions and decisions."""
     begun = time.monotonic()
-    summary = pull_archive(read_peer(peers, name), out, PullOptions(DAY, DAY, ("DX",)))
-    assert summary.whole
+    tally = follow_peer(read_gateway(file).peer(name), out, lambda _: None, once=True)
+    assert tally.counts["new"] == studies
     return time.monotonic() - begun
 
 
@@ -69,20 +68,20 @@ def main() -> None:
             move = orthanc.peer()["dimse"] | {
                 "retrieve": "move", "our_port": orthanc.modalities["CXRTEXT"]
             }  # fmt: skip
-            peers = write_peers(
-                folder / "peers.yaml",
-                orthanc.peer("web", limits=limits),
-                orthanc.peer("get", limits=limits, dicomweb=None),
-                orthanc.peer("move", limits=limits, dicomweb=None, dimse=move),
+            file = write_gateway(
+                folder / "gateway.yaml",
+                orthanc.peer("web", limits=limits, follow=FOLLOW),
+                orthanc.peer("get", limits=limits, dicomweb=None, follow=FOLLOW),
+                orthanc.peer("move", limits=limits, dicomweb=None, dimse=move, follow=FOLLOW),
             )
             megabytes = studies * side * side * 2 / 1e6
             for turn in range(3):
                 plain = movescu(orthanc, folder / f"movescu{turn}")
                 print(f"movescu   {studies / plain:6.1f} images/s {megabytes / plain:6.0f} MB/s")
                 for way in ("web", "get", "move"):
-                    seconds = pull(peers, way, folder / f"{way}{turn}")
+                    seconds = follow(file, way, folder / f"{way}{turn}", studies)
                     print(
-                        f"pull {way:4} {studies / seconds:6.1f} images/s "
+                        f"follow {way:4} {studies / seconds:6.1f} images/s "
                         f"{megabytes / seconds:6.0f} MB/s, {plain / seconds:.2f} of movescu"
                     )
         finally:

@@ -1,0 +1,244 @@
+"""Text in the margins of an image that looks like a patient's: a name, a date, a number.
+
+Most images have none: a look for lines of strokes, in NumPy, lets them pass.  The others are read by
+Tesseract, a program of its own, in English letters that lie level.  The text itself leaves this
+module in no form.
+"""
+
+import os
+import re
+import subprocess
+from difflib import get_close_matches
+from shutil import which
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageChops, ImageFilter
+
+from cxrtext.errors import UnavailableError
+
+Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+PROGRAM = "tesseract"
+UNREAD = "text that could not be read"
+READ_S = 30.0
+MARGIN = 0.18  # of each side that is looked at
+CELLS = 24  # that the longer side is cut into
+LOOKED, SAMPLED = 1600, 540  # columns and rows of the longer side that are looked at
+CLEAR = 40  # gray levels from a stroke to the ground beside it
+EDGES, ROWS = 7, 2  # of strokes in two cells side by side, in so many of a cell's rows
+LONGEST = 2000  # pixels of the longer side that is read
+FAINT = 28  # gray levels by which ribs and noise stand out
+WIDEST = 15  # pixels of a stroke there; what is wider is ground
+CLEARER = [min(255, 4 * max(0, level - FAINT)) for level in range(256)]
+SURE, VERY_SURE = 50.0, 70.0  # percent, of a word beside others and of one by itself
+NEAR = 0.75  # likeness of a word that is misread to the marker that it is
+
+MARKERS = [
+    "LEFT",
+    "RIGHT",
+    "LINKS",
+    "RECHTS",
+    "DERECHA",
+    "IZQUIERDA",
+    "DROITE",
+    "GAUCHE",
+    "DESTRA",
+    "SINISTRA",
+    "PORT",
+    "PORTABLE",
+    "MOBILE",
+    "BEDSIDE",
+    "ERECT",
+    "UPRIGHT",
+    "UPRT",
+    "SUPINE",
+    "SUPINO",
+    "PRONE",
+    "SITTING",
+    "STANDING",
+    "SEMI",
+    "SEMIERECT",
+    "LYING",
+    "SEDUTO",
+    "DECUBITUS",
+    "STEHEND",
+    "LIEGEND",
+    "SITZEND",
+    "BETT",
+    "DEBOUT",
+    "COUCHE",
+    "LATERAL",
+    "FRONTAL",
+    "VIEW",
+    "CHEST",
+    "THORAX",
+    "TORACE",
+    "LUNG",
+    "LUNGE",
+    "INSPIRATION",
+    "EXPIRATION",
+    "INSP",
+    "EXP",
+    "HOSPITAL",
+    "RADIOLOGY",
+    "PATIENT",
+    "EXAM",
+    "ROOM",
+    "WARD",
+    "STEP",
+    "SERIES",
+    "FILM",
+    "GRID",
+    "BUCKY",
+    "RASTER",
+    "DOSE",
+    "TABLE",
+    "WALL",
+    "TRAUMA",
+    "RESUS",
+    "STRETCHER",
+    "ARROW",
+    "REVERSED",
+    "KVP",
+    "MAS",
+    "UHR",
+    "TIME",
+    "HRS",
+    "TOP",
+    "ARTEFACT",
+    "WARNING",
+    "NOT",
+    "FOR",
+    "DIAGNOSTIC",
+    "USE",
+]
+"""Words of radiographers that stand in margins and name nobody."""
+
+_DATE = re.compile(
+    r"\d{1,2}([./-])\d{1,2}\1(19|20)?\d{2}(?!\d)|"
+    r"(19|20)\d{2}([./-]?)(0[1-9]|1[0-2])\4[0-3]\d(?!\d)|"
+    r"\d{1,2}[.-]?(JAN|FEB|M[AÄ]R|APR|MA[YI]|JUN|JUL|AUG|SEP|O[CK]T|NOV|DE[CZ])[A-Z]*"
+    r"[.,-]?(19|20)?\d{2}(?!\d)"
+)
+_NUMBER = re.compile(r"\d{5,}")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_VOWEL = re.compile("[AEIOUYÄÖÜÉ]")
+
+
+def need_tesseract() -> None:
+    """Say how to install the program that reads, where it lacks (UnavailableError)."""
+    if which(PROGRAM) is None:
+        raise UnavailableError(
+            f"{PROGRAM}, which reads the margins of images, is not installed; "
+            "run: apt install tesseract-ocr"
+        )
+
+
+def burnt_in_text(pixels: Bytes) -> str:
+    """Say what the margins of an image seem to name: "a name", "a date", "a number", or "".
+
+    Where they hold more than can be read in half a minute, that is said: `UNREAD`.
+
+    Args:
+        pixels: [H, W], as the image is shown.
+
+    Raises:
+        UnavailableError: When there is text, and Tesseract is not installed.
+    """
+    cells = _lines_of_strokes(pixels)
+    if not cells.any():
+        return ""
+    words = _read(_page(pixels, cells))
+    return UNREAD if words is None else _meaning(words)
+
+
+def _lines_of_strokes(pixels: Bytes) -> Mask:
+    """The cells of the margins that seem to hold a line of letters, [rows, columns] of cells."""
+    height, width = pixels.shape
+    long = max(height, width)
+    side = -(-long // CELLS)
+    down, across = max(1, round(long / SAMPLED)), max(1, round(long / LOOKED))
+    seen = pixels[::down, ::across]
+    before, after = seen[:, :-2], seen[:, 2:]
+    edge = np.maximum(before, after) - np.minimum(before, after) > CLEAR
+    edge[:, 1:] &= ~edge[:, :-1]  # an edge counts once, where it begins
+    top, left = round(MARGIN * edge.shape[0]), round(MARGIN * edge.shape[1])
+    edge[top:-top, left:-left] = False
+    starts = np.arange(0, width, side) // across
+    in_cell = np.add.reduceat(edge, starts[starts < edge.shape[1]], axis=1, dtype=np.uint16)
+    pairs = np.zeros((in_cell.shape[0], len(starts)), dtype=bool)
+    enough = in_cell[:, :-1] + in_cell[:, 1:] >= EDGES
+    pairs[:, : enough.shape[1]] = enough
+    pairs[:, 1 : enough.shape[1] + 1] |= enough
+    lines = np.add.reduceat(pairs, np.arange(0, height, side) // down, axis=0, dtype=np.uint16)
+    return np.asarray(lines >= ROWS)
+
+
+def _page(pixels: Bytes, cells: Mask) -> Bytes:
+    """The text of cells and of those around them, black on white, all else left out."""
+    long = max(pixels.shape)
+    scale = LONGEST / long
+    size = round(pixels.shape[1] * scale), round(pixels.shape[0] * scale)
+    small = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
+    padded = np.pad(cells, 1)
+    near = np.any(
+        [padded[y : y + len(cells), x : x + cells.shape[1]] for y in range(3) for x in range(3)],
+        axis=0,
+    )
+    side = -(-long // CELLS) * scale
+    row = np.minimum((np.arange(size[1]) / side).astype(int), len(cells) - 1)
+    column = np.minimum((np.arange(size[0]) / side).astype(int), cells.shape[1] - 1)
+    kept = np.ix_(near.any(axis=1)[row], near.any(axis=0)[column])
+    page = Image.fromarray(np.asarray(small)[kept])
+    opened = page.filter(ImageFilter.MinFilter(WIDEST)).filter(ImageFilter.MaxFilter(WIDEST))
+    closed = page.filter(ImageFilter.MaxFilter(WIDEST)).filter(ImageFilter.MinFilter(WIDEST))
+    both = ImageChops.subtract(page, opened), ImageChops.subtract(closed, page)
+    shown = near[row][:, column][kept]
+    halves = [np.where(shown, np.asarray(one.point(CLEARER)), 0) for one in both]
+    return (255 - np.concatenate(halves)).astype(np.uint8)
+
+
+def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
+    """The words of a page, how surely each is read in percent, and its line; None for a failure."""
+    need_tesseract()
+    try:
+        done = subprocess.run(  # noqa: S603 - Debian's
+            [PROGRAM, "stdin", "stdout", "--psm", "11", "tsv"],
+            input=b"P5 %d %d 255\n" % page.shape[::-1] + page.tobytes(),
+            capture_output=True, check=True, timeout=READ_S,
+            env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+        )  # fmt: skip
+    except subprocess.SubprocessError:
+        return None
+    rows = [line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines()[1:]]
+    return [
+        (row[11].strip().upper(), float(row[10]), "-".join(row[1:5]))
+        for row in rows
+        if len(row) == 12 and row[11].strip()
+    ]
+
+
+def _meaning(words: list[tuple[str, float, str]]) -> str:
+    lines: dict[str, list[tuple[str, float]]] = {}
+    for text, sure, line in words:
+        lines.setdefault(line, []).append((text, sure))
+    found = ""
+    for line in lines.values():
+        said = " ".join(text for text, _ in line)
+        if _DATE.search(said.replace(" ", "")):
+            return "a date"
+        names = [
+            (word, sure)
+            for text, sure in line
+            for word in _WORD.findall(text)
+            if sure >= SURE
+            and _VOWEL.search(word)
+            and not get_close_matches(word, MARKERS, 1, NEAR)
+        ]
+        if _NUMBER.search(said):
+            found = found or "a number"
+        elif len(names) > 1 or any(len(w) > 3 and sure >= VERY_SURE for w, sure in names):
+            found = "a name"
+    return found

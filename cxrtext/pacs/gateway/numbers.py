@@ -1,0 +1,99 @@
+"""The numbers of a gateway, for Prometheus: of its parts, its inbox, and the results sent."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import prometheus_client as prometheus
+
+from cxrtext.errors import CxrTextError
+from cxrtext.pacs.inbox.status import InboxStatus, read_status
+from cxrtext.pacs.results.folder import FILE, ResultsFolder
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def gauge(
+    registry: prometheus.CollectorRegistry, name: str, text: str, *labels: str
+) -> prometheus.Gauge:
+    return prometheus.Gauge(f"cxrtext_{name}", text, labels, registry=registry)
+
+
+class GatewayMetrics:
+    """Numbers of a gateway: of its parts, its inbox, and the results that were sent."""
+
+    def __init__(self, registry: prometheus.CollectorRegistry | None = None) -> None:
+        self.registry = registry or prometheus.CollectorRegistry()
+        own = partial(gauge, self.registry)
+        self.up = own("part_up", "1 while the part runs.", "part")
+        self.restarts = own("part_restarts", "Since the gateway was started.", "part")
+        self.waiting = own(
+            "inbox_waiting", "Entries of the inbox that wait, are held, or failed.", "state"
+        )
+        self.readable = own(
+            "readable", "Whether a folder can be read; what was seen last is told if not.", "folder"
+        )
+        self.oldest = own("inbox_oldest_seconds", "How long the first that waits has waited.")
+        self.received = own("inbox_received", "Entries since the inbox was made.")
+        self.entries = own(
+            "inbox_entries", "Entries done with since the inbox was made.", "what", "outcome"
+        )
+        self.reports = own("inbox_reports_without_study", "Reports whose study is not here.")
+        self.sent = own("results_sent", "Results that a peer has.", "peer", "kind")
+        self.open = own(
+            "listener_associations", "Associations or connections that are open.", "kind"
+        )
+        self.requests = own(
+            "listener_requests", "Since the listener was started.", "kind", "outcome"
+        )
+
+    def look(
+        self,
+        inbox: Path | None,
+        results: Path | None,
+        parts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    ) -> None:
+        """Look at the folders, and take over how the parts do, as the supervisor says it."""
+        for name, part in parts.items():
+            self.up.labels(name).set(int(part["up"]))
+            self.restarts.labels(name).set(part["restarts"])
+        if inbox is not None:
+            with self._reading("inbox"):
+                self._describe(read_status(inbox))
+        if results is not None and (results / FILE).is_file():
+            with self._reading("results"):
+                sent = ResultsFolder(results, create=False, compare=False).tally()
+                for (peer, kind), count in sent.items():
+                    self.sent.labels(peer, kind).set(count)
+
+    @contextmanager
+    def _reading(self, folder: str) -> Iterator[None]:
+        """Note whether a folder can be read: what was seen last looks as if all were well."""
+        try:
+            yield
+            self.readable.labels(folder).set(1)
+        except (CxrTextError, OSError, sqlite3.Error):
+            self.readable.labels(folder).set(0)
+
+    def _describe(self, found: InboxStatus) -> None:
+        waiting = sum(found.waiting.values())
+        states = {"waiting": waiting, "held": found.held, "failed": found.failed}
+        for state, count in states.items():
+            self.waiting.labels(state).set(count)
+        self.oldest.set(found.oldest_s)
+        self.received.set(found.received)
+        self.reports.set(found.unjoined)
+        for (what, outcome), count in found.outcomes.items():
+            self.entries.labels(what, outcome).set(count)
+        for kind, one in found.listeners.items():
+            self.open.labels(kind).set(one.open)
+            counts = {"accepted": one.accepted, "refused": one.refused, "cut": one.cut}
+            for outcome, count in counts.items():
+                self.requests.labels(kind, outcome).set(count)
+
+    def page(self) -> bytes:
+        return prometheus.generate_latest(self.registry)

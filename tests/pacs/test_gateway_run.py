@@ -1,0 +1,156 @@
+"""A gateway as a process: its parts restart alone, tell how they are, and take over a new file."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from cxrtext.pacs.inbox.queue import Inbox
+from tests.pacs.orthanc import free_port, write_gateway
+from tests.pacs.test_hl7_listen import frame, oru
+from tests.waiting import until
+
+pytest.importorskip("pynetdicom")
+
+
+class Running:
+    def __init__(self, folder: Path) -> None:
+        self.file, self.log = folder / "gateway.yaml", folder / "log"
+        self.ports = {name: free_port() for name in ("dicom", "hl7", "status")}
+        self.write()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", "from cxrtext_cli import start; start()", "gateway", "run",
+                 str(self.file)],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def write(self, address: str = "127.0.0.1", **more: Any) -> None:
+        ports: dict[str, Any] = {name: {"port": port} for name, port in self.ports.items()}
+        peers = {"name": "ris", "addresses": [address], "titles": ["SENDER"]}
+        write_gateway(self.file, peers, reserve_gib=0, **ports, **more)
+
+    def ask(self, path: str) -> tuple[int, str]:
+        try:
+            with urlopen(f"http://127.0.0.1:{self.ports['status']}{path}", timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def parts(self) -> dict[str, Any]:
+        known: dict[str, Any] = json.loads(self.ask("/healthz")[1])["parts"]
+        return known
+
+    def pids(self) -> dict[str, int]:
+        """The process of each part."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if str(self.file) in words and "--part" in words:
+                found[words[words.index("--part") + 1]] = int(folder.name)
+        return found
+
+    def report(self, number: int) -> bytes:
+        try:
+            with socket.create_connection(("127.0.0.1", self.ports["hl7"]), timeout=60) as line:
+                line.sendall(frame(oru(number)))
+                return line.recv(4096)
+        except OSError:
+            return b""
+
+    def says(self, text: str) -> bool:
+        return text in self.log.read_text()
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Running]:
+    running = Running(tmp_path)
+    try:
+        until(lambda: running.says("dicom: CXRTEXT listens") and running.says("hl7: HL7 (MLLP)"))
+        assert b"MSA|AA" in running.report(1)
+        yield running
+    finally:
+        running.process.terminate()
+        running.process.wait(120)
+
+
+def test_a_part_restarts_alone_and_health_and_metrics_name_it(gateway: Running) -> None:
+    assert gateway.ask("/healthz")[0] == 200
+    assert gateway.ask("/else")[0] == 404
+    before = gateway.pids()
+    assert before.keys() == {"dicom", "hl7"}
+    os.kill(before["hl7"], signal.SIGKILL)
+    until(lambda: gateway.ask("/healthz")[0] == 503)
+    until(lambda: b"MSA|AA" in gateway.report(2))
+    after = gateway.pids()
+    assert after["dicom"] == before["dicom"]
+    assert {name: one["restarts"] for name, one in gateway.parts().items()} == {
+        "dicom": 0, "hl7": 1,
+    }  # fmt: skip
+    assert gateway.parts()["dicom"]["said"].startswith("CXRTEXT listens on 127.0.0.1")
+    numbers = gateway.ask("/metrics")[1]
+    for line in (
+        'cxrtext_part_up{part="hl7"} 1.0',
+        'cxrtext_part_restarts{part="hl7"} 1.0',
+        'cxrtext_inbox_waiting{state="waiting"} 2.0',
+        "cxrtext_inbox_received 2.0",
+    ):
+        assert line in numbers
+    status = subprocess.run(
+        [sys.executable, "-c", "from cxrtext_cli import start; start()", "gateway", "status",
+         str(gateway.file)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "hl7 up 1 HL7 (MLLP) on 127.0.0.1" in " ".join(status.split())
+    assert "2 received; 2 wait" in status
+
+
+def test_a_changed_file_is_taken_over_and_a_wrong_one_is_not(gateway: Running) -> None:
+    def again(done: Callable[[], bool], **change: Any) -> None:
+        gateway.write(**change)
+        gateway.process.send_signal(signal.SIGHUP)
+        until(done)
+
+    before = gateway.pids()
+    again(lambda: gateway.report(2) == b"", address="10.0.0.7")
+    assert gateway.pids() == before, "listeners change in place"
+    again(lambda: b"MSA|AA" in gateway.report(3))
+    again(lambda: gateway.says("goes on as before"), stat="x")
+    assert b"MSA|AA" in gateway.report(4)
+    dicom = gateway.ports.pop("dicom")
+    again(lambda: gateway.pids().keys() == {"hl7"})
+    gateway.ports["dicom"] = dicom
+    again(lambda: gateway.pids().keys() == {"hl7", "dicom"})
+    assert gateway.pids()["hl7"] == before["hl7"]
+
+
+def test_one_gateway_runs_on_a_state_and_stops_with_what_it_took(
+    gateway: Running, tmp_path: Path
+) -> None:
+    other = subprocess.run(
+        [sys.executable, "-c", "from cxrtext_cli import start; start()", "gateway", "run",
+         str(gateway.file)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert other.returncode == 1
+    assert "another gateway runs on this state" in other.stderr
+    gateway.process.terminate()
+    assert gateway.process.wait(120) == 0
+    assert gateway.pids() == {}
+    with Inbox(tmp_path / "gateway/inbox", reserve=0) as inbox:
+        assert len(inbox.waiting(9)) == 1
