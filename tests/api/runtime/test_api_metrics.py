@@ -11,10 +11,11 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import cxrtext
+from cxrtext.pacs.gateway.numbers import GatewayMetrics
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.service import Service
 from cxrtext_api.observe.logs import FIELDS, JsonFormatter, TextFormatter
-from cxrtext_api.observe.metrics import CONTENT_TYPE, GatewayMetrics, Metrics
+from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.settings import Settings
 from tests.api.conftest import check_problem, serving
 
