@@ -107,15 +107,17 @@ def make_tables(
                 for statement in schema.split(";\n"):
                     database.execute(statement)
                 database.execute(f"{version_of} = {version}")
-        (found,) = database.execute(version_of).fetchone()
-        while found != version and found in (upgrades or {}):
+        for step, statements in sorted((upgrades or {}).items()):
+            if database.execute(version_of).fetchone() != (step,):
+                continue
             guard(database, keep=False)
             with transaction(database):
+                if database.execute(version_of).fetchone() != (step,):
+                    continue  # another process has done it meanwhile
                 unguard(database)
-                for statement in (upgrades or {})[found].strip().removesuffix(";").split(";\n"):
+                for statement in statements.split(";\n"):
                     database.execute(statement)
-                found += 1
-                database.execute(f"{version_of} = {found}")
+                database.execute(f"{version_of} = {step + 1}")
     (found,) = database.execute(version_of).fetchone()
     if found != version:
         raise wrong(

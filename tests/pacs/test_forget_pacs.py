@@ -11,6 +11,7 @@ from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.database import FILE
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.inbox.status import read_status
 from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
@@ -81,6 +82,38 @@ def test_after_follow_inbox_and_results_no_byte_stays_and_following_goes_on(
     with Catalogue(index_copy / CATALOGUE) as catalogue:
         assert catalogue.image(uid(3, 1, 1)) is not None
         assert catalogue.image(uid(2, 1, 1)) is None
+
+
+def test_what_is_held_or_failed_goes_with_its_patient_and_another_patients_is_looked_at_again(
+    index_copy: Path, tmp_path: Path
+) -> None:
+    folder, kept = tmp_path / "inbox", tmp_path / "kept"
+    settings = WorkerSettings(index_copy, kept, readers=1, issuer=f"{PLANTED}-HIS")
+    with Inbox(folder, reserve=0) as box, Worker(box, settings) as worker:
+        box.put("archive", instance(1))
+        worker.drain()
+        held = {
+            "another's, under a UID of theirs": instance(2, SOPInstanceUID=uid(1, 1, 1)),
+            "theirs, of a study that did not enter": instance(
+                1, 2, SOPInstanceUID=uid(3, 1, 1), StudyInstanceUID=uid(9), IssuerOfPatientID=None
+            ),
+        }
+        box.put("archive", instance(3))
+        numbers = [box.put("archive", one) for one in held.values()]
+        numbers.append(box.put("archive", instance(1, 3)[:-100]))
+        worker.drain()
+        assert [(one.number, one.state) for one in box.held()] == [
+            *((number, "held") for number in numbers[:2]), (numbers[2], "failed")
+        ]  # fmt: skip
+    forget([folder, kept, index_copy], patient=PATIENT, wait_s=5)
+    assert_nowhere((f"{PLANTED}000001", uid(9)), folder, kept, index_copy)
+    with Inbox(folder, reserve=0) as box, Worker(box, settings) as worker:
+        assert box.held() == []
+        assert [entry.number for entry in box.waiting(9)] == numbers[:1]
+        worker.drain()
+    found = read_status(folder)
+    assert found.outcomes == {("object", "added"): 3, ("object", "forgotten"): 2}
+    assert found.received == 5
 
 
 def test_a_refused_message_is_found_whatever_its_form(tmp_path: Path) -> None:

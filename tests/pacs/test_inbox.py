@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from cxrtext.errors import CheckpointError, DiskError, WorkError
-from cxrtext.files import table_sums
-from cxrtext.files.sqlite import open_database, transaction
+from cxrtext.errors import CheckpointError, DiskError, InputError, WorkError
+from cxrtext.files import sqlite, table_sums
+from cxrtext.files.sqlite import open_database
 from cxrtext.pacs.inbox import database
 from cxrtext.pacs.inbox import queue as module
 from cxrtext.pacs.inbox.queue import Inbox
@@ -214,26 +215,141 @@ def test_what_comes_while_another_process_compares_the_rows_does_not_wait(
         assert len(inbox.waiting(9)) == 1
 
 
-def test_an_inbox_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    with Inbox(tmp_path / "in", reserve=0) as inbox:
-        inbox.put("PACS", b"one")
-        inbox.put("PACS", b"two", held="for a reason")
-        with inbox.database.transaction() as base:
-            base.execute("INSERT INTO tallies VALUES ('object', 'held', 7)")
-    path = tmp_path / "in" / database.FILE
-    base = open_database(path)
-    with transaction(base):
-        table_sums.unguard(base)
-        base.execute("ALTER TABLE entries DROP COLUMN accepted")
-        base.execute("PRAGMA user_version = 2")
+# The tables that changed since, as version 2 made them, and what of the others is looked at.
+VERSION_2 = """
+CREATE TABLE entries (
+  entry INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, source TEXT NOT NULL, file TEXT,
+  bytes INTEGER NOT NULL, charset TEXT NOT NULL, received REAL NOT NULL,
+  state TEXT NOT NULL DEFAULT 'waiting', attempts INTEGER NOT NULL DEFAULT 0, outcome TEXT,
+  reason TEXT, study TEXT, finished REAL
+);
+CREATE TABLE reports (report INTEGER PRIMARY KEY, joined TEXT, seen INTEGER);
+CREATE TABLE tallies (
+  what TEXT NOT NULL, outcome TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (what, outcome)
+);
+CREATE TABLE listeners (
+  kind TEXT PRIMARY KEY, seen REAL NOT NULL, open INTEGER NOT NULL, accepted INTEGER NOT NULL,
+  refused INTEGER NOT NULL, cut INTEGER NOT NULL
+);
+INSERT INTO entries (entry, what, source, file, bytes, charset, received, state, outcome) VALUES
+  (1, 'object', 'PACS', NULL, 3, '', 1.0, 'done', 'added'),
+  (2, 'object', 'PACS', 'two', 3, '', 1.0, 'held', 'held'),
+  (5, 'object', 'PACS', 'five', 4, '', 1.0, 'waiting', NULL);
+INSERT INTO tallies VALUES ('object', 'added', 1), ('object', 'held', 2);
+PRAGMA user_version = 2;
+"""
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """The folder of an inbox of version 2; two of its five entries were taken out by a forget."""
+    folder = tmp_path / "in"
+    (folder / "objects").mkdir(parents=True)
+    for name in ("two", "five"):
+        (folder / "objects" / name).write_text(name)
+    base = open_database(folder / database.FILE)
+    base.executescript(VERSION_2)
     table_sums.guard(base)
     base.close()
-    with Inbox(tmp_path / "in", reserve=0) as inbox:
-        assert [entry.path.read_bytes() for entry in inbox.waiting(9)] == [b"one"]
-        assert inbox.accept(None) == 1
-    found = read_status(tmp_path / "in")
-    assert (found.received, found.waiting, found.outcomes) == (2, {"object": 2}, {})
-    with Inbox(tmp_path / "in", reserve=0) as inbox, inbox.database.transaction() as base:
+    return folder
+
+
+def test_an_inbox_of_an_earlier_version_is_brought_up_to_date(earlier: Path) -> None:
+    with pytest.raises(CheckpointError, match="run' brings an earlier one up to date"):
+        read_status(earlier)
+    with Inbox(earlier, reserve=0) as inbox:
+        assert [entry.path.read_text() for entry in inbox.waiting(9)] == ["five"]
+        assert inbox.accept([2]) == 1
+        assert [entry.accepted for entry in inbox.waiting(9)] == [1, 0]
+    found = read_status(earlier)
+    assert (found.received, found.waiting) == (5, {"object": 2})
+    assert found.outcomes == {("object", "added"): 1, ("object", "forgotten"): 2}
+    with Inbox(earlier, reserve=0) as inbox, inbox.database.transaction() as base:
         base.execute("PRAGMA user_version = 99")
     with pytest.raises(CheckpointError, match="of another version of cxrtext"):
-        Inbox(tmp_path / "in", reserve=0)
+        Inbox(earlier, reserve=0)
+
+
+def test_two_processes_may_bring_an_inbox_up_to_date_at_once(
+    earlier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_first(base: Any, *, keep: bool = True) -> None:
+        monkeypatch.undo()
+        Inbox(earlier, reserve=0).close()
+
+    monkeypatch.setattr(sqlite, "guard", other_first)
+    with Inbox(earlier, reserve=0) as inbox:
+        assert inbox.held()[0].number == 2
+
+
+def test_a_damaged_inbox_of_an_earlier_version_is_not_brought_up_to_date(earlier: Path) -> None:
+    base = sqlite3.connect(earlier / database.FILE)
+    base.execute("DROP TRIGGER row_sums_entries_update")
+    base.execute("UPDATE entries SET file = 'tow' WHERE entry = 2")
+    base.commit()
+    base.close()
+    with pytest.raises(CheckpointError, match=r"inbox\.sqlite: is damaged"):
+        Inbox(earlier, reserve=0)
+
+
+WORKS = """
+import itertools, sys
+from pathlib import Path
+from cxrtext.pacs.inbox.queue import Inbox
+inbox = Inbox(Path(sys.argv[1]), reserve=0)
+for turn in itertools.count():
+    for i in range(6):
+        inbox.put("PACS", b"x", held="for a reason" if i == 0 else "")
+    with inbox.finishing() as finishing:
+        finishing.release(str(turn - 1))
+    batch = inbox.waiting(9)
+    inbox.begin(batch)
+    with inbox.finishing() as finishing:
+        for i, entry in enumerate(batch):
+            (
+                lambda: finishing.done(entry, "added"),
+                lambda: finishing.hold(entry, str(turn), "its study"),
+                lambda: finishing.hold(entry, None, "for a reason"),
+                lambda: finishing.fail(entry, "damaged"),
+            )[i % 4]()
+    print(turn, flush=True)
+"""
+
+
+def test_every_entry_is_counted_once_whatever_is_decided_and_killed(tmp_path: Path) -> None:
+    folder, dropped = tmp_path / "in", 0
+    with Inbox(folder, reserve=0) as inbox:
+        for _ in range(3):
+            command = [sys.executable, "-c", WORKS, str(folder)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                for turn in range(30):
+                    process.stdout.readline()
+                    if turn % 3 == 1:
+                        inbox.accept(None)
+                    if turn % 3 == 2:
+                        dropped += inbox.drop(None)
+                    found = read_status(folder)
+                    ended = sum(found.outcomes.values())
+                    there = sum(found.waiting.values()) + found.held + found.failed
+                    assert found.received == ended + there
+                process.kill()
+        assert dropped == read_status(folder).outcomes["object", "dropped"] > 0
+        assert all(entry.path.is_file() for entry in inbox.waiting(10_000))
+        inbox.drop(None)
+        left = sum(read_status(folder).waiting.values())
+    Inbox(folder, reserve=0).close()
+    assert len(list((folder / "objects").iterdir())) == left
+
+
+def test_what_is_decided_twice_is_counted_once(inbox: Inbox) -> None:
+    numbers = [inbox.put("PACS", b"x", held="for a reason") for _ in range(2)]
+    first, second = inbox.set_aside("PACS")
+    assert inbox.drop(numbers[:1] * 2) == 1
+    for decide in (inbox.drop, inbox.accept):
+        with pytest.raises(InputError, match="1: neither held nor failed; 'cxrtext gateway held"):
+            decide(numbers)
+    assert [one.number for one in inbox.held()] == [second.number]
+    with inbox.finishing() as finishing:
+        finishing.done(first, "left out")
+    assert read_status(inbox.folder).outcomes == {("object", "dropped"): 1}

@@ -19,7 +19,7 @@ from cxrtext.errors import DataError, ImageError
 from cxrtext.index import make_index, rewrite
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.identity import MANUFACTURER, series_description
-from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox.deletions import NOT_HERE, deletion
 from cxrtext.pacs.inbox.intake import OWN
 from cxrtext.pacs.inbox.queue import Inbox, What
 from cxrtext.pacs.inbox.worker import DAMAGED, ENDED_IT, LOST, Worker, WorkerSettings
@@ -253,7 +253,7 @@ def test_an_addendum_stands_behind_what_the_index_had_of_the_study(take: Take, i
 def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(take: Take, index: Path) -> None:
     take(*study(1), *study(2), source="one")
     gone = deletion(study=uid(1))
-    assert take(gone, what="deletion", source="two") == [("noted", "nothing of it is here")]
+    assert take(gone, what="deletion", source="two") == [("noted", NOT_HERE)]
     assert take(gone, what="deletion", source="one") == [("noted", "")]
     assert len(indexed(index)) == 2
     assert take(instance(1), source="one")[0][0] == "again"
@@ -302,10 +302,12 @@ def test_forgetting_a_patient_empties_the_inbox_and_the_archive_of_them(
     forget([folder, index, archive_folder], patient=f"{PLANTED}-HIS:{PLANTED}000001", wait_s=5)
     assert_nowhere((uid(1, 1, 1), f"{PLANTED}000001", "Heart of 1"), folder, index, archive_folder)
     with Inbox(folder, reserve=0) as inbox:
-        gone, other = inbox.waiting(9)
+        (other,) = inbox.waiting(9)
+        lost = inbox.put("PACS", instance(3))
+        inbox.waiting(9)[1].path.unlink()
         with Worker(inbox, settings) as worker:
             worker.drain()
-        found = outcomes(inbox, [gone.number, other.number])
+        found = outcomes(inbox, [lost, other.number])
         assert found == [("left out", LOST), ("again", "nothing in it is new")]
     assert set(indexed(index)) == {uid(2, 1, 1)}
     assert report_of(index, 2) == ["Heart of 2 is large."]

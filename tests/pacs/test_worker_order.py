@@ -1,21 +1,28 @@
 """What comes late, twice, or not in order: the newest counts, and no image is lost by it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import torch
 
 from cxrtext.datasets.admission.ids import NO_UID
 from cxrtext.datasets.importing.resolving import ANOTHERS, CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import InputError, WorkError
+from cxrtext.index import reembed
+from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
+from cxrtext.index.store.check import check_index
+from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.checkpoint import save_checkpoint
 from cxrtext.pacs.inbox import worker as module
-from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox.deletions import NOT_HERE, deletion
 from cxrtext.pacs.inbox.intake import BURNT_IN, Intake
-from cxrtext.pacs.inbox.queue import Inbox
+from cxrtext.pacs.inbox.queue import Inbox, What
 from cxrtext.pacs.inbox.reports import ReportJoiner
 from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.inbox.worker import WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
 from tests.pacs.studies import PLANTED, instance, uid
 from tests.pacs.test_worker import (
     Take,
@@ -30,6 +37,9 @@ from tests.pacs.test_worker import (
 )
 
 __all__ = ["index", "take"]  # fixtures
+
+FINAL = addendum().replace(b"ADT", b"59776-5")
+"""A message with a report of the study "s00" of the index."""
 
 
 def test_a_held_object_does_not_take_the_place_of_its_own_correction(
@@ -193,3 +203,66 @@ def test_what_was_accepted_enters_whatever_speaks_against_it(
     assert indexed(index)[uid(1, 1, 1)]["study"] == uid(7)
     found = read_status(inbox.folder)
     assert found.received == sum(found.outcomes.values()) + found.held + found.failed == 5
+
+
+@pytest.mark.parametrize(
+    ("what", "data"), [("object", instance(1)), ("message", FINAL)], ids=["object", "message"]
+)
+def test_a_worker_goes_on_where_the_index_was_rebuilt_by_another_model(
+    inbox: Inbox, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: What,
+    data: bytes,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(module, "WAIT_S", (0.0, 0.0))
+    said: list[str] = []
+    with Worker(inbox, WorkerSettings(index, tmp_path / "archive", readers=1), said.append) as one:
+        before = one.service.model
+        torch.manual_seed(4)
+        other = ImageTextModel(replace(before.spec, dimension=24), before.tokenizer)
+        save_checkpoint(tmp_path / "new", other, {})
+        reembed(index, tmp_path / "new")
+        number = inbox.put("PACS", data, what)
+        turns = iter(range(20))
+        one.run(lambda: next(turns, None) is None)
+        assert one.service.model.fingerprint == load_model(tmp_path / "new").fingerprint
+    assert outcomes(inbox, [number])[0][0] in ("added", "report")
+    with Catalogue(index / CATALOGUE) as catalogue:
+        assert check_index(index, catalogue) == []
+    assert any("was rebuilt by another model" in line for line in said)
+
+
+def test_deletions_that_are_held_are_followed_when_accepted_but_for_what_came_anew(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    take(instance(1), instance(2), peers=forgetting())
+    gone = [deletion(instance=uid(number, 1, 1)) for number in (1, 2)]
+    held = [inbox.put("PACS", one, "deletion", held="too many") for one in gone]
+    assert take(instance(2))[0][0] == "again"
+    assert set(indexed(index)) == {uid(1, 1, 1), uid(2, 1, 1)}
+    assert inbox.accept(held) == 2
+    take()
+    assert outcomes(inbox, held) == [("forgotten", ""), ("noted", NOT_HERE)]
+    assert set(indexed(index)) == {uid(2, 1, 1)}
+
+
+def test_a_burnt_in_image_that_was_accepted_is_not_held_when_it_is_sent_again(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    assert take(instance(1), burnt_in=lambda _: "a name")[0][0] == "held"
+    assert indexed(index) == {}
+    inbox.accept(None)
+    take()
+    assert take(instance(1))[0][0] == "again"
+    assert take(instance(1, AccessionNumber="B1"))[0][0] == "replaced"
+    assert take(instance(1, AccessionNumber="B1", size=32)) == [("held", f"{BURNT_IN}: a name")]
+
+
+def test_what_failed_is_only_tried_again_when_it_is_accepted(take: Take, inbox: Inbox) -> None:
+    take(instance(1))
+    number = inbox.put("PACS", instance(2, SOPInstanceUID=uid(1, 1, 1)))
+    for _ in range(3):
+        inbox.begin(inbox.waiting(1))
+    take()
+    assert [one.state for one in inbox.held()] == ["failed"]
+    inbox.accept([number])
+    take()
+    assert outcomes(inbox, [number]) == [("held", ANOTHERS)]

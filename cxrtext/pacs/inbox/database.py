@@ -88,7 +88,12 @@ CREATE TABLE listeners (
 """
 _UPGRADES = {
     2: "ALTER TABLE entries ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;\n"
-    "DELETE FROM tallies WHERE outcome IN ('held', 'failed')"
+    "DELETE FROM tallies WHERE outcome IN ('held', 'failed');\n"
+    # What 'cxrtext forget' took out was not counted.
+    "INSERT INTO tallies SELECT 'object', 'forgotten', missing FROM (SELECT seq "
+    "- (SELECT count(*) FROM entries WHERE state <> 'done') "
+    "- (SELECT total(number) FROM tallies) AS missing "
+    "FROM sqlite_sequence WHERE name = 'entries') WHERE missing > 0"
 }
 
 
@@ -104,7 +109,10 @@ class Database:
             # Readers, such as the server's metrics, do not wait for writers, nor the reverse.
             self.connection = open_database(path, write=not read_only, threads=True, journal="WAL")
             opening.callback(self.connection.close)
-            told: Any = {"wrong": CheckpointError, "mend": "name another folder"}
+            mend = "name another folder"
+            if read_only:
+                mend = f"'cxrtext gateway run' brings an earlier one up to date, else {mend}"
+            told: Any = {"wrong": CheckpointError, "mend": mend}
             told |= {"write": not read_only, "upgrades": _UPGRADES}
             make_tables(self.connection, path, _TABLES, VERSION, **told)
             if not read_only:

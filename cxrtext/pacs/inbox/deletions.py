@@ -19,7 +19,7 @@ from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.service import Service
 
 OnDeletion = Literal["note", "forget"]
-NOT_HERE = "nothing of it is here"
+NOT_HERE = "nothing of it is here that came before"
 DELETED = "deleted at its source"
 NO_DELETION = "names no study and no object"
 WRITE_WAIT_S = 600.0
@@ -55,7 +55,7 @@ def take_deletions(
         return imported.called(service.index.catalogue, ids.of("instance", instance))
 
     named = {
-        entry.number: None if said is None else _indexed(inbox, entry.source, said, ids, called)
+        entry.number: None if said is None else _indexed(inbox, entry, said, ids, called)
         for entry, said in zip(entries, asked.values(), strict=True)
     }
     followed = [entry for entry in entries if policies.get(entry.source) == "forget"]
@@ -110,12 +110,14 @@ def _read(entry: Entry) -> _Named | None:
 
 
 def _indexed(
-    inbox: Inbox, source: str, said: _Named, ids: Ids, called: Callable[[str], str]
+    inbox: Inbox, entry: Entry, said: _Named, ids: Ids, called: Callable[[str], str]
 ) -> list[str]:
+    """What a deletion names of its source; not what came anew while it was held."""
     with inbox.database.reading() as database:
         rows = database.execute(
-            "SELECT instance FROM objects WHERE source = ? AND (instance = ? OR study = ?)",
-            (source, called(said.instance), ids.of("study", said.study)),
+            "SELECT instance FROM objects WHERE source = ? AND entry < ? "
+            "AND (instance = ? OR study = ?)",
+            (entry.source, entry.number, called(said.instance), ids.of("study", said.study)),
         ).fetchall()
     return [found for (found,) in rows]
 

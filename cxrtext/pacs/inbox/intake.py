@@ -201,23 +201,12 @@ class Intake:
                 continue
             one.read = read
             shown = one.shown
-            if (burnt := self._burnt_in(one)) is not None:
-                outcomes.append(burnt)
-                continue
             one.pixels = "" if shown.min() == shown.max() else digest_of(shown)
             seen = look(shown)
             if not seen.frontal:
                 one.note = "; ".join(filter(None, (one.note, f"looks like: {seen.kind}")))
             decoded.append(one)
         return decoded
-
-    def _burnt_in(self, one: _Found) -> Outcome | None:
-        """Holds an image in whose margins something was read; None where nothing was."""
-        if self._given.burnt_in is None or one.entry.accepted:
-            return None
-        if not (read := self._given.burnt_in(one.shown)):
-            return None
-        return lambda finishing: finishing.hold(one.entry, None, f"{BURNT_IN}: {read}")
 
     def _embedded(self, found: Sequence[_Found]) -> list[EmbeddedImage]:
         if not found:
@@ -283,6 +272,13 @@ class Intake:
             return True
         if one.entry.accepted:
             return False
+        if (
+            (before is None or known is None or known[1] != one.pixels)  # else it is there already
+            and self._given.burnt_in is not None
+            and (read := self._given.burnt_in(one.shown))
+        ):
+            outcomes.append(_holding(one, None, f"{BURNT_IN}: {read}"))
+            return True
         if before is not None and (why := self._why_not(before, one)):
             outcomes.append(_holding(one, before.study_id, why))
             return True
@@ -379,7 +375,8 @@ class Intake:
     def _again(self, one: _Found) -> Outcome:
         def note(finishing: Finishing) -> None:
             finishing.database.execute(
-                "UPDATE objects SET deleted = NULL WHERE instance = ?", (one.instance,)
+                "UPDATE objects SET deleted = NULL, entry = max(entry, ?) WHERE instance = ?",
+                (one.entry.number, one.instance),
             )
             finishing.done(one.entry, "again", SAME)
 
@@ -404,7 +401,7 @@ def _leaving(one: _Found, reason: str) -> Outcome:
     return lambda finishing: finishing.done(one.entry, "left out", reason)
 
 
-def _holding(one: _Found, study: str, reason: str) -> Outcome:
+def _holding(one: _Found, study: str | None, reason: str) -> Outcome:
     return lambda finishing: finishing.hold(one.entry, study, reason)
 
 

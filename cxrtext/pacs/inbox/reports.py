@@ -16,8 +16,7 @@ from cxrtext.datasets.importing.joining import Studies
 from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, whole_text
 from cxrtext.index.changes import add_reports
-from cxrtext.index.entry import of_study_or_accession, reports_of, subjects
-from cxrtext.index.store.writer import write_summary, writing
+from cxrtext.index.entry import entering, of_study_or_accession, reports_of, subjects
 from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
 from cxrtext.records import Sentence, Study
 from cxrtext.records.text_source import SECTION_COLUMNS
@@ -190,10 +189,11 @@ class ReportJoiner:
             if not sentences:
                 silent.append(study)
         index = self._service.index
+        generation = index.snapshot.meta["generation"]
         texts = list(dict.fromkeys(one.sentence for one in said))
         vectors = self._service.embed_sentences(texts).cpu().numpy() if texts else ()
         by_text = dict(zip(texts, vectors, strict=True))
-        with writing(index.folder, wait_s=WRITE_WAIT_S) as catalogue:
+        with entering(index.folder, generation, WRITE_WAIT_S) as catalogue:
             there = {study for _, study, _ in subjects(catalogue, studies=studies)}
             rows = [
                 (one.study_id, one.section, one.position, one.sentence)
@@ -202,7 +202,6 @@ class ReportJoiner:
             ]
             silent = [study for study in silent if study in there]
             add_reports(index.folder, catalogue, reports_of(catalogue, by_text, rows, silent))
-            write_summary(index.folder, catalogue)
 
 
 def _version(row: Sequence[Any]) -> ReportVersion:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from cxrtext.errors import CxrTextError
+from cxrtext.files.sqlite import transaction
 from cxrtext.pacs.inbox.database import FILE, Database
 from cxrtext.pacs.inbox.queue import Inbox
 
@@ -74,7 +75,11 @@ class InboxStatus:
 
 def read_status(folder: Path) -> InboxStatus:
     """Look at an inbox; whoever receives or works is not kept waiting."""
-    with closing(Database(folder / FILE, read_only=True)) as database, database.reading() as asked:
+    with (
+        closing(Database(folder / FILE, read_only=True)) as database,
+        database.reading() as asked,
+        transaction(asked, write=False),  # what is counted here adds up
+    ):
         states = asked.execute(
             "SELECT state, what, count(*), min(received) FROM entries WHERE state <> 'done' "
             "GROUP BY state, what"

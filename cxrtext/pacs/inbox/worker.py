@@ -16,7 +16,7 @@ from typing import Self
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
-from cxrtext.errors import CheckpointError, ConfigError, CxrTextError, InputError
+from cxrtext.errors import CheckpointError, ConfigError, CxrTextError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.entry import Imported
 from cxrtext.pacs.inbox.deletions import take_deletions
@@ -195,7 +195,7 @@ class Worker:
         before = self.service
         try:
             self._load()
-        except InputError as error:
+        except CxrTextError as error:
             self._say(_line(error))
         else:
             before.close()

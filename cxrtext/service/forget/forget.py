@@ -226,8 +226,11 @@ class _Work:
             for folder in places.indexes:
                 if folder.name != NEXT:  # there images are called by numbers
                     self._learn_index(folder)
+            received = {path.parent / inboxes.OBJECTS for path in places.inboxes}
             for path, (patient, study) in self._dicom.items():
-                if patient in subject.patients or study in subject.studies:
+                # The gateway names the issuer of a patient id whose header names none.
+                names = subject.patients | (subject.bare if path.parent in received else set())
+                if patient in names or study in subject.studies:
                     subject.studies.update({study, self._ids.of("study", study)} - {""})
                     subject.files.add(str(path))
             for path in places.peers:

@@ -24,7 +24,7 @@ INBOX_TABLES = frozenset({"entries", "objects", "reports", "listeners"})
 PEER_TABLES = frozenset({"facts", "studies", "instances"})
 """Tables by which what is known of a pulled or followed peer is known."""
 
-_OBJECTS, _BAD = "objects", "bad"
+OBJECTS, _BAD = "objects", "bad"
 """Folders beside the file: of what waits, and of messages that could not be read."""
 
 _BUSY = "is in use: stop 'cxrtext gateway run' first"
@@ -44,7 +44,11 @@ def _of_inbox(
     return {
         "objects": theirs("SELECT instance, patient, study FROM objects"),
         "reports": [(row[0],) for row in reports if (ids & set(row[1:4])) or row[4] in numbers],
-        "entries": theirs("SELECT entry, study FROM entries") + [(entry,) for entry in waiting],
+        "entries": [(entry,) for entry in waiting],
+        # Objects of others, such as of another patient under a UID of theirs.
+        "held": [
+            one for one in theirs("SELECT entry, study FROM entries") if one[0] not in waiting
+        ],
         # Known by the number and the name of an image of the index.
         "pictures": [
             (image,)
@@ -64,13 +68,17 @@ def _numbers(base: sqlite3.Connection, subject: Subject) -> set[str]:
 def _waiting(
     path: Path, base: sqlite3.Connection, subject: Subject, ids_of: Ids
 ) -> dict[int, Path]:
-    """The files of reports and deletions that wait, or failed, and are about them, by entry."""
+    """The files of what waits, is held, or failed, and is about them, by entry."""
     found = {}
     numbers = _numbers(base, subject)
     for entry, what, file, charset in base.execute(
-        "SELECT entry, what, file, charset FROM entries WHERE what <> 'object' AND file IS NOT NULL"
+        "SELECT entry, what, file, charset FROM entries WHERE file IS NOT NULL"
     ).fetchall():
-        waiting = path.parent / _OBJECTS / file
+        waiting = path.parent / OBJECTS / file
+        if what == "object":  # known by its header, also where it is gone since
+            if str(waiting) in subject.files:
+                found[entry] = waiting
+            continue
         if not waiting.is_file():
             continue
         data = waiting.read_bytes()
@@ -84,7 +92,7 @@ def _waiting(
 
 
 def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> bool:
-    bare = _bare(subject)
+    bare = subject.bare
     try:
         said = read_message(data, "", charset)
     except MessageError:
@@ -94,10 +102,6 @@ def _says(data: bytes, charset: str, subject: Subject, numbers: set[str]) -> boo
         or (":" not in one.patient and one.patient in bare)
         for one in said
     )
-
-
-def _bare(subject: Subject) -> set[str]:
-    return {patient.partition(":")[2] for patient in subject.patients} - {""}
 
 
 def _names(data: bytes, names: set[str]) -> bool:
@@ -139,7 +143,7 @@ def _is_theirs(study: str, instance: str, subject: Subject, ids_of: Ids) -> bool
 
 
 def _bad(path: Path, base: sqlite3.Connection, subject: Subject) -> Iterator[Path]:
-    names = _numbers(base, subject) | _bare(subject)
+    names = _numbers(base, subject) | subject.bare
     for message in sorted((path.parent / _BAD).glob("*")):
         if message.is_file() and _names(message.read_bytes(), names):
             yield message
@@ -163,6 +167,10 @@ def forget_inbox(path: Path, subject: Subject, ids_of: Ids) -> None:
             "INSERT INTO tallies SELECT what, 'forgotten', 1 FROM entries WHERE entry = ? AND "
             "state <> 'done' ON CONFLICT DO UPDATE SET number = number + 1",
             about["entries"],
+        )
+        base.executemany(  # they are looked at again
+            "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL WHERE entry = ?",
+            about.pop("held"),
         )
         for table, rows in about.items():
             base.executemany(f"DELETE FROM {table} WHERE {keys[table]} = ?", rows)  # noqa: S608

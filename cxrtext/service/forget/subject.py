@@ -47,6 +47,11 @@ class Subject:
         return False
 
     @property
+    def bare(self) -> set[str]:
+        """The ids of patients without their issuers, as a header or message may have them."""
+        return {patient.partition(":")[2] for patient in self.patients} - {""}
+
+    @property
     def size(self) -> int:
         """How much is known; it only grows."""
         return sum(len(values) for values in asdict(self).values())
