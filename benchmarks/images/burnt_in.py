@@ -9,6 +9,7 @@ films.  Films that are held as they are stand in their own row alone.  Needs tes
 
 import argparse
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,18 +27,21 @@ from cxrtext.phantom.studies import draw_studies
 
 Film = npt.NDArray[np.uint8]
 
-FIRST = (
+FIRST = re.findall(
+    "[A-Z][a-z]+",
     "Anna Maria Peter John Mehmet Olga Juan Sophie Lars Fatima Chen Paolo Ingrid Tomasz Heinz "
-    "Gudrun Nguyen Kwame Priya Dmitri Elif Brigitte Sven"
-).split()
-LAST = (
+    "Gudrun Nguyen Kwame Priya Dmitri Elif Brigitte Sven",
+)
+LAST = re.findall(
+    "[A-Z][a-z]+",
     "Mueller Smith Garcia Yilmaz Novak Rossi Dubois Hansen Kowalski Weber Ochoa Baker Schneider "
-    "Okafor Petrov Andersson Tanaka Ferreira Khan Lefebvre Zimmermann Horvath Demir Krueger"
-).split()
-MARKERS = (
+    "Okafor Petrov Andersson Tanaka Ferreira Khan Lefebvre Zimmermann Horvath Demir Krueger",
+)
+MARKERS = re.findall(
+    "[^;]+",
     "L;R;L;R;L;R;LEFT;RIGHT;PA;AP;PORTABLE;ERECT;SUPINE;STEHEND;LIEGEND;12:30;AB;MKL;R PA;"
-    "AP PORTABLE;70 kV 2.5 mAs;R 08:45"
-).split(";")
+    "AP PORTABLE;70 kV 2.5 mAs;R 08:45",
+)
 LEAST = 1500  # pixels of a film's longer side
 
 
@@ -47,7 +51,9 @@ def films(folder: Path | None, count: int) -> Iterator[Film]:
         for study in draw_studies(count, seed=35)[:count]:
             yield np.rint(draw_phantom(study.patient, LEAST)[0] * 255).astype(np.uint8)
         return
-    for path in random.Random(35).sample(found := sorted(folder.rglob("*.*")), len(found)):  # noqa: S311
+    paths = sorted(folder.rglob("*.*"))
+    random.Random(35).shuffle(paths)  # noqa: S311
+    for path in paths:
         try:
             shown = decode_image(path.read_bytes(), str(path)).bytes()[0]
         except (ImageError, OSError):
