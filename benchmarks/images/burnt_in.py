@@ -76,7 +76,7 @@ def patient(chance: random.Random) -> str:
 
 
 def burn(film: Film, text: str, chance: random.Random) -> Film:
-    """Write into a margin: on what is there, white or black as can be read; white on black; black on white."""
+    """Write into a margin: on what is there, as can be read, or on black or white."""
     image, way = Image.fromarray(film), chance.randrange(3)
     pen, font = ImageDraw.Draw(image), ImageFont.load_default(chance.choice([20, 26, 34, 48]))
     left, top, right, bottom = (round(one) for one in pen.textbbox((0, 0), text, font=font))

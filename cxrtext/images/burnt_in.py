@@ -166,8 +166,8 @@ def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
 
 def _meaning(words: list[tuple[str, float, str]]) -> str:
     lines: dict[str, list[tuple[str, float]]] = {}
-    for text, sure, line in words:
-        lines.setdefault(line, []).append((text, sure))
+    for text, sure, number in words:
+        lines.setdefault(number, []).append((text, sure))
     found = ""
     for line in lines.values():
         said = " ".join(text for text, _ in line)

@@ -40,7 +40,6 @@ def no_process(monkeypatch):
     ("text", "seems"),
     [
         ("MUELLER, ANNA", "a name"),
-        ("NOVAK^PETER", "a name"),
         ("Sophie Hansen", "a name"),
         ("ZIMMERMANN", "a name"),
         ("03.11.1950", "a date"),
@@ -62,6 +61,11 @@ def test_what_names_a_patient_is_told_from_what_markers_say(text, seems, box):
 @pytest.mark.parametrize(("size", "place"), [(18, (700, 1060)), (60, (300, 20)), (26, (20, 560))])
 def test_names_are_found_in_every_margin_and_size(size, place):
     assert burnt_in_text(film("WEBER, OLGA", size=size, place=place)) == "a name"
+
+
+@installed
+def test_a_name_as_dicom_writes_it_is_found_though_a_caret_is_misread():
+    assert burnt_in_text(film("KOWALSKI^PETER")) == "a name"
 
 
 @pytest.mark.parametrize("text", ["", "L", "R"])
