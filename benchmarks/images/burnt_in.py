@@ -69,7 +69,7 @@ def films(folder: Path | None, count: int) -> Iterator[Film]:
 def patient(chance: random.Random) -> str:
     first, last = chance.choice(FIRST), chance.choice(LAST)
     d, m, y = chance.randint(1, 28), chance.randint(1, 12), chance.randint(1925, 2015)
-    name = chance.choice([f"{last}, {first}", f"{first} {last}", f"{last}^{first}", last])
+    name: str = chance.choice([f"{last}, {first}", f"{first} {last}", f"{last}^{first}", last])
     date = chance.choice([f"{d:02}.{m:02}.{y}", f"{y}-{m:02}-{d:02}", f"{d} MAR {y}"])
     name = name if chance.random() < 0.3 else name.upper()
     return chance.choice([name, name, name, name, date, str(chance.randint(10**5, 10**9))])
