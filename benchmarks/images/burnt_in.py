@@ -9,6 +9,7 @@ films.  Films that are held as they are stand in their own row alone.  Needs tes
 
 import argparse
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,81 +27,21 @@ from cxrtext.phantom.studies import draw_studies
 
 Film = npt.NDArray[np.uint8]
 
-FIRST = [
-    "Anna",
-    "Maria",
-    "Peter",
-    "John",
-    "Mehmet",
-    "Olga",
-    "Juan",
-    "Sophie",
-    "Lars",
-    "Fatima",
-    "Chen",
-    "Paolo",
-    "Ingrid",
-    "Tomasz",
-    "Heinz",
-    "Gudrun",
-    "Nguyen",
-    "Kwame",
-    "Priya",
-    "Dmitri",
-    "Elif",
-    "Brigitte",
-    "Sven",
-]
-LAST = [
-    "Mueller",
-    "Smith",
-    "Garcia",
-    "Yilmaz",
-    "Novak",
-    "Rossi",
-    "Dubois",
-    "Hansen",
-    "Kowalski",
-    "Weber",
-    "Ochoa",
-    "Baker",
-    "Schneider",
-    "Okafor",
-    "Petrov",
-    "Andersson",
-    "Tanaka",
-    "Ferreira",
-    "Khan",
-    "Lefebvre",
-    "Zimmermann",
-    "Horvath",
-    "Demir",
-    "Krueger",
-]
-MARKERS = [
-    "L",
-    "R",
-    "L",
-    "R",
-    "L",
-    "R",
-    "LEFT",
-    "RIGHT",
-    "PA",
-    "AP",
-    "PORTABLE",
-    "ERECT",
-    "SUPINE",
-    "STEHEND",
-    "LIEGEND",
-    "12:30",
-    "AB",
-    "MKL",
-    "R PA",
-    "AP PORTABLE",
-    "70 kV 2.5 mAs",
-    "R 08:45",
-]
+FIRST = re.findall(
+    "[A-Z][a-z]+",
+    "Anna Maria Peter John Mehmet Olga Juan Sophie Lars Fatima Chen Paolo Ingrid Tomasz Heinz "
+    "Gudrun Nguyen Kwame Priya Dmitri Elif Brigitte Sven",
+)
+LAST = re.findall(
+    "[A-Z][a-z]+",
+    "Mueller Smith Garcia Yilmaz Novak Rossi Dubois Hansen Kowalski Weber Ochoa Baker Schneider "
+    "Okafor Petrov Andersson Tanaka Ferreira Khan Lefebvre Zimmermann Horvath Demir Krueger",
+)
+MARKERS = re.findall(
+    "[^;]+",
+    "L;R;L;R;L;R;LEFT;RIGHT;PA;AP;PORTABLE;ERECT;SUPINE;STEHEND;LIEGEND;12:30;AB;MKL;R PA;"
+    "AP PORTABLE;70 kV 2.5 mAs;R 08:45",
+)
 LEAST = 1500  # pixels of a film's longer side
 
 
@@ -110,7 +51,9 @@ def films(folder: Path | None, count: int) -> Iterator[Film]:
         for study in draw_studies(count, seed=35)[:count]:
             yield np.rint(draw_phantom(study.patient, LEAST)[0] * 255).astype(np.uint8)
         return
-    for path in random.Random(35).sample(found := sorted(folder.rglob("*.*")), len(found)):  # noqa: S311
+    paths = sorted(folder.rglob("*.*"))
+    random.Random(35).shuffle(paths)  # noqa: S311
+    for path in paths:
         try:
             shown = decode_image(path.read_bytes(), str(path)).bytes()[0]
         except (ImageError, OSError):
@@ -126,14 +69,14 @@ def films(folder: Path | None, count: int) -> Iterator[Film]:
 def patient(chance: random.Random) -> str:
     first, last = chance.choice(FIRST), chance.choice(LAST)
     d, m, y = chance.randint(1, 28), chance.randint(1, 12), chance.randint(1925, 2015)
-    name = chance.choice([f"{last}, {first}", f"{first} {last}", f"{last}^{first}", last])
+    name: str = chance.choice([f"{last}, {first}", f"{first} {last}", f"{last}^{first}", last])
     date = chance.choice([f"{d:02}.{m:02}.{y}", f"{y}-{m:02}-{d:02}", f"{d} MAR {y}"])
     name = name if chance.random() < 0.3 else name.upper()
     return chance.choice([name, name, name, name, date, str(chance.randint(10**5, 10**9))])
 
 
 def burn(film: Film, text: str, chance: random.Random) -> Film:
-    """Write into a margin: on what is there, white or black as can be read; white on black; black on white."""
+    """Write into a margin: on what is there, as can be read, or on black or white."""
     image, way = Image.fromarray(film), chance.randrange(3)
     pen, font = ImageDraw.Draw(image), ImageFont.load_default(chance.choice([20, 26, 34, 48]))
     left, top, right, bottom = (round(one) for one in pen.textbbox((0, 0), text, font=font))

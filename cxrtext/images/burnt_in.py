@@ -1,19 +1,20 @@
 """Text in the margins of an image that looks like a patient's: a name, a date, a number.
 
-Most images have none: a look for lines of strokes, in NumPy, lets them pass.  The others are read by
-Tesseract, a program of its own, in English letters that lie level.  The text itself leaves this
+Most images have none: a look for lines of strokes, in NumPy, lets them pass.  The others are read
+by Tesseract, a program of its own, in Latin letters that lie level.  The text itself leaves this
 module in no form.
 """
 
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from difflib import get_close_matches
 from shutil import which
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageChops, ImageFilter
+from PIL import Image
 
 from cxrtext.errors import UnavailableError
 
@@ -31,89 +32,21 @@ EDGES, ROWS = 7, 2  # of strokes in two cells side by side, in so many of a cell
 LONGEST = 2000  # pixels of the longer side that is read
 FAINT = 28  # gray levels by which ribs and noise stand out
 WIDEST = 15  # pixels of a stroke there; what is wider is ground
-CLEARER = [min(255, 4 * max(0, level - FAINT)) for level in range(256)]
+CLEARER = np.clip((np.arange(256) - FAINT) * 4, 0, 255).astype(np.uint8)
 SURE, VERY_SURE = 50.0, 70.0  # percent, of a word beside others and of one by itself
+LONG, HALF_SURE = 9, 15.0  # letters of two names that are read as one, and percent
+FAIRLY_SURE = 40.0  # percent, of a number
 NEAR = 0.75  # likeness of a word that is misread to the marker that it is
 
-MARKERS = [
-    "LEFT",
-    "RIGHT",
-    "LINKS",
-    "RECHTS",
-    "DERECHA",
-    "IZQUIERDA",
-    "DROITE",
-    "GAUCHE",
-    "DESTRA",
-    "SINISTRA",
-    "PORT",
-    "PORTABLE",
-    "MOBILE",
-    "BEDSIDE",
-    "ERECT",
-    "UPRIGHT",
-    "UPRT",
-    "SUPINE",
-    "SUPINO",
-    "PRONE",
-    "SITTING",
-    "STANDING",
-    "SEMI",
-    "SEMIERECT",
-    "LYING",
-    "SEDUTO",
-    "DECUBITUS",
-    "STEHEND",
-    "LIEGEND",
-    "SITZEND",
-    "BETT",
-    "DEBOUT",
-    "COUCHE",
-    "LATERAL",
-    "FRONTAL",
-    "VIEW",
-    "CHEST",
-    "THORAX",
-    "TORACE",
-    "LUNG",
-    "LUNGE",
-    "INSPIRATION",
-    "EXPIRATION",
-    "INSP",
-    "EXP",
-    "HOSPITAL",
-    "RADIOLOGY",
-    "PATIENT",
-    "EXAM",
-    "ROOM",
-    "WARD",
-    "STEP",
-    "SERIES",
-    "FILM",
-    "GRID",
-    "BUCKY",
-    "RASTER",
-    "DOSE",
-    "TABLE",
-    "WALL",
-    "TRAUMA",
-    "RESUS",
-    "STRETCHER",
-    "ARROW",
-    "REVERSED",
-    "KVP",
-    "MAS",
-    "UHR",
-    "TIME",
-    "HRS",
-    "TOP",
-    "ARTEFACT",
-    "WARNING",
-    "NOT",
-    "FOR",
-    "DIAGNOSTIC",
-    "USE",
-]
+MARKERS = re.findall(
+    "[A-Z]+",
+    "LEFT RIGHT LINKS RECHTS DERECHA IZQUIERDA DROITE GAUCHE DESTRA SINISTRA PORT PORTABLE MOBILE "
+    "BEDSIDE ERECT UPRIGHT UPRT SUPINE SUPINO PRONE SITTING STANDING SEMI SEMIERECT LYING SEDUTO "
+    "DECUBITUS STEHEND LIEGEND SITZEND BETT DEBOUT COUCHE LATERAL FRONTAL VIEW CHEST THORAX TORACE "
+    "LUNG LUNGE INSPIRATION EXPIRATION INSP EXP HOSPITAL RADIOLOGY PATIENT EXAM ROOM WARD STEP "
+    "SERIES FILM GRID BUCKY RASTER DOSE TABLE WALL TRAUMA RESUS STRETCHER ARROW REVERSED KVP MAS "
+    "UHR TIME HRS TOP ARTEFACT WARNING NOT FOR DIAGNOSTIC USE",
+)
 """Words of radiographers that stand in margins and name nobody."""
 
 _DATE = re.compile(
@@ -122,8 +55,10 @@ _DATE = re.compile(
     r"\d{1,2}[.-]?(JAN|FEB|M[AÄ]R|APR|MA[YI]|JUN|JUL|AUG|SEP|O[CK]T|NOV|DE[CZ])[A-Z]*"
     r"[.,-]?(19|20)?\d{2}(?!\d)"
 )
-_NUMBER = re.compile(r"\d{5,}")
+_NUMBER = re.compile(r"\d{5,}|\d{3} \d{3}")
+_JOINED = re.compile(r"([^\W\d_]{3,})[^\w\s.,:;|()\[\]{}/—-]+ ?([^\W\d_]{3,})")  # by what was a ^
 _WORD = re.compile(r"[^\W\d_]{3,}")
+_TWO = re.compile("([A-Z][a-z]{2,}A?){2}")
 _VOWEL = re.compile("[AEIOUYÄÖÜÉ]")
 
 
@@ -191,13 +126,22 @@ def _page(pixels: Bytes, cells: Mask) -> Bytes:
     row = np.minimum((np.arange(size[1]) / side).astype(int), len(cells) - 1)
     column = np.minimum((np.arange(size[0]) / side).astype(int), cells.shape[1] - 1)
     kept = np.ix_(near.any(axis=1)[row], near.any(axis=0)[column])
-    page = Image.fromarray(np.asarray(small)[kept])
-    opened = page.filter(ImageFilter.MinFilter(WIDEST)).filter(ImageFilter.MaxFilter(WIDEST))
-    closed = page.filter(ImageFilter.MaxFilter(WIDEST)).filter(ImageFilter.MinFilter(WIDEST))
-    both = ImageChops.subtract(page, opened), ImageChops.subtract(closed, page)
+    page = np.asarray(small)[kept]
+    opened = _reached(_reached(page, np.minimum), np.maximum)
+    closed = _reached(_reached(page, np.maximum), np.minimum)
     shown = near[row][:, column][kept]
-    halves = [np.where(shown, np.asarray(one.point(CLEARER)), 0) for one in both]
-    return (255 - np.concatenate(halves)).astype(np.uint8)
+    halves = [np.where(shown, CLEARER[one], 0) for one in (page - opened, closed - page)]
+    return 255 - np.concatenate(halves)
+
+
+def _reached(page: Bytes, extreme: Callable[..., Bytes]) -> Bytes:
+    """The least or the largest level in the square of `WIDEST` pixels around each, [H, W]."""
+    for _ in range(2):
+        page = np.pad(page, ((WIDEST // 2, WIDEST // 2), (0, 0)), mode="edge")
+        for shift in (1, 2, 4, WIDEST - 8):
+            page = extreme(page[:-shift], page[shift:])
+        page = page.T
+    return page
 
 
 def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
@@ -214,7 +158,7 @@ def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
         return None
     rows = [line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines()[1:]]
     return [
-        (row[11].strip().upper(), float(row[10]), "-".join(row[1:5]))
+        (row[11].strip(), float(row[10]), "-".join(row[1:5]))
         for row in rows
         if len(row) == 12 and row[11].strip()
     ]
@@ -222,23 +166,40 @@ def _read(page: Bytes) -> list[tuple[str, float, str]] | None:
 
 def _meaning(words: list[tuple[str, float, str]]) -> str:
     lines: dict[str, list[tuple[str, float]]] = {}
-    for text, sure, line in words:
-        lines.setdefault(line, []).append((text, sure))
+    for text, sure, number in words:
+        lines.setdefault(number, []).append((text, sure))
     found = ""
     for line in lines.values():
         said = " ".join(text for text, _ in line)
-        if _DATE.search(said.replace(" ", "")):
+        if _DATE.search(said.replace(" ", "").upper()):
             return "a date"
-        names = [
-            (word, sure)
-            for text, sure in line
-            for word in _WORD.findall(text)
-            if sure >= SURE
-            and _VOWEL.search(word)
-            and not get_close_matches(word, MARKERS, 1, NEAR)
-        ]
-        if _NUMBER.search(said):
+        if _NUMBER.search(" ".join(text for text, sure in line if sure >= FAIRLY_SURE)):
             found = found or "a number"
-        elif len(names) > 1 or any(len(w) > 3 and sure >= VERY_SURE for w, sure in names):
+        elif _names(said, line):
             found = "a name"
     return found
+
+
+def _names(said: str, line: list[tuple[str, float]]) -> bool:
+    if any(_may_name(one) and _may_name(other) for one, other in _JOINED.findall(said)):
+        return True
+    named = [
+        (len(word), sure)
+        for text, sure in line
+        for word in _WORD.findall(text)
+        if sure >= (HALF_SURE if len(word) >= LONG else SURE) and _may_name(word)
+    ]
+    return len(named) > 1 or any(
+        length >= LONG or (length > 3 and sure >= VERY_SURE) for length, sure in named
+    )
+
+
+def _may_name(word: str) -> bool:
+    """Whether a word has the look of a name and is no marker, misread or run together."""
+    upper = word.upper()
+    return (
+        (word in (upper, word.capitalize(), word.lower()) or _TWO.fullmatch(word) is not None)
+        and _VOWEL.search(upper) is not None
+        and not get_close_matches(upper, MARKERS, 1, NEAR)
+        and not any(len(marker) > 4 and marker in upper for marker in MARKERS)
+    )
