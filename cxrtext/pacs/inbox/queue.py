@@ -25,7 +25,7 @@ from typing import IO, Literal, Self, TypeAlias
 
 from cxrtext.datasets.admission.ids import NO_UID
 from cxrtext.errors import DiskError, HeldError, InputError, WorkError
-from cxrtext.files import is_as_named, sync
+from cxrtext.files import is_as_named, lock_now, sync
 from cxrtext.files.digests import DIGITS
 from cxrtext.pacs.inbox.database import FILE, Database
 
@@ -272,12 +272,7 @@ class Inbox:
     def one_worker(self) -> Iterator[None]:
         """Hold the right to work on the entries; a killed process gives it up (HeldError)."""
         with self._lock_file(LOCK) as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HeldError(
-                    f"{self.folder}: another process works on this inbox; one is enough"
-                ) from None
+            lock_now(handle, f"{self.folder}: another process works on this inbox; one is enough")
             yield
 
     @contextmanager
@@ -356,8 +351,8 @@ class Inbox:
             )
         with self._lock_file(PUTTING) as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                lock_now(lock, "")
+            except HeldError:
                 return  # another process is about to name one: the next to open the inbox looks
             with self.database.reading() as database:
                 named = dict(database.execute("SELECT file, entry FROM entries WHERE file <> ''"))
