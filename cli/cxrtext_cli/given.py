@@ -190,8 +190,6 @@ FEATURES = Kind(_features)
 EXPORT = Kind(_export)
 """A file of embeddings."""
 INDEX = _by("index.store.catalogue", "check_index_folder")
-MODELED_INDEX = _by("index.store.catalogue", "checkpoint_of")
-"""An index whose checkpoint lies where it notes."""
 PLACE = _by("project.place", "find_part")
 """A project, a checkpoint or an index."""
 LANGUAGE_MODEL = Kind(lambda name: _by("models.folders", "check_model_name").check(str(name)))
@@ -215,7 +213,6 @@ DEVICE = Kind(_device)
 SPLIT = Kind(_split)
 SENTENCE = Kind(_sentence)
 SECTION = Kind(lambda name: _by("text", "check_sections").check([name]))
-CHARSET = _by("datasets.importing.reports.hl7", "check_charset")
 ANY_PATH = Kind(lambda _: None)
 """A path that its command checks by itself."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cxrtext_cli.given import DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMPTS, SECTION, SOURCE
+from cxrtext_cli.given import ANY_PATH, DEVICE, FOLDER, NEW_FOLDER, PLACE, PROMPTS, SECTION, SOURCE
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation, Prompts
@@ -39,6 +39,7 @@ MaxRejected = Annotated[
 ]
 PlaceFolder = Annotated[Path, typer.Argument(help="A project, a checkpoint or an index."), PLACE]
 """Of the argument PLACE."""
+GatewayFile = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
 Link = Annotated[
     bool, typer.Option("--link", help="Hard links instead of copies; originals become read-only.")
 ]

@@ -23,6 +23,7 @@ from cxrtext.files.digests import (
 )
 from cxrtext.files.writing import (
     is_empty,
+    lock_now,
     note_source,
     only_one,
     remove_file,
@@ -49,6 +50,7 @@ __all__ = [
     "file_problems",
     "is_as_named",
     "is_empty",
+    "lock_now",
     "note_source",
     "only_one",
     "open_regular",

@@ -17,9 +17,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from cxrtext.errors import WorkError
+from cxrtext.errors import HeldError, WorkError
 from cxrtext.files.digests import DIGITS, SUMS, sealed, sha256, sums_of
 
 _LEFT = re.compile(r"\.(?P<stem>.+)\.[0-9a-f]{8}\.(?P<kind>tmp|old)(?P<suffix>\.[^.]+)?", re.DOTALL)
@@ -285,6 +285,14 @@ def replacing_folder(path: Path, *, sums: bool = True, private: bool = False) ->
         sync(temporary)
         _put_in_place(temporary, path)
         sync(path.parent)
+
+
+def lock_now(handle: IO[Any], held: str) -> None:
+    """Lock a file until it is closed, as a killed process does, too (HeldError: ``held``)."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise HeldError(held) from None
 
 
 @contextmanager

@@ -87,10 +87,9 @@ class Retrying:
         say: Callable[[str], None],
         *,
         patience_s: float = PATIENCE_S,
-        mend: str = "",
     ) -> None:
         self._peer, self._throttle, self._say = peer, throttle, say
-        self._patience_s, self._mend = patience_s, mend
+        self._patience_s = patience_s
         self._gone_since: float | None = None
         # The same ones for all: a thread keeps its connections to the peer.
         self._pool = ThreadPoolExecutor(peer.limits.parallel)
@@ -140,7 +139,7 @@ class Retrying:
         while not is_there(self._peer):
             if time.monotonic() - begun > self._patience_s:
                 minutes = self._patience_s / 60
-                raise GoneError(error.peer, f"has been gone for {minutes:.0f} min{self._mend}")
+                raise GoneError(error.peer, f"has been gone for {minutes:.0f} min")
             if self._throttle.stopped.is_set():
                 raise error
             turn += 1

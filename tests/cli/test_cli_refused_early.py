@@ -73,7 +73,6 @@ REFUSED = {
         "RUN": "nor an index; give one of those in it, such as ", "LM": "not a cxrtext checkpoint",
     },
     given.INDEX: dict.fromkeys(("GONE", "EMPTY"), "not an index"),
-    given.MODELED_INDEX: dict.fromkeys(("GONE", "EMPTY"), "not an index"),
     given.LANGUAGE_MODEL: {
         "GONE/GONE/GONE": "no such model folder", "EMPTY": "empty: not a language model",
     },
@@ -97,7 +96,6 @@ REFUSED = {
         "IMAGE": "is a file, where a sentence is to be",
     },
     given.SECTION: {"none": "section 'none' is not one of"},
-    given.CHARSET: {"none": "--charset is one of ASCII"},
     given.ANY_PATH: {},
 }  # fmt: skip
 """What a parameter of each kind refuses, and what is said of it."""

@@ -148,7 +148,7 @@ def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
 ) -> None:
     told: dict[str, list[str]] = {}
 
-    def send(folder: ResultsFolder, notes: Sequence[Kept], peer: Peer, _: object) -> Delivery:
+    def send(folder: ResultsFolder, notes: Sequence[Kept], peer: Peer) -> Delivery:
         told[peer.name] = [dcmread(folder.path / one.file).PatientID for one in notes]
         return Delivery(len(notes), 0)
 

@@ -207,38 +207,48 @@ def test_a_login_service_that_is_gone(site: Site, opened: Open) -> None:
         opened(token_url=site.url.replace("http:", "https:") + "/token").studies(TODAY)
 
 
-def test_a_token_of_the_environment(site: Site, known: Known, tmp_path: Path) -> None:
+def test_a_token_of_the_environment(
+    site: Site, known: Known, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = {"url": f"{site.url}/dicom-web", "token_env": "A_TOKEN"}
     peer = known({"name": "cloud", "dicomweb": web})
     site.good.add("abc.def-_~+/=")
-    client = DicomWeb(peer, environment={"A_TOKEN": "abc.def-_~+/="})
+    monkeypatch.setenv("A_TOKEN", "abc.def-_~+/=")
+    client = DicomWeb(peer)
     assert client.studies(TODAY).rows == []
     client.close()
-    client = DicomWeb(peer, environment={"A_TOKEN": "old"})
+    monkeypatch.setenv("A_TOKEN", "old")
+    client = DicomWeb(peer)
     with pytest.raises(LoginError, match=r"\(401\); check the variable of token_env"):
         client.studies(TODAY)
     client.close()
+    monkeypatch.setenv("A_TOKEN", "a b\n")
     with pytest.raises(ConfigError, match="what A_TOKEN holds is no token"):
-        DicomWeb(peer, environment={"A_TOKEN": "a b\n"})
+        DicomWeb(peer)
+    monkeypatch.delenv("A_TOKEN")
     with pytest.raises(ConfigError, match="the environment has no token in A_TOKEN"):
-        DicomWeb(peer, environment={})
+        DicomWeb(peer)
     (tmp_path / "token").write_text("abc.def-_~+/=\n")
-    client = DicomWeb(peer, environment={"A_TOKEN_FILE": str(tmp_path / "token")})
+    monkeypatch.setenv("A_TOKEN_FILE", str(tmp_path / "token"))
+    client = DicomWeb(peer)
     assert client.studies(TODAY).rows == []
     client.close()
+    monkeypatch.setenv("A_TOKEN_FILE", str(tmp_path / "none"))
     with pytest.raises(ConfigError, match="none: cannot be read; A_TOKEN_FILE names it"):
-        DicomWeb(peer, environment={"A_TOKEN_FILE": str(tmp_path / "none")})
+        DicomWeb(peer)
 
 
-def test_a_password_of_the_environment() -> None:
+def test_a_password_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     web = Web(url="https://pacs.example.org/x", user="ü", password_env="A_PASSWORD")
     tls = ssl.create_default_context()
-    login = open_login("a", web, tls, {"A_PASSWORD": "p:w"})
+    monkeypatch.setenv("A_PASSWORD", "p:w")
+    login = open_login("a", web, tls)
     encoded = base64.b64encode("ü:p:w".encode()).decode()
     assert login.headers() == {"Authorization": f"Basic {encoded}"}
     assert login.said == "user ü"
+    monkeypatch.delenv("A_PASSWORD")
     with pytest.raises(ConfigError, match="no password in A_PASSWORD; set that variable"):
-        open_login("a", web, tls, {})
+        open_login("a", web, tls)
 
 
 def test_the_check_of_a_peer_names_the_login_service(

@@ -495,7 +495,7 @@ def test_inbox(tmp_path: Path, try_flips: Flip) -> None:
 
     def taken() -> object:
         with Inbox(folder, reserve=0) as inbox:
-            entries = [*inbox.waiting(50), *inbox.set_aside("PACS")]
+            entries = [*inbox.waiting(50), *inbox.held()]
             if not all(entry.is_whole for entry in entries):
                 raise DataError("damaged, as the worker notes it")
             return [(entry.number, entry.path.read_bytes()) for entry in entries]

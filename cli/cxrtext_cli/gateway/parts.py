@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cxrtext.errors import ConfigError, CxrTextError, DataError
 from cxrtext.pacs.gateway.file import Gateway, read_gateway
 from cxrtext_cli.options import pick_device, say
+
+if TYPE_CHECKING:
+    from cxrtext.pacs.inbox.queue import Inbox
+    from cxrtext.service import Service
 
 DICOM, HL7, INTAKE, ANSWER, SERVER, FOLLOW = "dicom", "hl7", "intake", "answer", "server", "follow-"
 IN_PLACE = (DICOM, HL7, SERVER)
@@ -38,31 +42,35 @@ def run_part(path: Path, name: str, serve: Callable[[Gateway], None]) -> None:
     gateway = read_gateway(path)
     if name not in (known := parts_of(gateway)):
         raise ConfigError(f"{path}: asks for no part {name!r}; it asks for {', '.join(known)}")
-    if name.startswith(FOLLOW):
-        _follow(gateway, name)
-    elif name in (INTAKE, ANSWER):
-        (_intake if name == INTAKE else _answer)(gateway)
-    elif name == SERVER:
+    if name == SERVER:
         serve(gateway)
+    elif name in IN_PLACE:
+        _receive(path, gateway, name)
     else:
-        (_dicom if name == DICOM else _hl7)(path, gateway)
+        _work(gateway, name)
 
 
-def run_once(path: Path) -> int:
+def run_once(gateway: Gateway) -> int:
     """Take all that is there, once: follow, take in, answer; gives how many parts failed."""
-    gateway, failed = read_gateway(path), 0
+    failed = 0
     for name in parts_of(gateway):
         try:
-            if name.startswith(FOLLOW):
-                _follow(gateway, name, once=True)
-            elif name == INTAKE:
-                _intake(gateway, once=True)
-            elif name == ANSWER:
-                _answer(gateway, once=True)
+            if name not in IN_PLACE:
+                _work(gateway, name, once=True)
         except CxrTextError as error:
             say(f"{name}: {error}")
             failed += 1
     return failed
+
+
+def _work(gateway: Gateway, name: str, *, once: bool = False) -> None:
+    if name.startswith(FOLLOW):
+        from cxrtext.pacs.retrieval.follow import follow_peer
+
+        peer = gateway.peer(name.removeprefix(FOLLOW))
+        say(f"{peer.name}: {follow_peer(peer, gateway.inbox, say, once=once)}")
+    else:
+        (_intake if name == INTAKE else _answer)(gateway, once)
 
 
 def index_of(gateway: Gateway) -> Path:
@@ -72,6 +80,13 @@ def index_of(gateway: Gateway) -> Path:
     if gateway.project is None:
         raise DataError("the gateway's file names no project; give it one")
     return find_place(gateway.project).require_indexes()[0]
+
+
+def service_of(gateway: Gateway) -> "Service":
+    """The model of that index, and what it has."""
+    from cxrtext.service import load_service
+
+    return load_service(None, index_of(gateway), device=pick_device(gateway.device))
 
 
 @contextmanager
@@ -93,9 +108,30 @@ def _told(changed: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGHUP, before)
 
 
-def _dicom(path: Path, gateway: Gateway) -> None:
-    from cxrtext.pacs import need
+def _receive(path: Path, gateway: Gateway, name: str) -> None:
+    """Receive on a port; SIGHUP takes over who may send, the character set and TLS."""
     from cxrtext.pacs.inbox.queue import Inbox
+
+    reserve = round(gateway.reserve_gib * 2**30)
+    with ExitStack() as stack:
+        inbox = stack.enter_context(Inbox(gateway.inbox, reserve=reserve))
+        listener, where = (_dicom if name == DICOM else _hl7)(gateway, inbox)
+        stack.enter_context(listener)
+        say(where)
+        stack.enter_context(_told(lambda: listener.update(**_senders(read_gateway(path), name))))
+
+
+def _senders(gateway: Gateway, name: str) -> dict[str, Any]:
+    """What a listener takes over while it runs."""
+    port = getattr(gateway, name)
+    given = {"tls": port and port.context()}
+    if name == DICOM:
+        return given | {"allowed": gateway.titles, "addresses": gateway.addresses}
+    return given | {"allowed": gateway.addresses, "charset": port.charset if port else ""}
+
+
+def _dicom(gateway: Gateway, inbox: "Inbox") -> tuple[Any, str]:
+    from cxrtext.pacs import need
 
     need("pynetdicom")
     from cxrtext.pacs.dimse.server import Caps, Listener
@@ -103,66 +139,23 @@ def _dicom(path: Path, gateway: Gateway) -> None:
     port = gateway.dicom
     assert port is not None  # noqa: S101 - the file asks for the part
     caps = Caps(port.associations, port.object_mb * 2**20)
-
-    def senders(of: Gateway) -> dict[str, Any]:
-        return {
-            "allowed": of.titles,
-            "addresses": of.addresses,
-            "tls": of.dicom and of.dicom.context(),
-        }
-
-    with ExitStack() as stack:
-        inbox = stack.enter_context(Inbox(gateway.inbox, reserve=_bytes(gateway)))
-        listener = stack.enter_context(
-            Listener(
-                inbox, ae_title=port.title, host=port.host, port=port.port, caps=caps, say=say,
-                **senders(gateway),
-            )
-        )  # fmt: skip
-        spoken = " (TLS)" if port.tls else ""
-        say(f"{port.title} listens on {port.host}:{listener.port}{spoken}")
-        stack.enter_context(_told(lambda: listener.update(**senders(read_gateway(path)))))
+    given: dict[str, Any] = {"host": port.host, "port": port.port, "caps": caps, "say": say}
+    made = Listener(inbox, ae_title=port.title, **given, **_senders(gateway, DICOM))
+    return made, f"{port.title} listens on {port.host}:{made.port}{' (TLS)' if port.tls else ''}"
 
 
-def _hl7(path: Path, gateway: Gateway) -> None:
+def _hl7(gateway: Gateway, inbox: "Inbox") -> tuple[Any, str]:
     from cxrtext.pacs.hl7.mllp import MessageListener
-    from cxrtext.pacs.inbox.queue import Inbox
 
     port = gateway.hl7
     assert port is not None  # noqa: S101 - the file asks for the part
-
-    def senders(of: Gateway) -> dict[str, Any]:
-        own = of.hl7
-        return {
-            "allowed": of.addresses,
-            "charset": own.charset if own else "",
-            "tls": own and own.context(),
-        }
-
-    with ExitStack() as stack:
-        inbox = stack.enter_context(Inbox(gateway.inbox, reserve=_bytes(gateway)))
-        listener = stack.enter_context(
-            MessageListener(inbox, host=port.host, port=port.port, say=say, **senders(gateway))
-        )
-        say(f"HL7 (MLLP{' over TLS' if port.tls else ''}) on {port.host}:{listener.port}")
-        stack.enter_context(_told(lambda: listener.update(**senders(read_gateway(path)))))
+    given = _senders(gateway, HL7)
+    made = MessageListener(inbox, host=port.host, port=port.port, say=say, **given)
+    return made, f"HL7 (MLLP{' over TLS' if port.tls else ''}) on {port.host}:{made.port}"
 
 
-def _bytes(gateway: Gateway) -> int:
-    return round(gateway.reserve_gib * 2**30)
-
-
-def _follow(gateway: Gateway, name: str, *, once: bool = False) -> None:
-    from cxrtext.pacs.retrieval.follow import follow_peer
-
-    peer = gateway.peer(name.removeprefix(FOLLOW))
-    tally = follow_peer(peer, gateway.inbox, say, once=once)
-    say(f"{peer.name}: {tally}")
-
-
-def _intake(gateway: Gateway, *, once: bool = False) -> None:
+def _intake(gateway: Gateway, once: bool) -> None:
     from cxrtext.images.burnt_in import burnt_in_text, need_tesseract
-
     from cxrtext.pacs.inbox.worker import WorkerSettings, work
 
     if gateway.burnt_in == "hold":
@@ -181,14 +174,11 @@ def _intake(gateway: Gateway, *, once: bool = False) -> None:
     work(gateway.inbox, settings, lambda: False, say, once=once)
 
 
-def _answer(gateway: Gateway, *, once: bool = False) -> None:
-    from cxrtext.datasets.admission.ids import Ids, read_key
+def _answer(gateway: Gateway, once: bool) -> None:
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.rules import answer_until
-    from cxrtext.service import load_service
 
-    ids = Ids(None if gateway.ids.hash is None else read_key(gateway.ids.hash))
     chosen = [peer for peer in gateway.peers if peer.results is not None]
-    service = load_service(None, index_of(gateway), device=pick_device(gateway.device))
-    with closing(service):
-        answer_until(service, chosen, ResultsFolder(gateway.results), ids=ids, say=say, once=once)
+    folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
+    with closing(service_of(gateway)) as service:
+        answer_until(service, chosen, folder, ids=ids, say=say, once=once)

@@ -1,6 +1,5 @@
 """Starts the parts of a gateway, each a process, and starts again the one that ends."""
 
-import fcntl
 import os
 import re
 import signal
@@ -8,11 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from cxrtext.errors import CxrTextError, HeldError
+from cxrtext.errors import CxrTextError
+from cxrtext.files import lock_now
 from cxrtext.pacs.gateway.file import Gateway, read_gateway
 from cxrtext_cli.fitting.processes import CHILD
 from cxrtext_cli.gateway.parts import IN_PLACE, SERVER, parts_of
@@ -39,10 +39,9 @@ class Supervisor:
         """Run until an interrupt, which ends every part."""
         gateway = self._gateway
         gateway.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (
-            self._alone(),
-            StatusServer(gateway, self._parts) as status,
-        ):
+        with (gateway.state / "gateway.lock").open("a") as lock, ExitStack() as stack:
+            lock_now(lock, f"{gateway.state}: another gateway runs on this state")
+            status = stack.enter_context(StatusServer(gateway, self._parts))
             before = signal.signal(signal.SIGHUP, lambda *_: self._changed.set())
             try:
                 self._say(f"{', '.join(self._parts)}; {status.address}/healthz tells how they are")
@@ -54,18 +53,6 @@ class Supervisor:
             finally:
                 signal.signal(signal.SIGHUP, before)
                 self._stop(list(self._parts.values()))
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the state; a killed gateway gives it up (HeldError)."""
-        with (self._gateway.state / "gateway.lock").open("a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HeldError(
-                    f"{self._gateway.state}: another gateway runs on this state"
-                ) from None
-            yield
 
     def _look(self) -> None:
         if self._changed.is_set():

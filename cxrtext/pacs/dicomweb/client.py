@@ -6,7 +6,6 @@ followed, no proxy of the environment is used, and certificates are verified.
 
 import json
 import logging
-import os
 import re
 import secrets
 import time
@@ -57,13 +56,7 @@ def web_of(peer: Peer) -> Web:
 class DicomWeb:
     """A peer over DICOMweb; any number of threads may ask."""
 
-    def __init__(
-        self,
-        peer: Peer,
-        *,
-        throttle: Throttle | None = None,
-        environment: Mapping[str, str] = os.environ,
-    ) -> None:
+    def __init__(self, peer: Peer, *, throttle: Throttle | None = None) -> None:
         import httpx2
 
         # Their lines quote addresses, with what is asked for.
@@ -76,7 +69,7 @@ class DicomWeb:
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
         login_tls = client_context((web.oauth and web.oauth.ca) or web.ca)
-        self._login = open_login(peer.name, web, login_tls, environment)
+        self._login = open_login(peer.name, web, login_tls)
         self._http = httpx2.Client(
             verify=client_context(web.ca, web.certificate, web.key),
             timeout=httpx2.Timeout(peer.limits.timeout_s, connect=CONNECT_S),

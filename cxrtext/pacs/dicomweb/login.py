@@ -55,26 +55,24 @@ class Login:
         return False
 
 
-def open_login(
-    peer: str, web: Web, tls: ssl.SSLContext, environment: Mapping[str, str] = os.environ
-) -> Login:
+def open_login(peer: str, web: Web, tls: ssl.SSLContext) -> Login:
     if web.user is not None and web.password_env is not None:
-        basic = _basic(web.user, _secret("password", web.password_env, environment))
+        basic = _basic(web.user, _secret("password", web.password_env))
         return Login(f"user {web.user}", "user and the variable of password_env", basic)
     if web.token_env is not None:
-        token = _secret("token", web.token_env, environment)
+        token = _secret("token", web.token_env)
         if not _TOKEN.fullmatch(token):
             raise ConfigError(f"what {web.token_env} holds is no token; set that variable again")
         return Login("a token", "the variable of token_env", f"Bearer {token}")
     if web.oauth is not None:
-        return Tokens(peer, web.oauth, _secret("secret", web.oauth.secret_env, environment), tls)
+        return Tokens(peer, web.oauth, _secret("secret", web.oauth.secret_env), tls)
     return Login("no user", "user and the variable of password_env")
 
 
-def _secret(what: str, name: str, environment: Mapping[str, str]) -> str:
+def _secret(what: str, name: str) -> str:
     """What a variable holds, or else the file that the variable of its name and ``_FILE`` names."""
-    value = environment.get(name, "")
-    if not value and (file := environment.get(f"{name}_FILE", "")):
+    value = os.environ.get(name, "")
+    if not value and (file := os.environ.get(f"{name}_FILE", "")):
         try:
             value = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
@@ -101,14 +99,13 @@ class Tokens(Login):
     ) -> None:
         super().__init__(f"client {oauth.client_id}", "scope and audience of oauth")
         self._peer, self._oauth, self._secret, self._tls = peer, oauth, secret, tls
-        self._clock = clock
-        self._lock = threading.Lock()
+        self._clock, self._lock = clock, threading.Lock()
         self._token, self._until = "", -math.inf
 
     def headers(self) -> dict[str, str]:
         with self._lock:
-            if self._clock() >= self._until:
-                asked = self._clock()
+            asked = self._clock()
+            if asked >= self._until:
                 self._token, seconds = self._ask()
                 self._until = asked + max(seconds - EARLY_S, seconds / 2)
             return {"Authorization": f"Bearer {self._token}"}

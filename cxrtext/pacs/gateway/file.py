@@ -27,6 +27,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing.reports.hl7 import CHARACTER_SETS
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
@@ -47,6 +48,10 @@ class IdsSection(PeerSection):
     hash: Named | None = None  # key file: ids are replaced by hashes, and pixels alone are kept
     issuer: str = ""  # of patient ids whose header names none
     keep: tuple[str, ...] = ()
+
+    def read(self) -> Ids:
+        """How ids are written: as they are, or by the key of the file (ConfigError)."""
+        return Ids(None if self.hash is None else read_key(self.hash))
 
 
 class Serving(PeerSection):

@@ -132,7 +132,9 @@ def _waiting(
         if (said := asked[entry.number]) is not None:
             by_source.setdefault(entry.source, {})[said] = entry.number
     for source, numbers in by_source.items():
-        for one in inbox.set_aside(source):
+        for one in inbox.held():
+            if (one.what, one.source) != ("object", source):
+                continue
             with suppress(ImageError, OSError):
                 own = object_ids(described(read_wanted(one.path, IDS), IDS))
                 names = _Named(own.study, ""), _Named("", own.instance)

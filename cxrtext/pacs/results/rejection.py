@@ -6,7 +6,6 @@ or removes them.
 Source: IHE Radiology, Image Object Change Management (IOCM).
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -57,7 +56,6 @@ def revoke(
     results: Sequence[Kept],
     peers: Mapping[str, Peer],
     reason: Reason = "quality",
-    environment: Mapping[str, str] = os.environ,
 ) -> dict[str, Delivery]:
     """Take results back; each peer is sent notes of those that it was sent, and of no others.
 
@@ -73,7 +71,7 @@ def revoke(
     of_peers = {n: [one for one in results if n in had.get(one.instance, ())] for n in names}
     notes = {name: reject(folder, some, reason) for name, some in of_peers.items()}
     folder.note_revoked([one.instance for one in results])
-    return {n: send_results(folder, some, peers[n], environment) for n, some in notes.items()}
+    return {n: send_results(folder, some, peers[n]) for n, some in notes.items()}
 
 
 def _note(

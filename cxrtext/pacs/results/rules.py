@@ -5,9 +5,8 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 """
 
 import hashlib
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,6 @@ def answer(
     *,
     ids: Ids | None = None,
     say: Callable[[str], None] = lambda _: None,
-    environment: Mapping[str, str] = os.environ,
 ) -> Answered:
     """Make and send the results of the images that came from peers with a rule, each once.
 
@@ -67,7 +65,7 @@ def answer(
         if peer.results is None:
             continue
         peer.require_write()
-        one = _Answering(service, peer, folder, ids, say, environment, done)
+        one = _Answering(service, peer, folder, ids, say, done)
         try:
             one.answer()
         except PeerError as error:  # the other peers do not wait for it
@@ -120,7 +118,6 @@ class _Answering:
     folder: ResultsFolder
     ids: Ids | None
     say: Callable[[str], None]
-    environment: Mapping[str, str]
     done: Answered
 
     def answer(self) -> None:
@@ -153,7 +150,7 @@ class _Answering:
             self._note(rule, image, str(error).rpartition("/")[2])
             return False
         if made:
-            self.done.sent += send_results(self.folder, made, self.peer, self.environment).sent
+            self.done.sent += send_results(self.folder, made, self.peer).sent
         self._note(rule, image)
         return bool(made)
 

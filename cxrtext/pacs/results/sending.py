@@ -3,8 +3,8 @@
 What the peer has already is not sent again, whoever sent it.
 """
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,7 @@ class Delivery:
     there: int  # that the peer had already
 
 
-def send_results(
-    folder: ResultsFolder,
-    results: Sequence[Kept],
-    peer: Peer,
-    environment: Mapping[str, str] = os.environ,
-) -> Delivery:
+def send_results(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> Delivery:
     """Send results to a peer, noting each in the folder; after an error it goes on from there."""
     peer.require_write()
     known = folder.sent_to(peer.name)
@@ -46,19 +41,13 @@ def send_results(
             raise DataError(f"{folder.path / one.file}: is gone or changed; make it again")
     if not new:
         return Delivery(0, len(results))
-    if peer.dicomweb is not None:
-        sent = _by_web(folder, new, peer, environment)
-    else:
-        sent = _by_dimse(folder, new, peer)
+    sent = (_by_dimse if peer.dicomweb is None else _by_web)(folder, new, peer)
     return Delivery(sent, len(results) - sent)
 
 
-def _by_web(
-    folder: ResultsFolder, results: Sequence[Kept], peer: Peer, environment: Mapping[str, str]
-) -> int:
-    web = DicomWeb(peer, environment=environment)
+def _by_web(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int:
     sent = 0
-    try:
+    with closing(DicomWeb(peer)) as web:
         for study in dict.fromkeys(one.study for one in results):
             some = [one for one in results if one.study == study]
             there = {found.first("SOPInstanceUID") for found in web.instances(study)}
@@ -67,8 +56,6 @@ def _by_web(
                 web.store([(folder.path / one.file).read_bytes() for one in batch], study)
                 folder.note_sent([one.instance for one in batch], peer.name)
                 sent += len(batch)
-    finally:
-        web.close()
     return sent
 
 

@@ -7,8 +7,8 @@ import typer
 
 from cxrtext_cli.commands.pacs.held import held
 from cxrtext_cli.commands.pacs.results import results
-from cxrtext_cli.given import ANY_PATH, checked
-from cxrtext_cli.options import AsJson, print_json, print_table, say
+from cxrtext_cli.given import checked
+from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
@@ -21,13 +21,11 @@ gateway = typer.Typer(
 gateway.add_typer(held, name="held")
 gateway.add_typer(results, name="results")
 
-File = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
-
 
 @gateway.command("run", short_help="Run all parts until it is stopped.")
 @checked
 def run(
-    file: File,
+    file: GatewayFile,
     once: Annotated[
         bool, typer.Option("--once", help="Follow, take in and answer what is there, then end.")
     ] = False,
@@ -40,14 +38,16 @@ def run(
     A part that ends is started again.  SIGHUP reads the file anew, with certificates, passwords
     and addresses.
     """
+    from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext_cli.gateway.parts import run_once, run_part
     from cxrtext_cli.gateway.supervisor import Supervisor
 
     if part is not None:
         run_part(file, part, lambda found: _serve(file, found))
     elif once:
-        failed = run_once(file)
-        _show(file, None)
+        found = read_gateway(file)
+        failed = run_once(found)
+        _show(found)
         raise typer.Exit(1 if failed else 0)
     else:
         Supervisor(file, say).run()
@@ -74,7 +74,7 @@ def _serve(file: Path, found: "Gateway") -> None:
 @gateway.command("check", short_help="Say which layer of which peer fails, and what to do.")
 @checked
 def check(
-    file: File,
+    file: GatewayFile,
     peer: Annotated[str | None, typer.Argument(help="One peer; by default all.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,44 +109,33 @@ def check(
 
 @gateway.command("status", short_help="How the parts do, what waits, what became of the rest.")
 @checked
-def status(file: File, as_json: AsJson = False) -> None:
+def status(file: GatewayFile, as_json: AsJson = False) -> None:
     """Show how the parts do, what waits and since when, and what became of the rest and why."""
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext_cli.gateway.status import ask
 
-    found = ask(read_gateway(file))
-    if as_json:
-        print_json(_numbers(file, found))
-    else:
-        _show(file, found)
+    given = read_gateway(file)
+    _show(given, ask(given), as_json=as_json)
 
 
-def _numbers(file: Path, parts: dict[str, Any] | None) -> dict[str, Any]:
+def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: bool = False) -> None:
     from dataclasses import asdict
 
-    from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.pacs.inbox.status import read_status, reasons
 
-    inbox = read_gateway(file).inbox
-    found, why = read_status(inbox), reasons(inbox)
-    names = ("what", "outcome", "reason", "count")
-    return {
-        **(parts or {"healthy": False, "parts": {}}),
-        **asdict(found),
-        "outcomes": [
-            {"what": what, "outcome": outcome, "count": count}
-            for (what, outcome), count in sorted(found.outcomes.items())
-        ],
-        "reasons": [dict(zip(names, row, strict=True)) for row in why],
-    }
-
-
-def _show(file: Path, parts: dict[str, Any] | None) -> None:
-    from cxrtext.pacs.gateway.file import read_gateway
-    from cxrtext.pacs.inbox.status import read_status, reasons
-
-    inbox = read_gateway(file).inbox
-    found, why = read_status(inbox), reasons(inbox)
+    found, why = read_status(given.inbox), reasons(given.inbox)
+    outcomes = [(*key, count) for key, count in sorted(found.outcomes.items())]
+    if as_json:
+        names, counted = ("what", "outcome", "reason", "count"), ("what", "outcome", "count")
+        print_json(
+            {
+                **(parts or {"healthy": False, "parts": {}}),
+                **asdict(found),
+                "outcomes": [dict(zip(counted, row, strict=True)) for row in outcomes],
+                "reasons": [dict(zip(names, row, strict=True)) for row in why],
+            }
+        )
+        return
     if parts is not None:
         states = [
             (name, "up" if one["up"] else "DOWN", str(one["restarts"]), one["said"])
@@ -157,11 +146,7 @@ def _show(file: Path, parts: dict[str, Any] | None) -> None:
     rows = [("what", "state", "count", "why")]
     rows += [(what, "waiting", str(n), "") for what, n in sorted(found.waiting.items())]
     explained = {(what, outcome) for what, outcome, _, _ in why}
-    rows += [
-        (what, outcome, str(n), "")
-        for (what, outcome), n in sorted(found.outcomes.items())
-        if (what, outcome) not in explained
-    ]
+    rows += [(*one, str(n), "") for *one, n in outcomes if tuple(one) not in explained]
     rows += [(what, outcome, str(n), reason) for what, outcome, reason, n in why]
     print_table(rows, left=4)
     waiting = sum(found.waiting.values())

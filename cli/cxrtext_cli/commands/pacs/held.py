@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import ANY_PATH, checked
-from cxrtext_cli.options import AsJson, print_json, print_rows
+from cxrtext_cli.given import checked
+from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_rows
 
 held = typer.Typer(
     no_args_is_help=True,
@@ -15,7 +15,6 @@ held = typer.Typer(
     help="What is held or failed: look at it, let it enter, or drop it.",
 )
 
-File = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
 Numbers = Annotated[
     list[int] | None, typer.Argument(help="Numbers as 'held list' shows them.", metavar="NUMBER...")
 ]
@@ -24,7 +23,7 @@ Every = Annotated[bool, typer.Option("--all", help="All that is held or failed."
 
 @held.command("list", short_help="List it, with the reasons.")
 @checked
-def list_held(file: File, as_json: AsJson = False) -> None:
+def list_held(file: GatewayFile, as_json: AsJson = False) -> None:
     """List what is held until somebody decides or its study changes, and what failed."""
     from datetime import datetime
 
@@ -51,14 +50,14 @@ def list_held(file: File, as_json: AsJson = False) -> None:
 
 @held.command("accept", short_help="Let it enter regardless, or try it again.")
 @checked
-def accept(file: File, numbers: Numbers = None, every: Every = False) -> None:
+def accept(file: GatewayFile, numbers: Numbers = None, every: Every = False) -> None:
     """Let what is held enter in spite of the reason; what failed is tried again."""
     _decide(file, numbers, every, "accept")
 
 
 @held.command("drop", short_help="Let it go; it does not enter.")
 @checked
-def drop(file: File, numbers: Numbers = None, every: Every = False) -> None:
+def drop(file: GatewayFile, numbers: Numbers = None, every: Every = False) -> None:
     """Let what is held or failed go: its file is removed, and it does not enter."""
     _decide(file, numbers, every, "drop")
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cxrtext.errors import InputError, WorkError
-from cxrtext_cli.given import ANY_PATH, FILE, checked
-from cxrtext_cli.options import AsJson, pick_device, print_json, print_rows, progress, say
+from cxrtext_cli.given import FILE, checked
+from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_rows, progress, say
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
@@ -19,13 +19,11 @@ results = typer.Typer(
     help="Results as DICOM objects: make them of images, send them to a peer, take them back.",
 )
 
-File = Annotated[Path, typer.Argument(help="The gateway's file.", metavar="FILE"), ANY_PATH]
-
 
 @results.command("make", short_help="Make results of images, and send them.")
 @checked
 def make(
-    file: File,
+    file: GatewayFile,
     images: Annotated[
         list[Path], typer.Argument(help="DICOM radiographs.", metavar="IMAGE..."), FILE
     ],
@@ -50,21 +48,18 @@ def make(
 
     for one in sentence:
         check_sentence(one)
-    from cxrtext.datasets.admission.ids import Ids, read_key
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.pacs.results.folder import ResultsFolder
     from cxrtext.pacs.results.making import make_results
     from cxrtext.pacs.results.sending import send_results
-    from cxrtext.service import load_service
-    from cxrtext_cli.gateway.parts import index_of
+    from cxrtext_cli.gateway.parts import service_of
 
     gateway = read_gateway(file)
     peer = None if send is None else gateway.peer(send)
     if peer is not None:
         peer.require_write()
-    folder = ResultsFolder(gateway.results)
-    ids = Ids(None if gateway.ids.hash is None else read_key(gateway.ids.hash))
-    service = load_service(None, index_of(gateway), device=pick_device(gateway.device))
+    folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
+    service = service_of(gateway)
     made: list[Kept] = []
     faults: list[str] = []
     new = 0
@@ -104,7 +99,8 @@ def make(
 @results.command("send", short_help="Send the results to a peer.")
 @checked
 def send(
-    file: File, peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")]
+    file: GatewayFile,
+    peer: Annotated[str, typer.Argument(help="Name of the peer.", metavar="PEER")],
 ) -> None:
     """Send every result that a peer does not have, but for those taken back."""
     from cxrtext.pacs.results.sending import send_results
@@ -118,7 +114,7 @@ def send(
 @results.command("revoke", short_help="Take results back by rejection notes.")
 @checked
 def revoke(
-    file: File,
+    file: GatewayFile,
     study: Annotated[str | None, typer.Option(help="Those of a study, by its UID or id.")] = None,
     instance: Annotated[str | None, typer.Option(help="One, by its SOP instance UID.")] = None,
     model: Annotated[str | None, typer.Option(help="Those of a model, by its fingerprint.")] = None,
@@ -159,7 +155,7 @@ def revoke(
 
 @results.command("list", short_help="List results, and where each was sent.")
 @checked
-def list_results(file: File, as_json: AsJson = False) -> None:
+def list_results(file: GatewayFile, as_json: AsJson = False) -> None:
     """List the results, and where each was sent."""
     _, folder = _open(file)
     rows, peers_of = [], folder.peers()
