@@ -143,7 +143,7 @@ class Intake:
             return _failing(entry, str(error))
         own = object_ids(said, self._given.issuer)
         if not is_uid(own.instance):
-            return lambda finishing: finishing.hold(entry, None, NO_UID)
+            return _holding(entry, None, NO_UID)
         ids = self._given.ids.of_object(own)
         if any(len(value) > LONGEST_ID or not value.isprintable() for value in _texts(ids)):
             return _failing(entry, "an id has more than 200 characters, or some not printed")
@@ -168,7 +168,7 @@ class Intake:
         if why.damaged:
             return _failing(entry, why.why)
         if self._is_own(entry):
-            return lambda finishing: finishing.done(entry, "left out", OWN)
+            return _leaving(entry, OWN)
         if why.what == NO_IMAGE:
             try:
                 version = read_sr(entry.path, NAME)
@@ -176,8 +176,7 @@ class Intake:
                 return _failing(entry, str(damaged))
             if version is not None:
                 return lambda finishing: put_versions(finishing, [version], entry, self._given.ids)
-        reason = f"{why.what}: {why.why}" if why.why else why.what
-        return lambda finishing: finishing.done(entry, "left out", reason)
+        return _leaving(entry, f"{why.what}: {why.why}" if why.why else why.what)
 
     def _is_own(self, entry: Entry) -> bool:
         with suppress(ImageError):
@@ -224,12 +223,18 @@ class Intake:
         index = self._service.index
         # What was there before is asked for without the lock: this is the only process that takes
         # objects in, and what an upload adds meanwhile is at worst there twice.
-        news = [one for one in found if not self._held_back(one, outcomes)]
-        embedded = [
-            (one, image)
-            for one, image in zip(news, self._embedded(news), strict=True)
-            if not self._is_elsewhere(one, image, outcomes)
-        ]
+        news = []
+        for one in found:
+            if (outcome := self._held_back(one)) is None:
+                news.append(one)
+            else:
+                outcomes.append(outcome)
+        embedded = []
+        for one, image in zip(news, self._embedded(news), strict=True):
+            if (outcome := self._elsewhere(one, image)) is None:
+                embedded.append((one, image))
+            else:
+                outcomes.append(outcome)
         if not embedded:
             return []
         news = [one for one, _ in embedded]
@@ -245,8 +250,8 @@ class Intake:
             outcomes.append(self._taking(one, "replaced" if was else "added"))
         return [image.image for image in images]
 
-    def _held_back(self, one: _Found, outcomes: list[Outcome]) -> bool:
-        """Whether an object changes nothing, or waits; by what the inbox and the index know."""
+    def _held_back(self, one: _Found) -> Outcome | None:
+        """Of an object that changes nothing, or waits; by what the inbox and the index know."""
         catalogue = self._service.index.catalogue
         with self._inbox.database.reading() as database:
             known = database.execute(
@@ -255,45 +260,37 @@ class Intake:
             ).fetchone()
             equal = database.execute(
                 "SELECT instance, study, patient, source FROM objects "
-                "WHERE pixels = ? AND instance <> ?",
+                "WHERE pixels = ? AND pixels <> '' AND instance <> ?",
                 (one.pixels, one.instance),
-            ).fetchall() if one.pixels else []  # fmt: skip
+            ).fetchall()
         before = catalogue.image(one.instance)
         if before is not None and known is not None:
             if known[:2] == (one.said, one.pixels):
-                outcomes.append(self._again(one))
-                return True
+                return self._again(one)
             # One that was held or had failed may be older than what has come meanwhile.
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
-                outcomes.append(_leaving(one, resolving.CORRECTED))
-                return True
+                return _leaving(one.entry, resolving.CORRECTED)
         if before is not None and known is None and self._is_as_imported(before, one):
-            outcomes.append(self._taking(one, "again"))
-            return True
+            return self._taking(one, "again")
         if one.entry.accepted:
-            return False
+            return None
         if (
             (before is None or known is None or known[1] != one.pixels)  # else it is there already
             and self._given.burnt_in is not None
             and (read := self._given.burnt_in(one.shown))
         ):
-            outcomes.append(_holding(one, None, f"{BURNT_IN}: {read}"))
-            return True
+            return _holding(one.entry, None, f"{BURNT_IN}: {read}")
         if before is not None and (why := self._why_not(before, one)):
-            outcomes.append(_holding(one, before.study_id, why))
-            return True
+            return _holding(one.entry, before.study_id, why)
         for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
-                may_go = source in self._given.forgetting
-                outcomes.append(_equal(one, study, patient, may_go=may_go))
-                return True
+                return _equal(one, study, patient, may_go=source in self._given.forgetting)
         patients = others_say(
             [catalogue], "patient_id", "study_id", one.ids.study, but=one.instance
         )
         if known is None and set(patients) - {one.ids.patient}:
-            outcomes.append(_holding(one, one.ids.study, resolving.TWO_PATIENTS))
-            return True
-        return False
+            return _holding(one.entry, one.ids.study, resolving.TWO_PATIENTS)
+        return None
 
     def _is_as_imported(self, before: IndexedImage, one: _Found) -> bool:
         """Whether the image that an import brought is the object, and says whose it is alike."""
@@ -310,15 +307,14 @@ class Intake:
             same_source=before.metadata.get(SOURCE, one.entry.source) == one.entry.source,
         )
 
-    def _is_elsewhere(self, one: _Found, image: EmbeddedImage, outcomes: list[Outcome]) -> bool:
-        """Whether the index has the pixels from another way in, such as an import."""
+    def _elsewhere(self, one: _Found, image: EmbeddedImage) -> Outcome | None:
+        """Of an object whose pixels the index has from another way in, such as an import."""
         if not one.pixels or one.entry.accepted:
-            return False
+            return None
         for other in same_pixels(self._service, image, one.shown.shape, one.pixels, self._digest):
             if other.image != one.instance:
-                outcomes.append(_equal(one, other.study_id, other.patient_id))
-                return True
-        return False
+                return _equal(one, other.study_id, other.patient_id)
+        return None
 
     def _digest(self, other: IndexedImage) -> str:
         """A digest of the pixels of an indexed image; of one from elsewhere it is kept."""
@@ -397,12 +393,12 @@ def _failing(entry: Entry, reason: str) -> Outcome:
     return lambda finishing: finishing.fail(entry, reason.removeprefix(f"{NAME}: "))
 
 
-def _leaving(one: _Found, reason: str) -> Outcome:
-    return lambda finishing: finishing.done(one.entry, "left out", reason)
+def _leaving(entry: Entry, reason: str) -> Outcome:
+    return lambda finishing: finishing.done(entry, "left out", reason)
 
 
-def _holding(one: _Found, study: str | None, reason: str) -> Outcome:
-    return lambda finishing: finishing.hold(one.entry, study, reason)
+def _holding(entry: Entry, study: str | None, reason: str) -> Outcome:
+    return lambda finishing: finishing.hold(entry, study, reason)
 
 
 def _equal(one: _Found, study: str, patient: str, *, may_go: bool = False) -> Outcome:
@@ -412,7 +408,7 @@ def _equal(one: _Found, study: str, patient: str, *, may_go: bool = False) -> Ou
     object waits to take its place.
     """
     if patient != one.ids.patient:
-        return _holding(one, study, resolving.WHOSE)
+        return _holding(one.entry, study, resolving.WHOSE)
     if study != one.ids.study or may_go:
-        return _holding(one, study, resolving.EQUAL)
-    return _leaving(one, resolving.EQUAL)
+        return _holding(one.entry, study, resolving.EQUAL)
+    return _leaving(one.entry, resolving.EQUAL)

@@ -25,7 +25,7 @@ from typing import IO, Literal, Self, TypeAlias
 
 from cxrtext.datasets.admission.ids import NO_UID
 from cxrtext.errors import DiskError, HeldError, InputError, WorkError
-from cxrtext.files import is_as_named, sync
+from cxrtext.files import is_as_named, lock_now, sync
 from cxrtext.files.digests import DIGITS
 from cxrtext.pacs.inbox.database import FILE, Database
 
@@ -57,23 +57,13 @@ class Entry:
     attempts: int  # how often work on it began before
     charset: str = ""  # of a message that names none
     accepted: int = 0  # 1: by somebody, to enter whatever speaks against it
+    state: Literal["waiting", "held", "failed"] = "waiting"
+    reason: str = ""  # why it is held or failed
+    study: str | None = None  # of one that waits until its study changes
 
     @property
     def is_whole(self) -> bool:
         return is_as_named(self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class HeldEntry:
-    """An entry that waits for somebody's decision, or until its study changes, or that failed."""
-
-    number: int
-    what: What
-    source: str
-    received: float
-    state: Literal["held", "failed"]
-    reason: str
-    study: str | None
 
 
 @dataclass(eq=False, slots=True)
@@ -231,21 +221,16 @@ class Inbox:
 
         One on which work began before and did not end comes alone: it may be what ended it.
         """
-        entries = self._entries("state = 'waiting' ORDER BY entry LIMIT ?", limit)
+        entries = self._entries("state = 'waiting'", limit)
         tried = next((i for i, entry in enumerate(entries) if entry.attempts), None)
         return entries if tried is None else entries[: max(tried, 1)]
 
-    def set_aside(self, source: str) -> list[Entry]:
-        return self._entries(
-            "state IN ('held', 'failed') AND what = 'object' AND source = ? ORDER BY entry", source
-        )
-
-    def _entries(self, where: str, *values: str | int) -> list[Entry]:
+    def _entries(self, where: str, limit: int = -1) -> list[Entry]:
         with self.database.reading() as database:
             rows = database.execute(
-                "SELECT entry, what, source, file, received, attempts, charset, accepted "  # noqa: S608
-                f"FROM entries WHERE {where}",
-                values,
+                "SELECT entry, what, source, file, received, attempts, charset, accepted, state, "  # noqa: S608
+                f"reason, study FROM entries WHERE {where} ORDER BY entry LIMIT ?",
+                (limit,),
             ).fetchall()
         return [
             Entry(number, what, source, self._objects / file, *more)
@@ -272,12 +257,7 @@ class Inbox:
     def one_worker(self) -> Iterator[None]:
         """Hold the right to work on the entries; a killed process gives it up (HeldError)."""
         with self._lock_file(LOCK) as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise HeldError(
-                    f"{self.folder}: another process works on this inbox; one is enough"
-                ) from None
+            lock_now(handle, f"{self.folder}: another process works on this inbox; one is enough")
             yield
 
     @contextmanager
@@ -290,14 +270,9 @@ class Inbox:
             with suppress(FileNotFoundError):
                 path.unlink()
 
-    def held(self) -> list[HeldEntry]:
-        """What is held or failed, in the order in which it came."""
-        with self.database.reading() as database:
-            rows = database.execute(
-                "SELECT entry, what, source, received, state, reason, study FROM entries "
-                "WHERE state IN ('held', 'failed') ORDER BY entry"
-            ).fetchall()
-        return [HeldEntry(*row) for row in rows]
+    def held(self) -> list[Entry]:
+        """What waits for somebody's decision, or until its study changes, and what failed."""
+        return self._entries("state IN ('held', 'failed')")
 
     def accept(self, numbers: Collection[int] | None) -> int:
         """Let entries, or with None all, wait again; held ones enter whatever speaks against it.
@@ -322,22 +297,19 @@ class Inbox:
     def drop(self, numbers: Collection[int] | None) -> int:
         """Be done with entries, or with None all; gives how many (InputError: one is not held)."""
         with self.finishing() as finishing:
-            chosen = {one.number for one in self._chosen(numbers)}
-            for entry in self._entries("state IN ('held', 'failed') ORDER BY entry"):
-                if entry.number in chosen:
-                    finishing.done(entry, "dropped")
+            chosen = self._chosen(numbers)
+            for entry in chosen:
+                finishing.done(entry, "dropped")
         return len(chosen)
 
-    def _chosen(self, numbers: Collection[int] | None) -> list[HeldEntry]:
+    def _chosen(self, numbers: Collection[int] | None) -> list[Entry]:
         known = {one.number: one for one in self.held()}
         if unknown := [n for n in numbers or () if n not in known]:
             raise InputError(
                 f"{', '.join(map(str, unknown))}: neither held nor failed; 'cxrtext gateway held "
                 "list' shows what is"
             )
-        return (
-            list(known.values()) if numbers is None else [known[n] for n in dict.fromkeys(numbers)]
-        )
+        return [known[n] for n in dict.fromkeys(known if numbers is None else numbers)]
 
     def note_listener(self, kind: str, now: int, accepted: int, refused: int, cut: int) -> None:
         """Note what a receiver, "dicom" or "hl7", has counted, and open ``now``, for metrics."""
@@ -355,8 +327,8 @@ class Inbox:
             )
         with self._lock_file(PUTTING) as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                lock_now(lock, "")
+            except HeldError:
                 return  # another process is about to name one: the next to open the inbox looks
             with self.database.reading() as database:
                 named = dict(database.execute("SELECT file, entry FROM entries WHERE file <> ''"))

@@ -143,7 +143,7 @@ def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: boo
         ]
         print_table([("part", "state", "restarts", "last said"), *states], left=4)
         typer.echo()
-    rows = [("what", "state", "count", "why")]
+    rows: list[tuple[str, ...]] = [("what", "state", "count", "why")]
     rows += [(what, "waiting", str(n), "") for what, n in sorted(found.waiting.items())]
     explained = {(what, outcome) for what, outcome, _, _ in why}
     rows += [(*one, str(n), "") for *one, n in outcomes if tuple(one) not in explained]
