@@ -45,8 +45,6 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")]
 """An application entity title: 1 to 16 characters of ASCII without a backslash."""
 
-Kind = Literal["sc", "sr", "seg", "gsps"]
-
 
 class PeerSection(BaseModel):
     """A frozen part of the file that knows no keys but its own."""
@@ -197,8 +195,17 @@ class ResultsRule(PeerSection):
     """Which results are made of images from a peer and sent back to it."""
 
     sentences: Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
-    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)] = ("sc", "sr")
     above: Annotated[float, Field(ge=0, le=1)] = 0.0  # least probability
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_kinds(cls, rule: object) -> object:
+        if isinstance(rule, Mapping) and "kinds" in rule:
+            raise ValueError(
+                "kinds is no key any more: results are always a secondary capture and an SR; "
+                "leave it out"
+            )
+        return rule
 
 
 class Peer(PeerSection):

@@ -199,7 +199,6 @@ inbox retry EMPTY
 results CHECKPOINT IMAGE --sentence x
 results IMAGE --sentence x --out new
 results CHECKPOINT IMAGE --out new
-results CHECKPOINT IMAGE --sentence x --out new --as pdf
 results list --out GONE
 results list --out EMPTY
 results send archive --out EMPTY --peers GONE

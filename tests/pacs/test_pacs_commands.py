@@ -1,19 +1,16 @@
 """The commands of a PACS: what they print, refuse and keep to themselves, and their exit codes."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from pydicom import dcmread
 from typer.testing import CliRunner, Result
 
 from cxrtext.errors import CheckpointError
-from cxrtext.pacs.peers import Peer
-from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.sending import Delivery
+from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext_cli.main import app
 from tests.cli.conftest import Refused, cxrtext, refused
 from tests.conftest import draw
@@ -131,7 +128,7 @@ def test_results_are_made_sent_listed_and_taken_back_without_a_name(
     study = "1.2.826.0.1.99.4.1"
     assert f" {study} " in cxrtext("results", "list", "--out", out).stdout
     back = cxrtext("results", "revoke", "--study", study, "--out", out, "--peers", file)
-    assert "results taken back: 2; rejection notes in " in back.stdout
+    assert "results taken back: 2" in back.stdout
     assert "archive: 1 notes sent" in back.stdout
     listed = cxrtext("results", "list", "--out", out, "--json")
     assert [row["kind"] for row in json.loads(listed.stdout)] == ["sc", "sr", "reject"]
@@ -158,7 +155,7 @@ def test_an_index_that_another_model_builds_anew_is_waited_for(
     index_folder: Path, tmp_path: Path, peers: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turned = Mock(side_effect=[CheckpointError("model: is not there yet"), KeyboardInterrupt()])
-    monkeypatch.setattr("cxrtext.service.service.turned", turned)
+    monkeypatch.setattr("cxrtext.pacs.results.rules.turned", turned)
     rule = {"sentences": ["Pneumothorax"]}
     file = peers(dimse_entry(write=True, results=rule))
     done = cxrtext(
@@ -169,36 +166,25 @@ def test_an_index_that_another_model_builds_anew_is_waited_for(
     assert turned.call_count == 2, "it looked again"
 
 
-def test_a_peer_is_told_only_of_results_that_were_sent_to_it(
-    refused: Refused,
-    checkpoint: Path,
-    tmp_path: Path,
-    peers: Peers,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_peer_that_cannot_be_told_is_named_and_told_later(
+    checkpoint: Path, image: Path, tmp_path: Path, peers: Peers, orthanc: Orthanc
 ) -> None:
-    told: dict[str, list[str]] = {}
-
-    def send(folder: ResultsFolder, notes: Sequence[Kept], peer: Peer) -> Delivery:
-        told[peer.name] = [dcmread(folder.path / one.file).PatientID for one in notes]
-        return Delivery(len(notes), 0)
-
-    file = peers(*(dimse_entry(name, write=True) for name in ("north", "south")))
-    images = [write_source(tmp_path / f"{n}.dcm", "cr", number=n) for n in (1, 2, 3)]
-    out = tmp_path / "out"
+    out, file = tmp_path / "out", peers(dimse_entry("archive", write=True))
     asked = ["--sentence", "Left pleural effusion.", "--out", out]
-    assert cxrtext("results", checkpoint, *images, *asked).returncode == 0
+    assert cxrtext("results", checkpoint, image, *asked).returncode == 0
     folder = ResultsFolder(out)
-    first, second, _ = dict.fromkeys(one.study for one in folder.all())
-    folder.note_sent([one.instance for one in folder.all(study=first)], "north")
-    folder.note_sent([one.instance for one in folder.all(study=second)], "south")
-    monkeypatch.setattr("cxrtext.pacs.results.sending.send_results", send)
-    back = ["results", "revoke", "--out", out, "--peers", file]
-    assert "was sent to it" in refused(*back, "--study", first, "--send", "south")
-    assert "results taken back: 6; rejection notes" in cxrtext(*back, "--all").stdout
-    assert told == {"north": ["CANARY-1"], "south": ["CANARY-2"]}
-    assert all(one.revoked for one in folder.all() if one.kind != "reject")
-    cxrtext("results", "send", "north", "--out", out, "--peers", file)
-    assert told["north"] == [], "a note of another's patient, or a result that was taken back"
+    folder.note_sent([one.instance for one in folder.all()], "archive")
+    back = ["results", "revoke", "--out", out]
+    done = cxrtext(*back, "--all", "--peers", file, code=1)
+    assert "results taken back: 2" in done.stdout
+    assert "archive: cannot be reached" in done.stderr
+    file = peers(orthanc.peer(write=True))
+    later = cxrtext(*back, "--instance", "2.25.1", "--peers", file, code=2)
+    assert "archive: 1 notes sent" in later.stdout
+    assert f"{out}: has no such result; cxrtext results list" in later.stderr
+    assert len(orthanc.instances()) == 1, "the note"
+    sent = cxrtext("results", "send", "archive", "--out", out, "--peers", file)
+    assert "archive: 0 sent, 0 there before" in sent.stdout
 
 
 def test_a_server_may_be_told_of_an_inbox_that_is_not_there_yet(

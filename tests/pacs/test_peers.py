@@ -88,6 +88,10 @@ OPEN = "/etc/passwd"
         ({**web(), "limits": {"parallel": 0}}, "a: limits: parallel:"),
         ({**web(), "limits": {"object_mb": 1025}}, "a: limits: object_mb:"),  # cannot be read
         ({**web(), "results": {"sentences": ["Effusion."]}}, "write is false; set write: true"),
+        (
+            {**web(), "write": True, "results": {"sentences": ["Effusion."], "kinds": ["sc"]}},
+            "results: kinds is no key any more: results are always a secondary capture and an SR",
+        ),
     ],
 )
 def test_a_wrong_entry_is_one_line_with_its_place(

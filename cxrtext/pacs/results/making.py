@@ -4,27 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.images.gray import Floats
 from cxrtext.images.source import shown
 from cxrtext.pacs import need
-from cxrtext.pacs.identity import DEFAULT_KINDS
-from cxrtext.pacs.peers import Kind
+from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.results.building import Result, result_uid
 from cxrtext.pacs.results.capture import build_capture
 from cxrtext.pacs.results.finding import Finding, read_and_find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.image import SourceImage, read_source
-from cxrtext.pacs.results.regions import build_presentation, build_segmentation
 from cxrtext.pacs.results.report import build_report
 from cxrtext.service import Service
 from cxrtext.service.limits import check_sentence
-
-if TYPE_CHECKING:
-    from pydicom.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +33,10 @@ def make_results(
     sentence: str,
     folder: ResultsFolder,
     *,
-    kinds: Sequence[Kind] = DEFAULT_KINDS,
     above: float = 0.0,
     ids: Ids | None = None,
 ) -> Made:
-    """Make the results of a sentence and an image; those that are there stay as they are.
+    """Make the capture and the report of a sentence and an image; what is there stays as it is.
 
     One that was taken back is not made again: it would have the UID that a peer was told to hide.
 
@@ -56,43 +48,31 @@ def make_results(
     check_sentence(sentence)
     sentence = " ".join(normalize("NFC", sentence).split())  # one spelling, and so one UID
     source = read_source(path)
-    wanted = list(dict.fromkeys(kinds))
     model = service.model.fingerprint
-    there = [folder.find(result_uid(source, model, sentence, kind)) for kind in wanted]
-    if None not in there:
-        return _made([one for one in there if one is not None], path)
+    there = {kind: folder.find(result_uid(source, model, sentence, kind)) for kind in CLASSES}
+    if None not in there.values():
+        return _made([one for one in there.values() if one is not None], path)
     pixels, finding = read_and_find(service, path, sentence)
     if above > 0 and (finding.probability is None or finding.probability < above):
         return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
     result = Result(source, finding, datetime.now())
-    left_out, made, new = [], [], 0
-    for kind, kept in zip(wanted, there, strict=True):
+    made, new = [], 0
+    for kind, kept in there.items():
         if kept is None:
-            built = _build(kind, result, pixels)
-            if built is None:
-                left_out.append(f"{shown(path)}: no {kind.upper()}: nothing stands out")
-                continue
+            built = build_capture(result, pixels) if kind == "sc" else build_report(result)
             kept = folder.put(built, kind=kind, **_facts(source, finding, ids or Ids(None)))
             new += 1
         made.append(kept)
-    return _made(made, path, new, left_out)
+    return _made(made, path, new)
 
 
-def _made(results: Sequence[Kept], path: Path, new: int = 0, left_out: Sequence[str] = ()) -> Made:
+def _made(results: Sequence[Kept], path: Path, new: int = 0) -> Made:
     back = [
         f"{shown(path)}: its {one.kind.upper()} was taken back on {one.revoked[:10]}"
         for one in results
         if one.revoked
     ]
-    return Made(tuple(one for one in results if not one.revoked), new, (*left_out, *back))
-
-
-def _build(kind: Kind, result: Result, pixels: Floats) -> "Dataset | None":
-    if kind == "sc":
-        return build_capture(result, pixels)
-    if kind == "sr":
-        return build_report(result)
-    return build_segmentation(result) if kind == "seg" else build_presentation(result)
+    return Made(tuple(one for one in results if not one.revoked), new, tuple(back))
 
 
 def _facts(source: SourceImage, finding: Finding, ids: Ids) -> dict[str, str | float | None]:

@@ -5,14 +5,14 @@ what was dealt with is noted in the folder of results, so that it may be stopped
 """
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cxrtext.datasets.admission.ids import Ids
-from cxrtext.errors import InputError, WorkError
+from cxrtext.errors import CheckpointError, InputError, WorkError
 from cxrtext.index import IndexedImage
 from cxrtext.pacs.faults import AnswerError, PeerError
 from cxrtext.pacs.peers import Peer
@@ -22,9 +22,11 @@ from cxrtext.pacs.results.sending import send_results
 from cxrtext.pausing import finish
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
+from cxrtext.service.service import turned
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
+LONGEST_WAIT_S, POLL_S = 60.0, 0.5
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -36,6 +38,47 @@ class Answered:
     failed: int = 0
 
 
+def answer_until(
+    service: Service,
+    peers: Sequence[Peer],
+    folder: ResultsFolder,
+    ids: Ids | None,
+    say: Callable[[str], None],
+    ended: Callable[[], bool],
+    every_s: float = 2.0,
+    once: bool = False,
+) -> None:
+    """Answer what comes until it is ended, by the model that the index has turned to.
+
+    A peer or a model that is gone, and a full disk, are waited for, longer each time.
+
+    Args:
+        once: Whether to end when all that is there was dealt with; what is gone is then an error.
+    """
+    wait = every_s
+    while not ended():
+        try:
+            service = turned(service) or service
+            done = answer(service, peers, folder, ids=ids, say=say, ended=ended)
+        except (WorkError, CheckpointError) as error:
+            if once:
+                raise
+            wait = min(2 * wait, LONGEST_WAIT_S)
+            say(f"{error}; trying again in {wait:.0f} s")
+        else:
+            wait = every_s
+            if done.images or once:
+                say(
+                    f"images answered: {done.images}; results made: {done.made}, "
+                    f"sent: {done.sent}; images without results: {done.failed}"
+                )
+        if once:
+            return
+        until = time.monotonic() + wait
+        while time.monotonic() < until and not ended():
+            time.sleep(min(POLL_S, wait))
+
+
 def answer(
     service: Service,
     peers: Iterable[Peer],
@@ -43,7 +86,7 @@ def answer(
     *,
     ids: Ids | None = None,
     say: Callable[[str], None] = lambda _: None,
-    environment: Mapping[str, str] = os.environ,
+    ended: Callable[[], bool] = lambda: False,
 ) -> Answered:
     """Make and send the results of the images that came from peers with a rule, each once.
 
@@ -64,7 +107,7 @@ def answer(
         if peer.results is None:
             continue
         peer.require_write()
-        one = _Answering(service, peer, folder, ids, say, environment, done)
+        one = _Answering(service, peer, folder, ids, say, ended, done)
         try:
             one.answer()
         except PeerError as error:  # the other peers do not wait for it
@@ -81,13 +124,15 @@ class _Answering:
     folder: ResultsFolder
     ids: Ids | None
     say: Callable[[str], None]
-    environment: Mapping[str, str]
+    ended: Callable[[], bool]
     done: Answered
 
     def answer(self) -> None:
         rule = _name(self.peer, self.service)
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):
+            if self.ended():
+                return
             try:
                 sent = self._answer(rule, image)
             except AnswerError as error:
@@ -114,7 +159,7 @@ class _Answering:
             self._note(rule, image, str(error).rpartition("/")[2])
             return False
         if made:
-            self.done.sent += send_results(self.folder, made, self.peer, self.environment).sent
+            self.done.sent += send_results(self.folder, made, self.peer).sent
         self._note(rule, image)
         return bool(made)
 
@@ -130,9 +175,8 @@ class _Answering:
         rule, made = self.peer.results, list[Kept]()
         for sentence in rule.sentences:
             found = make_results(
-                self.service, path, sentence, self.folder,
-                kinds=rule.kinds, above=rule.above, ids=self.ids,
-            )  # fmt: skip
+                self.service, path, sentence, self.folder, above=rule.above, ids=self.ids
+            )
             made += found.results
             self.done.made += found.new
         return made
@@ -168,5 +212,11 @@ def require_mounted(path: Path) -> None:
 
 def _name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
-    said = (peer.name, peer.results, service.model.fingerprint)
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
+    rule = peer.results
+    assert rule is not None  # noqa: S101 - asked for before
+    # As it was written when a rule had kinds, so that what was answered then stays so.
+    said = (
+        f"({peer.name!r}, ResultsRule(sentences={rule.sentences!r}, kinds=('sc', 'sr'), "
+        f"above={rule.above!r}), {service.model.fingerprint!r})"
+    )
+    return hashlib.sha256(said.encode()).hexdigest()[:32]

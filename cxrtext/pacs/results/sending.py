@@ -1,10 +1,10 @@
 """Results sent to a peer: by STOW-RS where it has DICOMweb, else by C-STORE.
 
-What the peer has already is not sent again, whoever sent it.
+What the peer has already is not sent again, whoever sent it.  That sending began is noted before a
+byte is sent: whoever takes results back knows then of every peer that may have them.
 """
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,13 +31,11 @@ class Delivery:
     there: int  # that the peer had already
 
 
-def send_results(
-    folder: ResultsFolder,
-    results: Sequence[Kept],
-    peer: Peer,
-    environment: Mapping[str, str] = os.environ,
-) -> Delivery:
-    """Send results to a peer, noting each in the folder; after an error it goes on from there."""
+def send_results(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> Delivery:
+    """Send results to a peer, noting each in the folder; after an error it goes on from there.
+
+    One that was taken back, be it meanwhile, is not sent.
+    """
     peer.require_write()
     known = folder.sent_to(peer.name)
     new = [one for one in dict.fromkeys(results) if one.instance not in known]
@@ -46,17 +44,12 @@ def send_results(
             raise DataError(f"{folder.path / one.file}: is gone or changed; make it again")
     if not new:
         return Delivery(0, len(results))
-    if peer.dicomweb is not None:
-        sent = _by_web(folder, new, peer, environment)
-    else:
-        sent = _by_dimse(folder, new, peer)
+    sent = (_by_dimse if peer.dicomweb is None else _by_web)(folder, new, peer)
     return Delivery(sent, len(results) - sent)
 
 
-def _by_web(
-    folder: ResultsFolder, results: Sequence[Kept], peer: Peer, environment: Mapping[str, str]
-) -> int:
-    web = DicomWeb(peer, environment=environment)
+def _by_web(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int:
+    web = DicomWeb(peer)
     sent = 0
     try:
         for study in dict.fromkeys(one.study for one in results):
@@ -64,6 +57,9 @@ def _by_web(
             there = {found.first("SOPInstanceUID") for found in web.instances(study)}
             folder.note_sent([one.instance for one in some if one.instance in there], peer.name)
             for batch in _batches(folder, [one for one in some if one.instance not in there]):
+                batch = folder.begin(batch, peer.name)
+                if not batch:
+                    continue
                 web.store([(folder.path / one.file).read_bytes() for one in batch], study)
                 folder.note_sent([one.instance for one in batch], peer.name)
                 sent += len(batch)
@@ -94,11 +90,19 @@ def _by_dimse(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int
     classes = dict.fromkeys(one.klass for one in results)
     contexts = [build_context(klass, [ExplicitVRLittleEndian]) for klass in classes]
     association = Associations(peer).open(contexts)
+    taken = {context.abstract_syntax for context in association.accepted_contexts}
     sent = 0
     try:
         for one in results:
+            if one.klass not in taken:
+                raise AnswerError(
+                    peer.name,
+                    f"does not take objects of the kind {one.kind.upper()}; have it granted",
+                )
+            if not folder.begin([one], peer.name):
+                continue
             with silent():
-                status = _stored(association, dcmread(folder.path / one.file), peer, one)
+                status = _stored(association, dcmread(folder.path / one.file), peer)
             # Warnings (Bxxx) say that it was stored, though with changes.
             if status not in (0x0000, DUPLICATE) and not 0xB000 <= status <= 0xBFFF:
                 raise AnswerError(peer.name, f"did not take an object ({status:04X})")
@@ -110,13 +114,9 @@ def _by_dimse(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int
     return sent
 
 
-def _stored(association: "Association", built: "Dataset", peer: Peer, one: Kept) -> int:
+def _stored(association: "Association", built: "Dataset", peer: Peer) -> int:
     try:
         answer = association.send_c_store(built)
-    except ValueError:  # pynetdicom: no context of its class was accepted
-        raise AnswerError(
-            peer.name, f"does not take objects of the kind {one.kind.upper()}; see --as"
-        ) from None
     except RuntimeError:
         raise GoneError(peer.name, "ended the association while results were sent") from None
     status = answer.get("Status")

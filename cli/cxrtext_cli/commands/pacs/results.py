@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from cxrtext.errors import CheckpointError, InputError, WorkError
+from cxrtext.errors import InputError, WorkError
 from cxrtext_cli.given import FILE, FOLDER, MODELED_INDEX, NEW_FOLDER, checked
 from cxrtext_cli.options import (
     AsJson,
@@ -22,7 +22,7 @@ from cxrtext_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cxrtext.pacs.peers import Kind, Peer
+    from cxrtext.pacs.peers import Peer
     from cxrtext.pacs.results.folder import Kept, ResultsFolder
 
 
@@ -51,7 +51,7 @@ HashIds = Annotated[
     typer.Option("--hash-ids", metavar="KEYFILE", help="Key file of the archive's import."),
     FILE,
 ]
-PeersIf = Annotated[Path | None, typer.Option(help="File of the peers, for --send."), FILE]
+PeersIf = Annotated[Path | None, typer.Option(help="File of the peers."), FILE]
 
 
 @results.command("make", short_help="Make results of images; the same without 'make'.")
@@ -65,9 +65,6 @@ def make(
         list[str], typer.Option(help="A sentence to look for; repeatable.", show_default=False)
     ],
     out: NewFolder,
-    kinds: Annotated[
-        str, typer.Option("--as", help="What to make, of sc, sr, seg, gsps.")
-    ] = "sc,sr",
     prompts: PromptsFile = None,
     above: Annotated[
         float, typer.Option(min=0, max=1, help="Make results from this probability on.")
@@ -80,11 +77,10 @@ def make(
 ) -> None:
     """Make DICOM results of what a model finds of sentences in images.
 
-    By default a secondary capture of the heatmap and a structured report, in the image's study and
+    They are a secondary capture of the heatmap and a structured report, in the image's study and
     series of their own.  Their UIDs follow from image, model and sentence: made or sent again,
     nothing changes.  Not for diagnosis.
     """
-    wanted = _kinds(kinds)
     if not sentence:
         raise InputError("give what to look for: --sentence 'Left pleural effusion.'")
     from cxrtext.service.limits import check_sentence
@@ -109,9 +105,7 @@ def make(
         for number, image in enumerate(images, 1):
             for one in sentence:
                 try:
-                    found = make_results(
-                        service, image, one, folder, kinds=wanted, above=above, ids=ids
-                    )
+                    found = make_results(service, image, one, folder, above=above, ids=ids)
                 except InputError as error:
                     faults.append(str(error))
                     break
@@ -169,57 +163,40 @@ def revoke(
         Literal["quality", "safety"],
         typer.Option(help="Why: rejected for quality, or for patient safety."),
     ] = "quality",
-    send: Annotated[
-        str | None, typer.Option(help="The one peer to tell; by default all that have results.")
-    ] = None,
     peers: PeersIf = None,
 ) -> None:
     """Take results back: each peer gets rejection notes of those that were sent to it.
 
     A PACS that knows such notes (IHE Image Object Change Management) hides what they name; others
-    keep the results and the note beside each other.
+    keep the results and the note beside each other.  What one cannot be told now, the next call
+    tells it.
     """
     if sum((study is not None, instance is not None, model is not None, every)) != 1:
         raise InputError("name what to take back: one of --study, --instance, --model, --all")
+    from cxrtext.pacs.peers import read_peers
     from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.rejection import reject
+    from cxrtext.pacs.results.rejection import revoke as revoke_them
 
-    folder = ResultsFolder(out, create=False)
-    some = [
-        one
-        for one in folder.all()
-        if one.kind != "reject"
-        and (
+    done = revoke_them(
+        ResultsFolder(out, create=False),
+        lambda one: (
             every
             or one.instance == instance
             or one.model == model
             or study in (one.study, one.study_id)
-        )
-    ]
-    if not some:
+        ),
+        read_peers(peers) if peers else {},
+        reason,
+    )
+    typer.echo(f"results taken back: {done.results}")
+    for name, count in done.told.items():
+        typer.echo(f"{name}: {count} notes sent")
+    for line in done.faults:
+        say(line)
+    if done.faults:
+        raise WorkError("not every peer was told: see above, then run it again")
+    if not done.results:
         raise InputError(f"{out}: has no such result; cxrtext results list --out {out} shows all")
-    peers_of = folder.peers()
-    had = sorted({name for one in some for name in peers_of.get(one.instance, ())})
-    if send and send not in had:
-        raise InputError(f"{send}: none of these results was sent to it; leave --send out")
-    names = [send] if send else had
-    if names and peers is None:
-        raise InputError(f"--peers FILE is wanted: {', '.join(names)} has results to take back")
-    chosen = [_peer(peers, name) for name in names]
-    for peer in chosen:
-        peer.require_write()
-    notes = {
-        peer.name: reject(
-            folder, [one for one in some if peer.name in peers_of.get(one.instance, ())], reason
-        )
-        for peer in chosen
-    }
-    folder.note_revoked([one.instance for one in some])
-    count = len({note.instance for of_peer in notes.values() for note in of_peer})
-    typer.echo(f"results taken back: {len(some)}; rejection notes in {out}: {count}")
-    for peer in chosen:
-        done = _send(folder, notes[peer.name], peer)
-        typer.echo(f"{peer.name}: {done['sent']} notes sent, {done['there']} there before")
 
 
 @results.command("answer", short_help="Make and send results of what comes, by a rule.")
@@ -242,14 +219,11 @@ def answer(
     Each image is dealt with once; it may be stopped at any time.  Where a peer does not answer,
     what was made waits.  Not for diagnosis.
     """
-    import time
-
     from cxrtext.datasets.admission.ids import Ids, read_key
     from cxrtext.pacs.peers import read_peers
     from cxrtext.pacs.results.folder import ResultsFolder
-    from cxrtext.pacs.results.rules import answer as answer_them
+    from cxrtext.pacs.results.rules import answer_until
     from cxrtext.service import load_service
-    from cxrtext.service.service import turned
 
     chosen = [peer for peer in read_peers(peers).values() if peer.results is not None]
     if not chosen:
@@ -257,26 +231,7 @@ def answer(
     service, folder = load_service(None, index, device=pick_device(device)), ResultsFolder(out)
     ids = Ids(read_key(hash_ids) if hash_ids else None)
     typer.echo(f"results of what comes from {', '.join(peer.name for peer in chosen)}")
-    wait = every
-    while True:
-        try:
-            service = turned(service) or service
-            done = answer_them(service, chosen, folder, ids=ids, say=say)
-        except (WorkError, CheckpointError) as error:  # a peer or a model that is gone, a full disk
-            if once:
-                raise
-            wait = min(2 * wait, 60.0)
-            say(f"{error}; trying again in {wait:.0f} s")
-        else:
-            wait = every
-            if done.images or once:
-                typer.echo(
-                    f"images answered: {done.images}; results made: {done.made}, "
-                    f"sent: {done.sent}; images without results: {done.failed}"
-                )
-        if once:
-            return
-        time.sleep(wait)
+    answer_until(service, chosen, folder, ids, say, lambda: False, every, once)
 
 
 @results.command("list", short_help="List results, and where each was sent.")
@@ -302,15 +257,6 @@ def _row(one: "Kept") -> dict[str, object]:
         "made": one.made,
         "revoked": one.revoked or "",
     }
-
-
-def _kinds(given: str) -> "list[Kind]":
-    from cxrtext.pacs.identity import KINDS
-
-    names = [name.strip().lower() for name in given.split(",") if name.strip()]
-    if not names or not set(names) <= set(KINDS):
-        raise InputError(f"--as: some of {', '.join(KINDS)}, with commas between them")
-    return [kind for kind in KINDS if kind in names]
 
 
 def _peer(path: Path | None, name: str) -> "Peer":
