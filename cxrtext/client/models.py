@@ -736,7 +736,7 @@ class SentResult(Answer):
         sent="2026-11-23T06:12:06+00:00",
     )
 
-    kind: str = Field(description="sc, sr, seg or gsps.")
+    kind: str = Field(description="sc or sr; of earlier releases also seg or gsps.")
     instance: str = Field(description="Its SOP instance UID.")
     sentence: str
     probability: Probability | None

@@ -51,15 +51,6 @@ class Placement:
         pixels = pixels[:: -1 if self.inverted else 1, :: -1 if self.mirrored else 1]
         return np.ascontiguousarray(pixels)
 
-    def to_stored(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Bring a picture shown, [H, W], onto the stored pixels: the nearest value of each."""
-        across = self.points_to_shown(_centers(self.stored_width, 0))
-        down = self.points_to_shown(_centers(self.stored_height, 1))
-        x, y = (down, across) if self.transposed else (across, down)
-        columns = np.clip(x[:, 0].astype(np.intp), 0, self.width - 1)
-        found = pixels[np.ix_(np.clip(y[:, 1].astype(np.intp), 0, self.height - 1), columns)]
-        return np.ascontiguousarray(found.T if self.transposed else found)
-
     def points_to_shown(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Map points of the stored pixels to the picture shown, [..., 2] -> [..., 2]."""
         share = np.asarray(points, dtype=np.float64) / (self.stored_width, self.stored_height)
@@ -85,13 +76,6 @@ class Placement:
     def _flipped(self, share: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         flips = np.array([self.mirrored, self.inverted])
         return np.where(flips, 1.0 - share, share)
-
-
-def _centers(size: int, axis: int) -> npt.NDArray[np.float64]:
-    """Points [size, 2] at the centers of pixels along an axis, x or y."""
-    points = np.zeros((size, 2))
-    points[:, axis] = np.arange(size) + 0.5
-    return points
 
 
 def _corners(boxes: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -14,7 +14,8 @@ from cxrtext.images.dicom.file import ALLOWED, uid_name
 from cxrtext.pacs.dicomweb.client import DicomWeb, handshake, web_of
 from cxrtext.pacs.dimse.association import ECHO, FIND, GET, Associations, dimse_of, storage_contexts
 from cxrtext.pacs.dimse.client import DimsePeer
-from cxrtext.pacs.faults import AnswerError, DeniedError, LoginError, PeerError, TlsError
+from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, LoginError, PeerError, TlsError
+from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.peers import Peer, Web
 from cxrtext.pacs.query import Question
 from cxrtext.pacs.tls import HandshakeError
@@ -123,6 +124,8 @@ def _dimse_layers(peer: Peer) -> Iterator[tuple[str, Inquiry]]:
         yield "right to fetch and syntaxes (C-GET)", lambda: _offered(peer)
     else:
         yield "our_port for C-MOVE", lambda: _listened(peer)
+    if peer.write and peer.dicomweb is None:  # where there is DICOMweb, results go by it
+        yield "right to store (C-STORE)", lambda: _taken(peer)
 
 
 def _resolved(host: str) -> str:
@@ -250,6 +253,22 @@ def _listened(peer: Peer) -> str:
     DimsePeer(peer).close()
     where = dimse_of(peer)
     return f"port {where.our_port} is free; the peer must know {where.our_aet} at this address"
+
+
+def _taken(peer: Peer) -> str:
+    from pydicom.uid import ExplicitVRLittleEndian
+    from pynetdicom import build_context
+
+    proposed = [build_context(klass, [ExplicitVRLittleEndian]) for klass in CLASSES.values()]
+    try:
+        with _associated(peer, proposed) as association:
+            taken = {context.abstract_syntax for context in association.accepted_contexts}
+    except GoneError:  # so pynetdicom ends an association on which nothing is taken
+        taken = set()
+    lacking = [uid_name(klass) for klass in CLASSES.values() if klass not in taken]
+    if lacking:
+        raise _Failed(f"does not take {' or '.join(lacking)} from {_ours(peer)}; have it granted")
+    return "takes secondary captures and structured reports"
 
 
 def _ours(peer: Peer) -> str:

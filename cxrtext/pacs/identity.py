@@ -6,21 +6,15 @@ the source of another.
 """
 
 import hashlib
-from typing import Literal, get_args
 
 from cxrtext.images.dicom.described import Described
 
-Kind = Literal["sc", "sr"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""What viewers open: OHIF shows neither a segmentation nor a presentation state of a radiograph."""
+CLASSES = {"sc": "1.2.840.10008.5.1.4.1.1.7", "sr": "1.2.840.10008.5.1.4.1.1.88.34"}
+"""What every result is, with its SOP class: a Secondary Capture Image and a Comprehensive 3D SR."""
 
 MANUFACTURER = "cxrtext"
 SERIES = "cxrtext"  # what the descriptions of series of results begin with
-NAMES = {
-    "sc": "heatmap",
-    "sr": "measurements",
-    "reject": "rejection note",
-}
+NAMES = {"sc": "heatmap", "sr": "measurements", "reject": "rejection note"}
 """What follows it, by kind of object; "reject" is the note that takes results back."""
 NUMBERS = {"sc": 9101, "sr": 9102, "reject": 9109}
 """Series numbers, behind those of a modality."""
@@ -48,5 +42,5 @@ def is_own_result(said: Described) -> bool:
     )
 
 
-_BEFORE = ("regions", "annotations")  # made by earlier versions
-_SERIES = frozenset(f"{SERIES} {name}" for name in (*NAMES.values(), *_BEFORE))
+# The last two are segmentations and presentation states, which were once made too.
+_SERIES = frozenset(f"{SERIES} {name}" for name in (*NAMES.values(), "regions", "annotations"))

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from cxrtext.pacs.dimse.association import ECHO, FIND
 from cxrtext.pacs.gateway.file import read_gateway
+from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.service import Service, load_service
@@ -15,6 +17,8 @@ from tests.pacs.certificates import Certificates, make_certificates
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started, write_gateway
 from tests.pacs.result_sources import write_effusion
 from tests.pacs.studies import PLANTED
+
+Taking = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +64,30 @@ def peers(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def known(peers: Callable[..., Path]) -> Known:
     return lambda entry: read_gateway(peers(entry)).peer(entry["name"])
+
+
+@pytest.fixture
+def taking() -> Iterator[Taking]:
+    """Starts a peer over DIMSE that takes results of some kinds; its entry in the file."""
+    from pynetdicom import AE, evt
+
+    servers: list[Any] = []
+
+    def start(*kinds: str) -> dict[str, Any]:
+        entity = AE("TAKING")
+        for klass in (ECHO, FIND, *(CLASSES[kind] for kind in kinds)):
+            entity.add_supported_context(klass)
+        handlers: list[Any] = [
+            (evt.EVT_C_STORE, lambda _: 0x0000),
+            (evt.EVT_C_FIND, lambda _: iter([(0x0000, None)])),
+        ]
+        servers.append(entity.start_server(("127.0.0.1", 0), False, evt_handlers=handlers))
+        where = {"host": "127.0.0.1", "port": servers[-1].server_address[1], "aet": "TAKING"}
+        return {"name": "taking", "dimse": where, "write": True}
+
+    yield start
+    for server in servers:
+        server.shutdown()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,9 @@ from pynetdicom.transport import AssociationSocket
 from cxrtext.pacs.check import Step, check_peer
 from cxrtext.pacs.dimse.association import ECHO, Associations
 from cxrtext.pacs.faults import DeniedError
-from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc
+from cxrtext.pacs.peers import Peer
+from tests.pacs.conftest import Taking
+from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, free_port
 
 Check = Callable[..., list[Step]]
 
@@ -55,6 +57,35 @@ def test_a_good_peer(check: Check) -> None:
     assert [step.layer for step in steps if step.protocol == "DIMSE"] == [
         "name", "TCP", "AET", "right to search (C-FIND)", "right to fetch and syntaxes (C-GET)",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kinds", "lacking"),
+    [
+        (("sc", "sr"), ""),
+        (("sc",), "'Comprehensive 3D SR Storage'"),
+        ((), "'Secondary Capture Image Storage' or 'Comprehensive 3D SR Storage'"),
+    ],
+)
+def test_whether_results_are_taken_is_asked_where_they_go_by_dimse(
+    taking: Taking, kinds: tuple[str, ...], lacking: str
+) -> None:
+    entry = taking(*kinds)
+    entry["dimse"] |= {"retrieve": "move", "our_port": free_port()}
+    steps = check_peer(Peer.model_validate(entry))
+    assert steps[-1].layer == "right to store (C-STORE)"
+    assert [step.ok for step in steps[:-1]] == [True] * (len(steps) - 1)
+    said = f"does not take {lacking} from 'CXRTEXT'; have it granted"
+    assert steps[-1].said == (
+        said if lacking else "takes secondary captures and structured reports"
+    )
+    assert steps[-1].ok is not bool(lacking)
+    closed = check_peer(Peer.model_validate({**entry, "write": False}))
+    assert [step.layer for step in closed] == [step.layer for step in steps[:-1]]
+
+
+def test_over_dicomweb_the_right_to_store_is_not_asked(check: Check) -> None:
+    assert not [step for step in check(write=True) if "store" in step.layer]
 
 
 @pytest.mark.parametrize(

@@ -344,7 +344,7 @@ def test_every_entry_is_counted_once_whatever_is_decided_and_killed(tmp_path: Pa
 
 def test_what_is_decided_twice_is_counted_once(inbox: Inbox) -> None:
     numbers = [inbox.put("PACS", b"x", held="for a reason") for _ in range(2)]
-    first, second = inbox.set_aside("PACS")
+    first, second = inbox.held()
     assert inbox.drop(numbers[:1] * 2) == 1
     for decide in (inbox.drop, inbox.accept):
         with pytest.raises(InputError, match="1: neither held nor failed; 'cxrtext gateway held"):

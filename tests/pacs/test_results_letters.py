@@ -10,11 +10,11 @@ from pydicom.dataset import Dataset
 
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
-from cxrtext.pacs.identity import KINDS, NEEDED, is_own_result
+from cxrtext.pacs.identity import NEEDED, is_own_result
 from cxrtext.pacs.results.capture import _font, _lines
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
-from cxrtext.pacs.results.rejection import reject
+from cxrtext.pacs.results.rejection import revoke
 from cxrtext.service import Service
 from tests.conftest import draw
 from tests.pacs import result_sources
@@ -60,10 +60,12 @@ def test_results_conform_and_keep_the_letters_of_sentences_names_and_issuers(
     service: Service, results: ResultsFolder, tmp_path: Path, write: Any, kind: str, sentence: str
 ) -> None:
     path = write(tmp_path / "source.dcm", kind)
-    made = make_results(service, path, sentence, results, kinds=KINDS).results
-    if write is write_effusion:
-        assert [one.kind for one in made] == list(KINDS)
-    source, objects = pydicom.dcmread(path), [*made, *reject(results, made)]
+    made = make_results(service, path, sentence, results).results
+    assert [one.kind for one in made] == ["sc", "sr"]
+    results.note_sent([one.instance for one in made], "archive")
+    revoke(results, lambda _: True, {})  # the peer is not told, but the note is written
+    source, objects = pydicom.dcmread(path), [*made, *results.all(kind="reject")]
+    assert len(objects) == 3
     for one, built in zip(objects, read(results, objects), strict=True):
         # What a poor source lacks, a result of it lacks.
         lacking = "DICOMDIR" if write == poor else "nothing"
@@ -116,9 +118,8 @@ def test_outlines_lie_on_pixels_that_are_not_square(
             more = {"ImagerPixelSpacing": ["0.2", "0.4"], "PatientOrientation": ["F", "L"]}
         path = write_source(tmp_path / "a.dcm", "cr", pixels=stored, **more)
         folder = ResultsFolder(tmp_path / f"out{len(boxes)}")
-        made = make_results(service, path, "Left pleural effusion.", folder, kinds=["sr"])
-        (sr,) = read(folder, made.results)
-        boxes.append(_scoord(sr))
+        made = make_results(service, path, "Left pleural effusion.", folder)
+        boxes.append(_scoord(read(folder, made.results)[1]))
     if turned:
         boxes[1] = boxes[1][:, ::-1]
     low, high = boxes[1].min(axis=0) * (1, 2), boxes[1].max(axis=0) * (1, 2)

@@ -1,17 +1,19 @@
 """The folder of results, and results that are made and sent by themselves, by a peer's rule."""
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
-from cxrtext.errors import DataError, WorkError
+from cxrtext.errors import CheckpointError, DataError, WorkError
 from cxrtext.files import sha256
 from cxrtext.index import IndexedImage, build_index
 from cxrtext.pacs.faults import AnswerError, GoneError, PeerError
@@ -19,7 +21,7 @@ from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results import folder as module
 from cxrtext.pacs.results import rules
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
-from cxrtext.pacs.results.rules import Answered, answer
+from cxrtext.pacs.results.rules import Answered, answer, answer_until
 from cxrtext.pacs.results.sending import Delivery
 from cxrtext.service import Service, load_service
 from tests.conftest import as_received, draw
@@ -107,8 +109,8 @@ def received(checkpoint: Path, tmp_path: Path) -> Path:
 def answering(received: Path, results: ResultsFolder) -> Iterator[Answering]:
     """Makes and sends what the rules of peers ask for, by default those of "archive"."""
 
-    def run(*some: Peer, say: Callable[[str], None] = lambda _: None) -> Answered:
-        return answer(service, some or [named()], results, say=say)
+    def run(*some: Peer, **more: Any) -> Answered:
+        return answer(service, some or [named()], results, **more)
 
     with closing(load_service(None, received)) as service:
         yield run
@@ -137,6 +139,64 @@ def test_each_image_of_a_peer_with_a_rule_is_answered_once(
     assert (third.images, third.made) == (3, 0)
 
 
+def test_what_was_answered_when_rules_had_kinds_stays_answered(
+    answering: Answering, service: Service, results: ResultsFolder, sending: "Sending"
+) -> None:
+    said = (
+        "('archive', ResultsRule(sentences=('Left pleural effusion.',), kinds=('sc', 'sr'), "
+        f"above=0.0), '{service.model.fingerprint}')"
+    )
+    rule = hashlib.sha256(said.encode()).hexdigest()[:32]
+    results.note_answered(rule, "1.dcm", "2026-11-23T06:00:01+00:00", "")
+    assert answering().images == 2
+    assert sending.sent == ["2"]
+
+
+def test_answering_goes_on_over_faults_and_other_models_until_it_is_ended(
+    results: ResultsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, said = list[object](), list[str]()
+    answers: list[object] = [
+        GoneError("archive", "cannot be reached"), Answered(), Answered(2, 1, 1, 1), Answered()
+    ]  # fmt: skip
+    services: list[object] = [None, "second", CheckpointError("model: is not there yet"), None]
+
+    def answered(service: object, *_: object, **more: object) -> object:
+        asked.append(service)
+        if isinstance(one := answers.pop(0), Exception):
+            raise one
+        return one
+
+    def turned(_: object) -> object:
+        if isinstance(one := services.pop(0) if services else None, Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(rules, "answer", answered)
+    monkeypatch.setattr(rules, "turned", turned)
+    first: Any = "first"
+    answer_until(first, [named()], results, None, said.append, lambda: not answers, 0.001)
+    assert asked == ["first", "second", "second", "second"]
+    assert said == [
+        "archive: cannot be reached; trying again in 0 s",
+        "model: is not there yet; trying again in 0 s",
+        "images answered: 2; results made: 1, sent: 1; images without results: 1",
+    ]
+    answers.append(Answered())
+    answer_until(first, [], results, None, said.append, lambda: False, once=True)
+    assert "images answered: 0" in said[-1]
+    answers.append(GoneError("archive", "cannot be reached"))
+    with pytest.raises(PeerError):
+        answer_until(first, [], results, None, said.append, lambda: False, once=True)
+
+
+def test_answering_ends_between_two_images(
+    answering: Answering, sending: "Sending", results: ResultsFolder
+) -> None:
+    assert answering(ended=lambda: bool(sending.sent)).images == 1
+    assert answering().images == 2
+
+
 def test_without_what_was_received_there_is_nothing_to_answer(
     service: Service, results: ResultsFolder
 ) -> None:
@@ -156,7 +216,7 @@ class Sending:
         self.refused: set[str] = set()  # sources
         self.sent: list[str] = []
 
-    def __call__(self, _folder: object, made: list[Kept], peer: Peer, _: object) -> Delivery:
+    def __call__(self, _folder: object, made: list[Kept], peer: Peer) -> Delivery:
         if peer.name in self.gone:
             raise GoneError(peer.name, "cannot be reached")
         if any(one.source in self.refused for one in made):

@@ -181,4 +181,4 @@ def _answer(gateway: Gateway, once: bool) -> None:
     chosen = [peer for peer in gateway.peers if peer.results is not None]
     folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
     with closing(service_of(gateway)) as service:
-        answer_until(service, chosen, folder, ids=ids, say=say, once=once)
+        answer_until(service, chosen, folder, ids, say, lambda: False, once=once)

@@ -11,7 +11,7 @@ import cxrtext
 from cxrtext.errors import ImageError
 from cxrtext.images.source import quiet, shown
 from cxrtext.pacs.identity import MANUFACTURER, NUMBERS, series_description, uid
-from cxrtext.pacs.results.image import SourceImage, reference, repeat
+from cxrtext.pacs.results.image import SourceImage, repeat
 from cxrtext.text.wording import mentions, wording
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cxrtext.pacs.results.finding import Finding
 
-FORMAT = "2"  # of what results look like: another one gives other UIDs
+FORMAT = "3"  # of what results look like: another one gives other UIDs
 SCHEME = "99CXRTEXT"  # the private coding scheme of sentences, and of what no standard code says
 MODEL_NAME = "cxrtext image-text model"
 
@@ -68,13 +68,30 @@ class Result:
             "manufacturer": MANUFACTURER,
         }
 
-    def reference(self) -> "Dataset":
-        return reference(self.source)
-
     def finish(self, kind: str, built: "Dataset") -> "Dataset":
         """Put patient, study, series and time into an object that was built."""
         repeat(self.source, built)
+        built.ContributingEquipmentSequence = [_algorithm(self.finding.model)]
         return series_attributes(kind, built, self.finding.model, self.made)
+
+
+def device_uid(model: str) -> str:
+    return uid("device", model)
+
+
+def _algorithm(model: str) -> "Dataset":
+    """What made a result, named as in its report (IHE RAD TF-3 6.5.3.1, AI Results)."""
+    from highdicom import ContributingEquipment
+    from pydicom.sr.codedict import codes
+
+    made_by = ContributingEquipment(
+        MANUFACTURER,
+        codes.DCM.ProcessingEquipment,
+        manufacturer_model_name=MODEL_NAME,
+        software_versions=cxrtext.__version__,
+    )
+    made_by.DeviceUID = device_uid(model)
+    return made_by
 
 
 def series_attributes(kind: str, built: "Dataset", model: str, made: datetime) -> "Dataset":
@@ -109,7 +126,8 @@ def building(source: SourceImage, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - a header that is not as the standard says
         raise ImageError(
-            f"{shown(source.path)}: no {what} can be made of its header ({type(error).__name__})"
+            f"{shown(source.path)}: no {what} can be made of its header ({type(error).__name__}); "
+            "export the file again"
         ) from None
 
 

@@ -33,7 +33,7 @@ CREATE TABLE results (
   class TEXT NOT NULL,                     -- its SOPClassUID
   series TEXT NOT NULL,
   study TEXT NOT NULL,                     -- StudyInstanceUID
-  kind TEXT NOT NULL,                      -- sc, sr or reject; seg, gsps of earlier versions
+  kind TEXT NOT NULL,                      -- sc, sr or reject; seg or gsps of earlier releases
   source TEXT NOT NULL,                    -- SOPInstanceUID of the image
   study_id TEXT NOT NULL,                  -- as the archive calls study and patient
   patient_id TEXT NOT NULL,
@@ -51,7 +51,7 @@ CREATE INDEX results_uid ON results (study);
 CREATE TABLE sent (
   instance TEXT NOT NULL REFERENCES results (instance) ON DELETE CASCADE,
   peer TEXT NOT NULL,
-  at TEXT NOT NULL,                        -- UTC
+  at TEXT NOT NULL,                        -- UTC; '' where sending began, and may have ended
   PRIMARY KEY (instance, peer)
 );
 CREATE TABLE answered (
@@ -201,7 +201,7 @@ class ResultsFolder:
     def of_study(self, study_id: str) -> list[Sent]:
         """What was made of a study, by its id in the archive, and where each was sent."""
         rows = self._rows("WHERE ? IN (study_id, study) AND kind <> 'reject'", [study_id])
-        query = "SELECT peer, at FROM sent WHERE instance = ? ORDER BY peer"
+        query = "SELECT peer, at FROM sent WHERE instance = ? AND at <> '' ORDER BY peer"
         with self._database() as database:
             return [
                 Sent(row, peer, at)
@@ -211,29 +211,45 @@ class ResultsFolder:
 
     def sent_to(self, peer: str) -> frozenset[str]:
         with self._database() as database:
-            found = database.execute("SELECT instance FROM sent WHERE peer = ?", [peer])
+            query = "SELECT instance FROM sent WHERE peer = ? AND at <> ''"
+            found = database.execute(query, [peer])
             return frozenset(instance for (instance,) in found)
 
-    def peers(self) -> Mapping[str, list[str]]:
-        """The peers that have each result, by its UID; of one that none has, nothing."""
+    def peers(self, *, begun: bool = False) -> Mapping[str, list[str]]:
+        """The peers that have each result, by its UID; with ``begun``, that may have it too."""
         found: dict[str, list[str]] = {}
+        query = "SELECT instance, peer FROM sent WHERE at <> '' OR ? ORDER BY peer"
         with self._database() as database:
-            for instance, peer in database.execute("SELECT instance, peer FROM sent ORDER BY peer"):
+            for instance, peer in database.execute(query, [begun]):
                 found.setdefault(instance, []).append(peer)
         return found
+
+    def begin(self, results: Sequence[Kept], peer: str) -> list[Kept]:
+        """Note that results are about to be sent; those that were taken back are not given."""
+        query = (
+            "INSERT INTO sent SELECT instance, ?, '' FROM results "
+            "WHERE instance = ? AND revoked IS NULL ON CONFLICT DO UPDATE SET at = at"
+        )
+        with self._database(write=True) as database:
+            return [
+                one for one in results if database.execute(query, [peer, one.instance]).rowcount
+            ]
 
     def note_sent(self, instances: Sequence[str], peer: str) -> None:
         with self._database(write=True) as database:
             database.executemany(
-                "INSERT OR IGNORE INTO sent VALUES (?, ?, ?)",
+                "INSERT INTO sent VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET at = excluded.at WHERE at = ''",
                 [(instance, peer, now()) for instance in instances],
             )
 
     def note_revoked(self, instances: Sequence[str]) -> None:
+        """Take results back, all at one time, which is theirs alone."""
+        at = datetime.now(UTC).isoformat()
         with self._database(write=True) as database:
             database.executemany(
                 "UPDATE results SET revoked = coalesce(revoked, ?) WHERE instance = ?",
-                [(now(), instance) for instance in instances],
+                [(at, instance) for instance in instances],
             )
 
     def answered(self, rule: str, images: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -258,7 +274,8 @@ class ResultsFolder:
         """How many results each peer was sent, by peer and kind."""
         with self._database() as database:
             rows = database.execute(
-                "SELECT peer, kind, count(*) FROM sent JOIN results USING (instance) GROUP BY 1, 2"
+                "SELECT peer, kind, count(*) FROM sent JOIN results USING (instance) "
+                "WHERE at <> '' GROUP BY 1, 2"
             ).fetchall()
         return {(peer, kind): count for peer, kind, count in rows}
 

@@ -13,7 +13,7 @@ from cxrtext.errors import ImageError
 from cxrtext.files import sha256
 from cxrtext.images.dicom.described import described, text_of, texts_of
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
-from cxrtext.images.dicom.header import numbers, whole_number
+from cxrtext.images.dicom.header import whole_number
 from cxrtext.images.dicom.orientation import KEYWORDS as ORIENTATION
 from cxrtext.images.dicom.orientation import directions, read_placement
 from cxrtext.images.placement import Placement
@@ -33,11 +33,7 @@ STUDY = (
 )
 """What is repeated as it stands, so that a result joins its patient and study."""
 _SHOWN = (
-    *("Rows", "Columns", "PhotometricInterpretation", "BitsAllocated", "BitsStored", "HighBit"),
-    *("PixelRepresentation", "SamplesPerPixel", "NumberOfFrames", "BurnedInAnnotation"),
-    *("RescaleSlope", "RescaleIntercept", "RescaleType", "WindowCenter", "WindowWidth"),
-    *("WindowCenterWidthExplanation", "VOILUTFunction", "ModalityLUTSequence", "VOILUTSequence"),
-    *("FrameOfReferenceUID", "Modality", "ViewPosition", "BodyPartExamined"),
+    *("Rows", "Columns", "NumberOfFrames", "BurnedInAnnotation", "FrameOfReferenceUID", "Modality"),
     *ORIENTATION,
 )
 _UID = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))+")
@@ -136,20 +132,8 @@ def reference(source: SourceImage) -> "Dataset":
         setattr(given, keyword, None)
     given.PatientSex = ""
     given.ReferringPhysicianName = ""
-    if not _has_windows(given):
-        for keyword in ("WindowCenter", "WindowWidth", "WindowCenterWidthExplanation"):
-            if keyword in given:
-                del given[keyword]
     given.Modality = source.text("Modality") or "DX"
     return given
-
-
-def _has_windows(header: "Dataset") -> bool:
-    try:
-        centers, widths = numbers(header, "WindowCenter"), numbers(header, "WindowWidth")
-    except ImageError:
-        return False
-    return len(centers) == len(widths) > 0 and min(widths) > 0
 
 
 def repeat(source: SourceImage, result: "Dataset") -> None:

@@ -9,7 +9,7 @@ from unicodedata import normalize
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.images.source import shown
 from cxrtext.pacs import need
-from cxrtext.pacs.identity import KINDS, Kind
+from cxrtext.pacs.identity import CLASSES
 from cxrtext.pacs.results.building import Result, result_uid
 from cxrtext.pacs.results.capture import build_capture
 from cxrtext.pacs.results.finding import Finding, read_and_find
@@ -33,11 +33,10 @@ def make_results(
     sentence: str,
     folder: ResultsFolder,
     *,
-    kinds: Sequence[Kind] = KINDS,
     above: float = 0.0,
     ids: Ids | None = None,
 ) -> Made:
-    """Make the results of a sentence and an image; those that are there stay as they are.
+    """Make the capture and the report of a sentence and an image; what is there stays as it is.
 
     One that was taken back is not made again: it would have the UID that a peer was told to hide.
 
@@ -49,17 +48,16 @@ def make_results(
     check_sentence(sentence)
     sentence = " ".join(normalize("NFC", sentence).split())  # one spelling, and so one UID
     source = read_source(path)
-    wanted = list(dict.fromkeys(kinds))
     model = service.model.fingerprint
-    there = [folder.find(result_uid(source, model, sentence, kind)) for kind in wanted]
-    if None not in there:
-        return _made([one for one in there if one is not None], path)
+    there = {kind: folder.find(result_uid(source, model, sentence, kind)) for kind in CLASSES}
+    if None not in there.values():
+        return _made([one for one in there.values() if one is not None], path)
     pixels, finding = read_and_find(service, path, sentence)
     if above > 0 and (finding.probability is None or finding.probability < above):
         return Made((), 0, (f"{shown(path)}: its probability is not {above:g} or more",))
     result = Result(source, finding, datetime.now())
     made, new = [], 0
-    for kind, kept in zip(wanted, there, strict=True):
+    for kind, kept in there.items():
         if kept is None:
             built = build_capture(result, pixels) if kind == "sc" else build_report(result)
             kept = folder.put(built, kind=kind, **_facts(source, finding, ids or Ids(None)))

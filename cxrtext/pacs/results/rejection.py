@@ -6,19 +6,21 @@ or removes them.
 Source: IHE Radiology, Image Object Change Management (IOCM).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.pacs import need
+from cxrtext.pacs.faults import PeerError
 from cxrtext.pacs.identity import MANUFACTURER, NUMBERS, uid
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.results.building import series_attributes, silent
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.image import PATIENT, STUDY
 from cxrtext.pacs.results.report import observer
-from cxrtext.pacs.results.sending import Delivery, send_results
+from cxrtext.pacs.results.sending import send_results
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -26,52 +28,77 @@ if TYPE_CHECKING:
 Reason = Literal["quality", "safety"]
 
 
-def reject(
-    folder: ResultsFolder, results: Sequence[Kept], reason: Reason = "quality"
-) -> list[Kept]:
-    """Write or find rejection notes, one a study, model and image; the results are revoked."""
-    need("highdicom")
-    groups: dict[tuple[str, ...], list[Kept]] = {}
-    for one in results:
-        groups.setdefault((one.study, one.source, one.patient_id, one.model), []).append(one)
-    notes = []
-    for some in groups.values():
-        some = sorted(some, key=lambda one: one.instance)
-        instance = uid("reject", reason, *(one.instance for one in some))
-        note = folder.find(instance)
-        if note is None:
-            first = some[0]
-            note = folder.put(
-                _note(folder, some, instance, reason), kind="reject", source=first.source,
-                study_id=first.study_id, patient_id=first.patient_id, sentence="",
-                probability=None, calibrated=False, model=first.model,
-            )  # fmt: skip
-        folder.note_revoked([one.instance for one in some])
-        notes.append(note)
-    return notes
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    results: int  # that are taken back
+    told: Mapping[str, int]  # notes that each peer got
+    faults: tuple[str, ...]  # why a peer was not told of all; the next call tells it
 
 
 def revoke(
     folder: ResultsFolder,
-    results: Sequence[Kept],
+    which: Callable[[Kept], bool],
     peers: Mapping[str, Peer],
     reason: Reason = "quality",
-) -> dict[str, Delivery]:
-    """Take results back; each peer is sent notes of those that it was sent, and of no others.
+) -> Revoked:
+    """Take results back, and tell each peer of those that it has, or may have, and of no others.
 
-    Gives what each got.  What was not delivered is sent by the next call (ConfigError: a peer is
-    not in the file, or not opened for writing; PeerError).
+    They are noted as taken back before anything else, from when on none is sent.  Then each peer is
+    told of all that it was not told of yet, so that a call goes on where an earlier one ended,
+    whatever it takes back itself.
     """
-    had = folder.peers()
-    names = sorted({name for one in results for name in had.get(one.instance, ())})
-    for name in names:
-        if name not in peers:
-            raise ConfigError(f"{name}: has results to take back, and is not in the file")
-        peers[name].require_write()
-    of_peers = {n: [one for one in results if n in had.get(one.instance, ())] for n in names}
-    notes = {name: reject(folder, some, reason) for name, some in of_peers.items()}
-    folder.note_revoked([one.instance for one in results])
-    return {n: send_results(folder, some, peers[n]) for n, some in notes.items()}
+    chosen = [one.instance for one in folder.all() if one.kind != "reject" and which(one)]
+    folder.note_revoked(chosen)
+    holders, had = folder.peers(begun=True), dict[str, list[Kept]]()
+    for one in folder.all():
+        for name in holders.get(one.instance, ()) if one.revoked else ():
+            had.setdefault(name, []).append(one)
+    told, faults = dict[str, int](), list[str]()
+    for name, some in sorted(had.items()):
+        known = folder.sent_to(name)
+        groups = [group for group in _groups(some) if not known & {*_uids(group).values()}]
+        notes = []
+        for group in groups:
+            try:
+                notes.append(_written(folder, group, reason))
+            except DataError as error:  # a file is gone; the others do not wait for it
+                faults.append(str(error))
+        if notes and name not in peers:
+            faults.append(f"{name}: has results to take back, and is not among the peers; add it")
+        elif notes:
+            try:
+                told[name] = send_results(folder, notes, peers[name]).sent
+            except (PeerError, ConfigError) as error:
+                faults.append(str(error))
+    return Revoked(len(chosen), told, tuple(faults))
+
+
+def _groups(results: Sequence[Kept]) -> Collection[Sequence[Kept]]:
+    """Those that a note has in common: taken back at a time, of a study, an image and a model."""
+    groups: dict[tuple[str | None, ...], list[Kept]] = {}
+    for one in sorted(results, key=lambda one: one.instance):
+        key = (one.study, one.source, one.patient_id, one.model, one.revoked)
+        groups.setdefault(key, []).append(one)
+    return groups.values()
+
+
+def _uids(results: Sequence[Kept]) -> Mapping[Reason, str]:
+    """The UID that their note has, by its reason."""
+    named = [one.instance for one in results]
+    return {reason: uid("reject", reason, *named) for reason in get_args(Reason)}
+
+
+def _written(folder: ResultsFolder, results: Sequence[Kept], reason: Reason) -> Kept:
+    need("highdicom")
+    uids, first = _uids(results), results[0]
+    for instance in uids.values():
+        if there := folder.find(instance):
+            return there
+    return folder.put(
+        _note(folder, results, uids[reason], reason), kind="reject", source=first.source,
+        study_id=first.study_id, patient_id=first.patient_id, sentence="",
+        probability=None, calibrated=False, model=first.model,
+    )  # fmt: skip
 
 
 def _note(
@@ -111,8 +138,6 @@ def _read(folder: ResultsFolder, kept: Kept) -> "Dataset":
 
     path = folder.path / kept.file
     if not folder.is_whole(kept):
-        raise DataError(
-            f"{path}: is gone or changed; make it again (gateway results make), then revoke it"
-        )
+        raise DataError(f"{path}: is gone or changed; restore it from a copy, then revoke it")
     with silent():
         return dcmread(path, stop_before_pixels=True)

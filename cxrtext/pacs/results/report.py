@@ -1,4 +1,7 @@
-"""A structured report of a finding: Comprehensive SR after TID 1500 (Measurement Report)."""
+"""A structured report of a finding: Comprehensive 3D SR after TID 1500 (Measurement Report).
+
+Source: IHE Radiology, AI Results (AIR), for what names the algorithm and how findings are encoded.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,16 +9,18 @@ import numpy as np
 
 import cxrtext
 from cxrtext.images.placement import Placement
-from cxrtext.pacs.identity import MANUFACTURER, WARNING, uid
+from cxrtext.pacs.identity import CLASSES, MANUFACTURER, WARNING, uid
 from cxrtext.pacs.results.building import (
     MODEL_NAME,
     SCHEME,
     Result,
     building,
     code_of,
+    device_uid,
     name_scheme,
     one_line,
 )
+from cxrtext.pacs.results.image import reference
 
 if TYPE_CHECKING:
     from highdicom.sr import ObserverContext
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import Dataset
 
 MAX_REGIONS = 16  # regions that are outlined; the best come first
+_OF_RADIOGRAPHS = ("ImagerPixelSpacing", "PatientOrientation")
 Box = tuple[float, float, float, float]
 
 
@@ -36,19 +42,6 @@ def outline(box: Box, placement: Placement) -> "NDArray[np.float64]":
     return np.array(corners, dtype=np.float64)
 
 
-def _frame(placement: Placement) -> "NDArray[np.float64]":
-    """The outline of the whole file, as :func:`outline` gives that of a box."""
-    right, bottom = placement.stored_width, placement.stored_height
-    return np.array([(0, 0), (right, 0), (right, bottom), (0, bottom), (0, 0)], dtype=np.float64)
-
-
-def outlines(result: Result) -> "list[tuple[NDArray[np.float64], float]]":
-    """The regions of a finding, best first, each with its score; none where nothing stands out."""
-    finding = result.finding
-    boxes = finding.grounding.boxes[:MAX_REGIONS] if finding.present else []
-    return [(outline(box.bbox, result.source.placement), box.score) for box in boxes]
-
-
 def observer(model: str) -> "ObserverContext":
     from highdicom.sr import DeviceObserverIdentifyingAttributes, ObserverContext
     from pydicom.sr.codedict import codes
@@ -56,7 +49,7 @@ def observer(model: str) -> "ObserverContext":
     return ObserverContext(
         observer_type=codes.DCM.Device,
         observer_identifying_attributes=DeviceObserverIdentifyingAttributes(
-            uid=uid("device", model),
+            uid=device_uid(model),
             name="cxrtext",
             manufacturer_name=MANUFACTURER,
             model_name=MODEL_NAME,
@@ -66,15 +59,16 @@ def observer(model: str) -> "ObserverContext":
 
 
 def build_report(result: Result) -> "Dataset":
-    """A Comprehensive SR of a finding (ImageError)."""
+    """A Comprehensive 3D SR of a finding (ImageError)."""
     with building(result.source, "structured report"):
         from highdicom import sr
         from pydicom.sr.codedict import codes
 
-        image, header = result.reference(), result.source.header
-        # What TID 1603 wants in the image library, which is optional.
-        wanted = ("ImagerPixelSpacing", "PatientOrientation")
-        is_described = all(len(header.get(name) or ()) == 2 for name in wanted)
+        image, listed = reference(result.source), reference(result.source)
+        # Some viewers end at a report without an image library.  What TID 1603 says of a radiograph
+        # many a header lacks; of other images size alone is said.
+        if any(len(listed.get(name) or ()) != 2 for name in _OF_RADIOGRAPHS):
+            listed.Modality = "OT"
         content = sr.MeasurementReport(
             observation_context=sr.ObservationContext(
                 observer_device_context=observer(result.finding.model)
@@ -82,14 +76,14 @@ def build_report(result: Result) -> "Dataset":
             procedure_reported=sr.CodedConcept("399208008", "SCT", "Plain X-ray of chest"),
             imaging_measurements=_groups(result),
             title=codes.DCM.ImagingMeasurementReport,
-            referenced_images=[image] if is_described else None,
+            referenced_images=[listed],
         )
         # Apart, so that who shows them writes the name of each before its value.
         for item in content[0].iterall():
             if item.keyword == "ContinuityOfContent":
                 item.value = "SEPARATE"
-        built = sr.ComprehensiveSR(
-            evidence=[image],
+        built = sr.Comprehensive3DSR(
+            evidence=[image, _capture(result)],
             content=content[0],
             is_complete=True,
             is_final=False,
@@ -100,6 +94,17 @@ def build_report(result: Result) -> "Dataset":
         return result.finish("sr", built)
 
 
+def _capture(result: Result) -> "Dataset":
+    """The secondary capture of the same finding, as evidence."""
+    from pydicom.dataset import Dataset
+
+    capture, given = Dataset(), result.given("sc")
+    capture.SOPClassUID, capture.SOPInstanceUID = CLASSES["sc"], given["sop_instance_uid"]
+    capture.StudyInstanceUID = result.source.study
+    capture.SeriesInstanceUID = given["series_instance_uid"]
+    return capture
+
+
 def _groups(result: Result) -> list[Any]:
     """The finding in the whole image, and each region where it is supported."""
     from highdicom import sr
@@ -108,9 +113,9 @@ def _groups(result: Result) -> list[Any]:
     finding, source = result.finding, result.source
     of = source.text("SOPClassUID"), source.instance
     # OHIF 3.12 fails with a report that has measurements without coordinates.
-    frame = sr.CoordinatesForMeasurement(
-        "POLYLINE", _frame(source.placement), sr.SourceImageForRegion(*of)
-    )
+    placement = source.placement
+    whole_image = outline((0, 0, placement.width, placement.height), placement)
+    frame = sr.CoordinatesForMeasurement("POLYLINE", whole_image, sr.SourceImageForRegion(*of))
     score = sr.CodedConcept("score", SCHEME, "Similarity of image and sentence")
     numbers = [(score, round(finding.grounding.score, 6), sr.CodedConcept("1", "UCUM", "no units"))]
     if finding.probability is not None:
@@ -130,15 +135,22 @@ def _groups(result: Result) -> list[Any]:
     # Viewers show comments, and not what is said of the algorithm.
     for text in filter(None, (WARNING, one_line(finding.sentence, 1024), finding.percent)):
         whole[0].ContentSequence.append(sr.TextContentItem(codes.DCM.Comment, text, "CONTAINS"))
+    heatmap = CLASSES["sc"], result.uid("sc")
+    whole[0].ContentSequence.append(
+        sr.ImageContentItem(codes.DCM.VisualExplanation, *heatmap, relationship_type="CONTAINS")
+    )
     groups: list[Any] = [whole]
-    for number, (corners, _) in enumerate(outlines(result), 1):
+    boxes = finding.grounding.boxes[:MAX_REGIONS] if finding.present else []
+    for number, box in enumerate(boxes, 1):
         groups.append(
             sr.PlanarROIMeasurementsAndQualitativeEvaluations(
                 tracking_identifier=sr.TrackingIdentifier(
                     uid(result.uid("sr"), "region", str(number)), f"region {number}"
                 ),
                 referenced_region=sr.ImageRegion(
-                    "POLYLINE", corners, source_image=sr.SourceImageForRegion(*of)
+                    "POLYLINE",
+                    outline(box.bbox, placement),
+                    source_image=sr.SourceImageForRegion(*of),
                 ),
                 finding_type=code_of(finding.sentence),
                 algorithm_id=_algorithm(result),
@@ -157,7 +169,7 @@ def _algorithm(result: Result) -> Any:
         said.append(f"probability {'' if finding.calibrated else 'not '}calibrated")
     if finding.unlike:
         said.append("image or sentence unlike those that the model was trained on")
-    return AlgorithmIdentification("cxrtext", cxrtext.__version__, parameters=said)
+    return AlgorithmIdentification(MODEL_NAME, cxrtext.__version__, parameters=said)
 
 
 def _properties(result: Result) -> list[Any]:

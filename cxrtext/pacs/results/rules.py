@@ -26,7 +26,7 @@ from cxrtext.service.service import turned
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-LOOK_S, LONGEST_WAIT_S = 2.0, 60.0  # between two looks; after failures, at most
+LONGEST_WAIT_S, POLL_S = 60.0, 0.5
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -38,6 +38,47 @@ class Answered:
     failed: int = 0
 
 
+def answer_until(
+    service: Service,
+    peers: Sequence[Peer],
+    folder: ResultsFolder,
+    ids: Ids | None,
+    say: Callable[[str], None],
+    ended: Callable[[], bool],
+    every_s: float = 2.0,
+    once: bool = False,
+) -> None:
+    """Answer what comes until it is ended, by the model that the index has turned to.
+
+    A peer or a model that is gone, and a full disk, are waited for, longer each time.
+
+    Args:
+        once: Whether to end when all that is there was dealt with; what is gone is then an error.
+    """
+    wait = every_s
+    while not ended():
+        try:
+            service = turned(service) or service
+            done = answer(service, peers, folder, ids=ids, say=say, ended=ended)
+        except (WorkError, CheckpointError) as error:
+            if once:
+                raise
+            wait = min(2 * wait, LONGEST_WAIT_S)
+            say(f"{error}; trying again in {wait:.0f} s")
+        else:
+            wait = every_s
+            if done.images or once:
+                say(
+                    f"images answered: {done.images}; results made: {done.made}, "
+                    f"sent: {done.sent}; images without results: {done.failed}"
+                )
+        if once:
+            return
+        until = time.monotonic() + wait
+        while time.monotonic() < until and not ended():
+            time.sleep(min(POLL_S, wait))
+
+
 def answer(
     service: Service,
     peers: Iterable[Peer],
@@ -45,6 +86,7 @@ def answer(
     *,
     ids: Ids | None = None,
     say: Callable[[str], None] = lambda _: None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> Answered:
     """Make and send the results of the images that came from peers with a rule, each once.
 
@@ -65,7 +107,7 @@ def answer(
         if peer.results is None:
             continue
         peer.require_write()
-        one = _Answering(service, peer, folder, ids, say, done)
+        one = _Answering(service, peer, folder, ids, say, ended, done)
         try:
             one.answer()
         except PeerError as error:  # the other peers do not wait for it
@@ -75,42 +117,6 @@ def answer(
     return done
 
 
-def answer_until(
-    service: Service,
-    peers: Sequence[Peer],
-    folder: ResultsFolder,
-    *,
-    ids: Ids | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    ended: Callable[[], bool] = lambda: False,
-    once: bool = False,
-) -> None:
-    """Answer what comes until it is to end; with ``once`` what is there, and then end.
-
-    A peer or a model that is gone, and a full disk, are waited for, but with ``once``.
-    """
-    wait = LOOK_S
-    while not ended():
-        try:
-            service = turned(service) or service
-            done = answer(service, peers, folder, ids=ids, say=say)
-        except (WorkError, CheckpointError) as error:
-            if once:
-                raise
-            wait = min(2 * wait, LONGEST_WAIT_S)
-            say(f"{error}; trying again in {wait:.0f} s")
-        else:
-            wait = LOOK_S
-            if done.images or once:
-                say(
-                    f"images answered: {done.images}; results made: {done.made}, "
-                    f"sent: {done.sent}; images without results: {done.failed}"
-                )
-        if once:
-            return
-        time.sleep(wait)
-
-
 @dataclass
 class _Answering:
     service: Service
@@ -118,12 +124,15 @@ class _Answering:
     folder: ResultsFolder
     ids: Ids | None
     say: Callable[[str], None]
+    ended: Callable[[], bool]
     done: Answered
 
     def answer(self) -> None:
         rule = _name(self.peer, self.service)
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):
+            if self.ended():
+                return
             try:
                 sent = self._answer(rule, image)
             except AnswerError as error:
@@ -133,7 +142,7 @@ class _Answering:
                     break
                 continue
             for other, why in refused if sent else ():
-                self._note(rule, other, f"{why.what}; 'gateway results send' tries again")
+                self._note(rule, other, f"{why.what}; 'results send' tries again")
             refused = [] if sent else refused
         if refused:
             raise refused[0][1]
@@ -166,9 +175,8 @@ class _Answering:
         rule, made = self.peer.results, list[Kept]()
         for sentence in rule.sentences:
             found = make_results(
-                self.service, path, sentence, self.folder,
-                above=rule.above, ids=self.ids,
-            )  # fmt: skip
+                self.service, path, sentence, self.folder, above=rule.above, ids=self.ids
+            )
             made += found.results
             self.done.made += found.new
         return made
@@ -204,5 +212,11 @@ def require_mounted(path: Path) -> None:
 
 def _name(peer: Peer, service: Service) -> str:
     """A rule of a peer and a model, as a name: another one answers every image again."""
-    said = (peer.name, peer.results, service.model.fingerprint)
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:32]
+    rule = peer.results
+    assert rule is not None  # noqa: S101 - asked for before
+    # As it was written when a rule had kinds, so that what was answered then stays so.
+    said = (
+        f"({peer.name!r}, ResultsRule(sentences={rule.sentences!r}, kinds=('sc', 'sr'), "
+        f"above={rule.above!r}), {service.model.fingerprint!r})"
+    )
+    return hashlib.sha256(said.encode()).hexdigest()[:32]

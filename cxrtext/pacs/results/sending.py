@@ -1,10 +1,10 @@
 """Results sent to a peer: by STOW-RS where it has DICOMweb, else by C-STORE.
 
-What the peer has already is not sent again, whoever sent it.
+What the peer has already is not sent again, whoever sent it.  That sending began is noted before a
+byte is sent: whoever takes results back knows then of every peer that may have them.
 """
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,10 @@ class Delivery:
 
 
 def send_results(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> Delivery:
-    """Send results to a peer, noting each in the folder; after an error it goes on from there."""
+    """Send results to a peer, noting each in the folder; after an error it goes on from there.
+
+    One that was taken back, be it meanwhile, is not sent.
+    """
     peer.require_write()
     known = folder.sent_to(peer.name)
     new = [one for one in dict.fromkeys(results) if one.instance not in known]
@@ -46,16 +49,22 @@ def send_results(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> 
 
 
 def _by_web(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int:
+    web = DicomWeb(peer)
     sent = 0
-    with closing(DicomWeb(peer)) as web:
+    try:
         for study in dict.fromkeys(one.study for one in results):
             some = [one for one in results if one.study == study]
             there = {found.first("SOPInstanceUID") for found in web.instances(study)}
             folder.note_sent([one.instance for one in some if one.instance in there], peer.name)
             for batch in _batches(folder, [one for one in some if one.instance not in there]):
+                batch = folder.begin(batch, peer.name)
+                if not batch:
+                    continue
                 web.store([(folder.path / one.file).read_bytes() for one in batch], study)
                 folder.note_sent([one.instance for one in batch], peer.name)
                 sent += len(batch)
+    finally:
+        web.close()
     return sent
 
 
@@ -81,11 +90,19 @@ def _by_dimse(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int
     classes = dict.fromkeys(one.klass for one in results)
     contexts = [build_context(klass, [ExplicitVRLittleEndian]) for klass in classes]
     association = Associations(peer).open(contexts)
+    taken = {context.abstract_syntax for context in association.accepted_contexts}
     sent = 0
     try:
         for one in results:
+            if one.klass not in taken:
+                raise AnswerError(
+                    peer.name,
+                    f"does not take objects of the kind {one.kind.upper()}; have it granted",
+                )
+            if not folder.begin([one], peer.name):
+                continue
             with silent():
-                status = _stored(association, dcmread(folder.path / one.file), peer, one)
+                status = _stored(association, dcmread(folder.path / one.file), peer)
             # Warnings (Bxxx) say that it was stored, though with changes.
             if status not in (0x0000, DUPLICATE) and not 0xB000 <= status <= 0xBFFF:
                 raise AnswerError(peer.name, f"did not take an object ({status:04X})")
@@ -97,13 +114,9 @@ def _by_dimse(folder: ResultsFolder, results: Sequence[Kept], peer: Peer) -> int
     return sent
 
 
-def _stored(association: "Association", built: "Dataset", peer: Peer, one: Kept) -> int:
+def _stored(association: "Association", built: "Dataset", peer: Peer) -> int:
     try:
         answer = association.send_c_store(built)
-    except ValueError:  # pynetdicom: no context of its class was accepted
-        raise AnswerError(
-            peer.name, f"does not take objects of the kind {one.kind.upper()}"
-        ) from None
     except RuntimeError:
         raise GoneError(peer.name, "ended the association while results were sent") from None
     status = answer.get("Status")

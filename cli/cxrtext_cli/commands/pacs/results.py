@@ -127,30 +127,34 @@ def revoke(
     """Take results back: each peer gets rejection notes of those that were sent to it.
 
     A PACS that knows such notes (IHE Image Object Change Management) hides what they name; others
-    keep the results and the note beside each other.
+    keep the results and the note beside each other.  What one cannot be told now, the next call
+    tells it.
     """
     if sum((study is not None, instance is not None, model is not None, every)) != 1:
         raise InputError("name what to take back: one of --study, --instance, --model, --all")
     from cxrtext.pacs.results.rejection import revoke as revoke_them
 
     gateway, folder = _open(file)
-    some = [
-        one
-        for one in folder.all()
-        if one.kind != "reject"
-        and (
+    done = revoke_them(
+        folder,
+        lambda one: (
             every
             or one.instance == instance
             or one.model == model
             or study in (one.study, one.study_id)
-        )
-    ]
-    if not some:
+        ),
+        gateway.by_name,
+        reason,
+    )
+    if not (done.results or done.faults or done.told):
         raise InputError("there is no such result; 'cxrtext gateway results list' shows all")
-    told = revoke_them(folder, some, gateway.by_name, reason)
-    typer.echo(f"results taken back: {len(some)}")
-    for name, done in told.items():
-        typer.echo(f"{name}: {done.sent} notes sent, {done.there} there before")
+    typer.echo(f"results taken back: {done.results}")
+    for name, count in done.told.items():
+        typer.echo(f"{name}: {count} notes sent")
+    for line in done.faults:
+        say(line)
+    if done.faults:
+        raise WorkError("not every peer was told: see above, then run it again")
 
 
 @results.command("list", short_help="List results, and where each was sent.")

@@ -1,0 +1,229 @@
+"""Results taken back: each peer is told of what it has, and of nothing else, whatever happens."""
+
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import pytest
+from pydicom import dcmread
+from pydicom.uid import UID
+
+from cxrtext.pacs.faults import AnswerError, GoneError
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.results import rejection
+from cxrtext.pacs.results.folder import Kept, ResultsFolder
+from cxrtext.pacs.results.making import make_results
+from cxrtext.pacs.results.rejection import revoke
+from cxrtext.pacs.results.sending import Delivery, send_results
+from cxrtext.service import Service
+from tests.pacs.conftest import Taking
+from tests.pacs.orthanc import dimse_entry
+from tests.pacs.result_sources import write_source
+
+PEERS = {name: Peer.model_validate(dimse_entry(name, write=True)) for name in ("north", "south")}
+
+
+def every(_: Kept) -> bool:
+    return True
+
+
+def none(_: Kept) -> bool:
+    return False
+
+
+class KilledError(BaseException):
+    """Stands for kill -9: nothing catches it."""
+
+
+class Sending:
+    """Stands for peers; notes what each is told: by patient, the results that are named."""
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.killed = ""  # "before" or "after" the first note is with its peer
+        self.told: dict[str, list[tuple[str, set[str]]]] = {}
+
+    def __call__(self, folder: ResultsFolder, notes: list[Kept], peer: Peer) -> Delivery:
+        if peer.name in self.gone:
+            raise GoneError(peer.name, "cannot be reached")
+        if self.killed == "before":
+            raise KilledError
+        for note in notes:
+            read = dcmread(folder.path / note.file)
+            (evidence,) = read.CurrentRequestedProcedureEvidenceSequence
+            named = {
+                str(one.ReferencedSOPInstanceUID)
+                for series in evidence.ReferencedSeriesSequence
+                for one in series.ReferencedSOPSequence
+            }
+            self.told.setdefault(peer.name, []).append((read.PatientID, named))
+            if self.killed == "after":
+                raise KilledError
+            folder.note_sent([note.instance], peer.name)
+        return Delivery(len(notes), 0)
+
+
+@pytest.fixture
+def sending(monkeypatch: pytest.MonkeyPatch) -> Sending:
+    stands = Sending()
+    monkeypatch.setattr(rejection, "send_results", stands)
+    return stands
+
+
+@pytest.fixture
+def made(service: Service, results: ResultsFolder, tmp_path: Path) -> list[set[str]]:
+    """Results of three patients: north has the first's, south the second's, nobody the third's."""
+    found = []
+    for number in (1, 2, 3):
+        path = write_source(tmp_path / f"{number}.dcm", "cr", number=number)
+        some = make_results(service, path, "Left pleural effusion.", results).results
+        found.append({one.instance for one in some})
+    results.note_sent([*found[0]], "north")
+    results.note_sent([*found[1]], "south")
+    return found
+
+
+def test_each_peer_is_told_once_of_what_it_has(
+    results: ResultsFolder, made: list[set[str]], sending: Sending
+) -> None:
+    done = revoke(results, every, PEERS, "safety")
+    assert (done.results, done.told, done.faults) == (6, {"north": 1, "south": 1}, ())
+    assert sending.told == {"north": [("CANARY-1", made[0])], "south": [("CANARY-2", made[1])]}
+    assert all(one.revoked for one in results.all() if one.kind != "reject")
+    (note, _) = results.all(kind="reject")
+    title = dcmread(results.path / note.file).ConceptNameCodeSequence[0]
+    assert title.CodeMeaning == "Rejected for Patient Safety Reasons"
+    for reason in ("quality", "safety"):
+        assert revoke(results, every, PEERS, reason).told == {}
+
+
+def test_a_peer_that_is_gone_is_told_by_the_next_call(
+    results: ResultsFolder, made: list[set[str]], sending: Sending
+) -> None:
+    sending.gone = {"north"}
+    done = revoke(results, every, PEERS)
+    assert (done.told, done.faults) == ({"south": 1}, ("north: cannot be reached",))
+    done = revoke(results, none, {})
+    assert done.faults == ("north: has results to take back, and is not among the peers; add it",)
+    sending.gone = set()
+    done = revoke(results, none, PEERS)
+    assert (done.results, done.told, done.faults) == (0, {"north": 1}, ())
+    assert sending.told == {"south": [("CANARY-2", made[1])], "north": [("CANARY-1", made[0])]}
+
+
+@pytest.mark.parametrize("where", ["revoked", "written", "before", "after"])
+def test_whatever_is_cut_off_the_next_call_goes_on(
+    results: ResultsFolder,
+    made: list[set[str]],
+    sending: Sending,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    cut = {"revoked": "peers", "written": "put"}.get(where)
+    sending.killed = where
+    with monkeypatch.context() as patch:
+        if cut:
+            whole: Any = getattr(ResultsFolder, cut)
+
+            def killed(*given: Any, **more: Any) -> None:
+                if where == "written":
+                    whole(*given, **more)
+                raise KilledError
+
+            patch.setattr(ResultsFolder, cut, killed)
+        with pytest.raises(KilledError):
+            revoke(results, every, PEERS)
+    assert all(one.revoked for one in results.all() if one.kind != "reject"), "before any is told"
+    sending.killed = ""
+    done = revoke(ResultsFolder(results.path), none, PEERS)
+    assert (done.told, done.faults) == ({"north": 1, "south": 1}, ())
+    assert sending.told["north"][-1] == ("CANARY-1", made[0])
+    assert len(sending.told["north"]) == (2 if where == "after" else 1)
+    assert sending.told["south"] == [("CANARY-2", made[1])]
+    assert len(results.all(kind="reject")) == 2, "a note is written once"
+
+
+def test_a_peer_that_may_have_a_result_is_told_and_one_on_its_way_is_not_sent(
+    results: ResultsFolder, made: list[set[str]], sending: Sending
+) -> None:
+    third = [one for one in results.all() if one.instance in made[2]]
+    assert results.begin(third, "south") == third  # and was killed then
+    assert results.peers().keys() == made[0] | made[1]
+    assert results.tally() == {
+        (name, kind): 1 for name in ("north", "south") for kind in ("sc", "sr")
+    }
+    assert [one.peer for one in results.of_study(third[0].study_id)] == ["", ""]
+    revoke(results, every, PEERS)
+    south = sorted(sending.told["south"], key=lambda one: one[0])
+    assert south == [("CANARY-2", made[1]), ("CANARY-3", made[2])]
+    assert results.begin(third, "north") == []
+    assert (
+        not results.peers(begun=True).keys()
+        - made[0]
+        - made[1]
+        - made[2]
+        - {one.instance for one in results.all(kind="reject")}
+    )
+    assert not [one for one in third if "north" in results.peers(begun=True)[one.instance]]
+
+
+def test_results_of_kinds_that_are_made_no_more_are_listed_and_taken_back(
+    results: ResultsFolder, made: list[set[str]], sending: Sending
+) -> None:
+    (first, *_) = results.all()
+    old = dcmread(results.path / first.file)
+    for kind, end in (("seg", "1"), ("gsps", "2")):
+        old.SOPInstanceUID = old.file_meta.MediaStorageSOPInstanceUID = UID(f"2.25.{end}")
+        results.put(
+            old, kind=kind, source=first.source, study_id=first.study_id, model="old",
+            patient_id=first.patient_id, sentence="x", probability=None, calibrated=False,
+        )  # fmt: skip
+    results.note_sent(["2.25.1", "2.25.2"], "north")
+    assert [one.kind for one in results.all(model="old")] == ["seg", "gsps"]
+    assert revoke(results, lambda one: one.model == "old", PEERS).results == 2
+    assert sending.told == {"north": [("CANARY-1", {"2.25.1", "2.25.2"})]}
+    other = next(iter(made[0]))
+    assert revoke(results, lambda one: one.instance == other, PEERS).told == {"north": 1}
+    assert sending.told["north"][1:] == [("CANARY-1", {other})], "a note of what is taken back anew"
+
+
+def test_a_note_is_of_one_model(
+    results: ResultsFolder, made: list[set[str]], sending: Sending
+) -> None:
+    (first, *_) = results.all()
+    again = dcmread(results.path / first.file)
+    again.SOPInstanceUID = again.file_meta.MediaStorageSOPInstanceUID = UID("2.25.1")
+    kept = results.put(
+        again, kind="sc", source=first.source, study_id=first.study_id, model="another",
+        patient_id=first.patient_id, sentence="x", probability=None, calibrated=False,
+    )  # fmt: skip
+    results.note_sent([kept.instance], "north")
+    revoke(results, every, PEERS)
+    assert {one.model for one in results.all(kind="reject")} == {first.model, "another"}
+
+
+def test_a_file_that_is_gone_does_not_keep_others_waiting(
+    results: ResultsFolder, made: list[set[str]], sending: Sending, tmp_path: Path
+) -> None:
+    results.note_sent([*made[2]], "north")
+    (lost, *_) = [one for one in results.all() if one.instance in made[0]]
+    file = results.path / lost.file
+    copyfile(file, tmp_path / "copy")
+    file.unlink()
+    done = revoke(results, every, PEERS)
+    assert done.told == {"north": 1, "south": 1}
+    assert done.faults == (f"{file}: is gone or changed; restore it from a copy, then revoke it",)
+    copyfile(tmp_path / "copy", file)
+    assert revoke(results, none, PEERS).told == {"north": 1}
+    assert sending.told["north"] == [("CANARY-3", made[2]), ("CANARY-1", made[0])]
+
+
+def test_what_a_peer_takes_is_sent_and_what_is_refused_is_not_noted(
+    results: ResultsFolder, made: list[set[str]], taking: Taking
+) -> None:
+    some = [one for one in results.all() if one.instance in made[2]]
+    peer = Peer.model_validate(taking("sc"))
+    with pytest.raises(AnswerError, match="does not take objects of the kind SR; have it granted"):
+        send_results(results, some, peer)
+    noted = results.peers(begun=True)
+    assert [one.kind for one in some if "taking" in noted.get(one.instance, ())] == ["sc"]
