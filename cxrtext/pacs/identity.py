@@ -16,11 +16,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 MANUFACTURER = "cxrtext"
 SERIES = "cxrtext"  # what the descriptions of series of results begin with
-NAMES = {
-    "sc": "heatmap",
-    "sr": "measurements",
-    "reject": "rejection note",
-}
+NAMES = {"sc": "heatmap", "sr": "measurements", "reject": "rejection note"}
 """What follows it, by kind of object; "reject" is the note that takes results back."""
 NUMBERS = {"sc": 9101, "sr": 9102, "reject": 9109}
 """Series numbers, behind those of a modality."""

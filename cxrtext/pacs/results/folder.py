@@ -210,9 +210,7 @@ class ResultsFolder:
             ]
 
     def sent_to(self, peer: str) -> frozenset[str]:
-        with self._database() as database:
-            found = database.execute("SELECT instance FROM sent WHERE peer = ?", [peer])
-            return frozenset(instance for (instance,) in found)
+        return frozenset(one for one, names in self.peers().items() if peer in names)
 
     def peers(self) -> Mapping[str, list[str]]:
         """The peers that have each result, by its UID; of one that none has, nothing."""

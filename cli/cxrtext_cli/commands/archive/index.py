@@ -114,7 +114,7 @@ def build(
     """Embed and index an archive for search, or add to an index, which is searched meanwhile.
 
     A run that was stopped resumes. Without a manifest an index without images is made: for what is
-    received (listen, follow) or uploaded.
+    received (gateway run) or uploaded.
     """
     if manifest is None and model is None:
         raise InputError(

@@ -8,16 +8,12 @@ import typer
 from cxrtext_cli.commands.pacs.held import held
 from cxrtext_cli.commands.pacs.results import results
 from cxrtext_cli.given import checked
-from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_table, say
+from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
 
-gateway = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Beside a hospital's systems: receive, follow, take in, send back.",
-)
+gateway = group("Beside a hospital's systems: receive, follow, take in, send back.")
 gateway.add_typer(held, name="held")
 gateway.add_typer(results, name="results")
 
@@ -59,16 +55,8 @@ def _serve(file: Path, found: "Gateway") -> None:
     given = found.serve
     assert given is not None  # noqa: S101 - the file asks for the part
     assert found.project is not None  # noqa: S101 - a file with serve has one
-    serve(
-        [found.project],
-        host=given.host,
-        port=given.port,
-        gateway=file,
-        trusted_host=list(given.trusted_hosts),
-        audit_log=given.audit_log,
-        uploads=given.uploads,
-        log_format=given.log_format,
-    )
+    more = given.model_dump(exclude={"trusted_hosts"})
+    serve([found.project], gateway=file, trusted_host=list(given.trusted_hosts), **more)
 
 
 @gateway.command("check", short_help="Say which layer of which peer fails, and what to do.")
@@ -146,7 +134,11 @@ def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: boo
     rows = [("what", "state", "count", "why")]
     rows += [(what, "waiting", str(n), "") for what, n in sorted(found.waiting.items())]
     explained = {(what, outcome) for what, outcome, _, _ in why}
-    rows += [(*one, str(n), "") for *one, n in outcomes if tuple(one) not in explained]
+    rows += [
+        (what, outcome, str(n), "")
+        for what, outcome, n in outcomes
+        if (what, outcome) not in explained
+    ]
     rows += [(what, outcome, str(n), reason) for what, outcome, reason, n in why]
     print_table(rows, left=4)
     waiting = sum(found.waiting.values())

@@ -7,16 +7,14 @@ import typer
 
 from cxrtext.errors import InputError, WorkError
 from cxrtext_cli.given import FILE, checked
-from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_rows, progress, say
+from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, progress, say, show_rows
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
     from cxrtext.pacs.results.folder import Kept, ResultsFolder
 
-results = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Results as DICOM objects: make them of images, send them to a peer, take them back.",
+results = group(
+    "Results as DICOM objects: make them of images, send them to a peer, take them back."
 )
 
 
@@ -162,7 +160,7 @@ def list_results(file: GatewayFile, as_json: AsJson = False) -> None:
     for one in folder.all():
         peers = peers_of.get(one.instance, [])
         rows.append(_row(one) | {"sent_to": peers if as_json else " ".join(peers)})
-    print_json(rows) if as_json else print_rows(rows)
+    show_rows(rows, as_json)
 
 
 def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":
@@ -174,11 +172,5 @@ def _open(file: Path) -> "tuple[Gateway, ResultsFolder]":
 
 
 def _row(one: "Kept") -> dict[str, object]:
-    return {
-        "kind": one.kind,
-        "file": one.file,
-        "instance": one.instance,
-        "study": one.study,
-        "made": one.made,
-        "revoked": one.revoked or "",
-    }
+    names = ("kind", "file", "instance", "study", "made", "revoked")
+    return {name: getattr(one, name) or "" for name in names}

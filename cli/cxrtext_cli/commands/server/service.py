@@ -10,7 +10,7 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import ANY_PATH, NEW_FILE, NEW_FOLDER, PLACE, checked
-from cxrtext_cli.options import AsJson, Device, PromptsFile, print_json, print_rows, say
+from cxrtext_cli.options import AsJson, Device, PromptsFile, group, say, show_rows
 
 if TYPE_CHECKING:
     from cxrtext_api.settings import Settings
@@ -145,11 +145,7 @@ def _checked(**options: object) -> "Settings":
         raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
 
 
-keys = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make, list and revoke the API keys of a server. A running server follows its file.",
-)
+keys = group("Make, list and revoke the API keys of a server. A running server follows its file.")
 
 File = Annotated[Path, typer.Argument(help="The file of keys."), ANY_PATH]
 Name = Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")]
@@ -196,10 +192,7 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
         }
         for key in read_key_file(file)
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows)
+    show_rows(rows, as_json)
 
 
 @keys.command("revoke", short_help="Take a key out of the file.")
