@@ -1,5 +1,6 @@
 """``cxrtext gateway``: beside a hospital's systems, by one file."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,8 +83,6 @@ def check(
         (one.name, step) for one in chosen if one.dicomweb or one.dimse for step in check_peer(one)
     ]
     if as_json:
-        from dataclasses import asdict
-
         print_json([{"of": name, **asdict(step)} for name, step in steps])
     else:
         rows = [
@@ -107,8 +106,6 @@ def status(file: GatewayFile, as_json: AsJson = False) -> None:
 
 
 def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: bool = False) -> None:
-    from dataclasses import asdict
-
     from cxrtext.pacs.inbox.status import read_status, reasons
 
     found, why = read_status(given.inbox), reasons(given.inbox)

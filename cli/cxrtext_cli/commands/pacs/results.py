@@ -78,14 +78,9 @@ def make(
         say(line)
     sent = None if peer is None else send_results(folder, made, peer)
     if as_json:
-        print_json(
-            {
-                "results": [_row(one) for one in made],
-                "new": new,
-                "failed": len(faults),
-                "sent": sent and {"peer": send, "sent": sent.sent, "there": sent.there},
-            }
-        )
+        there = sent and {"peer": send, "sent": sent.sent, "there": sent.there}
+        rows, failed = [_row(one) for one in made], len(faults)
+        print_json({"results": rows, "new": new, "failed": failed, "sent": there})
     else:
         typer.echo(f"{len(made)} results: {new} new, {len(made) - new} there before")
         if sent is not None:
@@ -132,17 +127,12 @@ def revoke(
     from cxrtext.pacs.results.rejection import revoke as revoke_them
 
     gateway, folder = _open(file)
-    some = [
-        one
-        for one in folder.all()
-        if one.kind != "reject"
-        and (
-            every
-            or one.instance == instance
-            or one.model == model
-            or study in (one.study, one.study_id)
-        )
-    ]
+
+    def is_meant(one: "Kept") -> bool:
+        by_uid = one.instance == instance or study in (one.study, one.study_id)
+        return one.kind != "reject" and (every or by_uid or one.model == model)
+
+    some = list(filter(is_meant, folder.all()))
     if not some:
         raise InputError("there is no such result; 'cxrtext gateway results list' shows all")
     told = revoke_them(folder, some, gateway.by_name, reason)

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -178,8 +178,6 @@ def add(
 @keys.command("list", short_help="Show the keys' names and scopes.")
 def list_keys(file: File, as_json: AsJson = False) -> None:
     """Show names, scopes and last days; the keys themselves are not in the file."""
-    from datetime import UTC
-
     from cxrtext_api.gate.keys import read_key_file
 
     today = datetime.now(UTC).date()
