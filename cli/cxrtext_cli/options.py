@@ -124,6 +124,11 @@ def prompts_in(path: Path | None) -> "dict[str, Prompts] | None":
     return read_prompts(path) if path else None
 
 
+def group(text: str) -> typer.Typer:
+    """Commands below one; ``text`` is what its help says of it."""
+    return typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text)
+
+
 def say(text: str) -> None:
     """Print a line about the work on standard error."""
     typer.echo(text, err=True)
@@ -175,6 +180,15 @@ def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
     body = [[cell(row[name]) for name in columns] for row in rows]
     print_table([columns, *body], left=len(columns))
+
+
+def show(value: Any, as_json: bool, said: str) -> None:
+    """Print a value as JSON, or what is said of it."""
+    print_json(value) if as_json else typer.echo(said)
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    print_json(rows) if as_json else print_rows(rows)
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

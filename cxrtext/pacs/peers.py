@@ -5,6 +5,7 @@ Every address comes from there: none from a request, an answer or a DICOM object
 
 import ipaddress
 import re
+import ssl
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -23,7 +24,7 @@ from pydantic import (
 )
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.pacs.tls import check_private
+from cxrtext.pacs.tls import check_private, client_context, server_context
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")]
@@ -75,6 +76,16 @@ class Tls(PeerSection):
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key stand together: give both or neither")
         return self
+
+    def client_context(self) -> ssl.SSLContext:
+        """What encrypts connections to a peer (ConfigError: a file is wrong)."""
+        return client_context(self.ca, self.certificate, self.key)
+
+    def server_context(self) -> ssl.SSLContext | None:
+        """What encrypts a port of ours; with ``ca`` a peer needs a certificate by one."""
+        if self.certificate is None or self.key is None:
+            return None
+        return server_context(self.certificate, self.key, self.ca)
 
     def check(self, where: str) -> None:
         """Look at the files (ConfigError); ``where`` says which part of it they are of."""

@@ -57,6 +57,11 @@ class Question:
         return {keyword: value for keyword, value in found.items() if value}
 
 
+def day_of(row: Described) -> str:
+    """The day of a study as YYYYMMDD; before DICOM 3.0 it was written with dots."""
+    return row.first("StudyDate").replace(".", "")[:8]
+
+
 def _clock(second: int) -> str:
     return f"{second // 3600:02d}{second // 60 % 60:02d}{second % 60:02d}"
 
@@ -88,7 +93,7 @@ class Instance:
 
     @property
     def day(self) -> str:
-        return self.said.first("StudyDate").replace(".", "")[:8]
+        return day_of(self.said)
 
     def decide(self) -> Decision:
         """Whether it may enter, as far as the peer's answer tells; what it leaves out is unknown.

@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +18,10 @@ ALERT_S = 0.5
 
 OPENING_S = 10.0  # how long a peer may take from its connection to a port of ours to its request
 _TLS = b"\x16"  # the first byte of a handshake
-_EXPIRED, _NOT_YET = 10, 9
+_UNTIMELY = {
+    10: "its certificate has expired; have it renewed",
+    9: "its certificate is not valid yet; are the clocks right?",
+}
 _OTHER_NAME = (62, 64)
 """Codes of OpenSSL's verification; the last are of names and of addresses."""
 
@@ -27,6 +31,29 @@ _DISTRUST = (
     *("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNSUPPORTED_CERTIFICATE"),
     *("CERTIFICATE_REVOKED", "ACCESS_DENIED", "DECRYPT_ERROR"),
 )
+_OF_PEER = (
+    (("CERTIFICATE_EXPIRED",), "says that our certificate has expired; have it renewed"),
+    (_DISTRUST, "does not take our certificate ({}); have its authority trusted there"),
+    (_OLD, "speaks no TLS as new as 1.2; have it switched on there"),
+    (
+        ("HANDSHAKE_FAILURE", *_NO_CIPHER),
+        "has no cipher in common with us, or wants a certificate of ours; have the BCP 195 "
+        "profile switched on there, or give certificate and key in the gateway's file",
+    ),
+    (("ALERT",), "breaks off the handshake ({}); see its log"),
+)
+_AT_OUR_PORT = (
+    (
+        ("PEER_DID_NOT_RETURN_A_CERTIFICATE",),
+        "it shows no certificate; give it one by the authorities named here",
+    ),
+    (("CERTIFICATE_EXPIRED",), "it says that our certificate has expired; renew it"),
+    (_DISTRUST, "it does not trust our certificate; have our authority trusted there"),
+    (_OLD, "it speaks no TLS as new as 1.2; have it switched on there"),
+    (_NO_CIPHER, "it has no cipher in common with us; have the BCP 195 profile switched on there"),
+    (("ALERT",), "it broke off the handshake of TLS ({}); see its log"),
+)
+"""What is said of a handshake that fails, by the first of OpenSSL's reasons that there is."""
 
 
 class HandshakeError(Exception):
@@ -177,29 +204,12 @@ def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> 
         return HandshakeError(
             "wants a certificate of ours; give certificate and key in the gateway's file"
         )
-    if "CERTIFICATE_EXPIRED" in reason:
-        return HandshakeError("says that our certificate has expired; have it renewed")
-    if any(word in reason for word in _DISTRUST):
-        return HandshakeError(
-            f"does not take our certificate ({_reason(error)}); have its authority trusted there"
-        )
-    if any(word in reason for word in _OLD):
-        return HandshakeError("speaks no TLS as new as 1.2; have it switched on there")
-    if "HANDSHAKE_FAILURE" in reason or any(word in reason for word in _NO_CIPHER):
-        return HandshakeError(
-            "has no cipher in common with us, or wants a certificate of ours; have the BCP 195 "
-            "profile switched on there, or give certificate and key in the gateway's file"
-        )
-    if "ALERT" in reason:
-        return HandshakeError(f"breaks off the handshake ({_reason(error)}); see its log")
-    return HandshakeError(f"does not speak TLS on this port; {plain}")
+    return HandshakeError(_said(error, _OF_PEER) or f"does not speak TLS on this port; {plain}")
 
 
 def _distrusted(error: ssl.SSLCertVerificationError, host: str, ca: str) -> str:
-    if error.verify_code == _EXPIRED:
-        return "its certificate has expired; have it renewed"
-    if error.verify_code == _NOT_YET:
-        return "its certificate is not valid yet; is this machine's clock right?"
+    if error.verify_code in _UNTIMELY:
+        return _UNTIMELY[error.verify_code]
     if error.verify_code in _OTHER_NAME:
         return (
             f"its certificate is not valid for '{host}'; write its name in the gateway's file, "
@@ -277,10 +287,8 @@ def of_another_protocol(first: bytes) -> str:
 def _why_refused(error: OSError) -> str:
     """Why a handshake at a port of ours failed, and what to do; nothing of what was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code == _EXPIRED:
-            return "its certificate has expired; have it renewed"
-        if error.verify_code == _NOT_YET:
-            return "its certificate is not valid yet; are the clocks right?"
+        if error.verify_code in _UNTIMELY:
+            return _UNTIMELY[error.verify_code]
         return (
             f"its certificate is not trusted ({error.verify_message}); it needs one by the "
             "authorities named here"
@@ -288,21 +296,17 @@ def _why_refused(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "it was silent during the handshake of TLS"
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
-        return "it shows no certificate; give it one by the authorities named here"
-    if "CERTIFICATE_EXPIRED" in reason:
-        return "it says that our certificate has expired; renew it"
-    if any(word in reason for word in _DISTRUST):
-        return "it does not trust our certificate; have our authority trusted there"
-    if any(word in reason for word in _OLD):
-        return "it speaks no TLS as new as 1.2; have it switched on there"
-    if any(word in reason for word in _NO_CIPHER):
-        return "it has no cipher in common with us; have the BCP 195 profile switched on there"
-    if "ALERT" in reason:
-        return f"it broke off the handshake of TLS ({_reason(error)}); see its log"
+    if said := _said(error, _AT_OUR_PORT):
+        return said
     if reason and not isinstance(error, ssl.SSLEOFError):
         return f"it sent no TLS that can be read ({_reason(error)})"
     return "it ended the connection during the handshake of TLS; does it trust our certificate?"
+
+
+def _said(error: OSError, listed: Iterable[tuple[tuple[str, ...], str]]) -> str:
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    found = (said for words, said in listed if any(word in reason for word in words))
+    return next(found, "").format(_reason(error))
 
 
 def _reason(error: OSError) -> str:

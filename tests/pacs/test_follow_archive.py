@@ -316,7 +316,7 @@ def test_what_cannot_be_told_before_is_told_by_the_object_itself(tmp_path: Path)
 
 
 def test_a_full_disk_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = pytest.raises(DiskError, match="MiB are free, and .* make room; it is tried again")
+    full = pytest.raises(DiskError, match="MiB are free, and .* make room on the disk")
     with monkeypatch.context() as patch, full:
         patch.setattr("cxrtext.pacs.retrieval.objects.RESERVE_BYTES", 2**60)
         from_odd(OddPeer(study(1)), tmp_path)

@@ -10,11 +10,11 @@ from unittest.mock import Mock
 import pytest
 
 from cxrtext.errors import DiskError, WorkError
-from cxrtext.pacs.dicomweb.client import ChangeList
 from cxrtext.pacs.faults import BusyError, GoneError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.retrieval import follow as module
+from cxrtext.pacs.retrieval.changes import ChangeList
 from cxrtext.pacs.retrieval.follow import Follower, days_under_way, follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from cxrtext.pacs.retrieval.objects import open_source
@@ -42,8 +42,13 @@ def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
 
 
 @contextmanager
-def following(url: str, folder: Path) -> Iterator[tuple[Follower, FollowState]]:
+def following(
+    url: str, folder: Path, orthanc: str | None = None
+) -> Iterator[tuple[Follower, FollowState]]:
     peer = web_peer("archive", url, FOLLOW)
+    assert peer.dicomweb is not None
+    web = peer.dicomweb.model_copy(update={"orthanc": orthanc})
+    peer = peer.model_copy(update={"dicomweb": web})
     throttle = Throttle(peer.limits)
     source = open_source(peer, throttle)
     retrying = Retrying(peer, throttle, lambda _: None, patience_s=0.1)
@@ -157,12 +162,14 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
     def changes(*_: object, since: int = 0, **__: int) -> dict[str, Any]:
         return {"Changes": [one] if since < 7 else [], "Last": 7, "Done": True}
 
-    monkeypatch.setattr(Follower, "has_changes", True)
     monkeypatch.setattr(ChangeList, "ask", changes)
     folder = tmp_path / "inbox"
     busy = Mock(side_effect=BusyError("archive", "has no answer"))
     for _ in range(2):  # the second time after a restart
-        with following("http://127.0.0.1:9/dicom-web", folder) as (follower, state):
+        with following("http://127.0.0.1:9/dicom-web", folder, "http://127.0.0.1:9") as (
+            follower,
+            state,
+        ):
             state.note("compared", datetime.now().astimezone().isoformat())
             if not busy.called:
                 state.note("sequence", "3")
@@ -171,7 +178,7 @@ def test_a_gap_is_remembered_until_the_days_were_compared(
                 patch.setattr(Follower, "sweep", Mock())
                 follower.turn()
     assert busy.call_count == 2
-    with served(OddPeer([])) as url, following(url, folder) as (follower, state):
+    with served(OddPeer([])) as url, following(url, folder, url) as (follower, state):
         follower.turn()
         assert not state.fact("gap")
 

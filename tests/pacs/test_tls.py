@@ -163,7 +163,7 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     asking = peer({"ca": str(certificates.other_ca), **_shown(certificates.ours)}, "move")
     # The port asks for certificates of another authority; the association itself is good.
     good = client_context(certificates.ca, certificates.ours.path, certificates.ours.key)
-    monkeypatch.setattr("cxrtext.pacs.dimse.association.client_context", lambda *_: good)
+    monkeypatch.setattr("cxrtext.pacs.peers.client_context", lambda *_: good)
     said: list[str] = []
     with pytest.raises(WorkError, match="studies could not be looked at"):
         follow_peer(asking, tmp_path / "out", said.append, once=True, patience_s=0.5)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from cxrtext.errors import CxrTextError
 from cxrtext.pacs.check import Step
 from cxrtext.pacs.gateway.file import Gateway, Serving
+from cxrtext_cli.gateway.parts import index_of
 from cxrtext_cli.gateway.status import ask
 
 
@@ -26,7 +27,7 @@ def check_own(gateway: Gateway) -> list[Step]:
 def _layers(gateway: Gateway) -> Iterator[tuple[str, Callable[[], str]]]:
     yield "state", lambda: _writable(gateway)
     if gateway.project is not None:
-        yield "project", lambda: _indexed(gateway)
+        yield "project", lambda: str(index_of(gateway))
     if gateway.burnt_in == "hold":
         yield "OCR", _read
     running = ask(gateway) is not None
@@ -42,12 +43,6 @@ def _writable(gateway: Gateway) -> str:
     if not os.access(gateway.state, os.W_OK):
         raise OSError(0, f"{gateway.state} cannot be written")
     return str(gateway.state)
-
-
-def _indexed(gateway: Gateway) -> str:
-    from cxrtext_cli.gateway.parts import index_of
-
-    return str(index_of(gateway))
 
 
 def _read() -> str:

@@ -35,10 +35,7 @@ def parts_of(gateway: Gateway) -> list[str]:
 
 
 def run_part(path: Path, name: str, serve: Callable[[Gateway], None]) -> None:
-    """Do the work of a part until it is stopped (ConfigError: the file asks for no such part).
-
-    ``serve`` is the work of the server.
-    """
+    """Do the work of a part, by ``serve`` of the server (ConfigError: it is not asked for)."""
     gateway = read_gateway(path)
     if name not in (known := parts_of(gateway)):
         raise ConfigError(f"{path}: asks for no part {name!r}; it asks for {', '.join(known)}")

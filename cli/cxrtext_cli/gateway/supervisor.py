@@ -90,8 +90,7 @@ class Supervisor:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         with process.stdout as lines:
             for line in lines:
-                text = _CONTROL.sub(" ", line.decode("utf-8", "replace").strip())[:1000]
-                if text:
+                if text := _CONTROL.sub(" ", line.decode("utf-8", "replace").strip())[:1000]:
                     part.said = text
                     self._say(f"{part.name}: {text}")
 

@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from cxrtext.pacs.faults import (
     TooLargeError,
 )
 from cxrtext.pacs.peers import Peer, Web
-from cxrtext.pacs.throttle import Retrying, Throttle
+from cxrtext.pacs.throttle import Throttle
 from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class DicomWeb:
         web = web_of(peer)
         self.name = peer.name
         self.throttle = throttle or Throttle(peer.limits)
-        self._web, self._url, self._orthanc = web, web.url, web.orthanc
+        self._web, self._url = web, web.url
         self._max_bytes = peer.limits.object_mb * 2**20
         self._deadline_s = DEADLINE * peer.limits.timeout_s
         login_tls = client_context((web.oauth and web.oauth.ca) or web.ca)
         self._login = open_login(peer.name, web, login_tls)
         self._http = httpx2.Client(
-            verify=client_context(web.ca, web.certificate, web.key),
+            verify=web.client_context(),
             timeout=httpx2.Timeout(peer.limits.timeout_s, connect=CONNECT_S),
             limits=httpx2.Limits(max_connections=peer.limits.parallel, keepalive_expiry=5.0),
             follow_redirects=False,
@@ -163,13 +163,8 @@ class DicomWeb:
         return len(stored)
 
     def orthanc(self, path: str, **params: str | int) -> Any:
-        """Ask Orthanc's own REST API, such as its list of changes."""
-        if self._orthanc is None:
-            raise ConfigError(
-                f"{self.name}: has no dicomweb.orthanc in the gateway's file, the address of "
-                "Orthanc's own REST API; without it there is the reconciliation alone"
-            )
-        address = self._orthanc + path
+        """Ask Orthanc's own REST API, such as its list of changes; of a peer that has it."""
+        address = f"{self._web.orthanc}{path}"
         with self._asking("Orthanc's changes", "GET", address, params=params or None) as response:
             return _json(self.name, self._read(response))
 
@@ -274,56 +269,11 @@ class DicomWeb:
         return first_part(self.name, pieces, boundary.group(1).encode("latin-1"))
 
 
-class ChangeList:
-    """Orthanc's own list of changes: which studies and objects came, as far as they are there."""
-
-    def __init__(self, source: DicomWeb, retrying: Retrying) -> None:
-        self._source, self._retrying = source, retrying
-
-    def ask(self, *flags: str, **params: int) -> dict[str, Any]:
-        """A page of the list; with the flag "last" its end."""
-        path = "/changes" + (f"?{flags[0]}" if flags else "")
-        page = self._retrying.patiently(lambda: self._source.orthanc(path, **params))
-        try:
-            good = isinstance(page["Changes"], list) and int(page["Last"]) >= 0
-        except (KeyError, TypeError, ValueError):
-            good = False
-        if not good:
-            raise AnswerError(
-                self._source.name, "its list of changes has another form than Orthanc's"
-            )
-        return dict(page)
-
-    def named(self, changes: Iterable[Any]) -> tuple[set[str], set[str]]:
-        """The studies and objects that changes are of; those that are gone already are not."""
-        studies, renewed = set(), set()
-        for change in changes:
-            if change.get("ChangeType") != "NewInstance":
-                continue
-            number = str(change.get("ID", ""))
-            if not number.replace("-", "").isalnum():
-                continue
-            study = self._uid(f"/instances/{number}/study", "StudyInstanceUID")
-            instance = self._uid(f"/instances/{number}", "SOPInstanceUID")
-            if study and instance:
-                studies.add(study)
-                renewed.add(instance)
-        return studies, renewed
-
-    def _uid(self, path: str, keyword: str) -> str:
-        try:
-            found = self._retrying.patiently(lambda: self._source.orthanc(path))
-            uid = str(found["MainDicomTags"][keyword])
-        except (AnswerError, KeyError, TypeError):
-            return ""  # removed meanwhile
-        return uid if is_uid(uid) else ""
-
-
 def handshake(web: Web, seconds: float) -> str:
     """Shake hands over TLS; the version, or "" of http (HandshakeError; OSError: no connection)."""
     if not web.url.startswith("https:"):
         return ""
-    context = client_context(web.ca, web.certificate, web.key)
+    context = web.client_context()
     plain = "correct the url in the gateway's file"
     return shake_hands(*web.address, context, seconds, ca="dicomweb.ca", plain=plain)
 

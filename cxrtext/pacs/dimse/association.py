@@ -18,7 +18,7 @@ from cxrtext.images.source import quiet
 from cxrtext.pacs import need
 from cxrtext.pacs.faults import BusyError, DeniedError, GoneError, PeerError, TlsError
 from cxrtext.pacs.peers import Dimse, Peer
-from cxrtext.pacs.tls import HandshakeError, client_context, is_spoken, shake_hands
+from cxrtext.pacs.tls import HandshakeError, is_spoken, shake_hands
 
 if TYPE_CHECKING:
     import ssl
@@ -33,6 +33,14 @@ ECHO = "1.2.840.10008.1.1"
 _AWAY = "cannot be reached; is it running, on this port?"
 LONGEST_UNIT = 2**20  # bytes of a message unit of a peer; we allow less than a tenth of it
 _PIECE = 2**18
+_REJECTED: dict[tuple[int | None, int | None], str] = {
+    (1, 7): "is not called {0.aet!r} (association rejected); correct dimse.aet",
+    (1, 3): "does not know {0.our_aet!r} (association rejected); have this title registered "
+    "there, with this machine's address, or correct dimse.our_aet",
+    (0, 0): "rejects the association without a reason; have the title {0.our_aet!r} registered "
+    "there",
+}
+"""What is said of a rejection, by its source and reason (PS3.8, 9.3.4)."""
 TAKEN = RADIOGRAPHS[:2]  # classes of objects that may enter; what is for processing may not
 
 
@@ -129,8 +137,7 @@ class Associations:
     @cached_property
     def tls(self) -> "ssl.SSLContext | None":
         """What encrypts them; None where the file has no ``tls`` (ConfigError: a file is wrong)."""
-        files = self.where.tls
-        return None if files is None else client_context(files.ca, files.certificate, files.key)
+        return self.where.tls.client_context() if self.where.tls else None
 
     def secure(self) -> str:
         """Shake hands over TLS alone; what is spoken, "" without it (ConfigError, PeerError)."""
@@ -227,28 +234,13 @@ class Associations:
         if not (heard and isinstance(heard[0], A_ASSOCIATE_RJ)):
             return self._why_nothing(heard=bool(heard))
         source, reason = heard[0].source, heard[0].reason_diagnostic
-        if (source, reason) == (1, 7):
-            return DeniedError(
-                self.name,
-                f"is not called {self.where.aet!r} (association rejected); correct dimse.aet",
-            )
-        if (source, reason) == (1, 3):
-            return DeniedError(
-                self.name,
-                f"does not know {self.where.our_aet!r} (association rejected); have this title "
-                "registered there, with this machine's address, or correct dimse.our_aet",
-            )
         if source == 3:
             return BusyError(self.name, "has no room for an association")
-        return DeniedError(
-            self.name,
-            "rejects the association without a reason; have the title "
-            f"{self.where.our_aet!r} registered there",
-        )
+        why = _REJECTED.get((source, reason), _REJECTED[0, 0])
+        return DeniedError(self.name, why.format(self.where))
 
     def _why_nothing(self, *, heard: bool) -> PeerError:
         """Why an association ended before it began; ``heard`` where the peer said anything."""
-        said = "ended the association at once; is this a port of DIMSE, in use?"
         if not heard:
             if not self._is_open():
                 return GoneError(self.name, _AWAY)
@@ -262,4 +254,6 @@ class Associations:
                     "speaks TLS on this port; give dimse.tls in the gateway's file, such as "
                     "tls: {ca: FILE}, or the port without TLS",
                 )
-        return GoneError(self.name, said)
+        return GoneError(
+            self.name, "ended the association at once; is this a port of DIMSE, in use?"
+        )

@@ -29,11 +29,8 @@ from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, PeerError, 
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import INSTANCE_FIELDS, MAX_ROWS, STUDY_FIELDS, Instance, Question, Studies
 from cxrtext.pacs.throttle import Throttle
-from cxrtext.pacs.tls import server_context
 
 if TYPE_CHECKING:
-    import ssl
-
     from pydicom.dataset import Dataset
     from pynetdicom.association import Association
     from pynetdicom.presentation import PresentationContext
@@ -102,7 +99,7 @@ class OwnPort:
             self._server = AssociationPort(
                 entity,
                 (where.our_host, where.our_port or 0),
-                tls=_tls(associations),
+                tls=where.tls.server_context() if where.tls else None,
                 idle_s=associations.timeout_s,
                 refused=self._note,
                 handlers=[
@@ -139,14 +136,6 @@ class OwnPort:
     def _note(self, address: str, why: str) -> None:
         for one in self._refused:
             one.append(f"a connection from {address} was refused: {why}")
-
-
-def _tls(associations: Associations) -> "ssl.SSLContext | None":
-    """The port's own certificate is that which we show as a client, too."""
-    files = associations.where.tls
-    if files is None or files.certificate is None or files.key is None:
-        return None
-    return server_context(files.certificate, files.key, files.ca)
 
 
 class DimsePeer:

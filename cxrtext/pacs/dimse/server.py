@@ -193,7 +193,7 @@ class Listener:
     def _store(self, event: "Event") -> Dataset | int:
         data = event.request.DataSet  # type: ignore[union-attr]
         assert data is not None  # noqa: S101 - requests without one are no valid ones
-        peer = self._peer(event)
+        peer = self._server.peers[event.assoc]
         if isinstance(data, _Overflow):
             limit = self._caps.object_bytes >> 20
             self._say(f"{peer}: an object is larger than {limit} MiB and was not kept")
@@ -222,9 +222,6 @@ class Listener:
     def _refused(self, address: str, why: str) -> None:
         self._counts.add("refused")
         self._say(f"connection from {address} refused: {why}")
-
-    def _peer(self, event: "Event") -> str:
-        return self._server.peers[event.assoc]
 
 
 def _senders(allowed: Mapping[str, str], addresses: Mapping[str, Iterable[str]]) -> _Senders:

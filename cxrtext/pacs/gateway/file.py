@@ -32,7 +32,6 @@ from cxrtext.datasets.importing.reports.hl7 import CHARACTER_SETS
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.pacs.peers import Aet, Named, Peer, PeerSection, Tls, is_loopback
-from cxrtext.pacs.tls import server_context
 
 MAX_PEERS = 64
 MAX_FILE_BYTES = 2**20
@@ -71,11 +70,7 @@ class _Encrypted(Serving):
         return self
 
     def context(self) -> ssl.SSLContext | None:
-        """What encrypts it; with ``tls.ca`` a peer needs a certificate by one (ConfigError)."""
-        tls = self.tls
-        if tls is None or tls.certificate is None or tls.key is None:
-            return None
-        return server_context(tls.certificate, tls.key, tls.ca)
+        return self.tls.server_context() if self.tls else None
 
 
 class DicomPort(_Encrypted):

@@ -15,14 +15,13 @@ from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.entry import Imported
 from cxrtext.index.maintain import forget_images
-from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
+from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.service import Service
 
 OnDeletion = Literal["note", "forget"]
 NOT_HERE = "nothing of it is here that came before"
 DELETED = "deleted at its source"
 NO_DELETION = "names no study and no object"
-WRITE_WAIT_S = 600.0
 
 
 class _Named(NamedTuple):
@@ -45,11 +44,10 @@ def take_deletions(
     ids: Ids,
     entries: Sequence[Entry],
     policies: Mapping[str, OnDeletion],
-    imported: Imported | None = None,
+    imported: Imported,
 ) -> list[str]:
     """Do what deletions ask for by each source's policy, or "note"; gives the ids forgotten."""
     asked = {entry.number: _read(entry) for entry in entries}
-    imported = imported or Imported()
 
     def called(instance: str) -> str:
         return imported.called(service.index.catalogue, ids.of("instance", instance))

@@ -30,13 +30,12 @@ from cxrtext.index.entry import Imported, entering, keep_image, others_say
 from cxrtext.index.store.catalogue import Catalogue, IndexedImage
 from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
-from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
+from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.pacs.inbox.reports import SAME, look_again, put_versions
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
 
-WRITE_WAIT_S = 600.0  # how long to queue while another process writes the index
 NAME = "the object"  # what an object is called in errors: nothing of its own
 OWN = "a result that this program made"
 BURNT_IN = "burnt into its margins"
@@ -93,15 +92,10 @@ class Intake:
     """Takes objects into an index; what it raises leaves the entries to be taken again."""
 
     def __init__(
-        self,
-        inbox: Inbox,
-        service: Service,
-        given: Given,
-        readers: ReaderPool,
-        imported: Imported | None = None,
+        self, inbox: Inbox, service: Service, given: Given, readers: ReaderPool, imported: Imported
     ) -> None:
         self._inbox, self._service, self._given = inbox, service, given
-        self._readers, self._imported = readers, imported or Imported()
+        self._readers, self._imported = readers, imported
 
     def take(self, entries: Sequence[Entry]) -> list[str]:
         """Take objects in; gives the ids of the images that are new or replaced.
@@ -145,12 +139,13 @@ class Intake:
         if not is_uid(own.instance):
             return _holding(entry, None, NO_UID)
         ids = self._given.ids.of_object(own)
-        if any(len(value) > LONGEST_ID or not value.isprintable() for value in _texts(ids)):
+        said_of = ids.instance, ids.study, ids.patient, ids.accession
+        if any(len(value) > LONGEST_ID or not value.isprintable() for value in said_of):
             return _failing(entry, "an id has more than 200 characters, or some not printed")
         if not ids.study:
             return _failing(entry, "names neither a study nor an accession number")
-        metadata = metadata_of(said, self._given.columns)
-        metadata = {name: value for name, value in metadata.items() if value}
+        columns = metadata_of(said, self._given.columns)
+        metadata = {name: value for name, value in columns.items() if value}
         if decision.view:
             metadata["view"] = decision.view
         return _Found(
@@ -167,8 +162,9 @@ class Intake:
         why = error.entry
         if why.damaged:
             return _failing(entry, why.why)
-        if self._is_own(entry):
-            return _leaving(entry, OWN)
+        with suppress(ImageError):
+            if is_own_result(described(read_wanted(entry.path, OWN_NEEDED), OWN_NEEDED)):
+                return _leaving(entry, OWN)
         if why.what == NO_IMAGE:
             try:
                 version = read_sr(entry.path, NAME)
@@ -177,11 +173,6 @@ class Intake:
             if version is not None:
                 return lambda finishing: put_versions(finishing, [version], entry, self._given.ids)
         return _leaving(entry, f"{why.what}: {why.why}" if why.why else why.what)
-
-    def _is_own(self, entry: Entry) -> bool:
-        with suppress(ImageError):
-            return is_own_result(described(read_wanted(entry.path, OWN_NEEDED), OWN_NEEDED))
-        return False
 
     def _decode(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[_Found]:
         square = self._service.model.spec.preprocessing
@@ -221,20 +212,19 @@ class Intake:
 
     def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
         index = self._service.index
+
+        def enters(outcome: Outcome | None) -> bool:
+            outcomes.extend([outcome] if outcome else [])
+            return outcome is None
+
         # What was there before is asked for without the lock: this is the only process that takes
         # objects in, and what an upload adds meanwhile is at worst there twice.
-        news = []
-        for one in found:
-            if (outcome := self._held_back(one)) is None:
-                news.append(one)
-            else:
-                outcomes.append(outcome)
-        embedded = []
-        for one, image in zip(news, self._embedded(news), strict=True):
-            if (outcome := self._elsewhere(one, image)) is None:
-                embedded.append((one, image))
-            else:
-                outcomes.append(outcome)
+        news = [one for one in found if enters(self._held_back(one))]
+        embedded = [
+            (one, image)
+            for one, image in zip(news, self._embedded(news), strict=True)
+            if enters(self._elsewhere(one, image))
+        ]
         if not embedded:
             return []
         news = [one for one, _ in embedded]
@@ -270,8 +260,10 @@ class Intake:
             # One that was held or had failed may be older than what has come meanwhile.
             if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
                 return _leaving(one.entry, resolving.CORRECTED)
-        if before is not None and known is None and self._is_as_imported(before, one):
-            return self._taking(one, "again")
+        if before is not None and known is None:  # an import brought it, and says whose it is
+            whose = one.ids.study, one.ids.patient
+            if (before.study_id, before.patient_id) == whose and self._digest(before) == one.pixels:
+                return self._taking(one, "again")
         if one.entry.accepted:
             return None
         if (
@@ -285,27 +277,19 @@ class Intake:
         for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
                 return _equal(one, study, patient, may_go=source in self._given.forgetting)
-        patients = others_say(
-            [catalogue], "patient_id", "study_id", one.ids.study, but=one.instance
-        )
-        if known is None and set(patients) - {one.ids.patient}:
+        of = others_say([catalogue], "patient_id", "study_id", one.ids.study, but=one.instance)
+        if known is None and set(of) - {one.ids.patient}:
             return _holding(one.entry, one.ids.study, resolving.TWO_PATIENTS)
         return None
-
-    def _is_as_imported(self, before: IndexedImage, one: _Found) -> bool:
-        """Whether the image that an import brought is the object, and says whose it is alike."""
-        whose = one.ids.study, one.ids.patient
-        return (before.study_id, before.patient_id) == whose and self._digest(before) == one.pixels
 
     def _why_not(self, before: IndexedImage, one: _Found) -> str:
         """Why an object may not take the place of the image that has its UID; "" where it may."""
         return resolving.why_not_replaced(
-            (before.study_id, before.patient_id),
-            (one.ids.study, one.ids.patient),
+            (before.study_id, before.patient_id), (one.ids.study, one.ids.patient),
             same_pixels=self._digest(before) == one.pixels,
             # What was imported has no source: the first one that has it may correct it.
             same_source=before.metadata.get(SOURCE, one.entry.source) == one.entry.source,
-        )
+        )  # fmt: skip
 
     def _elsewhere(self, one: _Found, image: EmbeddedImage) -> Outcome | None:
         """Of an object whose pixels the index has from another way in, such as an import."""
@@ -383,10 +367,6 @@ def _concerns(one: _Found, other: _Found) -> bool:
     """Whether what becomes of an object depends on another of the same batch."""
     same_study = one.ids.study == other.ids.study
     return one.instance == other.instance or (same_study and one.ids.patient != other.ids.patient)
-
-
-def _texts(ids: ObjectIds) -> tuple[str, ...]:
-    return ids.instance, ids.study, ids.patient, ids.accession
 
 
 def _failing(entry: Entry, reason: str) -> Outcome:

@@ -41,6 +41,7 @@ MAX_BYTES = 2**30  # of one entry; larger images are not read (`cxrtext.images.s
 MAX_WAITING = 1_000_000
 RESERVE_BYTES = 2**30  # space that is left free on the disk
 LOOK_S = 1.0
+WRITE_WAIT_S = 600.0  # how long a worker queues while another process writes the index
 KEPT_S = 90 * 86_400.0  # how long it is kept what became of an entry
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/-]{0,99}")
@@ -161,12 +162,7 @@ class Inbox:
         self._since += 1
         if time.monotonic() < self._looked + LOOK_S and self._since < self._spare:
             return
-        free = shutil.disk_usage(self.folder).free
-        if free < self._reserve:
-            raise DiskError(
-                f"{self.folder}: {free >> 20} MiB are free, and {self._reserve >> 20} MiB are to "
-                "stay so; make room on the disk"
-            )
+        require_space(self.folder, self._reserve)
         with self.database.reading() as database:
             (waiting,) = database.execute(
                 "SELECT count(*) FROM entries WHERE state = 'waiting'"
@@ -229,7 +225,7 @@ class Inbox:
         with self.database.reading() as database:
             rows = database.execute(
                 "SELECT entry, what, source, file, received, attempts, charset, accepted, state, "  # noqa: S608
-                f"reason, study FROM entries WHERE {where} ORDER BY entry LIMIT ?",
+                f"coalesce(reason, ''), study FROM entries WHERE {where} ORDER BY entry LIMIT ?",
                 (limit,),
             ).fetchall()
         return [
@@ -382,6 +378,16 @@ def tally(database: Connection, what: str, outcome: str) -> None:
         "INSERT INTO tallies VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET number = number + 1",
         (what, outcome),
     )
+
+
+def require_space(folder: Path, reserve: int) -> None:
+    """Stop before a disk is full (DiskError)."""
+    free = shutil.disk_usage(folder).free
+    if free < reserve:
+        raise DiskError(
+            f"{folder}: {free >> 20} MiB are free, and {reserve >> 20} MiB are to stay so; make "
+            "room on the disk"
+        )
 
 
 def _pieces(data: Data) -> Iterator[Bytes]:

@@ -17,7 +17,7 @@ from cxrtext.datasets.importing.reading import FoundImage
 from cxrtext.datasets.importing.versions import ReportVersion, Status, choose, whole_text
 from cxrtext.index.changes import add_reports
 from cxrtext.index.entry import entering, of_study_or_accession, reports_of, subjects
-from cxrtext.pacs.inbox.queue import Entry, Finishing, Inbox
+from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.records import Sentence, Study
 from cxrtext.records.text_source import SECTION_COLUMNS
 from cxrtext.service import Service
@@ -25,7 +25,6 @@ from cxrtext.text import study_sentences
 
 AT_ONCE = 500
 SAME = "nothing in it is new"
-WRITE_WAIT_S = 600.0
 FROM_INDEX = "index"  # the source of a version that is what the index had of a study before
 _COLUMNS = "report, study, accession, issuer, patient, status, time, addendum, text, sections"
 

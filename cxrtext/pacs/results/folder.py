@@ -210,10 +210,7 @@ class ResultsFolder:
             ]
 
     def sent_to(self, peer: str) -> frozenset[str]:
-        with self._database() as database:
-            query = "SELECT instance FROM sent WHERE peer = ? AND at <> ''"
-            found = database.execute(query, [peer])
-            return frozenset(instance for (instance,) in found)
+        return frozenset(one for one, names in self.peers().items() if peer in names)
 
     def peers(self, *, begun: bool = False) -> Mapping[str, list[str]]:
         """The peers that have each result, by its UID; with ``begun``, that may have it too."""

@@ -22,17 +22,17 @@ from pathlib import Path
 from cxrtext.errors import WorkError
 from cxrtext.files import only_one, scratch_folder
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.dicomweb.client import ChangeList, DicomWeb
+from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, PeerError, TooLargeError
 from cxrtext.pacs.inbox.queue import MAX_BYTES, Inbox
 from cxrtext.pacs.peers import Follow, Peer
-from cxrtext.pacs.query import Instance, Question, Source
+from cxrtext.pacs.query import Instance, Question, Source, day_of
 from cxrtext.pacs.retrieval import search as searching
+from cxrtext.pacs.retrieval.changes import ChangeList
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, open_source, take
 from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
 
-PAGE = 100
 TRIES = 3
 GAP_PAUSE_S = 3600.0
 """How often the days are compared because of gaps in the list of changes, at most."""
@@ -95,45 +95,15 @@ class Follower:
         self._peer, self._source, self._box, self._state = peer, source, box, state
         self._scratch, self._say, self._retrying = scratch, say, retrying
         self._options = peer.follow or Follow()
-        self._list = ChangeList(source, retrying) if isinstance(source, DicomWeb) else None
+        self._list: ChangeList | None = None
+        if isinstance(source, DicomWeb) and peer.dicomweb and peer.dicomweb.orthanc:
+            self._list = ChangeList(source, retrying, state)
         self.tally = Tally()
         self._compared_at = -math.inf
         self._cut: set[tuple[str, str]] = set()  # days of which that was said
         if not state.fact("first"):
             state.note("first", date.today().isoformat())
         self._first = self._options.first or date.fromisoformat(state.fact("first"))
-
-    @property
-    def has_changes(self) -> bool:
-        return self._peer.dicomweb is not None and self._peer.dicomweb.orthanc is not None
-
-    def read_changes(self) -> bool:
-        """Note the studies that the list names as changed; whether it has a gap."""
-        assert self._list is not None  # noqa: S101 - for mypy: has_changes says so
-        known = self._state.fact("sequence")
-        if not known:
-            last = self._list.ask("last")["Last"]
-            self._state.note("sequence", str(last))
-            return False  # what is there already is found by its day
-        since, gap = int(known), False
-        if self._list.ask("last")["Last"] < since:
-            self._say(f"{self._peer.name}: its list of changes begins anew; comparing the days")
-            since, gap = 0, True
-        while True:
-            page = self._list.ask(since=since, limit=PAGE)
-            numbers = [int(change["Seq"]) for change in page["Changes"]]
-            last = max([int(page["Last"]), *numbers])
-            expected = range(since + 1, since + 1 + len(numbers))
-            gap |= numbers != list(expected) or last > (numbers[-1] if numbers else since)
-            studies, renewed = self._list.named(page["Changes"])
-            with self._state.together():
-                self._state.pend(studies, renewed)
-                self._state.note("sequence", str(last))
-                if gap:  # what it hides is found by comparing, whenever that succeeds
-                    self._state.note("gap", "1")
-            if page.get("Done", True) or last == since:
-                return gap
-            since = last
 
     # --- the days ---
 
@@ -153,11 +123,8 @@ class Follower:
             if self._state.is_swept(days):
                 continue
             found = self._studies(begin, end)
-            with self._state.together():
-                for study, (when, objects) in found.items():
-                    if self._state.know_study(study, when, objects):
-                        self._state.pend([study])
-                self._state.note_swept(days)
+            self._note_new(found)
+            self._state.note_swept(days)
             if found:
                 self._say(f"{self._peer.name}: {len(found)} studies {_named(begin, end)}")
 
@@ -167,8 +134,8 @@ class Follower:
         self._note_new(self._studies(f"{days[0]:%Y%m%d}", f"{days[-1]:%Y%m%d}"))
 
     def _note_new(self, found: dict[str, tuple[str, str]]) -> None:
-        for study, (when, objects) in found.items():
-            with self._state.together():
+        with self._state.together():
+            for study, (when, objects) in found.items():
                 if self._state.know_study(study, when, objects):
                     self._state.pend([study])
 
@@ -212,9 +179,9 @@ class Follower:
                 f"{_named(begin, end)}"
             )
         return {
-            study: (_day(row), row.first("NumberOfStudyRelatedInstances"))
+            study: (day_of(row), row.first("NumberOfStudyRelatedInstances"))
             for study, row in found.studies.items()
-            if span or not _day(row)
+            if span or not day_of(row)
         }
 
     def _search(self, question: Question) -> searching.Search:
@@ -225,7 +192,7 @@ class Follower:
         row = self._row(study)
         if row is None:
             return [seen for seen in self._state.objects_of(study).values() if seen.state != "gone"]
-        self._state.place_study(study, _day(row))
+        self._state.place_study(study, day_of(row))
         return self._look_at([study])
 
     def _row(self, study: str) -> Described | None:
@@ -244,13 +211,8 @@ class Follower:
         """Take what is new or corrected in studies; gives what is gone of them."""
         gone: list[Seen] = []
         asked = (
-            _Asked(
-                study,
-                self._state.counted(study),
-                self._state.objects_of(study),
-                self._state.renewed(study),
-            )
-            for study in studies
+            _Asked(s, self._state.counted(s), self._state.objects_of(s), self._state.renewed(s))
+            for s in studies
         )
         for number, (one, found) in enumerate(self._retrying.each(asked, self._look), 1):
             for seen, counted in found.seen:
@@ -311,8 +273,8 @@ class Follower:
         if not left:
             path = self._scratch / Path(instance.file).name
             try:
-                taken = self._retrying.patiently(lambda: take(self._source, instance, path))
-                left = taken.left or (TOO_LARGE if taken.size > MAX_BYTES else "")
+                left = self._retrying.patiently(lambda: take(self._source, instance, path))
+                left = left or (TOO_LARGE if path.stat().st_size > MAX_BYTES else "")
             except TooLargeError:
                 left = TOO_LARGE
         entered_before = known is not None and known.state == "entered"
@@ -349,10 +311,10 @@ class Follower:
     def turn(self, *, once: bool = False, compare: bool = False) -> None:
         """Look once at all that may be new, and at what is gone where that is due."""
         gap = bool(self._state.fact("gap"))
-        if self.has_changes:
-            gap |= self.read_changes()
+        if self._list is not None:
+            gap |= self._list.read(self._say)
         self.sweep()
-        if not self.has_changes and not once:
+        if self._list is None and not once:
             self.poll()
         self.work(times=TRIES if once else 1)
         gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
@@ -371,10 +333,6 @@ class Follower:
         done = self._state.fact("compared")
         # A moment in the future was noted by a clock that was wrong.
         return not done or not due <= datetime.fromisoformat(done) <= now
-
-
-def _day(row: Described) -> str:
-    return row.first("StudyDate").replace(".", "")[:8]
 
 
 def _named(begin: str, end: str) -> str:
@@ -429,10 +387,7 @@ def follow_peer(
                 say(f"{error}; trying again in {every_s:.0f} s")
             if sum(follower.tally.counts.values()) > before:
                 say(f"{peer.name}: put into the inbox so far: {follower.tally}")
-            if once or throttle.stopped.is_set():
-                break
-            throttle.pause(every_s)
-            if throttle.stopped.is_set():
+            if once or throttle.stopped.wait(every_s):
                 break
         if once and state.waiting():
             raise WorkError(

@@ -5,7 +5,6 @@ what the peer says of the object, and again by the object's own header.
 """
 
 import errno
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.pacs.dicomweb.client import DicomWeb
 from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.faults import AnswerError
+from cxrtext.pacs.inbox.queue import require_space
 from cxrtext.pacs.peers import Peer
 from cxrtext.pacs.query import Instance, Source
 from cxrtext.pacs.throttle import Throttle
@@ -39,14 +39,6 @@ class Listed:
         """Whether there are fewer than the peer counts, where it says a number."""
         here = len(self.instances) + self.unusable
         return here < (int(counted) if counted.isdecimal() else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What became of an object: it is here, or may not enter."""
-
-    left: str = ""  # why it may not enter
-    size: int = 0  # bytes
 
 
 def open_source(peer: Peer, throttle: Throttle | None = None) -> Source:
@@ -77,39 +69,22 @@ def list_study(source: Source, study: str, counted: str = "") -> Listed:
     return listed
 
 
-def require_space(folder: Path) -> None:
-    """Stop before a disk is full (DiskError)."""
-    free = shutil.disk_usage(folder).free
-    if free < RESERVE_BYTES:
-        raise DiskError(
-            f"{folder}: {free >> 20} MiB are free, and {RESERVE_BYTES >> 20} MiB are to stay so; "
-            "make room; it is tried again"
-        )
-
-
-def take(source: Source, instance: Instance, path: Path) -> Taken:
-    """Fetch an object into a file, whole or not at all."""
-    require_space(path.parent)
-    left = ""
+def take(source: Source, instance: Instance, path: Path) -> str:
+    """Fetch an object into a file, whole or not at all; gives why it may not enter, or ""."""
+    require_space(path.parent, RESERVE_BYTES)
     try:
         with replacing(path) as temporary:
             source.fetch(instance, temporary)
             left = _refused(source.name, instance, temporary)
-            if left:
-                raise _LeftError
-            return Taken(size=temporary.stat().st_size)
-    except _LeftError:
-        return Taken(left)
+        if left:
+            path.unlink()
+        return left
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskError(
                 f"{path.parent}: the disk is full; make room; it is tried again"
             ) from None
         raise WorkError(f"{path.parent}: {error.strerror}; check the disk") from None
-
-
-class _LeftError(Exception):
-    """The object may not enter; its file goes."""
 
 
 def _refused(peer: str, instance: Instance, path: Path) -> str:

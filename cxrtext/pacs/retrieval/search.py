@@ -11,7 +11,7 @@ from datetime import date, timedelta
 
 from cxrtext.datasets.admission.ids import is_uid
 from cxrtext.images.dicom.described import Described
-from cxrtext.pacs.query import UNCUT, Question, Source, Studies
+from cxrtext.pacs.query import UNCUT, Question, Source, Studies, day_of
 
 DAY_S = 86_400
 SHORTEST_S = 60  # hours are halved down to a minute
@@ -48,8 +48,7 @@ def _ask(source: Source, question: Question, found: Search) -> Studies:
     answer = source.studies(question)
     for row in answer.rows:
         uid = row.first("StudyInstanceUID")
-        said = row.first("StudyDate"), row.first("AccessionNumber")
-        if is_uid(uid) and _asked_for(question, *said):
+        if is_uid(uid) and _asked_for(question, day_of(row), row.first("AccessionNumber")):
             found.studies.setdefault(uid, row)
     return answer
 
@@ -58,8 +57,7 @@ def _asked_for(question: Question, day: str, accession: str) -> bool:
     if question.accession and accession and accession != question.accession:
         return False
     first, _, last = question.day.partition("-")
-    plain = day.replace(".", "")[:8]
-    return not (first and plain) or first <= plain <= (last or first)
+    return not (first and day) or first <= day <= (last or first)
 
 
 def _halves(question: Question) -> list[Question]:

@@ -21,6 +21,7 @@ from cxrtext_cli.options import (
     progress,
     say,
     say_unlike,
+    show_rows,
     write_rows,
 )
 
@@ -167,10 +168,7 @@ def _classify_index(service: "Service", out: Path | None, keep: bool, as_json: b
         say(f"{out}: labels of {archive.images} images")
     elif archive.images <= MAX_PRINTED:
         given = list(rows)
-        if as_json:
-            print_json(given)
-        else:
-            print_rows(given)
+        show_rows(given, as_json)
     _say_calibrated(list(calibrations_of(archive.model, prompts)))
 
 

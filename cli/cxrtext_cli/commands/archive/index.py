@@ -35,6 +35,7 @@ from cxrtext_cli.options import (
     progress,
     prompts_in,
     say,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def build(
     """Embed and index an archive for search, or add to an index, which is searched meanwhile.
 
     A run that was stopped resumes. Without a manifest an index without images is made: for what is
-    received (listen, follow) or uploaded.
+    received (gateway run) or uploaded.
     """
     if manifest is None and model is None:
         raise InputError(
@@ -126,11 +127,8 @@ def build(
     asked = prompts_in(prompts)
     if manifest is None:
         summary = make_index(model, out, prompts=asked, storage=storage, device=pick_device(device))
-        if as_json:
-            print_json(summary.as_dict())
-        else:
-            said = "the gateway whose file names it as its project fills it"
-            typer.echo(f"{out}: an index without images; {said}")
+        said = "an index without images; the gateway whose file names it as its project fills it"
+        show(summary.as_dict(), as_json, f"{out}: {said}")
         return
     with progress("indexing", "images") as update:
         summary = build_index(
@@ -185,10 +183,8 @@ def delete(
     from cxrtext.index import delete as delete_studies
 
     count = delete_studies(folder, named, wait_s=wait)
-    if as_json:
-        print_json({"deleted": count})
-    else:
-        typer.echo(f"{folder}: {count} images of {len(set(named))} studies deleted")
+    said = f"{folder}: {count} images of {len(set(named))} studies deleted"
+    show({"deleted": count}, as_json, said)
 
 
 def _named_in(path: Path) -> list[str]:
@@ -291,10 +287,7 @@ def export(
     from cxrtext.index.export import export_uploads
 
     count = export_uploads(folder, out)
-    if as_json:
-        print_json({"images": count})
-    else:
-        typer.echo(f"{out}: {count} images, with manifest.csv and reports")
+    show({"images": count}, as_json, f"{out}: {count} images, with manifest.csv and reports")
 
 
 @index.command("move", short_help="Note where a manifest's folder, or its model, lies now.")
@@ -407,14 +400,13 @@ def pull(
 
 
 def _show_pulled(folder: Path, found: "Pulled", as_json: bool) -> None:
-    if as_json:
-        print_json(asdict(found))
-        return
     what = "turned to" if found.turned else "has"
-    typer.echo(
+    show(
+        asdict(found),
+        as_json,
         f"{folder}: {what} publication {found.publication[:12]} of {found.published}: "
         f"{found.images} images, model {found.fingerprint[:12]}; {found.fetched / 1e6:.1f} of "
-        f"{found.size / 1e6:.1f} MB fetched"
+        f"{found.size / 1e6:.1f} MB fetched",
     )
 
 

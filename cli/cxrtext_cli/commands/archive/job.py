@@ -19,6 +19,7 @@ from cxrtext_cli.options import (
     Precision,
     Sections,
     duration,
+    group,
     pick_device,
     print_json,
     progress,
@@ -30,11 +31,7 @@ if TYPE_CHECKING:
     from cxrtext.jobs import EveryNth, JobStatus, Running
 
 
-job = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Embed, score or decode an archive in shards, on one machine or many.",
-)
+job = group("Embed, score or decode an archive in shards, on one machine or many.")
 
 Manifest = Annotated[Path, typer.Argument(help="Manifest of images."), given.FILE]
 Address = Annotated[

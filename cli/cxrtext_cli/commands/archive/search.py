@@ -16,10 +16,9 @@ from cxrtext_cli.options import (
     Device,
     PlaceFolder,
     open_place,
-    print_json,
-    print_rows,
     say,
     say_unlike,
+    show_rows,
     write_rows,
 )
 
@@ -143,10 +142,7 @@ def search(
             say(warning)
     if out is not None:
         write_rows(out, rows)
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows)
+    show_rows(rows, as_json)
 
 
 def _check_where(folders: Sequence[Path], where: str) -> None:

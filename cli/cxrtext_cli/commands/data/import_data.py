@@ -1,5 +1,6 @@
 """``cxrtext import``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -190,8 +191,6 @@ def import_data(
     a tree of DICOM files, and with --reports a folder of PNG or JPEG files. Frontal views are kept;
     what is left out is listed with the reason.
     """
-    from dataclasses import asdict
-
     from cxrtext.datasets.importing import ImportOptions, import_folder, table_columns
     from cxrtext.datasets.importing.columns import is_table, shown
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -125,8 +126,6 @@ def score_text(
     A stopped run resumes when it is started again; a sentence that was scored once is not
     scored again.
     """
-    from dataclasses import asdict
-
     from cxrtext.language.eta import check_target
     from cxrtext.language.scoring.settings import ScoreSettings, check_paths
 

@@ -1,5 +1,6 @@
 """``cxrtext gateway``: beside a hospital's systems, by one file."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,16 +9,12 @@ import typer
 from cxrtext_cli.commands.pacs.held import held
 from cxrtext_cli.commands.pacs.results import results
 from cxrtext_cli.given import checked
-from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_table, say
+from cxrtext_cli.options import AsJson, GatewayFile, group, print_json, print_table, say
 
 if TYPE_CHECKING:
     from cxrtext.pacs.gateway.file import Gateway
 
-gateway = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Beside a hospital's systems: receive, follow, take in, send back.",
-)
+gateway = group("Beside a hospital's systems: receive, follow, take in, send back.")
 gateway.add_typer(held, name="held")
 gateway.add_typer(results, name="results")
 
@@ -59,16 +56,8 @@ def _serve(file: Path, found: "Gateway") -> None:
     given = found.serve
     assert given is not None  # noqa: S101 - the file asks for the part
     assert found.project is not None  # noqa: S101 - a file with serve has one
-    serve(
-        [found.project],
-        host=given.host,
-        port=given.port,
-        gateway=file,
-        trusted_host=list(given.trusted_hosts),
-        audit_log=given.audit_log,
-        uploads=given.uploads,
-        log_format=given.log_format,
-    )
+    more = given.model_dump(exclude={"trusted_hosts"})
+    serve([found.project], gateway=file, trusted_host=list(given.trusted_hosts), **more)
 
 
 @gateway.command("check", short_help="Say which layer of which peer fails, and what to do.")
@@ -94,8 +83,6 @@ def check(
         (one.name, step) for one in chosen if one.dicomweb or one.dimse for step in check_peer(one)
     ]
     if as_json:
-        from dataclasses import asdict
-
         print_json([{"of": name, **asdict(step)} for name, step in steps])
     else:
         rows = [
@@ -119,8 +106,6 @@ def status(file: GatewayFile, as_json: AsJson = False) -> None:
 
 
 def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: bool = False) -> None:
-    from dataclasses import asdict
-
     from cxrtext.pacs.inbox.status import read_status, reasons
 
     found, why = read_status(given.inbox), reasons(given.inbox)
@@ -146,7 +131,11 @@ def _show(given: "Gateway", parts: dict[str, Any] | None = None, *, as_json: boo
     rows: list[tuple[str, ...]] = [("what", "state", "count", "why")]
     rows += [(what, "waiting", str(n), "") for what, n in sorted(found.waiting.items())]
     explained = {(what, outcome) for what, outcome, _, _ in why}
-    rows += [(*one, str(n), "") for *one, n in outcomes if tuple(one) not in explained]
+    rows += [
+        (what, outcome, str(n), "")
+        for what, outcome, n in outcomes
+        if (what, outcome) not in explained
+    ]
     rows += [(what, outcome, str(n), reason) for what, outcome, reason, n in why]
     print_table(rows, left=4)
     waiting = sum(found.waiting.values())

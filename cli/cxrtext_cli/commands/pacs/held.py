@@ -7,13 +7,9 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import checked
-from cxrtext_cli.options import AsJson, GatewayFile, print_json, print_rows
+from cxrtext_cli.options import AsJson, GatewayFile, group, show_rows
 
-held = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="What is held or failed: look at it, let it enter, or drop it.",
-)
+held = group("What is held or failed: look at it, let it enter, or drop it.")
 
 Numbers = Annotated[
     list[int] | None, typer.Argument(help="Numbers as 'held list' shows them.", metavar="NUMBER...")
@@ -45,7 +41,7 @@ def list_held(file: GatewayFile, as_json: AsJson = False) -> None:
             }
             for one in inbox.held()
         ]
-    print_json(rows) if as_json else print_rows(rows)
+    show_rows(rows, as_json)
 
 
 @held.command("accept", short_help="Let it enter regardless, or try it again.")

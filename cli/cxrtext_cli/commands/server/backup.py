@@ -1,5 +1,6 @@
 """``cxrtext backup`` and ``cxrtext restore``."""
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cxrtext_cli.given import EMPTY_FOLDER, FILE, FOLDER
-from cxrtext_cli.options import AsJson, PlaceFolder, Stages, print_json, say
+from cxrtext_cli.options import AsJson, PlaceFolder, Stages, say, show
 
 if TYPE_CHECKING:
     from cxrtext.index.backup import BackupSummary
@@ -72,14 +73,10 @@ def restore(
 
 
 def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:
-    if as_json:
-        from dataclasses import asdict
-
-        print_json({**asdict(made), "folder": str(folder)})
-        return
     parts = [f"{made.images} images", f"{made.sentences} distinct sentences"]
     parts += [f"{made.uploads} uploads"] if made.uploads else []
     parts += ["the model"] if made.model else []
     parts += ["the keys"] if made.keys else []
     parts += ["the gateway's state"] if made.gateway else []
-    typer.echo(f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}")
+    said = f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}"
+    show({**asdict(made), "folder": str(folder)}, as_json, said)

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +10,7 @@ import typer
 
 from cxrtext.errors import InputError
 from cxrtext_cli.given import ANY_PATH, NEW_FILE, NEW_FOLDER, PLACE, checked
-from cxrtext_cli.options import AsJson, Device, PromptsFile, print_json, print_rows, say
+from cxrtext_cli.options import AsJson, Device, PromptsFile, group, say, show_rows
 
 if TYPE_CHECKING:
     from cxrtext_api.settings import Settings
@@ -145,11 +145,7 @@ def _checked(**options: object) -> "Settings":
         raise InputError(f"--{names[0]}: {faults[0]['msg']}") from None
 
 
-keys = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make, list and revoke the API keys of a server. A running server follows its file.",
-)
+keys = group("Make, list and revoke the API keys of a server. A running server follows its file.")
 
 File = Annotated[Path, typer.Argument(help="The file of keys."), ANY_PATH]
 Name = Annotated[str, typer.Argument(help="Name of the key, as the audit log shows it.")]
@@ -182,8 +178,6 @@ def add(
 @keys.command("list", short_help="Show the keys' names and scopes.")
 def list_keys(file: File, as_json: AsJson = False) -> None:
     """Show names, scopes and last days; the keys themselves are not in the file."""
-    from datetime import UTC
-
     from cxrtext_api.gate.keys import read_key_file
 
     today = datetime.now(UTC).date()
@@ -196,10 +190,7 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
         }
         for key in read_key_file(file)
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows)
+    show_rows(rows, as_json)
 
 
 @keys.command("revoke", short_help="Take a key out of the file.")
