@@ -156,7 +156,7 @@ class Sending:
         self.refused: set[str] = set()  # sources
         self.sent: list[str] = []
 
-    def __call__(self, _folder: object, made: list[Kept], peer: Peer, _: object) -> Delivery:
+    def __call__(self, _folder: object, made: list[Kept], peer: Peer) -> Delivery:
         if peer.name in self.gone:
             raise GoneError(peer.name, "cannot be reached")
         if any(one.source in self.refused for one in made):
@@ -209,7 +209,7 @@ def test_one_peer_and_one_image_at_fault_do_not_keep_others_waiting(
         answering(*peers, say=said.append)
     assert sending.sent == ["2"]
     assert said[-1] == (
-        "archive: no results of an image: did not take an object (A900); 'results send' tries again"
+        "archive: no results of an image: did not take an object (A900); 'gateway results send' tries again"
     )
     sending.gone, sending.refused = set(), set()
     assert (answering(*peers).images, sending.sent) == (1, ["2", "3"])
