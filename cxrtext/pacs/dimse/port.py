@@ -142,8 +142,8 @@ class AssociationPort(ThreadedAssociationServer):
         with self._lock:
             connection, address, _ = self._waiting.pop(request, (None, "", ""))
         if connection is not None and why:
+            self.refused(address, why)  # before its other side can know
             shut(connection)
-            self.refused(address, why)
         elif connection is not None:
             connection.close()
 
