@@ -292,9 +292,8 @@ class Inbox:
 
     def drop(self, numbers: Collection[int] | None) -> int:
         """Be done with entries, or with None all; gives how many (InputError: one is not held)."""
-        chosen = self._chosen(numbers)
         with self.finishing() as finishing:
-            for entry in chosen:
+            for entry in (chosen := self._chosen(numbers)):
                 finishing.done(entry, "dropped")
         return len(chosen)
 
