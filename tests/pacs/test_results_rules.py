@@ -269,7 +269,8 @@ def test_one_peer_and_one_image_at_fault_do_not_keep_others_waiting(
         answering(*peers, say=said.append)
     assert sending.sent == ["2"]
     assert said[-1] == (
-        "archive: no results of an image: did not take an object (A900); 'gateway results send' tries again"
+        "archive: no results of an image: did not take an object (A900); 'gateway results send' "
+        "tries again"
     )
     sending.gone, sending.refused = set(), set()
     assert (answering(*peers).images, sending.sent) == (1, ["2", "3"])
