@@ -271,21 +271,21 @@ class Inbox:
         return self._entries("state IN ('held', 'failed')")
 
     def accept(self, numbers: Collection[int] | None) -> int:
-        """Let entries, or with None all, wait again, to enter whatever speaks against it.
+        """Let entries, or with None all, wait again; held ones enter whatever speaks against it.
 
         Gives how many (InputError: one is not held, or is an object without a UID).
         """
-        chosen = self._chosen(numbers)
-        nameless = [one for one in chosen if one.reason == NO_UID]
-        if nameless and numbers is not None:
-            raise InputError(
-                f"{nameless[0].number}: {NO_UID}, so nothing could name it; drop it, and have it "
-                "sent with one"
-            )
         with self.database.transaction() as database:
+            chosen = self._chosen(numbers)
+            nameless = [one for one in chosen if one.reason == NO_UID]
+            if nameless and numbers is not None:
+                raise InputError(
+                    f"{nameless[0].number}: {NO_UID}, so nothing could name it; drop it, and have "
+                    "it sent with one"
+                )
             database.executemany(
-                "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, accepted = 1 "
-                "WHERE entry = ?",
+                "UPDATE entries SET state = 'waiting', attempts = 0, study = NULL, "
+                "accepted = max(accepted, state = 'held') WHERE entry = ?",
                 [(one.number,) for one in chosen if one not in nameless],
             )
         return len(chosen) - len(nameless)
@@ -293,7 +293,8 @@ class Inbox:
     def drop(self, numbers: Collection[int] | None) -> int:
         """Be done with entries, or with None all; gives how many (InputError: one is not held)."""
         with self.finishing() as finishing:
-            for entry in (chosen := self._chosen(numbers)):
+            chosen = self._chosen(numbers)
+            for entry in chosen:
                 finishing.done(entry, "dropped")
         return len(chosen)
 
@@ -362,12 +363,12 @@ class Finishing:
     def _end(
         self, entry: Entry, state: str, outcome: str, reason: str, study: str | None = None
     ) -> None:
-        self.database.execute(
+        ended = self.database.execute(
             "UPDATE entries SET state = ?, outcome = ?, reason = ?, study = ?, finished = ?, "
-            "file = iif(? = 'done', NULL, file) WHERE entry = ?",
+            "file = iif(? = 'done', NULL, file) WHERE entry = ? AND state <> 'done'",
             (state, outcome, reason, study, time.time(), state, entry.number),
         )
-        if state == "done":
+        if state == "done" and ended.rowcount:  # else somebody has dropped it meanwhile
             tally(self.database, entry.what, outcome)
 
 
