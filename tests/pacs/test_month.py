@@ -466,7 +466,7 @@ def _forget(month: Month) -> None:
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
     names = [f"{PLANTED}{number:06d}" for number in numbers]
-    names += [f"A{number:06d}" for number in numbers] + [f"{uid(number)}." for number in numbers]
+    names += [f"A{number:06d}" for number in numbers] + [f"{uid(number)}.1" for number in numbers]
     assert_nowhere(names, month.index, month.state, month.folder / "restored/uploads")
     kept = month.indexed()
     assert kept == {
