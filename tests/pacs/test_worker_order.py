@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from cxrtext.datasets.admission.ids import NO_UID
+from cxrtext.datasets.admission.ids import NO_UID, Ids, read_key
 from cxrtext.datasets.importing.resolving import ANOTHERS, CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import InputError, WorkError
 from cxrtext.index import reembed
@@ -266,3 +266,27 @@ def test_what_failed_is_only_tried_again_when_it_is_accepted(take: Take, inbox: 
     inbox.accept([number])
     take()
     assert outcomes(inbox, [number]) == [("held", ANOTHERS)]
+
+
+def test_anothers_picture_stays_held_when_the_image_of_its_uid_is_corrected(
+    take: Take, index: Path, inbox: Inbox
+) -> None:
+    one: dict[str, Any] = {"SOPInstanceUID": uid(1, 1, 1)}
+    take(instance(1))
+    number = inbox.put("PACS", instance(2, StudyInstanceUID=uid(1), **one))
+    take(instance(1, PatientSex="M"), columns=("sex",))
+    assert outcomes(inbox, [number]) == [("held", ANOTHERS)]
+    assert [entry.number for entry in inbox.held()] == [number]
+    inbox.accept([number])
+    take()
+    assert outcomes(inbox, [number])[0][0] == "replaced"
+
+
+def test_beside_hashed_ids_no_number_and_no_great_age_is_kept(
+    take: Take, index: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("a key of thirty-two characters. ")
+    ids = Ids(read_key(tmp_path / "key"))
+    take(instance(1, PatientAge="097Y"), hash_ids=tmp_path / "key", columns=("age", "accession"))
+    (kept,) = indexed(index).values()
+    assert (kept["age"], kept["accession"]) == ("90", ids.of("accession", "A000001"))

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ IDS = (
 NO_UID = "its SOPInstanceUID is missing, or is none"
 _UID = re.compile(r"[0-9]+(\.[0-9]+)+")
 
+AGE_TOP = 89  # years; beside hashed ids, older patients are given as one year more
 KEY_BYTES = 16  # shortest key: with fewer bytes all could be tried
 KEY_LIMIT = 65_536
 DIGITS = 24  # hexadecimal digits of a hashed id: 96 bits, so that no two ids share one by chance
@@ -69,6 +71,19 @@ class Ids:
             return value
         message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:DIGITS]
+
+    def of_metadata(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What is kept of a header, as it may stand beside hashed ids.
+
+        Numbers of studies are hashed, too, and ages above 89 become 90.
+        """
+        kept = dict(values)
+        if self.hashed:
+            for name in kept.keys() & {"accession", "subject_id"}:
+                kept[name] = self.of("accession", kept[name])
+            if kept.get("age", "").isdigit() and int(kept["age"]) > AGE_TOP:
+                kept["age"] = str(AGE_TOP + 1)
+        return kept
 
     def of_object(self, own: "ObjectIds") -> "ObjectIds":
         """The ids of an object as they are to be written; a hashed patient has no issuer."""

@@ -25,7 +25,6 @@ from cxrtext.datasets.importing.formats import open_layout
 from cxrtext.datasets.importing.joining import Boxes, LabelTable, Reports, Studies, present
 from cxrtext.datasets.importing.label_sentences import LabelSentences, corpus_sentences
 from cxrtext.datasets.importing.reading import (
-    AGE_TOP,
     NO_VIEW,
     FoundImage,
     ImportOptions,
@@ -462,14 +461,7 @@ class Import:
         }
 
     def _metadata(self, image: FoundImage) -> dict[str, str]:
-        values = {k: v for k, v in image.metadata.items() if k not in COLUMNS}
-        if self.ids.hashed:
-            for name in values.keys() & {"accession", "subject_id"}:
-                values[name] = self.ids.of("accession", values[name])
-            age = values.get("age", "")
-            if age.isdigit() and int(age) > AGE_TOP:
-                values["age"] = str(AGE_TOP + 1)
-        return values
+        return self.ids.of_metadata({k: v for k, v in image.metadata.items() if k not in COLUMNS})
 
     def _require_some(self, path: Path, what: str, joined: int, others: int) -> None:
         """Refuse a table that the user named and of which nothing belongs to the set."""

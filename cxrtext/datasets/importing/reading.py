@@ -25,8 +25,6 @@ SAME_IMAGES: tuple[SameImages, ...] = ("keep", "one-split", "leave-out")
 PLAIN = "plain"  # the name of the sentences of labels that come with the package
 # The split of an image that its set leaves to be divided into these two.
 TRAIN_OR_VAL = "train or val"
-# With hashed ids, older patients are given as one year more than this: great ages are rare.
-AGE_TOP = 89
 
 
 @dataclass(frozen=True, slots=True)

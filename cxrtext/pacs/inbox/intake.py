@@ -144,7 +144,7 @@ class Intake:
             return _failing(entry, "an id has more than 200 characters, or some not printed")
         if not ids.study:
             return _failing(entry, "names neither a study nor an accession number")
-        columns = metadata_of(said, self._given.columns)
+        columns = self._given.ids.of_metadata(metadata_of(said, self._given.columns))
         metadata = {name: value for name, value in columns.items() if value}
         if decision.view:
             metadata["view"] = decision.view
@@ -257,8 +257,11 @@ class Intake:
         if before is not None and known is not None:
             if known[:2] == (one.said, one.pixels):
                 return self._again(one)
+            if not one.entry.accepted and (why := self._why_not(before, one)):
+                return _holding(one.entry, before.study_id, why)
             # One that was held or had failed may be older than what has come meanwhile.
-            if one.entry.number < known[3] or (one.changed and one.changed < known[2]):
+            older = one.entry.number < known[3] or (one.changed and one.changed < known[2])
+            if older and not one.entry.accepted:
                 return _leaving(one.entry, resolving.CORRECTED)
         if before is not None and known is None:  # an import brought it, and says whose it is
             whose = one.ids.study, one.ids.patient
