@@ -84,7 +84,7 @@ def test_frontal_views_are_chosen_and_the_rest_is_listed_with_the_reason(tmp_pat
     assert summary.views == {"AP": 1, "PA": 2, "not said": 1}
     for record in read_manifest(tmp_path / "out/manifest.csv"):
         assert read_image(record.path).shape == (1, 8, 8)
-    assert list(rows[0]) == ["image", "study_id", "patient_id", "split", "view"]
+    assert list(rows[0]) == ["image", "study_id", "patient_id", "split", "view", "instance"]
     assert rows[0]["study_id"] == "1.2.9.1"
 
 
@@ -114,6 +114,7 @@ def test_only_named_metadata_is_read(tmp_path: Path) -> None:
     assert rows[0] | {"split": ""} == {
         "image": "images/1", "study_id": "1.2.9.1", "patient_id": "MRN1", "split": "",
         "view": "PA", "age": "61", "sex": "F", "date": "2021", "spacing": "0.2",
+        "instance": "1.2.3.1",
     }  # fmt: skip
     with pytest.raises(ConfigError, match="--keep PatientName: the dicom layout has no such"):
         import_folder(tmp_path / "tree", tmp_path / "x", ImportOptions(keep=("PatientName",)))
