@@ -32,7 +32,7 @@ def test_a_tree_of_dicom_files(hospital: Path) -> None:
     again = cxrtext(*command, "--json")
     assert json.loads(again.stdout)["images"] == 4
     header = (out / "manifest.csv").read_text().splitlines()[0]
-    assert header == "image,study_id,patient_id,split,view,age,sex"
+    assert header == "image,study_id,patient_id,split,view,age,sex,instance"
 
 
 def test_hashed_ids(hospital: Path) -> None:

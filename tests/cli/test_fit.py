@@ -91,7 +91,7 @@ def small(folder: Path, code: int = 0, settings: object = None) -> Stage:
 @pytest.fixture
 def do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], str]:
     """Does a stage as a run of fit does; gives what its file holds then."""
-    monkeypatch.setattr(processes, "_CHILD", WRITES)
+    monkeypatch.setattr(processes, "CHILD", WRITES)
     (tmp_path / NOTES / "logs").mkdir(parents=True)
     (tmp_path / "given.csv").write_text("1")
 
@@ -371,8 +371,8 @@ from pathlib import Path
 from cxrtext_cli.fitting import processes
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-ends_with_its_parent = processes._CHILD.rpartition("from ")[0]
-processes._CHILD = ends_with_its_parent + (
+ends_with_its_parent = processes.CHILD.rpartition("from ")[0]
+processes.CHILD = ends_with_its_parent + (
     "import time; print('waits', file=sys.stderr, flush=True); time.sleep(600)"
 )
 try:

@@ -142,7 +142,7 @@ class _Answering:
                     break
                 continue
             for other, why in refused if sent else ():
-                self._note(rule, other, f"{why.what}; 'results send' tries again")
+                self._note(rule, other, f"{why.what}; 'gateway results send' tries again")
             refused = [] if sent else refused
         if refused:
             raise refused[0][1]
