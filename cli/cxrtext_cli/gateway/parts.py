@@ -3,8 +3,8 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,13 +86,12 @@ def service_of(gateway: Gateway) -> "Service":
     return load_service(None, index_of(gateway), device=pick_device(gateway.device))
 
 
-@contextmanager
-def _told(changed: Callable[[], None]) -> Iterator[None]:
-    """Call ``changed`` when SIGHUP comes, on this thread, until the block ends by an interrupt."""
+def _until_stopped(where: str, changed: Callable[[], None]) -> None:
+    """Say where a port is, and call ``changed`` on SIGHUP, until an interrupt."""
     wanted = threading.Event()
     before = signal.signal(signal.SIGHUP, lambda *_: wanted.set())
+    say(where)
     try:
-        yield
         while True:
             time.sleep(LOOK_S)
             if wanted.is_set():
@@ -110,12 +109,10 @@ def _receive(path: Path, gateway: Gateway, name: str) -> None:
     from cxrtext.pacs.inbox.queue import Inbox
 
     reserve = round(gateway.reserve_gib * 2**30)
-    with ExitStack() as stack:
-        inbox = stack.enter_context(Inbox(gateway.inbox, reserve=reserve))
+    with Inbox(gateway.inbox, reserve=reserve) as inbox:
         listener, where = (_dicom if name == DICOM else _hl7)(gateway, inbox)
-        stack.enter_context(listener)
-        say(where)
-        stack.enter_context(_told(lambda: listener.update(**_senders(read_gateway(path), name))))
+        with listener:
+            _until_stopped(where, lambda: listener.update(**_senders(read_gateway(path), name)))
 
 
 def _senders(gateway: Gateway, name: str) -> dict[str, Any]:
