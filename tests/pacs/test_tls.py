@@ -85,6 +85,7 @@ def test_every_layer_of_a_good_peer(peer: AsPeer) -> None:
     assert [(step.layer, step.ok) for step in steps] == [
         ("name", True), ("TCP", True), ("TLS", True), ("AET", True),
         ("right to search (C-FIND)", True), ("right to fetch and syntaxes (C-GET)", True),
+        ("right to store (C-STORE)", True),
     ]  # fmt: skip
     assert steps[2].said in ("TLSv1.2", "TLSv1.3")
 
