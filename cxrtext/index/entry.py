@@ -71,13 +71,14 @@ class Imported:
     def called(self, catalogue: Catalogue, instance: str) -> str:
         """The id of the image of a SOPInstanceUID, or of its hash; itself where none was imported.
 
-        Those that are new since it was asked last are read first.
+        Those that are new since it was asked last are read first; who adds images by a key may
+        write what he likes into their metadata.
         """
         if (generation := catalogue.meta()["generation"]) != self._generation:
             self._generation, self._last, self._images = generation, -1, {}
         query = (
             "SELECT number, image, json_extract(metadata, ?) FROM images WHERE number > ? "
-            "ORDER BY number"
+            "AND added_by IS NULL ORDER BY number"
         )
         for number, image, name in catalogue.database.execute(query, (_INSTANCE, self._last)):
             self._last = number

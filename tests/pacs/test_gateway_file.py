@@ -86,6 +86,9 @@ def test_parts_follow_from_the_file(tmp_path: Path) -> None:
         return parts_of(read_gateway(write(tmp_path / "gateway.yaml", said)))
 
     assert parts() == ["follow-a"]
+    alone = {"peers": [{"name": "a", "titles": ["A"]}]}
+    with pytest.raises(ConfigError, match="asks for nothing: give dicom, hl7, or a peer with"):
+        parts_of(read_gateway(write(tmp_path / "gateway.yaml", alone)))
     assert parts(dicom={}, hl7={"host": "10.0.0.1"}) == ["dicom", "hl7", "follow-a"]
     assert parts(project="p", serve={}) == ["follow-a", "intake", "answer", "server"]
 

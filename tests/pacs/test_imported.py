@@ -8,6 +8,7 @@ import pytest
 from cxrtext.datasets.admission.ids import Ids, read_key
 from cxrtext.datasets.importing import ImportOptions, import_folder
 from cxrtext.index import build_index
+from cxrtext.index.entry import Imported
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, IndexedImage
 from cxrtext.pacs.inbox.deletions import deletion
 from cxrtext.pacs.inbox.queue import Inbox
@@ -73,3 +74,17 @@ def test_what_waits_is_imported_then_known_and_corrected_and_deleted(
     assert after[two].patient_id == merged_into
     assert after[two].split == before[two].split
     assert after[two].metadata["instance"] == ids.of("instance", uid(2, 1, 1))
+
+
+def test_an_uploaded_image_cannot_pass_for_an_imported_one(index_copy: Path) -> None:
+    with Catalogue(index_copy / CATALOGUE, write=True) as catalogue:
+        names = sorted(catalogue.known_images())[:2]
+        with catalogue.transaction(write=True) as database:
+            for name, key in zip(names, (None, "a key"), strict=True):
+                database.execute(
+                    "UPDATE images SET metadata = ?, added_by = ? WHERE image = ?",
+                    (f'{{"instance": "1.2.{names.index(name)}"}}', key, name),
+                )
+        imported = Imported()
+        assert imported.called(catalogue, "1.2.0") == names[0]
+        assert imported.called(catalogue, "1.2.1") == "1.2.1"

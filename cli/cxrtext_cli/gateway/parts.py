@@ -24,13 +24,15 @@ LOOK_S = 0.5
 
 
 def parts_of(gateway: Gateway) -> list[str]:
-    """The names of the parts that a file asks for."""
+    """The names of the parts that a file asks for (ConfigError: it asks for none)."""
     parts = [name for name in (DICOM, HL7) if getattr(gateway, name) is not None]
     parts += [f"{FOLLOW}{peer.name}" for peer in gateway.peers if peer.follow is not None]
     if gateway.project is not None:
         parts.append(INTAKE)
         parts += [ANSWER] if any(peer.results for peer in gateway.peers) else []
         parts += [SERVER] if gateway.serve is not None else []
+    if not parts:
+        raise ConfigError("the file asks for nothing: give dicom, hl7, or a peer with follow")
     return parts
 
 

@@ -98,11 +98,11 @@ class Supervisor:
         """Take over what changed in the file; a wrong one changes nothing."""
         try:
             new = read_gateway(self._path)
+            wanted = parts_of(new)
         except CxrTextError as error:
             self._say(f"{error}; the gateway goes on as before")
             return
         old, self._gateway = self._gateway, new
-        wanted = parts_of(new)
         stay = {name for name in IN_PLACE if _fixed(old, name) == _fixed(new, name)} & set(wanted)
         # Who has said nothing yet may have read the file before it changed.
         ended = [p for p in self._parts.values() if p.name not in stay or not p.said]
