@@ -13,8 +13,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cxrtext.pacs.gateway.file import DicomPort, Hl7Port, Serve, Status
+from cxrtext.pacs.gateway.file import Serve, Status
 from cxrtext.pacs.gateway.numbers import GatewayMetrics
+from cxrtext.pacs.ports import DicomPort, Hl7Port
 from cxrtext_api.app import create_app
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.settings import Settings

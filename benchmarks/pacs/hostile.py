@@ -30,9 +30,10 @@ from receive import plain, send_all
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from cxrtext.pacs.dimse.server import Caps, Listener
+from cxrtext.pacs.dimse.server import Listener
 from cxrtext.pacs.inbox.queue import Inbox
-from tests.pacs.studies import DX, instance
+from cxrtext.pacs.ports import DicomPort
+from tests.pacs.studies import DX, instance, sender
 from tests.pacs.test_listen import request
 
 PATIENCE_S, OPEN, STORES = 20.0, 16, 3
@@ -41,9 +42,10 @@ PATIENCE_S, OPEN, STORES = 20.0, 16, 3
 def serve(kind: str, folder: Path) -> None:
     """Take objects until it is ended; prints the port."""
     if kind == "ours":
-        allowed = {"NORMAL": "normal", "STORESCU": "normal", "SLOW": "slow"}
+        peers = sender("normal", "NORMAL", "STORESCU"), sender("slow", "SLOW")
         inbox = Inbox(folder, reserve=0).__enter__()
-        listener = Listener(inbox, allowed, port=0, caps=Caps(OPEN)).__enter__()
+        listener = Listener(inbox, DicomPort(port=0, associations=OPEN), peers, print)
+        listener.start()
         print(listener.port, flush=True)
         threading.Event().wait()
 

@@ -11,7 +11,7 @@ import typer
 import typer.core
 
 from cxrtext import __version__
-from cxrtext.errors import CxrTextError
+from cxrtext.errors import CxrTextError, InputError
 from cxrtext.files import rights_of_sources
 from cxrtext_cli.commands.archive.classify import classify
 from cxrtext_cli.commands.archive.index import index
@@ -46,6 +46,13 @@ STOPPED = 130
 """Exit code of a command that was interrupted."""
 
 
+MOVED = {
+    **dict.fromkeys(("follow", "listen", "hl7"), "run"),
+    **{"pull": "run --once", "inbox": "status", "results": "results", "peers": "check"},
+}
+"""What became of commands of hospital systems, below ``cxrtext gateway``."""
+
+
 class _Sections(typer.core.TyperGroup):
     """Shows the commands in sections, and says where an option is an argument."""
 
@@ -64,6 +71,11 @@ class _Sections(typer.core.TyperGroup):
                     wrong.message = f"{wrong.option_name} is no option; give it without: {said}"
                     wrong.possibilities = None
             raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if now := MOVED.get(args[0]):
+            raise InputError(f"'cxrtext {args[0]}' is now 'cxrtext gateway {now}'")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer has it
         width = max(map(len, self.commands))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cxrtext.errors import CxrTextError
 from cxrtext.images.dicom.file import ALLOWED, uid_name
-from cxrtext.pacs.dicomweb.client import DicomWeb, handshake, web_of
+from cxrtext.pacs.dicomweb.client import DicomWeb, handshake
 from cxrtext.pacs.dimse.association import ECHO, FIND, GET, Associations, dimse_of, storage_contexts
 from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.faults import AnswerError, DeniedError, GoneError, LoginError, PeerError, TlsError
@@ -57,7 +57,7 @@ def check_peer(peer: Peer) -> list[Step]:
     asked = peer.model_copy(update={"limits": given})
     layers: dict[str, Iterator[tuple[str, Inquiry]]] = {}
     if peer.dicomweb is not None:
-        layers["DICOMweb"] = _web_layers(asked)
+        layers["DICOMweb"] = _web_layers(asked, peer.dicomweb)
     if peer.dimse is not None:
         layers["DIMSE"] = _dimse_layers(asked)
     found: dict[str, list[Step]] = {name: [] for name in layers}
@@ -99,8 +99,7 @@ def _within(protocol: str, layer: str, look: Inquiry, seconds: float) -> Step:
     return answer[0] if answer else Step(protocol, layer, False, hangs)
 
 
-def _web_layers(peer: Peer) -> Iterator[tuple[str, Inquiry]]:
-    web = web_of(peer)
+def _web_layers(peer: Peer, web: Web) -> Iterator[tuple[str, Inquiry]]:
     host, port = web.address
     yield "name", lambda: _resolved(host)
     yield "TCP", lambda: _reached(host, port)

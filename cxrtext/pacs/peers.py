@@ -24,13 +24,41 @@ from pydantic import (
 )
 
 from cxrtext.errors import ConfigError, DataError
-from cxrtext.pacs.tls import check_private, client_context, server_context
+from cxrtext.pacs.tls import client_context, server_context
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Aet = Annotated[str, Field(pattern=r"^[!-\[\]-~]([ -\[\]-~]{0,14}[!-\[\]-~])?$")]
 """An application entity title: 1 to 16 characters of ASCII without a backslash."""
 
+Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
 Modality = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,16}$")]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its very name or number."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        raise ValueError("the address is wrong; give such as https://host/dicom-web") from None
+    if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable():
+        raise ValueError("the address is wrong; give such as https://host/dicom-web")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("the address holds a user; give user and password_env instead")
+    if parts.query or parts.fragment or " " in url:
+        raise ValueError("the address ends in a question or a space; leave these out")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise ValueError("http sends images and the password readable; give https beyond loopback")
+    return url
 
 
 def _beside(path: Path, info: ValidationInfo) -> Path:
@@ -40,6 +68,10 @@ def _beside(path: Path, info: ValidationInfo) -> Path:
 Named = Annotated[Path, AfterValidator(_beside)]
 """A file or folder, relative to the file that names it."""
 
+Url = Annotated[str, AfterValidator(_checked)]
+Base = Annotated[Url, AfterValidator(lambda url: url.rstrip("/"))]
+"""What the addresses of a service have in common."""
+
 
 class PeerSection(BaseModel):
     """A frozen part of the file that knows no keys but its own."""
@@ -48,22 +80,26 @@ class PeerSection(BaseModel):
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_its_keys(cls, value: object) -> object:
+        fields = {field.alias or name: name for name, field in cls.model_fields.items()}
+        for key in value if isinstance(value, Mapping) else ():
+            if key not in fields and key not in fields.values():
+                raise ValueError(f"{key}: is not known; there is {', '.join(fields)}")
+        return value
+
 
 class OAuth(PeerSection):
     """A login service that gives tokens to a client (RFC 6749, section 4.4)."""
 
-    token_url: str
+    token_url: Url
     client_id: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[ -~]+$")]
     secret_env: str  # the variable that holds the client's secret
     scope: str = ""
     audience: str = ""
     credentials: Literal["header", "body"] = "header"  # where client and secret are sent
     ca: Named | None = None  # by default that of dicomweb
-
-    @field_validator("token_url")
-    @classmethod
-    def _an_address(cls, url: str) -> str:
-        return _checked(url)
 
 
 class Tls(PeerSection):
@@ -78,37 +114,21 @@ class Tls(PeerSection):
         return self
 
     def client_context(self) -> ssl.SSLContext:
-        """What encrypts connections to a peer (ConfigError: a file is wrong)."""
         return client_context(self.ca, self.certificate, self.key)
 
     def server_context(self) -> ssl.SSLContext | None:
-        """What encrypts a port of ours; with ``ca`` a peer needs a certificate by one."""
         if self.certificate is None or self.key is None:
             return None
         return server_context(self.certificate, self.key, self.ca)
 
-    def check(self, where: str) -> None:
-        """Look at the files (ConfigError); ``where`` says which part of it they are of."""
-        for key in ("ca", "certificate", "key"):
-            path: Path | None = getattr(self, key)
-            if path is not None and not path.is_file():
-                raise ConfigError(f"{path}: no such file; {where}.{key} names a PEM file")
-        if self.key is not None:
-            check_private(self.key)
-
 
 class Web(Tls):
-    url: str  # what QIDO, WADO and STOW have in common, without a slash at its end
+    url: Base  # of QIDO, WADO and STOW
     user: str | None = None
     password_env: str | None = None
     token_env: str | None = None  # the variable that holds a bearer token
     oauth: OAuth | None = None
-    orthanc: str | None = None  # Orthanc's own REST API, for its list of changes (follow)
-
-    @field_validator("url", "orthanc")
-    @classmethod
-    def _an_address(cls, url: str | None) -> str | None:
-        return None if url is None else _checked(url).rstrip("/")
+    orthanc: Base | None = None  # Orthanc's own REST API, for its list of changes (follow)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -127,7 +147,7 @@ class Web(Tls):
 class Dimse(PeerSection):
     """Where and how a peer is asked over DIMSE, and the titles of both sides."""
 
-    host: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
+    host: Host
     port: Annotated[int, Field(ge=1, le=65535)]
     aet: Aet  # the peer's title
     our_aet: Aet = "CXRTEXT"
@@ -265,54 +285,26 @@ class Peer(PeerSection):
     def address(self) -> tuple[str, int]:
         if self.dicomweb is not None:
             return self.dicomweb.address
-        if self.dimse is None:
-            raise ConfigError(f"{self.name}: has neither dicomweb nor dimse in the gateway's file")
+        assert self.dimse is not None  # noqa: S101 - who is asked has one of the two
         return self.dimse.host, self.dimse.port
 
     @property
     def sends_as(self) -> tuple[str, ...]:
-        """The titles that it sends with."""
         own = (self.dimse.aet,) if self.dimse is not None else ()
         return tuple(dict.fromkeys((*own, *self.titles)))
 
     def check_files(self) -> None:
         """Look at the files that it names (ConfigError)."""
-        web, dimse = self.dicomweb, self.dimse
-        if web is not None:
-            web.check("dicomweb")
-            if web.oauth is not None:
-                Tls(ca=web.oauth.ca).check("oauth")
-        if dimse is not None and dimse.tls is not None:
-            dimse.tls.check("dimse.tls")
+        oauth = self.dicomweb and self.dicomweb.oauth
+        for tls in (
+            self.dicomweb,
+            Tls(ca=oauth.ca) if oauth else None,
+            self.dimse and self.dimse.tls,
+        ):
+            if tls is not None and (tls.ca or tls.certificate):
+                tls.client_context()
 
     def require_write(self) -> None:
         """Refuse to send to a peer that is not opened for it (ConfigError)."""
         if not self.write:
             raise ConfigError(f"{self.name}: nothing is sent to it; set write: true at this peer")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its very name or number."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        raise ValueError("the address is wrong; give such as https://host/dicom-web") from None
-    if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable():
-        raise ValueError("the address is wrong; give such as https://host/dicom-web")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("the address holds a user; give user and password_env instead")
-    if parts.query or parts.fragment or " " in url:
-        raise ValueError("the address ends in a question or a space; leave these out")
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ValueError("http sends images and the password readable; give https beyond loopback")
-    return url

@@ -80,16 +80,8 @@ def is_there(peer: Peer, seconds: float = 3.0) -> bool:
 class Retrying:
     """Asks one peer with patience, on several threads; a context manager."""
 
-    def __init__(
-        self,
-        peer: Peer,
-        throttle: Throttle,
-        say: Callable[[str], None],
-        *,
-        patience_s: float = PATIENCE_S,
-    ) -> None:
+    def __init__(self, peer: Peer, throttle: Throttle, say: Callable[[str], None]) -> None:
         self._peer, self._throttle, self._say = peer, throttle, say
-        self._patience_s = patience_s
         self._gone_since: float | None = None
         # The same ones for all: a thread keeps its connections to the peer.
         self._pool = ThreadPoolExecutor(peer.limits.parallel)
@@ -137,9 +129,8 @@ class Retrying:
             self._say(f"{self._peer.name} is gone; waiting for it")
         turn = 0
         while not is_there(self._peer):
-            if time.monotonic() - begun > self._patience_s:
-                minutes = self._patience_s / 60
-                raise GoneError(error.peer, f"has been gone for {minutes:.0f} min")
+            if time.monotonic() - begun > PATIENCE_S:
+                raise GoneError(error.peer, f"has been gone for {PATIENCE_S / 60:.0f} min")
             if self._throttle.stopped.is_set():
                 raise error
             turn += 1

@@ -3,11 +3,11 @@
 Nothing older than TLS 1.2 is spoken (DICOM PS3.15, BCP 195 profile), and certificates are verified.
 """
 
+import re
 import socket
 import ssl
 import stat
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,33 +25,32 @@ _UNTIMELY = {
 _OTHER_NAME = (62, 64)
 """Codes of OpenSSL's verification; the last are of names and of addresses."""
 
-_OLD = ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW")
-_NO_CIPHER = ("NO_SHARED_CIPHER", "NO_SUITABLE_SIGNATURE_ALGORITHM", "INSUFFICIENT_SECURITY")
-_DISTRUST = (
-    *("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNSUPPORTED_CERTIFICATE"),
-    *("CERTIFICATE_REVOKED", "ACCESS_DENIED", "DECRYPT_ERROR"),
-)
-_OF_PEER = (
-    (("CERTIFICATE_EXPIRED",), "says that our certificate has expired; have it renewed"),
-    (_DISTRUST, "does not take our certificate ({}); have its authority trusted there"),
-    (_OLD, "speaks no TLS as new as 1.2; have it switched on there"),
+_SAID = (
     (
-        ("HANDSHAKE_FAILURE", *_NO_CIPHER),
+        ("PEER_DID_NOT_RETURN_A_CERTIFICATE",),
+        "shows no certificate; give it one by the authorities named here",
+    ),
+    (("CERTIFICATE_EXPIRED",), "says that our certificate has expired; have it renewed"),
+    (
+        (
+            *("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "UNSUPPORTED_CERTIFICATE"),
+            *("CERTIFICATE_REVOKED", "ACCESS_DENIED", "DECRYPT_ERROR"),
+        ),
+        "does not take our certificate ({}); have its authority trusted there",
+    ),
+    (
+        ("PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW"),
+        "speaks no TLS as new as 1.2; have it switched on there",
+    ),
+    (
+        (
+            *("NO_SHARED_CIPHER", "NO_SUITABLE_SIGNATURE_ALGORITHM", "INSUFFICIENT_SECURITY"),
+            "HANDSHAKE_FAILURE",
+        ),
         "has no cipher in common with us, or wants a certificate of ours; have the BCP 195 "
         "profile switched on there, or give certificate and key in the gateway's file",
     ),
     (("ALERT",), "breaks off the handshake ({}); see its log"),
-)
-_AT_OUR_PORT = (
-    (
-        ("PEER_DID_NOT_RETURN_A_CERTIFICATE",),
-        "it shows no certificate; give it one by the authorities named here",
-    ),
-    (("CERTIFICATE_EXPIRED",), "it says that our certificate has expired; renew it"),
-    (_DISTRUST, "it does not trust our certificate; have our authority trusted there"),
-    (_OLD, "it speaks no TLS as new as 1.2; have it switched on there"),
-    (_NO_CIPHER, "it has no cipher in common with us; have the BCP 195 profile switched on there"),
-    (("ALERT",), "it broke off the handshake of TLS ({}); see its log"),
 )
 """What is said of a handshake that fails, by the first of OpenSSL's reasons that there is."""
 
@@ -67,12 +66,7 @@ class HandshakeError(Exception):
 def client_context(
     authorities: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """What encrypts connections to a peer; its certificate and its name are verified.
-
-    Args:
-        authorities: Who signs certificates of peers; None for those that the system trusts.
-        certificate: Ours, for a peer that asks for one, with its key.
-    """
+    """What encrypts connections to a peer, whose certificate is verified; ours where it asks."""
     if authorities is None:
         context = ssl.create_default_context()
     else:
@@ -123,7 +117,7 @@ def _trust(context: ssl.SSLContext, authorities: Path) -> None:
 def _present(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     _holds(certificate, b"CERTIFICATE-----", "certificate")
     _holds(key, b"PRIVATE KEY-----", "private key")
-    check_private(key)
+    _check_private(key)
 
     def ask() -> str:
         raise ConfigError(
@@ -149,7 +143,7 @@ def _holds(path: Path, mark: bytes, what: str) -> None:
         raise ConfigError(f"{path}: holds no {what}; give it as PEM")
 
 
-def check_private(key: Path) -> None:
+def _check_private(key: Path) -> None:
     """Refuse a key that others may read (ConfigError); a group may, where root owns the file."""
     found = key.stat()
     if stat.S_IMODE(found.st_mode) & (0o027 if found.st_uid == 0 else 0o077):
@@ -159,15 +153,9 @@ def check_private(key: Path) -> None:
 def shake_hands(
     host: str, port: int, context: ssl.SSLContext, seconds: float, *, ca: str, plain: str
 ) -> str:
-    """Make a handshake with a peer, and nothing else; the version of TLS.
+    """Make a handshake, and nothing else; the version (HandshakeError; OSError: no connection).
 
-    Args:
-        ca: How the setting of authorities is called, for what is said.
-        plain: What to do where the peer speaks no TLS.
-
-    Raises:
-        HandshakeError: It fails.
-        OSError: There is no connection.
+    ``ca``: how the setting of authorities is called; ``plain``: what to do if it speaks no TLS.
     """
     raw = socket.create_connection((host, port), timeout=seconds)
     with context.wrap_socket(
@@ -188,7 +176,13 @@ def shake_hands(
 def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> HandshakeError:
     """Why a handshake with a peer failed, ``agreed`` where both had agreed on a cipher."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return HandshakeError(_distrusted(error, host, ca))
+        if error.verify_code in _OTHER_NAME:
+            return HandshakeError(
+                f"its certificate is not valid for '{host}'; write its name in the gateway's file, "
+                "or have one made for this name"
+            )
+        authority = f"name the hospital's authority as {ca} in the gateway's file"
+        return HandshakeError(_distrusted(error, f"{authority}, or have the certificate renewed"))
     if isinstance(error, TimeoutError):
         return HandshakeError(
             f"took the connection and is silent; is this a port of TLS? If not, {plain}",
@@ -204,21 +198,12 @@ def _failed(error: OSError, host: str, *, agreed: bool, ca: str, plain: str) -> 
         return HandshakeError(
             "wants a certificate of ours; give certificate and key in the gateway's file"
         )
-    return HandshakeError(_said(error, _OF_PEER) or f"does not speak TLS on this port; {plain}")
+    return HandshakeError(_said(error) or f"does not speak TLS on this port; {plain}")
 
 
-def _distrusted(error: ssl.SSLCertVerificationError, host: str, ca: str) -> str:
-    if error.verify_code in _UNTIMELY:
-        return _UNTIMELY[error.verify_code]
-    if error.verify_code in _OTHER_NAME:
-        return (
-            f"its certificate is not valid for '{host}'; write its name in the gateway's file, "
-            "or have one made for this name"
-        )
-    return (
-        f"its certificate is not trusted ({error.verify_message}); name the hospital's authority "
-        f"as {ca} in the gateway's file, or have the certificate renewed"
-    )
+def _distrusted(error: ssl.SSLCertVerificationError, mend: str) -> str:
+    untrusted = f"its certificate is not trusted ({error.verify_message}); {mend}"
+    return _UNTIMELY.get(error.verify_code, untrusted)
 
 
 def is_spoken(host: str, port: int, seconds: float) -> bool:
@@ -287,31 +272,24 @@ def of_another_protocol(first: bytes) -> str:
 def _why_refused(error: OSError) -> str:
     """Why a handshake at a port of ours failed, and what to do; nothing of what was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _UNTIMELY:
-            return _UNTIMELY[error.verify_code]
-        return (
-            f"its certificate is not trusted ({error.verify_message}); it needs one by the "
-            "authorities named here"
-        )
+        return _distrusted(error, "it needs one by the authorities named here")
     if isinstance(error, TimeoutError):
         return "it was silent during the handshake of TLS"
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    if said := _said(error, _AT_OUR_PORT):
-        return said
-    if reason and not isinstance(error, ssl.SSLEOFError):
+    if said := _said(error):
+        return f"it {said}"
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return f"it sent no TLS that can be read ({_reason(error)})"
     return "it ended the connection during the handshake of TLS; does it trust our certificate?"
 
 
-def _said(error: OSError, listed: Iterable[tuple[tuple[str, ...], str]]) -> str:
+def _said(error: OSError) -> str:
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    found = (said for words, said in listed if any(word in reason for word in words))
+    found = (said for words, said in _SAID if any(word in reason for word in words))
     return next(found, "").format(_reason(error))
 
 
 def _reason(error: OSError) -> str:
     """OpenSSL's word for it, such as "unknown ca"."""
     word = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    for start in ("TLSV1_ALERT_", "SSLV3_ALERT_", "TLSV13_ALERT_"):
-        word = word.removeprefix(start)
+    word = re.sub(r"^(TLSV1|SSLV3|TLSV13)_ALERT_", "", word)
     return word.replace("_", " ").lower() or "no reason given"

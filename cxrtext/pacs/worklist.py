@@ -32,8 +32,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Worklist:
-    """The list, best first where it is ordered."""
-
     entries: tuple[Entry, ...]
     ordered: bool
     reason: str = ""  # why it is not
@@ -87,7 +85,6 @@ def _received(image: IndexedImage, since: datetime) -> datetime:
 
 
 def check_prompt(service: Service, prompt: str) -> None:
-    """Refuse a prompt that cannot be asked (InputError)."""
     check_sentence(prompt)
     name, asked = prompts_of(service, prompt)
     if asked is not None:

@@ -139,3 +139,10 @@ def test_commands_say_that_a_model_is_at_chance_or_was_never_measured(
             said = cxrtext(*command).stderr.splitlines()
             assert said.count(warning) == (1 if warning else 0), command
             assert sum("This model" in line for line in said) == (1 if warning else 0), command
+
+
+@pytest.mark.parametrize(
+    ("was", "now"), [("pull", "run --once"), ("hl7", "run"), ("peers", "check")]
+)
+def test_a_command_that_moved_says_where_it_is(was: str, now: str, refused: Refused) -> None:
+    assert refused(was, "x", "--any") == f"'cxrtext {was}' is now 'cxrtext gateway {now}'"

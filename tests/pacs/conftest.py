@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cxrtext.pacs import throttle
 from cxrtext.pacs.dimse.association import ECHO, FIND
 from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.identity import CLASSES
@@ -17,6 +18,13 @@ from tests.pacs.certificates import Certificates, make_certificates
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started, write_gateway
 from tests.pacs.result_sources import write_effusion
 from tests.pacs.studies import PLANTED
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that is gone is waited for a moment."""
+    monkeypatch.setattr(throttle, "PATIENCE_S", 0.3)
+
 
 Taking = Callable[..., dict[str, Any]]
 

@@ -9,6 +9,8 @@ import numpy as np
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence as Items
 
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.retrieval.follow_state import FollowState
 from tests.images.conftest import make_dicom
 
 PLANTED = "QUETZALCOATL"
@@ -98,6 +100,18 @@ def assert_nowhere(texts: Iterable[str], *folders: Path) -> None:
         data = path.read_bytes()
         for text in texts:
             assert text.encode() not in data, (path, text)
+
+
+def sender(name: str, *titles: str, at: Iterable[str] = ()) -> Peer:
+    """A peer that sends with titles, and from addresses where any are given."""
+    return Peer.model_validate({"name": name, "titles": titles, "addresses": tuple(at)})
+
+
+def compare_next(file: Path) -> None:
+    """Let the next turn of a follower compare all days, whenever that is due."""
+    if file.is_file():
+        with FollowState(file) as state:
+            state.note("compared", "")
 
 
 def study(number: int, kinds: Sequence[str] = ("PA", "lateral"), **more: Any) -> list[bytes]:

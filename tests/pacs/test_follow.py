@@ -13,12 +13,13 @@ from pydicom import dcmread
 
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.faults import GoneError
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally, follow_peer
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from tests.pacs.orthanc import PASSWORD, PASSWORD_ENV, Known, Orthanc, started
-from tests.pacs.studies import PLANTED, instance, study, uid
+from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
 
 TODAY = date.today()
 
@@ -54,9 +55,9 @@ def turn(
 
     def follow(of: Orthanc = orthanc, *, compare: bool = False, **more: Any) -> Tally:
         peer = known(of.peer(**{"follow": {"from": FIRST.isoformat(), "at": "00:00"}, **more}))
-        tally = follow_peer(
-            peer, tmp_path / "inbox", said.append, once=True, compare=compare, patience_s=0.3
-        )
+        if compare:
+            compare_next(tmp_path / "inbox" / f"follow-{peer.name}.sqlite")
+        tally = follow_peer(peer, tmp_path / "inbox", said.append, once=True)
         out = capfd.readouterr()
         assert PLANTED not in caplog.text + out.out + out.err
         return tally

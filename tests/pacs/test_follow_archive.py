@@ -52,7 +52,7 @@ def odd(url: str, **limits: Any) -> Peer:
 def fetch(peer: Peer, folder: Path, say: Callable[[str], None] = lambda _: None) -> str:
     """Follow a peer once, from the day on; gives the counts, or what failed."""
     try:
-        return str(follow_peer(peer, folder / "inbox", say, once=True, patience_s=0.5))
+        return str(follow_peer(peer, folder / "inbox", say, once=True))
     except WorkError as error:
         if isinstance(error, PeerError | DiskError):
             raise
@@ -247,7 +247,7 @@ def test_what_a_peer_does_wrong_fails_in_one_line_and_leaves_the_rest(
     assert PLANTED not in caplog.text + "\n".join(lines)
     # Once the peer does right, the next turn gets what lacked.
     with served(OddPeer(objects)) as url:
-        follow_peer(odd(url), tmp_path / "inbox", lines.append, once=True, compare=True)
+        follow_peer(odd(url), tmp_path / "inbox", lines.append, once=True)
     assert sorted(fetched(tmp_path)) == [uid(1, 1, 1), uid(2, 1, 1)]
 
 
@@ -331,6 +331,5 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
 
 
 def test_patience_ends() -> None:
-    assert throttle.PATIENCE_S == 600
     assert [throttle.back_off(n, asked) for n, asked in ((0, 7.0), (9, 1e9))] == [7.0, 300.0]
     assert all(0.5 * 0.01 * 2**n <= throttle.back_off(n) <= 0.01 * 2**n for n in range(5))

@@ -21,7 +21,7 @@ from cxrtext.pacs.retrieval.objects import open_source
 from cxrtext.pacs.throttle import Retrying, Throttle
 from tests.pacs.odd_peer import Answer, OddPeer, Short, multipart, served
 from tests.pacs.orthanc import dimse_entry, web_peer
-from tests.pacs.studies import PLANTED, instance, study, uid
+from tests.pacs.studies import PLANTED, compare_next, instance, study, uid
 from tests.pacs.test_follow import entries
 
 TODAY = date.today()
@@ -34,7 +34,8 @@ def turn(url: str, folder: Path, **limits: Any) -> tuple[str, list[str]]:
     said: list[str] = []
     try:
         peer = web_peer("archive", url, FOLLOW, **limits)
-        found = str(follow_peer(peer, folder, said.append, once=True, compare=True, patience_s=0.1))
+        compare_next(folder / "follow-archive.sqlite")
+        found = str(follow_peer(peer, folder, said.append, once=True))
     except WorkError as error:
         found = str(error)
     assert PLANTED not in "\n".join(said)
@@ -51,7 +52,7 @@ def following(
     peer = peer.model_copy(update={"dicomweb": web})
     throttle = Throttle(peer.limits)
     source = open_source(peer, throttle)
-    retrying = Retrying(peer, throttle, lambda _: None, patience_s=0.1)
+    retrying = Retrying(peer, throttle, lambda _: None)
     with Inbox(folder, reserve=0) as box, FollowState(folder / "follow.sqlite") as state:
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)
@@ -199,7 +200,7 @@ def test_a_full_disk_is_said_and_waited_for(
     with served(OddPeer(study(1, day=TODAY))) as url:
         peer = web_peer("archive", url, {**FOLLOW, "every_s": 0.1})
         throttle = Throttle(peer.limits)
-        follow_peer(peer, tmp_path / "inbox", said.append, throttle, patience_s=0.1)
+        follow_peer(peer, tmp_path / "inbox", said.append, throttle)
     assert "in: the disk is full; make room on it; trying again in 0 s" in said
     assert entries(tmp_path) == [uid(1, 1, 1)]
 
@@ -207,7 +208,7 @@ def test_a_full_disk_is_said_and_waited_for(
 def test_a_follower_that_runs_is_not_told_to_be_started_again() -> None:
     peer = Peer.model_validate(dimse_entry())
     gone = Mock(side_effect=GoneError("archive", "cannot be reached"))
-    retrying = Retrying(peer, Throttle(peer.limits), lambda _: None, patience_s=-1)
+    retrying = Retrying(peer, Throttle(peer.limits), lambda _: None)
     with pytest.raises(GoneError, match="has been gone for -?0 min$"):
         retrying.patiently(gone)
 
@@ -216,10 +217,12 @@ def test_what_one_or_all_short_listings_leave_out_is_not_gone(tmp_path: Path) ->
     peer = Short(study(1, ("PA", "AP"), day=TODAY))
     peer.count(2)
     with served(peer) as url, following(url, tmp_path / "inbox") as (follower, state):
-        follower.turn(compare=True)
+        state.note("compared", "")
+        follower.turn()
         assert follower.tally.counts == {"new": 2}
         peer.short = 1
-        follower.turn(compare=True)
+        state.note("compared", "")
+        follower.turn()
         assert not peer.short
         assert follower.tally.counts == {"new": 2}
         peer.short = 999

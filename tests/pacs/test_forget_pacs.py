@@ -10,9 +10,10 @@ from cxrtext.errors import HeldError
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.inbox.database import FILE
 from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.retrieval.follow import follow_peer
@@ -25,7 +26,7 @@ from cxrtext.service.forget.subject import Subject
 from tests.conftest import draw
 from tests.pacs.orthanc import Known, Orthanc
 from tests.pacs.result_sources import write_source
-from tests.pacs.studies import PLANTED, assert_nowhere, instance, study, uid
+from tests.pacs.studies import PLANTED, assert_nowhere, compare_next, instance, study, uid
 from tests.pacs.test_worker import oru
 
 TODAY = date.today()
@@ -43,7 +44,8 @@ def test_after_follow_inbox_and_results_no_byte_stays_and_following_goes_on(
         orthanc.store(study(number, ("PA", "lateral"), day=TODAY, **more))
 
     def turn() -> str:
-        return str(follow_peer(peer, inbox, lambda _: None, once=True, compare=True))
+        compare_next(inbox / f"follow-{peer.name}.sqlite")
+        return str(follow_peer(peer, inbox, lambda _: None, once=True))
 
     def work() -> None:
         settings = WorkerSettings(index_copy, kept, readers=1, peers={"archive": peer})
@@ -62,7 +64,7 @@ def test_after_follow_inbox_and_results_no_byte_stays_and_following_goes_on(
     with Inbox(inbox, reserve=0) as box:
         box.put("RIS", oru(1, name), "message")
         box.put("RIS", oru(1, name).replace(b"OBR|", b"OBX|"), "message")  # cannot be read
-        box.put("archive", deletion(instance=uid(1, 2, 1)), "deletion")
+        box.put("archive", deletion(uid(1, 2, 1)), "deletion")
         box.put("archive", instance(1, 3, "AP", PatientName=name))
     (inbox / "bad").mkdir()
     (inbox / "bad" / "1.hl7").write_bytes(oru(1, name).replace(b"OBR|", b"ORB|"))

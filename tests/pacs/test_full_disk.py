@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("pynetdicom")
 
 from cxrtext.errors import DiskError, WorkError
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.service import Service

@@ -20,8 +20,9 @@ from cxrtext.index.backup import GATEWAY, back_up, restore
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs import backup as module
 from cxrtext.pacs.backup import copy_state
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.retrieval.follow_state import FollowState
 from tests.conftest import flip

@@ -1,5 +1,6 @@
 """The file of a gateway."""
 
+import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from cxrtext.pacs.dimse.client import DimsePeer
 from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.peers import Limits, Peer
 from cxrtext_cli.gateway.parts import parts_of
+from tests.pacs.certificates import Certificates
 
 WEB = {"url": "https://pacs.example.org/dicom-web"}
 DIMSE = {"host": "pacs.example.org", "port": 104, "aet": "ARCHIVE"}
@@ -32,7 +34,7 @@ def test_peers_are_read_by_name(tmp_path: Path) -> None:
     gateway = read_gateway(write(tmp_path / "gateway.yaml", {"peers": entries}))
     peers = gateway.by_name
     assert list(peers) == ["one", "two"]
-    assert gateway.titles == {"ARCHIVE": "two"}
+    assert [peer.sends_as for peer in peers.values()] == [(), ("ARCHIVE",)]
     one, two = peers.values()
     assert one.dicomweb is not None
     assert one.dicomweb.url == WEB["url"]
@@ -46,10 +48,12 @@ def test_peers_are_read_by_name(tmp_path: Path) -> None:
         gateway.peer("three")
 
 
-def test_paths_are_relative_to_the_file_wherever_it_is_read_from(tmp_path: Path) -> None:
-    for name in ("key", "ours.pem", "listed"):
-        (tmp_path / name).write_text("A1\n")
-        (tmp_path / name).chmod(0o600)
+def test_paths_are_relative_to_the_file_wherever_it_is_read_from(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    shutil.copy(certificates.ours.path, tmp_path / "ours.pem")
+    shutil.copy(certificates.ours.key, tmp_path / "key")
+    (tmp_path / "listed").write_text("A1\n")
     said = {
         "project": "project",
         "ids": {"hash": "key"},
@@ -106,7 +110,6 @@ def dimse(**more: Any) -> dict[str, Any]:
 
 
 OPEN = "/etc/passwd"
-"""A file that everybody may read."""
 
 
 @pytest.mark.parametrize(
@@ -122,11 +125,17 @@ OPEN = "/etc/passwd"
         (web(url=f"https://u:{SECRET}@a.example.org/"), "a: dicomweb: url: the address holds a us"),
         (web(url="ftp://x/"), "url: the address is wrong"),
         (web(user="u"), "user and password_env stand together"),
-        (web(password=SECRET), "password: Extra inputs"),
+        (
+            web(password=SECRET),
+            "dicomweb: password: is not known; there is ca, certificate,",
+        ),
         (web(ca="/no/ca.pem"), "/no/ca.pem: no such file"),
         (web(token_env="A", user="u", password_env="B"), "give one login"),
         (oauth(), "secret_env"),
-        (oauth(secret=SECRET), "a: dicomweb: oauth: secret: Extra inputs are not permitted"),
+        (
+            oauth(secret=SECRET),
+            "oauth: secret: is not known; there is token_url, client_id,",
+        ),
         (oauth(token_url="http://a.example.org/t", secret_env="S"), "give https beyond loopback"),
         (dimse(aet="LONGER-THAN-16-CHARS"), "a: dimse: aet:"),
         (dimse(aet="A\\B"), "a: dimse: aet:"),
@@ -135,14 +144,25 @@ OPEN = "/etc/passwd"
         (dimse(retrieve="move", our_port=1, tls={}), "move with tls needs tls.certificate"),
         (dimse(tls=True), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
         (dimse(tls=None), "a: dimse: tls: is to be such as {ca: FILE}, or {} for the system's"),
-        (dimse(tls={"cert": "x"}), "a: dimse: tls: cert: Extra inputs are not permitted"),
+        (
+            dimse(tls={"cert": "x"}),
+            "a: dimse: tls: cert: is not known; there is ca, certif",
+        ),
         (dimse(tls={"key": "x"}), "a: dimse: tls: certificate and key stand together: give both"),
-        (dimse(tls={"ca": "/no/ca.pem"}), "/no/ca.pem: no such file; dimse.tls.ca names a PEM"),
-        (dimse(tls={"certificate": OPEN, "key": OPEN}), f"the key; run: chmod 600 {OPEN}"),
+        (dimse(tls={"ca": "/no/ca.pem"}), "a: /no/ca.pem: no such file or directory"),
+        (
+            dimse(tls={"certificate": OPEN, "key": OPEN}),
+            f"{OPEN}: holds no certificate; give it as PEM",
+        ),
         ({**web(), "limits": {"window": "7-19"}}, 'such as "19:00-07:00"'),
         ({**web(), "limits": {"parallel": 0}}, "a: limits: parallel:"),
         ({**web(), "limits": {"object_mb": 1025}}, "a: limits: object_mb:"),  # cannot be read
         ({**web(), "results": {"sentences": ["Effusion."]}}, "set write: true, and where it is"),
+        (
+            {**web(), "results": {"sentences": ["Effusion."], "kinds": ["sc"]}},
+            "a: results: kinds: is not known; there is sentences, above;",
+        ),
+        ({**web(), "follow": {"since": 1}}, "a: follow: since: is not known; there is from, days,"),
     ],
 )
 def test_a_wrong_entry_is_one_line_with_its_place(
@@ -167,7 +187,10 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
         ("[", "line 1: not readable YAML: expected the node"),
         ("x", "lists no peers"),
         ("peers: []", "peers: Tuple"),
-        ("peers: [{name: a, titles: [A]}]\nsta: x", "sta: Extra inputs"),
+        (
+            "peers: [{name: a, titles: [A]}]\nsta: x",
+            "sta: is not known; there is state, project",
+        ),
         ("peers: [{name: a, titles: [A]}]\nserve: {}", "serve needs a project"),
         ("peers: [{name: a, titles: [A]}]\nhl7: {host: 0.0.0.0}", "give the addresses of who may"),
         ("peers: [{name: a, titles: [A]}]\nhl7: {charset: X}", "hl7: charset is one of ASCII"),

@@ -11,8 +11,9 @@ from cxrtext.index import build_index
 from cxrtext.index.entry import Imported
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, IndexedImage
 from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from tests.pacs.studies import PLANTED, instance, study, uid
 from tests.pacs.test_worker import forgetting, oru, outcomes
 
@@ -37,7 +38,7 @@ def test_what_waits_is_imported_then_known_and_corrected_and_deleted(
         for one in study(number):
             inbox.put("PACS", one)
     inbox.put("RIS", oru(1, "Small nodule."), "message")
-    inbox.put("PACS", deletion(study="1.2.3"), "deletion")
+    inbox.put("PACS", deletion("1.2.3.4"), "deletion")
     data, index, objects = tmp_path / "data", tmp_path / "index", inbox.folder / "objects"
     options = ImportOptions(reports=objects, hash_key=key if hashed else None)
     done = import_folder(objects, data, options)
@@ -50,7 +51,7 @@ def test_what_waits_is_imported_then_known_and_corrected_and_deleted(
 
     settings = WorkerSettings(
         index, tmp_path / "kept", readers=1, peers=forgetting(),
-        hash_ids=key if hashed else None,
+        ids=ids,
     )  # fmt: skip
     with Worker(inbox, settings) as worker:
         worker.drain()
@@ -60,7 +61,7 @@ def test_what_waits_is_imported_then_known_and_corrected_and_deleted(
         merged = instance(2, 1, PatientID=f"{PLANTED}777777")
         numbers = [
             inbox.put("PACS", merged),
-            inbox.put("PACS", deletion(instance=uid(3, 1, 1)), "deletion"),
+            inbox.put("PACS", deletion(uid(3, 1, 1)), "deletion"),
             inbox.put("PACS", instance(1, 1)),
         ]
         worker.drain()

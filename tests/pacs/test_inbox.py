@@ -93,12 +93,14 @@ def test_a_full_disk_a_full_queue_and_a_bad_name_keep_nothing(
         pytest.raises(DiskError, match="are free, and .* make room on the disk"),
     ):
         inbox.put("PACS", b"x")
-    with Inbox(tmp_path / "in", reserve=0, max_waiting=1) as inbox:
+    monkeypatch.setattr(module, "MAX_WAITING", 1)
+    with Inbox(tmp_path / "in", reserve=0) as inbox:
         inbox.put("PACS", b"x")
         with pytest.raises(DiskError, match="1 entries wait"):
             inbox.put("PACS", b"x")
         with pytest.raises(ValueError, match="a source is named"):
             inbox.put("../../x\n", b"x")
+    monkeypatch.setattr(module, "MAX_WAITING", 9)
     with Inbox(tmp_path / "in", reserve=0) as inbox:
         full = Mock(side_effect=OSError(28, "No space left on device"))
         monkeypatch.setattr(module, "sync", full)

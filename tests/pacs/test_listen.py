@@ -19,20 +19,23 @@ from pynetdicom.presentation import build_context
 
 from cxrtext.errors import ConfigError, DiskError, WorkError
 from cxrtext.images.source import quiet
-from cxrtext.pacs.addresses import is_within, read_networks
 from cxrtext.pacs.dimse import port
-from cxrtext.pacs.dimse.server import Caps, Listener
+from cxrtext.pacs.dimse.server import Listener
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import read_status
+from cxrtext.pacs.ports import DicomPort, is_within
 from tests.pacs.orthanc import started
-from tests.pacs.studies import DX, PLANTED, archive, instance
+from tests.pacs.studies import DX, PLANTED, archive, instance, sender
 from tests.waiting import until
+
+FREE = DicomPort(port=0)
+ARCHIVE, OTHER = sender("archive", "SENDER"), sender("other", "B")
 
 
 @pytest.fixture
 def listener(inbox: Inbox, said: list[str]) -> Iterator[Listener]:
-    caps = Caps(associations=2, object_bytes=2**20, idle_s=2)
-    with Listener(inbox, {"SENDER": "archive"}, port=0, caps=caps, say=said.append) as listener:
+    at = DicomPort(port=0, associations=2, object_mb=1)
+    with Listener(inbox, at, [ARCHIVE], said.append, idle_s=2) as listener:
         yield listener
 
 
@@ -125,7 +128,7 @@ def test_half_requests_hold_up_nobody(
     inbox: Inbox, said: list[str], sent: Callable[..., socket.socket], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(port, "OPENING_S", 3600.0)
-    with Listener(inbox, {"SENDER": "archive"}, port=0, say=said.append) as listener:
+    with Listener(inbox, FREE, [ARCHIVE], said.append) as listener:
         for _ in range(20):
             sent(listener, request()[:50])
         assert send(listener, instance(1)) == [0]
@@ -136,8 +139,8 @@ def test_half_requests_hold_up_nobody(
 def test_who_waits_from_an_address_of_a_peer_gives_its_place_to_nobody_else(
     inbox: Inbox, said: list[str]
 ) -> None:
-    allowed, addresses = {"SENDER": "archive", "B": "other"}, {"archive": ["10.0.0.0/24"]}
-    with Listener(inbox, allowed, addresses=addresses, port=0, say=said.append) as listener:
+    peers = sender("archive", "SENDER", at=["10.0.0.0/24"]), OTHER
+    with Listener(inbox, FREE, peers, said.append) as listener:
         for address in ("::ffff:10.0.0.5", *(f"192.0.2.{n}" for n in range(66))):
             ours, theirs = socket.socketpair()
             with ours, theirs:
@@ -150,16 +153,14 @@ def test_who_waits_from_an_address_of_a_peer_gives_its_place_to_nobody_else(
 def test_peers_send_from_their_addresses_alone(
     inbox: Inbox, said: list[str], sent: Callable[..., socket.socket]
 ) -> None:
-    allowed, elsewhere = {"SENDER": "archive", "B": "other"}, {"archive": ["192.0.2.0/24"]}
-    with Listener(inbox, allowed, addresses=elsewhere, port=0, say=said.append) as listener:
+    elsewhere = sender("archive", "SENDER", at=["192.0.2.0/24"])
+    with Listener(inbox, FREE, [elsewhere, OTHER], said.append) as listener:
         assert answer(sent(listener, request())) == CALLING
         assert answer(sent(listener, request("B"))) == ACCEPTED
-        listener.update({"SENDER": "archive"}, elsewhere, None)
+        listener.update(FREE, [elsewhere])
         assert sent(listener, b"").recv(1) == b""  # nobody sends from here
-        listener.update({"SENDER": "archive"}, {"archive": ["192.0.2.1", "127.0.0.0/8"]}, None)
+        listener.update(FREE, [sender("archive", "SENDER", at=["192.0.2.1", "127.0.0.0/8"])])
         assert send(listener, instance(1)) == [0]
-        with pytest.raises(ConfigError, match="give such as 10.0.0.5"):
-            listener.update(allowed, {"archive": ["10.0.0"]}, None)
     assert [line.partition("refused: ")[2] for line in said] == [
         "archive may not send as 'SENDER' from there; or add it to its addresses",
         "no peer sends from there; if one does, add it to its addresses",
@@ -167,18 +168,17 @@ def test_peers_send_from_their_addresses_alone(
 
 
 def test_an_address_is_the_same_over_ipv6() -> None:
-    networks = read_networks({"a": ["10.0.0.5"], "b": ["fd00::/8"], "c": []})
-    assert list(networks) == ["a", "b"]
+    peers = sender("a", at=["10.0.0.5"]), sender("b", at=["fd00::/8"])
     for address, of in (("::ffff:10.0.0.5", "a"), ("10.0.0.5", "a"), ("fd00::1", "b")):
-        assert [name for name in networks if is_within(address, networks[name])] == [of]
-    assert not is_within("::ffff:10.0.0.6", networks["a"])
+        assert [one.name for one in peers if is_within(address, one.addresses)] == [of]
+    assert not is_within("::ffff:10.0.0.6", peers[0].addresses)
 
 
 def test_one_of_several_peers_takes_half_of_the_associations(
     inbox: Inbox, said: list[str], sent: Callable[..., socket.socket]
 ) -> None:
-    allowed = {"SENDER": "archive", "SECOND": "archive", "B": "other"}
-    with Listener(inbox, allowed, port=0, caps=Caps(associations=4), say=said.append) as listener:
+    at, peers = DicomPort(port=0, associations=4), (sender("archive", "SENDER", "SECOND"), OTHER)
+    with Listener(inbox, at, peers, said.append) as listener:
         given = ("SENDER", ACCEPTED), ("SECOND", ACCEPTED), ("SENDER", FULL), ("B", ACCEPTED)
         for title, expected in given:
             assert answer(sent(listener, request(title))) == expected
@@ -253,15 +253,11 @@ def test_what_is_counted_is_in_the_status(listener: Listener, inbox: Inbox) -> N
     assert status.oldest_s > 0
 
 
-def test_nobody_allowed_a_wrong_title_and_a_taken_port_are_said(
-    inbox: Inbox, listener: Listener
-) -> None:
+def test_nobody_allowed_and_a_taken_port_are_said(inbox: Inbox, listener: Listener) -> None:
     with pytest.raises(ConfigError, match="no peer may send"):
-        Listener(inbox, {}, port=0)
-    with pytest.raises(ConfigError, match="a title has 1 to 16"):
-        Listener(inbox, {"A" * 17: "x"}, port=0)
-    with pytest.raises(WorkError, match="is another listener running"):
-        Listener(inbox, {"A": "x"}, port=listener.port)
+        Listener(inbox, FREE, [sender("ris", at=["10.0.0.7"])], print)
+    with pytest.raises(WorkError, match="does another gateway run"):
+        Listener(inbox, DicomPort(port=listener.port), [ARCHIVE], print)
 
 
 @pytest.mark.peers
@@ -270,7 +266,7 @@ def test_a_real_orthanc_pushes_everything_that_it_has(
 ) -> None:
     with started(tmp_path / "orthanc") as peer:
         ids, port = peer.store(archive(8)), peer.modalities["CXRTEXT"]
-        with Listener(inbox, {"ORTHANC": "archive"}, port=port, say=said.append):
+        with Listener(inbox, DicomPort(port=port), [sender("a", "ORTHANC")], said.append):
             done = peer.ask("POST", "/modalities/CXRTEXT/store", json=ids).json()
     assert (done["InstancesCount"], done["FailedInstancesCount"]) == (14, 0)
     kept = {str(dcmread(entry.path).SOPInstanceUID) for entry in inbox.waiting(99)}

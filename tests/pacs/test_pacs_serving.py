@@ -19,8 +19,9 @@ from cxrtext.index.changes import set_attributes
 from cxrtext.index.store.writer import writing
 from cxrtext.models import ImageTextModel
 from cxrtext.pacs.inbox.deletions import deletion
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from cxrtext.pacs.results.folder import ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.service import Service
@@ -49,7 +50,7 @@ def test_no_planted_name_is_in_the_metrics_or_the_log_of_a_server(
     inbox.put("RIS", oru(1, f"Heart of {PLANTED} is large."), "message")
     inbox.put("RIS", oru(77, f"{PLANTED} is not here."), "message")
     inbox.put("RIS", b"MSH|^~\\&|" + PLANTED.encode(), "message")
-    inbox.put("PACS", deletion(instance=uid(2, 1, 1)), "deletion")
+    inbox.put("PACS", deletion(uid(2, 1, 1)), "deletion")
     settings = WorkerSettings(index_copy, tmp_path / "archive", readers=1)
     with Worker(inbox, settings, say=print) as worker:
         worker.drain()

@@ -157,13 +157,14 @@ def test_answering_goes_on_over_faults_and_other_models_until_it_is_ended(
 ) -> None:
     asked, said = list[object](), list[str]()
     answers: list[object] = [
-        GoneError("archive", "cannot be reached"), Answered(), Answered(2, 1, 1, 1), Answered()
+        GoneError("archive", "cannot be reached"), Answered(), Answered(2, 1, 1, 1), Answered(),
+        KeyboardInterrupt(),
     ]  # fmt: skip
     services: list[object] = [None, "second", CheckpointError("model: is not there yet"), None]
 
     def answered(service: object, *_: object, **more: object) -> object:
         asked.append(service)
-        if isinstance(one := answers.pop(0), Exception):
+        if isinstance(one := answers.pop(0), BaseException):
             raise one
         return one
 
@@ -175,26 +176,20 @@ def test_answering_goes_on_over_faults_and_other_models_until_it_is_ended(
     monkeypatch.setattr(rules, "answer", answered)
     monkeypatch.setattr(rules, "turned", turned)
     first: Any = "first"
-    answer_until(first, [named()], results, None, said.append, lambda: not answers, 0.001)
-    assert asked == ["first", "second", "second", "second"]
+    with pytest.raises(KeyboardInterrupt):
+        answer_until(first, [named()], results, None, said.append, 0.001)
+    assert asked == ["first", "second", "second", "second", "second"]
     assert said == [
         "archive: cannot be reached; trying again in 0 s",
         "model: is not there yet; trying again in 0 s",
         "images answered: 2; results made: 1, sent: 1; images without results: 1",
     ]
     answers.append(Answered())
-    answer_until(first, [], results, None, said.append, lambda: False, once=True)
+    answer_until(first, [], results, None, said.append, once=True)
     assert "images answered: 0" in said[-1]
     answers.append(GoneError("archive", "cannot be reached"))
     with pytest.raises(PeerError):
-        answer_until(first, [], results, None, said.append, lambda: False, once=True)
-
-
-def test_answering_ends_between_two_images(
-    answering: Answering, sending: "Sending", results: ResultsFolder
-) -> None:
-    assert answering(ended=lambda: bool(sending.sent)).images == 1
-    assert answering().images == 2
+        answer_until(first, [], results, None, said.append, once=True)
 
 
 def test_without_what_was_received_there_is_nothing_to_answer(

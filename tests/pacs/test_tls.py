@@ -95,7 +95,7 @@ def test_an_archive_is_pulled_over_tls(
     way: str, peer: AsPeer, secure: Orthanc, tmp_path: Path
 ) -> None:
     secure.store(archive(8))
-    found = follow_peer(peer(retrieve=way), tmp_path, lambda _: None, once=True, patience_s=0.5)
+    found = follow_peer(peer(retrieve=way), tmp_path, lambda _: None, once=True)
     assert str(found) == "7 new, 0 corrected, 0 gone, 7 left out, 0 failed"
     assert len(list((tmp_path / "objects").iterdir())) == len(wanted(8))
 
@@ -109,7 +109,7 @@ def test_a_peer_is_followed_and_given_results_over_tls(
     effusion: Path,
 ) -> None:
     secure.store(study(1, day=date.today()))
-    found = follow_peer(peer(), tmp_path / "inbox", lambda _: None, once=True, patience_s=0.3)
+    found = follow_peer(peer(), tmp_path / "inbox", lambda _: None, once=True)
     assert found.counts["new"] == 1
     made = make_results(service, effusion, "Left pleural effusion.", results).results
     assert send_results(results, made, peer()).sent == len(made)
@@ -145,7 +145,7 @@ def test_wrong_certificates_are_named_and_stop_following(
         given |= {"ca": str(getattr(certificates, ca))} if ca else {}
     fails_with(says, peer(given))
     with caplog.at_level(logging.DEBUG), pytest.raises(PeerError) as caught:
-        follow_peer(peer(given), tmp_path / "out", lambda _: None, once=True, patience_s=0.5)
+        follow_peer(peer(given), tmp_path / "out", lambda _: None, once=True)
     assert says in str(caught.value)
     assert PLANTED not in caplog.text
 
@@ -167,7 +167,7 @@ def test_a_push_to_our_port_that_speaks_no_tls_is_said(
     monkeypatch.setattr("cxrtext.pacs.peers.client_context", lambda *_: good)
     said: list[str] = []
     with pytest.raises(WorkError, match="studies could not be looked at"):
-        follow_peer(asking, tmp_path / "out", said.append, once=True, patience_s=0.5)
+        follow_peer(asking, tmp_path / "out", said.append, once=True)
     reason = "our_port: a connection from 127.0.0.1 was refused: its certificate is not"
     assert any(reason in line for line in said)
 

@@ -19,16 +19,18 @@ from pydicom import dcmread
 from cxrtext.errors import ConfigError
 from cxrtext.pacs import tls
 from cxrtext.pacs.dimse import port
-from cxrtext.pacs.dimse.server import Caps, Listener
+from cxrtext.pacs.dimse.server import Listener
 from cxrtext.pacs.gateway.file import read_gateway
 from cxrtext.pacs.hl7 import mllp
 from cxrtext.pacs.hl7.mllp import MessageListener
 from cxrtext.pacs.inbox.queue import Inbox
-from cxrtext.pacs.tls import client_context, server_context
+from cxrtext.pacs.peers import Tls
+from cxrtext.pacs.ports import DicomPort, Hl7Port
+from cxrtext.pacs.tls import client_context
 from tests.pacs.certificates import Certificate, Certificates
 from tests.pacs.orthanc import free_port, started, write_gateway
-from tests.pacs.studies import archive, instance
-from tests.pacs.test_hl7_listen import frame, oru
+from tests.pacs.studies import archive, instance, sender
+from tests.pacs.test_hl7_listen import ELSEWHERE, FREE, RIS, frame, oru
 from tests.waiting import until
 
 REQUEST_OF_HTTP = b"GET / HTTP/1.1\r\n\r\n"
@@ -38,7 +40,7 @@ REFUSED = {
     "": "it shows no certificate; give it one by the authorities named here",
     "expired": "its certificate has expired; have it renewed",
     "stranger": "its certificate is not trusted (unable to get local issuer certificate)",
-    "distrusts": "it does not trust our certificate; have our authority trusted there",
+    "distrusts": "it does not take our certificate (unknown ca); have its authority trusted there",
     "plain": NO_TLS,
 }
 """What is said of a connection that may not come in, by what is wrong with it."""
@@ -48,9 +50,9 @@ Sent = Callable[..., bytes]
 needs_dcmtk = pytest.mark.skipif(which("storescu") is None, reason="needs dcmtk")
 
 
-def our_side(certificates: Certificates, *, ask: bool = True) -> ssl.SSLContext:
+def our_side(certificates: Certificates, *, ask: bool = True) -> Tls:
     ours = certificates.ours
-    return server_context(ours.path, ours.key, certificates.ca if ask else None)
+    return Tls(certificate=ours.path, key=ours.key, ca=certificates.ca if ask else None)
 
 
 def side_of(certificates: Certificates, who: str) -> tuple[Path, Certificate | None]:
@@ -72,9 +74,9 @@ def secured(certificates: Certificates, port: int, who: str = "pacs") -> ssl.SSL
 def opened(inbox: Inbox, said: list[str]) -> Opened:
     """Makes a listener for two associations of one peer."""
 
-    def make(tls: ssl.SSLContext | None = None, *, idle_s: float = 3) -> Listener:
-        caps = Caps(associations=2, idle_s=idle_s)
-        return Listener(inbox, {"SENDER": "archive"}, port=0, caps=caps, tls=tls, say=said.append)
+    def make(tls: Tls | None = None, *, idle_s: float = 3) -> Listener:
+        at = DicomPort(port=0, associations=2, tls=tls)
+        return Listener(inbox, at, [sender("archive", "SENDER")], said.append, idle_s=idle_s)
 
     return make
 
@@ -171,7 +173,8 @@ def test_tls_to_a_plain_port_is_said(store: Store, plain: Listener, said: list[s
 def test_tls_of_new_associations_can_be_changed(
     store: Store, plain: Listener, certificates: Certificates, said: list[str]
 ) -> None:
-    plain.update({"SENDER": "archive"}, {}, our_side(certificates))
+    at = DicomPort(port=0, tls=our_side(certificates))
+    plain.update(at, [sender("archive", "SENDER")])
     assert store(plain.port) == 0
     assert store(plain.port, "plain") != 0
     assert whys(said) == [NO_TLS]
@@ -255,11 +258,12 @@ def test_a_request_that_comes_byte_by_byte_has_an_end(
 def test_a_real_orthanc_pushes_over_tls(
     tmp_path: Path, inbox: Inbox, said: list[str], certificates: Certificates
 ) -> None:
-    port, tls = free_port(), our_side(certificates)
+    port = free_port()
+    at = DicomPort(port=port, tls=our_side(certificates))
     modalities = {"CXRTEXT": port, "OLD": port}
     with started(tmp_path, modalities=modalities, certificates=certificates) as peer:
         ids = peer.store(archive(8))
-        with Listener(inbox, {"ORTHANC": "archive"}, port=port, tls=tls, say=said.append):
+        with Listener(inbox, at, [sender("archive", "ORTHANC")], said.append):
             done = peer.ask("POST", "/modalities/CXRTEXT/store", json=ids).json()
             assert (done["InstancesCount"], done["FailedInstancesCount"]) == (14, 0)
             assert said == []
@@ -276,8 +280,8 @@ def test_a_real_orthanc_pushes_over_tls(
 def messages(
     inbox: Inbox, said: list[str], certificates: Certificates
 ) -> Iterator[MessageListener]:
-    allowed, tls = {"RIS": ["127.0.0.1"]}, our_side(certificates)
-    with MessageListener(inbox, allowed, port=0, tls=tls, say=said.append) as listener:
+    at = Hl7Port(port=0, tls=our_side(certificates))
+    with MessageListener(inbox, at, [RIS], said.append) as listener:
         yield listener
 
 
@@ -345,8 +349,8 @@ def test_who_says_nothing_over_tls_is_no_connection(
 def test_addresses_are_looked_at_before_any_handshake(
     sent: Sent, inbox: Inbox, certificates: Certificates, said: list[str]
 ) -> None:
-    tls = our_side(certificates, ask=False)
-    with MessageListener(inbox, {"x": ["192.0.2.1"]}, port=0, tls=tls, say=said.append) as listener:
+    at = Hl7Port(port=0, tls=our_side(certificates, ask=False))
+    with MessageListener(inbox, at, [ELSEWHERE], said.append) as listener:
         assert sent(listener.port, frame(oru(1)), "") == b""
     (line,) = said
     assert "nobody may send from there" in line
@@ -355,7 +359,7 @@ def test_addresses_are_looked_at_before_any_handshake(
 def test_tls_and_scans_at_a_plain_port_of_messages(
     sent: Sent, inbox: Inbox, said: list[str]
 ) -> None:
-    with MessageListener(inbox, {"RIS": ["127.0.0.1"]}, port=0, say=said.append) as listener:
+    with MessageListener(inbox, FREE, [RIS], said.append) as listener:
         assert sent(listener.port, frame(oru(1)), "") == b""
         with socket.create_connection(("127.0.0.1", listener.port)) as line:
             line.sendall(REQUEST_OF_HTTP)

@@ -14,15 +14,16 @@ import pytest
 from PIL import Image
 
 from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, SECONDARY
+from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import DataError, ImageError
 from cxrtext.index import make_index, rewrite
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.identity import MANUFACTURER, series_description
 from cxrtext.pacs.inbox.deletions import NOT_HERE, deletion
-from cxrtext.pacs.inbox.intake import OWN
+from cxrtext.pacs.inbox.intake import OWN, WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox, What
-from cxrtext.pacs.inbox.worker import DAMAGED, ENDED_IT, LOST, Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import DAMAGED, ENDED_IT, LOST, Worker
 from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
 from cxrtext.service.forget.forget import forget
@@ -252,14 +253,14 @@ def test_an_addendum_stands_behind_what_the_index_had_of_the_study(take: Take, i
 
 def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(take: Take, index: Path) -> None:
     take(*study(1), *study(2), source="one")
-    gone = deletion(study=uid(1))
+    gone = deletion(uid(1, 1, 1))
     assert take(gone, what="deletion", source="two") == [("noted", NOT_HERE)]
     assert take(gone, what="deletion", source="one") == [("noted", "")]
     assert len(indexed(index)) == 2
     assert take(instance(1), source="one")[0][0] == "again"
     policies = forgetting("one")
     found = take(gone, b"{]", what="deletion", source="one", peers=policies)
-    assert found == [("forgotten", ""), ("failed", "names no study and no object")]
+    assert found == [("forgotten", ""), ("failed", "names no object")]
     (image,) = indexed(index)
     assert image == uid(2, 1, 1)
     assert uid(1).encode() not in (index / CATALOGUE).read_bytes()
@@ -269,8 +270,7 @@ def test_a_deletion_is_noted_or_forgets_what_came_from_that_source(take: Take, i
 def test_with_hashed_ids_nothing_of_a_header_is_kept(
     take: Take, index: Path, inbox: Inbox, tmp_path: Path
 ) -> None:
-    (tmp_path / "key").write_bytes(bytes(range(32)))
-    settings: dict[str, Any] = {"hash_ids": tmp_path / "key"}
+    settings: dict[str, Any] = {"ids": Ids(bytes(range(32)))}
     take(instance(1), **settings)
     take(oru(1, "Heart is large."), what="message", **settings)
     ((_, one),) = indexed(index).items()

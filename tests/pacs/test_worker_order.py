@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from cxrtext.datasets.admission.ids import NO_UID, Ids, read_key
+from cxrtext.datasets.admission.ids import NO_UID, Ids
 from cxrtext.datasets.importing.resolving import ANOTHERS, CORRECTED, EQUAL, TWO_PATIENTS, WHOSE
 from cxrtext.errors import InputError, WorkError
 from cxrtext.index import reembed
@@ -18,11 +18,11 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.checkpoint import save_checkpoint
 from cxrtext.pacs.inbox import worker as module
 from cxrtext.pacs.inbox.deletions import NOT_HERE, deletion
-from cxrtext.pacs.inbox.intake import BURNT_IN, Intake
+from cxrtext.pacs.inbox.intake import BURNT_IN, Intake, WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox, What
 from cxrtext.pacs.inbox.reports import ReportJoiner
 from cxrtext.pacs.inbox.status import read_status
-from cxrtext.pacs.inbox.worker import Worker, WorkerSettings
+from cxrtext.pacs.inbox.worker import Worker
 from tests.pacs.studies import PLANTED, instance, uid
 from tests.pacs.test_worker import (
     Take,
@@ -117,7 +117,7 @@ def test_an_image_that_was_corrected_under_a_new_uid_outlives_the_old_one(
 ) -> None:
     take(instance(1), peers=forgetting())
     assert take(instance(1, SOPInstanceUID="1.2.3.4")) == [("held", EQUAL)]
-    gone = deletion(instance=uid(1, 1, 1))
+    gone = deletion(uid(1, 1, 1))
     assert take(gone, what="deletion") == [("forgotten", "")]
     assert set(indexed(index)) == {"1.2.3.4"}
 
@@ -130,7 +130,7 @@ def test_what_its_source_deleted_does_not_come_out_of_being_held(
     number, other = inbox.put("PACS", same), inbox.put("ELSE", same)
     take()
     assert outcomes(inbox, [number, other]) == [("held", WHOSE)] * 2
-    assert take(deletion(study="1.2.3"), what="deletion") == [("forgotten", "")]
+    assert take(deletion("1.2.3.4"), what="deletion") == [("forgotten", "")]
     assert outcomes(inbox, [number, other]) == [
         ("left out", "deleted at its source"),
         ("held", WHOSE),
@@ -139,12 +139,9 @@ def test_what_its_source_deleted_does_not_come_out_of_being_held(
     assert set(indexed(index)) == {uid(1, 1, 1)}
 
 
-def test_a_deletion_finds_an_object_under_hashed_ids(
-    take: Take, index: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "key").write_bytes(bytes(range(32)))
-    take(instance(1), instance(2), instance(3), hash_ids=tmp_path / "key", peers=forgetting())
-    gone = deletion(instance=uid(1, 1, 1)), deletion(study=uid(2))
+def test_a_deletion_finds_an_object_under_hashed_ids(take: Take, index: Path) -> None:
+    take(instance(1), instance(2), instance(3), ids=Ids(bytes(range(32))), peers=forgetting())
+    gone = deletion(uid(1, 1, 1)), deletion(uid(2, 1, 1))
     assert take(*gone, what="deletion") == [("forgotten", "")] * 2
     assert len(indexed(index)) == 1
 
@@ -165,7 +162,7 @@ def test_stopping_the_service_is_not_taken_for_an_object_that_ends_it(
     inbox.put("PACS", instance(1))
     monkeypatch.setattr(Intake, "take", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        module.work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), lambda: False, print)
+        module.work(inbox.folder, WorkerSettings(index, tmp_path / "archive"), print)
     (entry,) = inbox.waiting(9)
     assert entry.attempts == 0
 
@@ -221,8 +218,11 @@ def test_a_worker_goes_on_where_the_index_was_rebuilt_by_another_model(
         save_checkpoint(tmp_path / "new", other, {})
         reembed(index, tmp_path / "new")
         number = inbox.put("PACS", data, what)
-        turns = iter(range(20))
-        one.run(lambda: next(turns, None) is None)
+        step, turns = one.step, iter(range(20))
+        ending = Mock(side_effect=KeyboardInterrupt)
+        monkeypatch.setattr(one, "step", lambda: ending() if next(turns, None) is None else step())
+        with pytest.raises(KeyboardInterrupt):
+            one.run()
         assert one.service.model.fingerprint == load_model(tmp_path / "new").fingerprint
     assert outcomes(inbox, [number])[0][0] in ("added", "report")
     with Catalogue(index / CATALOGUE) as catalogue:
@@ -234,7 +234,7 @@ def test_deletions_that_are_held_are_followed_when_accepted_but_for_what_came_an
     take: Take, index: Path, inbox: Inbox
 ) -> None:
     take(instance(1), instance(2), peers=forgetting())
-    gone = [deletion(instance=uid(number, 1, 1)) for number in (1, 2)]
+    gone = [deletion(uid(number, 1, 1)) for number in (1, 2)]
     held = [inbox.put("PACS", one, "deletion", held="too many") for one in gone]
     assert take(instance(2))[0][0] == "again"
     assert set(indexed(index)) == {uid(1, 1, 1), uid(2, 1, 1)}
@@ -282,11 +282,8 @@ def test_anothers_picture_stays_held_when_the_image_of_its_uid_is_corrected(
     assert outcomes(inbox, [number])[0][0] == "replaced"
 
 
-def test_beside_hashed_ids_no_number_and_no_great_age_is_kept(
-    take: Take, index: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "key").write_text("a key of thirty-two characters. ")
-    ids = Ids(read_key(tmp_path / "key"))
-    take(instance(1, PatientAge="097Y"), hash_ids=tmp_path / "key", columns=("age", "accession"))
+def test_beside_hashed_ids_no_number_and_no_great_age_is_kept(take: Take, index: Path) -> None:
+    ids = Ids(bytes(range(32)))
+    take(instance(1, PatientAge="097Y"), ids=ids, columns=("age", "accession"))
     (kept,) = indexed(index).values()
     assert (kept["age"], kept["accession"]) == ("90", ids.of("accession", "A000001"))

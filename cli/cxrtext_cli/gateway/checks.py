@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from cxrtext.errors import CxrTextError
 from cxrtext.pacs.check import Step
-from cxrtext.pacs.gateway.file import Gateway, Serving
+from cxrtext.pacs.gateway.file import Gateway
+from cxrtext.pacs.ports import Serving
 from cxrtext_cli.gateway.parts import index_of
 from cxrtext_cli.gateway.status import ask
 

@@ -13,7 +13,6 @@ from cxrtext.pacs.gateway.file import Gateway, read_gateway
 from cxrtext_cli.options import pick_device, say
 
 if TYPE_CHECKING:
-    from cxrtext.pacs.inbox.queue import Inbox
     from cxrtext.service import Service
 
 DICOM, HL7, INTAKE, ANSWER, SERVER, FOLLOW = "dicom", "hl7", "intake", "answer", "server", "follow-"
@@ -110,49 +109,36 @@ def _receive(path: Path, gateway: Gateway, name: str) -> None:
     """Receive on a port; SIGHUP takes over who may send, the character set and TLS."""
     from cxrtext.pacs.inbox.queue import Inbox
 
-    reserve = round(gateway.reserve_gib * 2**30)
-    with Inbox(gateway.inbox, reserve=reserve) as inbox:
-        listener, where = (_dicom if name == DICOM else _hl7)(gateway, inbox)
-        with listener:
-            _until_stopped(where, lambda: listener.update(**_senders(read_gateway(path), name)))
+    at, kind = getattr(gateway, name), _listener(name)
+
+    def changed() -> None:
+        new = read_gateway(path)
+        listener.update(getattr(new, name) or at, new.peers)
+
+    with (
+        Inbox(gateway.inbox, reserve=round(gateway.reserve_gib * 2**30)) as inbox,
+        kind(inbox, at, gateway.peers, say) as listener,
+    ):
+        _until_stopped(f"listens on {at.host}:{listener.port}{' (TLS)' * bool(at.tls)}", changed)
 
 
-def _senders(gateway: Gateway, name: str) -> dict[str, Any]:
-    """What a listener takes over while it runs."""
-    port = getattr(gateway, name)
-    given = {"tls": port and port.context()}
-    if name == DICOM:
-        return given | {"allowed": gateway.titles, "addresses": gateway.addresses}
-    return given | {"allowed": gateway.addresses, "charset": port.charset if port else ""}
+def _listener(name: str) -> Any:
+    if name == HL7:
+        from cxrtext.pacs.hl7.mllp import MessageListener
 
-
-def _dicom(gateway: Gateway, inbox: "Inbox") -> tuple[Any, str]:
+        return MessageListener
     from cxrtext.pacs import need
 
     need("pynetdicom")
-    from cxrtext.pacs.dimse.server import Caps, Listener
+    from cxrtext.pacs.dimse.server import Listener
 
-    port = gateway.dicom
-    assert port is not None  # noqa: S101 - the file asks for the part
-    caps = Caps(port.associations, port.object_mb * 2**20)
-    given: dict[str, Any] = {"host": port.host, "port": port.port, "caps": caps, "say": say}
-    made = Listener(inbox, ae_title=port.title, **given, **_senders(gateway, DICOM))
-    return made, f"{port.title} listens on {port.host}:{made.port}{' (TLS)' if port.tls else ''}"
-
-
-def _hl7(gateway: Gateway, inbox: "Inbox") -> tuple[Any, str]:
-    from cxrtext.pacs.hl7.mllp import MessageListener
-
-    port = gateway.hl7
-    assert port is not None  # noqa: S101 - the file asks for the part
-    given = _senders(gateway, HL7)
-    made = MessageListener(inbox, host=port.host, port=port.port, say=say, **given)
-    return made, f"HL7 (MLLP{' over TLS' if port.tls else ''}) on {port.host}:{made.port}"
+    return Listener
 
 
 def _intake(gateway: Gateway, once: bool) -> None:
     from cxrtext.images.burnt_in import burnt_in_text, need_tesseract
-    from cxrtext.pacs.inbox.worker import WorkerSettings, work
+    from cxrtext.pacs.inbox.intake import WorkerSettings
+    from cxrtext.pacs.inbox.worker import work
 
     if gateway.burnt_in == "hold":
         need_tesseract()
@@ -160,14 +146,14 @@ def _intake(gateway: Gateway, once: bool) -> None:
         index=index_of(gateway),
         archive=gateway.archive,
         device=pick_device(gateway.device),
-        hash_ids=gateway.ids.hash,
+        ids=gateway.ids.read(),
         columns=gateway.ids.keep,
         issuer=gateway.ids.issuer,
         peers=gateway.by_name,
         readers=gateway.readers,
         burnt_in=burnt_in_text if gateway.burnt_in == "hold" else None,
     )
-    work(gateway.inbox, settings, lambda: False, say, once=once)
+    work(gateway.inbox, settings, say, once=once)
 
 
 def _answer(gateway: Gateway, once: bool) -> None:
@@ -177,4 +163,4 @@ def _answer(gateway: Gateway, once: bool) -> None:
     chosen = [peer for peer in gateway.peers if peer.results is not None]
     folder, ids = ResultsFolder(gateway.results), gateway.ids.read()
     with closing(service_of(gateway)) as service:
-        answer_until(service, chosen, folder, ids, say, lambda: False, once=once)
+        answer_until(service, chosen, folder, ids, say, once=once)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from cxrtext.errors import WorkError
 from cxrtext.pacs.gateway.file import Gateway
 from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics
+from cxrtext.pacs.ports import Served
 
 ASK_S = 5.0
 WAIT_S = (1.0, 60.0)  # before a part that ended is started again, at first and at most
@@ -53,7 +53,7 @@ def health(parts: Mapping[str, Part]) -> dict[str, Any]:
     return {"healthy": all(part["up"] for part in known.values()), "parts": known}
 
 
-class StatusServer:
+class StatusServer(Served):
     """``/healthz`` and ``/metrics`` of a gateway, on the port that its file names."""
 
     def __init__(self, gateway: Gateway, parts: Mapping[str, Part]) -> None:
@@ -86,24 +86,10 @@ class StatusServer:
                 """Keep quiet about questions."""
 
         place = gateway.status
-        try:
-            self._server = ThreadingHTTPServer((place.host, place.port), Handler)
-        except OSError as error:
-            raise WorkError(
-                f"{place.host}:{place.port}: {error.strerror}; is another gateway running? else "
-                "give status another port"
-            ) from None
-        self._server.daemon_threads = True
-        self.address = f"http://{place.host}:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(
+            (place.host, place.port), lambda address: ThreadingHTTPServer(address, Handler)
+        )
+        self.address = f"http://{place.host}:{self.port}"
 
 
 def ask(gateway: Gateway) -> dict[str, Any] | None:

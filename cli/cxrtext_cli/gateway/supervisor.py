@@ -86,7 +86,6 @@ class Supervisor:
         part.reader.start()
 
     def _read(self, part: Part, process: subprocess.Popen[bytes]) -> None:
-        """Pass on what a part says, a line at a time."""
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         with process.stdout as lines:
             for line in lines:

@@ -53,7 +53,7 @@ def read_key(path: Path) -> bytes:
 class Ids:
     """Gives ids as they are, or with a key their hashes by HMAC-SHA256."""
 
-    def __init__(self, key: bytes | None) -> None:
+    def __init__(self, key: bytes | None = None) -> None:
         self._key = key
 
     @property

@@ -1,23 +1,19 @@
 """A peer over DICOMweb: QIDO-RS, WADO-RS and STOW-RS within its limits.
 
-Objects go to disk as they come, byte for byte, and no more of them than the limit.  No redirect is
-followed, no proxy of the environment is used, and certificates are verified.
+Objects go to disk as they come, byte for byte, and no more of them than the limit.
 """
 
-import json
-import logging
 import re
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.datasets.admission.ids import is_uid
-from cxrtext.errors import ConfigError
 from cxrtext.images.dicom.described import Described
 from cxrtext.pacs import query
+from cxrtext.pacs.dicomweb.http import CONNECT_S, open_client, read, read_json, timed
 from cxrtext.pacs.dicomweb.login import open_login
 from cxrtext.pacs.faults import (
     AnswerError,
@@ -36,7 +32,6 @@ from cxrtext.pacs.tls import HandshakeError, client_context, shake_hands
 if TYPE_CHECKING:
     import httpx2
 
-CONNECT_S = 5.0
 DEADLINE = 20  # times `timeout_s`: how long a whole answer may take, however slowly its bytes come
 MAX_JSON = 64 * 2**20
 MAX_PART_HEADERS = 16_384
@@ -46,23 +41,12 @@ DICOM_JSON = "application/dicom+json"
 _BOUNDARY = re.compile(r'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
 
 
-def web_of(peer: Peer) -> Web:
-    """Where a peer is asked over DICOMweb (ConfigError where the file does not say)."""
-    if peer.dicomweb is None:
-        raise ConfigError(f"{peer.name}: has no dicomweb in the gateway's file, which this needs")
-    return peer.dicomweb
-
-
 class DicomWeb:
     """A peer over DICOMweb; any number of threads may ask."""
 
     def __init__(self, peer: Peer, *, throttle: Throttle | None = None) -> None:
-        import httpx2
-
-        # Their lines quote addresses, with what is asked for.
-        for logger in ("httpx2", "httpcore2"):
-            logging.getLogger(logger).setLevel(logging.WARNING)
-        web = web_of(peer)
+        web = peer.dicomweb
+        assert web is not None  # noqa: S101 - who makes it has looked
         self.name = peer.name
         self.throttle = throttle or Throttle(peer.limits)
         self._web, self._url = web, web.url
@@ -70,13 +54,7 @@ class DicomWeb:
         self._deadline_s = DEADLINE * peer.limits.timeout_s
         login_tls = client_context((web.oauth and web.oauth.ca) or web.ca)
         self._login = open_login(peer.name, web, login_tls)
-        self._http = httpx2.Client(
-            verify=web.client_context(),
-            timeout=httpx2.Timeout(peer.limits.timeout_s, connect=CONNECT_S),
-            limits=httpx2.Limits(max_connections=peer.limits.parallel, keepalive_expiry=5.0),
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._http = open_client(web.client_context(), peer.limits.timeout_s, peer.limits.parallel)
 
     def close(self) -> None:
         self._http.close()
@@ -122,7 +100,6 @@ class DicomWeb:
                 return found
 
     def fetch(self, instance: query.Instance, path: Path) -> None:
-        """Write an object into a file as it is stored (WADO-RS)."""
         address = (
             f"{self._url}/studies/{instance.study}/series/{instance.series}"
             f"/instances/{instance.instance}"
@@ -153,7 +130,7 @@ class DicomWeb:
         content = body + f"--{boundary}--\r\n".encode()
         with self._asking("to store", "POST", address, headers=headers, content=content) as answer:
             data = self._read(answer)
-        failed, stored = (_items(_json(self.name, data), tag) for tag in ("00081198", "00081199"))
+        failed, stored = (_items(self._json(data), tag) for tag in ("00081198", "00081199"))
         if failed:
             reason = query.from_json(failed[0], ("FailureReason",)).first("FailureReason")
             code = f"{int(reason):04X}" if reason.isdigit() else "no code"
@@ -166,7 +143,7 @@ class DicomWeb:
         """Ask Orthanc's own REST API, such as its list of changes; of a peer that has it."""
         address = f"{self._web.orthanc}{path}"
         with self._asking("Orthanc's changes", "GET", address, params=params or None) as response:
-            return _json(self.name, self._read(response))
+            return self._json(self._read(response))
 
     def _search(
         self, path: str, params: Sequence[tuple[str, str]], what: str
@@ -178,7 +155,7 @@ class DicomWeb:
                 return [], False
             data = self._read(response)
             more = any("299" in value for value in response.headers.get_list("warning"))
-        rows = _json(self.name, data)
+        rows = self._json(data)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise AnswerError(self.name, f"its answer for {what} is not a list of DICOM JSON")
         if len(rows) > query.MAX_ROWS:
@@ -241,26 +218,16 @@ class DicomWeb:
             pass
         return GoneError(self.name, why)
 
-    def _timed(self, response: "httpx2.Response") -> Iterator[bytes]:
-        """The bytes of an answer, none after the deadline."""
-        end = time.monotonic() + self._deadline_s
-        for piece in response.iter_bytes():
-            yield piece
-            if time.monotonic() > end:
-                raise BusyError(
-                    self.name, f"an answer was not whole after {self._deadline_s:.0f} s"
-                )
-
     def _read(self, response: "httpx2.Response") -> bytes:
-        data = bytearray()
-        for piece in self._timed(response):
-            data += piece
-            if len(data) > MAX_JSON:
-                raise AnswerError(self.name, f"an answer is larger than {MAX_JSON >> 20} MiB")
-        return bytes(data)
+        return read(self.name, response, self._deadline_s, MAX_JSON)
+
+    def _json(self, data: bytes) -> Any:
+        if (found := read_json(data)) is None:
+            raise AnswerError(self.name, "an answer is not JSON; is its url that of DICOMweb?")
+        return found
 
     def _first_part(self, response: "httpx2.Response", said: str) -> Iterator[bytes]:
-        pieces = self._timed(response)
+        pieces = timed(self.name, response, self._deadline_s)
         if not said.lower().startswith("multipart/"):
             return pieces
         boundary = _BOUNDARY.search(said)
@@ -312,13 +279,6 @@ def _items(answer: object, tag: str) -> list[Any]:
     element = answer.get(tag) if isinstance(answer, dict) else None
     values = element.get("Value") if isinstance(element, dict) else None
     return values if isinstance(values, list) else []
-
-
-def _json(peer: str, data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise AnswerError(peer, "an answer is not JSON; is its url that of DICOMweb?") from None
 
 
 def refusal(peer: str, what: str, status: int, headers: Mapping[str, str]) -> PeerError:

@@ -6,7 +6,6 @@ from the environment; they and the tokens stay in memory.
 """
 
 import base64
-import json
 import math
 import os
 import re
@@ -15,16 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from cxrtext.errors import ConfigError
 from cxrtext.pacs import faults
+from cxrtext.pacs.dicomweb.http import open_client, read, read_json
 from cxrtext.pacs.peers import OAuth, Web
 
 EARLY_S = 30.0  # how long before its end a token is renewed
 UNSAID_S = 300.0  # how long a token is used whose service does not say when it ends
-CONNECT_S, TIMEOUT_S = 5.0, 10.0
+TIMEOUT_S = 10.0
 MAX_ANSWER = 2**16
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
@@ -38,10 +37,7 @@ _CODES = (
 class Login:
     """What each request carries: the same header for ever, or none.
 
-    Args:
-        said: As whom we ask; no secret.
-        keys: Those of the gateway's file that a refused login is about.
-        header: Of each request.
+    ``said``: as whom we ask; ``keys``: of the gateway's file, that a refused login is about.
     """
 
     def __init__(self, said: str, keys: str, header: str | None = None) -> None:
@@ -132,23 +128,11 @@ class Tokens(Login):
             )
         try:
             with (
-                httpx2.Client(
-                    verify=self._tls,
-                    timeout=httpx2.Timeout(TIMEOUT_S, connect=CONNECT_S),
-                    follow_redirects=False,
-                    trust_env=False,
-                ) as http,
+                open_client(self._tls, TIMEOUT_S) as http,
                 http.stream("POST", self._oauth.token_url, data=form, headers=headers) as answer,
             ):
-                data = bytearray()
-                end = time.monotonic() + TIMEOUT_S
-                for piece in answer.iter_bytes():
-                    data += piece
-                    if len(data) > MAX_ANSWER or time.monotonic() > end:
-                        raise faults.AnswerError(
-                            self._peer, "its login service does not end its answer"
-                        )
-                return self._read(answer.status_code, bytes(data))
+                data = read(self._peer, answer, TIMEOUT_S, MAX_ANSWER, "its login service's answer")
+                return self._read(answer.status_code, data)
         except httpx2.TimeoutException:
             raise faults.BusyError(self._peer, "its login service is silent") from None
         except httpx2.HTTPError as error:
@@ -158,7 +142,8 @@ class Tokens(Login):
             ) from None
 
     def _read(self, status: int, data: bytes) -> tuple[str, float]:
-        answer = _object(data)
+        found = read_json(data)
+        answer = found if isinstance(found, dict) else {}
         if status >= 300:
             raise self._refused(status, answer.get("error"))
         token, kind = answer.get("access_token"), answer.get("token_type", "Bearer")
@@ -192,14 +177,6 @@ class Tokens(Login):
         return faults.DeniedError(
             self._peer, f"its login service refuses a token ({shown}); check scope and audience"
         )
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _is_of_tls(error: BaseException | None) -> bool:

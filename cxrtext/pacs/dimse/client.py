@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.datasets.admission.ids import is_uid
-from cxrtext.errors import WorkError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import ALLOWED, Header
 from cxrtext.images.source import quiet
@@ -27,6 +26,7 @@ from cxrtext.pacs.dimse.association import (
 )
 from cxrtext.pacs.faults import AnswerError, BusyError, DeniedError, PeerError, TooLargeError
 from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.ports import Served
 from cxrtext.pacs.query import INSTANCE_FIELDS, MAX_ROWS, STUDY_FIELDS, Instance, Question, Studies
 from cxrtext.pacs.throttle import Throttle
 
@@ -65,7 +65,7 @@ class Arrival:
         return 0x0000
 
 
-class OwnPort:
+class OwnPort(Served):
     """The port that a peer sends to (C-MOVE); what nobody waits for is answered, and not kept."""
 
     def __init__(self, associations: Associations, max_bytes: int) -> None:
@@ -95,31 +95,22 @@ class OwnPort:
         entity.supported_contexts = [build_context(uid, sorted(ALLOWED)) for uid in TAKEN]
         entity.require_called_aet = True
         entity.require_calling_aet = [where.aet]
-        try:
-            self._server = AssociationPort(
+        handlers: list[Any] = [
+            (evt.EVT_CONN_CLOSE, lambda event: received.pop(event.assoc, None)),
+            (evt.EVT_DATA_RECV, counted),
+            (evt.EVT_C_STORE, took),
+        ]
+        super().__init__(
+            (where.our_host, where.our_port or 0),
+            lambda address: AssociationPort(
                 entity,
-                (where.our_host, where.our_port or 0),
+                address,
                 tls=where.tls.server_context() if where.tls else None,
                 idle_s=associations.timeout_s,
                 refused=self._note,
-                handlers=[
-                    (evt.EVT_CONN_CLOSE, lambda event: received.pop(event.assoc, None)),
-                    (evt.EVT_DATA_RECV, counted),
-                    (evt.EVT_C_STORE, took),
-                ],
-            )
-        except OSError as error:
-            raise WorkError(
-                f"{associations.name}: our_port {where.our_port} cannot be listened at "
-                f"({error.strerror}); choose another in the gateway's file"
-            ) from None
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
+                handlers=handlers,
+            ),
+        )
 
     @contextmanager
     def waiting(self, instance: str, arrival: Arrival) -> Iterator[list[str]]:
@@ -153,6 +144,7 @@ class DimsePeer:
         self._port: OwnPort | None = None
         if self._where.retrieve == "move":
             self._port = OwnPort(self._associations, self._max_bytes)
+            self._port.start()
 
     def close(self) -> None:
         for association in self._all:
@@ -185,7 +177,6 @@ class DimsePeer:
         return found
 
     def fetch(self, instance: Instance, path: Path) -> None:
-        """Write an object into a file (C-GET, or C-MOVE to our own port)."""
         arrival = Arrival(path, self._max_bytes)
         with quiet():
             identifier = _identifier(
@@ -310,9 +301,6 @@ class DimsePeer:
             association = self._associations.open(contexts, scp=scp, handlers=handlers)
             setattr(self._own, kind, association)
             self._all.append(association)
-            if not association.accepted_contexts:
-                association.release()
-                raise DeniedError(self.name, f"does not offer C-{kind.upper()} to us")
         try:
             yield association
         except ValueError:  # pynetdicom: the peer accepted no context for this

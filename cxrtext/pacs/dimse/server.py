@@ -4,13 +4,10 @@ Whatever an allowed peer sends is kept and answered 0000, and sorted out later: 
 at the first failure.  A700 says that there is no room.  No file is named by what was sent.
 """
 
-import ssl
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.filebase import DicomBytesIO
@@ -20,57 +17,24 @@ from pynetdicom import AE, evt
 from pynetdicom.presentation import AllStoragePresentationContexts
 from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
 
-from cxrtext.errors import ConfigError, CxrTextError, DiskError, WorkError
+from cxrtext.errors import ConfigError, CxrTextError, DiskError
 from cxrtext.images.dicom.file import ALLOWED
 from cxrtext.images.source import quiet
-from cxrtext.pacs.addresses import Networks, is_within, read_networks
 from cxrtext.pacs.dimse.association import silent_pynetdicom
 from cxrtext.pacs.dimse.port import FROM_ONE, AssociationPort, RejectedError
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import ListenerCounts
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.ports import DicomPort, Served, is_within
 from cxrtext.pacs.tls import OPENING_S
 
 if TYPE_CHECKING:
     from pynetdicom.events import Event
 
-AE_TITLE = "CXRTEXT"
-PORT = 11112
 SUCCESS, PROCESSING_FAILURE, OUT_OF_RESOURCES, CANNOT_UNDERSTAND = 0x0000, 0x0110, 0xA700, 0xC000
 """Statuses of C-STORE (PS3.4, B.2.3)."""
 
 _MESSAGES_WAITING = 4  # messages of a peer that wait at a time; we offer no asynchronous operations
-
-
-@dataclass(frozen=True, slots=True)
-class Caps:
-    associations: int = 8  # at a time
-    object_bytes: int = 256 * 2**20  # held in memory for each of them
-    pdu_bytes: int = 2**17
-    idle_s: float = 60.0  # without a byte, within a message or between two
-
-
-@dataclass(frozen=True, slots=True)
-class _Senders:
-    names: Mapping[str, str]  # by the title that they call with
-    networks: Mapping[str, Networks]  # by name; whoever has none sends from anywhere
-
-    def group(self, address: str) -> str | None:
-        """The peer that an address is of, "" for no certain one; None if nobody may send there."""
-        for name, networks in self.networks.items():
-            if is_within(address, networks):
-                return name
-        return None if set(self.names.values()) <= set(self.networks) else ""
-
-    def name(self, title: str, address: str) -> str:
-        """The peer that sends with a title (RejectedError: nobody does, from this address)."""
-        name = self.names.get(title)
-        if name is None:
-            why = f"no peer may send as '{title}'; if one does, add it to its titles"
-        elif name in self.networks and not is_within(address, self.networks[name]):
-            why = f"{name} may not send as '{title}' from there; or add it to its addresses"
-        else:
-            return name
-        raise RejectedError(why, 1, 1, 3)
 
 
 class _Overflow(BytesIO):
@@ -80,45 +44,38 @@ class _Overflow(BytesIO):
         return len(data)
 
 
-class Listener:
-    """A C-STORE (and C-ECHO) service on a port; a context manager, which it serves inside.
+class Listener(Served):
+    """A C-STORE (and C-ECHO) service on a port.
 
     Args:
-        allowed: Peers by the application entity title that they call with: the name that each is
-            known by.
-        addresses: Addresses and networks that a peer sends from, by its name; from anywhere
-            without any.
-        port: 0 takes a free one.
-        tls: With it, connections are encrypted; it may ask for certificates of peers.
+        peers: Who may send, each with its titles, and from its addresses where it has any.
         say: Takes a line for the log; it holds nothing of an object.
+        idle_s: How long a peer may send nothing, within a message or between two.
     """
+
+    _server: AssociationPort
 
     def __init__(
         self,
         inbox: Inbox,
-        allowed: Mapping[str, str],
+        at: DicomPort,
+        peers: Iterable[Peer],
+        say: Callable[[str], None],
         *,
-        addresses: Mapping[str, Iterable[str]] | None = None,
-        ae_title: str = AE_TITLE,
-        host: str = "127.0.0.1",
-        port: int = PORT,
-        caps: Caps | None = None,
-        tls: ssl.SSLContext | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        idle_s: float = 60.0,
     ) -> None:
-        caps = caps or Caps()
-        self._inbox, self._caps, self._say = inbox, caps, say
+        self._inbox, self._at, self._say = inbox, at, say
         self._counts = ListenerCounts(inbox, "dicom", lambda: self.associations)
+        self._peers = _senders(peers)
         silent_pynetdicom()
-        self._senders = _senders(allowed, addresses or {})
-        self._ae = AE(ae_title=ae_title)
-        self._ae.maximum_associations = 4 * caps.associations  # as it counts: those that end, too
-        self._ae.maximum_pdu_size = caps.pdu_bytes
-        self._ae.dimse_timeout = self._ae.network_timeout = caps.idle_s
-        self._ae.acse_timeout = min(caps.idle_s, OPENING_S)
+        entity = AE(ae_title=at.title)
+        entity.maximum_associations = 4 * at.associations  # as it counts: those that end, too
+        entity.maximum_pdu_size = 2**17
+        entity.dimse_timeout = entity.network_timeout = idle_s
+        entity.acse_timeout = min(idle_s, OPENING_S)
         for context in AllStoragePresentationContexts:
-            self._ae.add_supported_context(str(context.abstract_syntax), sorted(ALLOWED))
-        self._ae.add_supported_context(Verification)
+            entity.add_supported_context(str(context.abstract_syntax), sorted(ALLOWED))
+        entity.add_supported_context(Verification)
         handlers: list[Any] = [
             (evt.EVT_C_STORE, self._store),
             (evt.EVT_PDU_RECV, self._look_at_size),
@@ -126,37 +83,27 @@ class Listener:
             (evt.EVT_ACCEPTED, lambda _: self._counts.add("accepted")),
             (evt.EVT_ABORTED, lambda _: self._counts.add("cut")),
         ]
-        try:
-            self._server = AssociationPort(
-                self._ae, (host, port), tls=tls, idle_s=caps.idle_s, handlers=handlers,
-                from_one=max(FROM_ONE, caps.associations), group=lambda a: self._senders.group(a),
-                decide=self._decide, refused=self._refused,
-            )  # fmt: skip
-        except OSError as error:
-            raise WorkError(
-                f"{host}:{port}: {error.strerror}; is another listener running, or the port taken?"
-            ) from None
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
-        self._quiet = ExitStack()
+        self._ae, self._quiet = entity, ExitStack()
+        super().__init__(
+            (at.host, at.port),
+            lambda address: AssociationPort(
+                entity, address, tls=at.context(), idle_s=idle_s, handlers=handlers,
+                from_one=max(FROM_ONE, at.associations), group=self._group, decide=self._decide,
+                refused=self._refused,
+            ),
+        )  # fmt: skip
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         self._quiet.enter_context(quiet())  # warnings hold what was sent, too
         self._counts.start()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().start()
 
     def close(self) -> None:
         """Take no more; what is under way is cut off, and not acknowledged."""
-        self._server.shutdown()
+        super().close()
         for association in self._ae.active_associations:
             with suppress(Exception):
                 association.abort()
-        self._server.server_close()
-        self._thread.join(5)
         self._counts.close()
         self._quiet.close()
 
@@ -164,29 +111,36 @@ class Listener:
     def associations(self) -> int:
         return len(self._server.open())
 
-    def update(
-        self,
-        allowed: Mapping[str, str],
-        addresses: Mapping[str, Iterable[str]],
-        tls: ssl.SSLContext | None,
-    ) -> None:
-        """Take new associations by other settings; those that are open stay (ConfigError)."""
-        self._senders, self._server.tls = _senders(allowed, addresses), tls
+    def update(self, at: DicomPort, peers: Iterable[Peer]) -> None:
+        """Take new associations by other peers and TLS; those that are open stay (ConfigError)."""
+        self._peers, self._server.tls = _senders(peers), at.context()
+
+    def _group(self, address: str) -> str | None:
+        """The peer that an address is of, "" for no certain one; None if nobody may send there."""
+        named = (peer.name for peer in self._peers if is_within(address, peer.addresses))
+        closed = all(peer.addresses for peer in self._peers if peer.sends_as)
+        return next(named, None if closed else "")
 
     def _decide(self, calling: str, called: str, address: str) -> str:
-        name = self._senders.name(calling, address)
-        if called != self._ae.ae_title:
-            why = f"it calls '{called}', and this is '{self._ae.ae_title}'; set that title there"
+        peer = {title: peer for peer in self._peers for title in peer.sends_as}.get(calling)
+        if peer is None:
+            why = f"no peer may send as '{calling}'; if one does, add it to its titles"
+            raise RejectedError(why, 1, 1, 3)
+        if peer.addresses and not is_within(address, peer.addresses):
+            why = f"{peer.name} may not send as '{calling}' from there; or add it to its addresses"
+            raise RejectedError(why, 1, 1, 3)
+        if called != self._at.title:
+            why = f"it calls '{called}', and this is '{self._at.title}'; set that title there"
             raise RejectedError(why, 1, 1, 7)
-        opened, most = self._server.open(), self._caps.associations
+        opened, most = self._server.open(), self._at.associations
         if len(opened) >= most:
             raise RejectedError(f"{most} associations are open, which is the most", 2, 3, 2)
-        if len(set(self._senders.names.values())) > 1:
+        if sum(bool(one.sends_as) for one in self._peers) > 1:
             most = max(1, most // 2)
-        if opened.count(name) >= most:
-            why = f"{name} has {most} associations open, which is the most of one peer"
+        if opened.count(peer.name) >= most:
+            why = f"{peer.name} has {most} associations open, which is the most of one peer"
             raise RejectedError(why, 2, 3, 2)
-        return name
+        return peer.name
 
     # --- events, each in the thread of its association ---
 
@@ -195,7 +149,7 @@ class Listener:
         assert data is not None  # noqa: S101 - requests without one are no valid ones
         peer = self._server.peers[event.assoc]
         if isinstance(data, _Overflow):
-            limit = self._caps.object_bytes >> 20
+            limit = self._at.object_mb
             self._say(f"{peer}: an object is larger than {limit} MiB and was not kept")
             return _status(CANNOT_UNDERSTAND, f"larger than {limit} MiB")
         try:
@@ -212,7 +166,7 @@ class Listener:
         message = event.assoc.dimse.message
         if message is None or message.data_set is None or isinstance(message.data_set, _Overflow):
             return
-        if message.data_set.tell() > self._caps.object_bytes:
+        if message.data_set.tell() > self._at.object_mb * 2**20:
             message.data_set = _Overflow()
 
     def _look_at_queue(self, event: "Event") -> None:
@@ -224,14 +178,11 @@ class Listener:
         self._say(f"connection from {address} refused: {why}")
 
 
-def _senders(allowed: Mapping[str, str], addresses: Mapping[str, Iterable[str]]) -> _Senders:
-    if not allowed:
+def _senders(peers: Iterable[Peer]) -> tuple[Peer, ...]:
+    found = tuple(peers)
+    if not any(peer.sends_as for peer in found):
         raise ConfigError("no peer may send: give one the title that it sends with")
-    try:
-        AE().require_calling_aet = list(allowed)
-    except (TypeError, ValueError):
-        raise ConfigError("a title has 1 to 16 characters of ASCII without backslash") from None
-    return _Senders(dict(allowed), read_networks(addresses))
+    return found
 
 
 def _status(code: int, comment: str) -> Dataset:

@@ -1,44 +1,27 @@
 """The file that says all of a gateway (``gateway.yaml``): its folders, ports and peers.
 
-::
-
-    state: gateway
-    project: project
-    dicom: {title: CXRTEXT, host: 0.0.0.0}
-    hl7: {host: 0.0.0.0, charset: 8859/1}
-    peers:
-      - name: archive
-        dicomweb: {url: https://pacs.example.org/dicom-web, user: cxrtext, password_env: PASSWORD}
-        dimse: {host: pacs.example.org, port: 11112, aet: ARCHIVE}
-        addresses: [10.0.0.5]
-        follow: {from: 2022-01-01}
-      - {name: ris, addresses: [10.0.0.7]}
-
 It is readable by its owner alone; paths are relative to it.
 """
 
 import os
-import ssl
 import stat
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from cxrtext.datasets.admission.ids import Ids, read_key
-from cxrtext.datasets.importing.reports.hl7 import CHARACTER_SETS
+from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
-from cxrtext.pacs.peers import Aet, Named, Peer, PeerSection, Tls, is_loopback
+from cxrtext.pacs.peers import Named, Peer, PeerSection, is_loopback
+from cxrtext.pacs.ports import DicomPort, Hl7Port, Port, Serving
 
 MAX_PEERS = 64
 MAX_FILE_BYTES = 2**20
 GUIDE = "docs/reference/pacs.md"
-
-Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s/@]+$")]
-Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class IdsSection(PeerSection):
@@ -48,48 +31,18 @@ class IdsSection(PeerSection):
     issuer: str = ""  # of patient ids whose header names none
     keep: tuple[str, ...] = ()
 
+    @field_validator("keep")
+    @classmethod
+    def _is_offered(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if unknown := [name for name in names if name not in KEEP]:
+            raise ValueError(f"{unknown[0]}: there is {', '.join(KEEP)}")
+        if "date" in names and info.data.get("hash") is not None:
+            raise ValueError("date: dates are dropped with ids.hash; leave date out")
+        return names
+
     def read(self) -> Ids:
         """How ids are written: as they are, or by the key of the file (ConfigError)."""
         return Ids(None if self.hash is None else read_key(self.hash))
-
-
-class Serving(PeerSection):
-    """A port of ours."""
-
-    host: Host = "127.0.0.1"
-    port: Port = 0
-
-
-class _Encrypted(Serving):
-    tls: Tls | None = None
-
-    @model_validator(mode="after")
-    def _has_a_certificate(self) -> "_Encrypted":
-        if self.tls is not None and self.tls.certificate is None:
-            raise ValueError("tls of a port of ours needs certificate and key")
-        return self
-
-    def context(self) -> ssl.SSLContext | None:
-        return self.tls.server_context() if self.tls else None
-
-
-class DicomPort(_Encrypted):
-    title: Aet = "CXRTEXT"
-    port: Port = 11112
-    associations: Annotated[int, Field(ge=1, le=256)] = 8  # at a time
-    object_mb: Annotated[int, Field(ge=1, le=1024)] = 256  # largest object; held in memory
-
-
-class Hl7Port(_Encrypted):
-    port: Port = 2575
-    charset: str = ""  # of messages that name none, as MSH-18 has it; "" for UTF-8
-
-    @model_validator(mode="after")
-    def _is_known(self) -> "Hl7Port":
-        if self.charset.upper() not in CHARACTER_SETS:
-            known = ", ".join(name for name in CHARACTER_SETS if name)
-            raise ValueError(f"charset is one of {known}")
-        return self
 
 
 class Serve(Serving):
@@ -107,8 +60,6 @@ class Status(Serving):
 
 
 class Gateway(PeerSection):
-    """All that the file says."""
-
     state: Named = Field(Path("gateway"), validate_default=True)
     project: Named | None = None  # a project or an index; without it what comes waits
     reserve_gib: Annotated[float, Field(ge=0, le=100_000)] = 1.0  # that stay free on the disk
@@ -139,7 +90,6 @@ class Gateway(PeerSection):
         return {peer.name: peer for peer in self.peers}
 
     def peer(self, name: str) -> Peer:
-        """A peer by its name (ConfigError)."""
         if name not in self.by_name:
             raise ConfigError(f"there is no peer {name!r}; there is {', '.join(self.by_name)}")
         return self.by_name[name]
@@ -156,16 +106,6 @@ class Gateway(PeerSection):
     def results(self) -> Path:
         return self.state / "results"
 
-    @property
-    def addresses(self) -> dict[str, list[str]]:
-        """What peers with addresses send from, by their names."""
-        return {peer.name: list(map(str, peer.addresses)) for peer in self.peers if peer.addresses}
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """The peers that may send objects, by the titles that they send with."""
-        return {title: peer.name for peer in self.peers for title in peer.sends_as}
-
 
 def read_gateway(path: Path) -> Gateway:
     """Read the file, and look at those that it names (ConfigError)."""
@@ -179,9 +119,8 @@ def read_gateway(path: Path) -> Gateway:
             peer.check_files()
         except ConfigError as error:
             raise ConfigError(f"{path}: {peer.name}: {error}") from None
-    for name, port in (("dicom", found.dicom), ("hl7", found.hl7)):
-        if port is not None and port.tls is not None:
-            port.tls.check(f"{name}.tls")
+    for port in filter(None, (found.dicom, found.hl7)):
+        port.context()
     return found
 
 
@@ -209,8 +148,7 @@ def _parsed(path: Path) -> dict[str, object]:
 
 
 def _first_fault(error: ValidationError, value: Mapping[str, object]) -> str:
-    found = error.errors(include_input=False, include_url=False)
-    first = min(found, key=lambda one: one["type"] != "extra_forbidden")
+    first = error.errors(include_input=False, include_url=False)[0]
     place = [str(part) for part in first["loc"]]
     listed = value.get("peers")
     if len(place) > 1 and place[0] == "peers" and isinstance(listed, list):

@@ -24,8 +24,6 @@ def gauge(
 
 
 class GatewayMetrics:
-    """Numbers of a gateway: of its parts, its inbox, and the results that were sent."""
-
     def __init__(self, registry: prometheus.CollectorRegistry | None = None) -> None:
         self.registry = registry or prometheus.CollectorRegistry()
         own = partial(gauge, self.registry)

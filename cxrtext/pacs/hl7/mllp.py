@@ -11,31 +11,29 @@ whatever MSH-15 and MSH-16 ask for.
 import re
 import secrets
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from typing import Literal, Self
+from typing import Literal
 
 from cxrtext.datasets.importing.reports.hl7 import (
     FRAME_END,
     START,
     MessageError,
-    check_charset,
     messages,
     read_message,
 )
 from cxrtext.errors import CxrTextError, WorkError
 from cxrtext.files import write_private
-from cxrtext.pacs.addresses import is_within, read_networks
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.status import ListenerCounts
+from cxrtext.pacs.peers import Peer
+from cxrtext.pacs.ports import Hl7Port, Served, is_within
 from cxrtext.pacs.tls import RefusedError, admit, of_another_protocol
 
-PORT = 2575
 MAX_BYTES = 16 * 2**20  # of one message
 MAX_CONNECTIONS = 32
 IDLE_S = 300.0  # how long a connection may be silent
@@ -90,8 +88,7 @@ def acknowledgment(message: bytes, code: Code, text: str = "", error: bytes = b"
 class Framing:
     """Takes messages out of a stream of bytes, however it is divided."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max = max_bytes
+    def __init__(self) -> None:
         self._data = bytearray()
         self.garbage = 0  # bytes between messages
 
@@ -117,8 +114,8 @@ class Framing:
                 del self._data[:again]
                 continue
             if end < 0:
-                if len(self._data) > self._max:
-                    raise WorkError(f"a message is larger than {self._max >> 20} MiB")
+                if len(self._data) > MAX_BYTES:
+                    raise WorkError(f"a message is larger than {MAX_BYTES >> 20} MiB")
                 return
             message = bytes(self._data[1:end])
             del self._data[: end + 1]
@@ -127,36 +124,25 @@ class Framing:
             yield message
 
 
-class MessageListener:
-    """An MLLP service on a port; a context manager, which it serves inside.
+class MessageListener(Served):
+    """An MLLP service on a port.
 
     Args:
-        allowed: The addresses and networks that each peer sends from, by its name; empty takes
-            whoever reaches the port, which then must be a loopback one.
-        port: 0 takes a free one.
-        charset: Of messages that name none, as MSH-18 has it, such as "8859/1"; "" for UTF-8.
-        tls: With it, connections are encrypted; it may ask for certificates of senders.
+        peers: Who may send, from its addresses; where none has any, whoever reaches the port.
         say: Takes a line for the log; it holds nothing of a message.
     """
 
     def __init__(
-        self,
-        inbox: Inbox,
-        allowed: Mapping[str, Iterable[str]],
-        *,
-        host: str = "127.0.0.1",
-        port: int = PORT,
-        charset: str = "",
-        tls: ssl.SSLContext | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        self, inbox: Inbox, at: Hl7Port, peers: Iterable[Peer], say: Callable[[str], None]
     ) -> None:
         self._inbox, self._say = inbox, say
         self._bad = inbox.folder / BAD
-        self.update(allowed, charset, tls)
+        self.update(at, peers)
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._sources: list[str] = []  # the peer of each that is open
         self._counts = ListenerCounts(inbox, "hl7", lambda: len(self._open))
+        self._ended = threading.Event()
         listener = self
 
         class Handler(BaseRequestHandler):
@@ -170,49 +156,33 @@ class MessageListener:
             def handle_error(self, request: object, client_address: object) -> None:
                 """Keep quiet: a traceback might quote a message."""
 
-        try:
-            self._server = Server((host, port), Handler)
-        except OSError as error:
-            raise WorkError(
-                f"{host}:{port}: {error.strerror}; is another listener running, or the port taken?"
-            ) from None
-        self.port = int(self._server.server_address[1])
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        super().__init__((at.host, at.port), lambda address: Server(address, Handler))
 
-    def update(
-        self, allowed: Mapping[str, Iterable[str]], charset: str, tls: ssl.SSLContext | None
-    ) -> None:
+    def update(self, at: Hl7Port, peers: Iterable[Peer]) -> None:
         """Take new connections by other settings; those that are open stay (ConfigError)."""
-        check_charset(charset)
-        self._allowed, self._charset, self._tls = read_networks(allowed), charset, tls
+        self._tls, self._charset = at.context(), at.charset
+        self._peers = [peer for peer in peers if peer.addresses]
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         self._counts.start()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().start()
 
     def close(self) -> None:
         """Take no more, and close all connections; what was not acknowledged comes again."""
         self._ended.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().close()
         with self._lock:
             connections = list(self._open)
         for connection in connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join(5)
         self._counts.close()
 
     # --- a connection, in a thread of its own ---
 
     def _serve(self, connection: socket.socket, address: str) -> None:
-        named = (name for name, there in self._allowed.items() if is_within(address, there))
-        source = next(named, "" if self._allowed else f"hl7@{address}")
+        named = (peer.name for peer in self._peers if is_within(address, peer.addresses))
+        source = next(named, "" if self._peers else f"hl7@{address}")
         try:
             if not source:
                 raise RefusedError("nobody may send from there; if a peer does, give its addresses")
@@ -233,7 +203,7 @@ class MessageListener:
             if len(self._open) >= MAX_CONNECTIONS:
                 raise RefusedError(f"{MAX_CONNECTIONS} are open, which is the most")
             own = self._sources.count(source)
-            if len(self._allowed) > 1 and own >= MAX_CONNECTIONS // 4:
+            if len(self._peers) > 1 and own >= MAX_CONNECTIONS // 4:
                 raise RefusedError(f"{own} of this peer are open, which is the most of one")
             self._open.add(connection)
             self._sources.append(source)

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from cxrtext.errors import CheckpointError
 from cxrtext.files.sqlite import make_tables, open_database, sqlite_errors, transaction
@@ -112,9 +111,10 @@ class Database:
             mend = "name another folder"
             if read_only:
                 mend = f"'cxrtext gateway run' brings an earlier one up to date, else {mend}"
-            told: Any = {"wrong": CheckpointError, "mend": mend}
-            told |= {"write": not read_only, "upgrades": _UPGRADES}
-            make_tables(self.connection, path, _TABLES, VERSION, **told)
+            make_tables(
+                self.connection, path, _TABLES, VERSION, wrong=CheckpointError, mend=mend,
+                write=not read_only, upgrades=_UPGRADES,
+            )  # fmt: skip
             if not read_only:
                 guard(self.connection)
             opening.pop_all()

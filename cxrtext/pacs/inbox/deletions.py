@@ -5,86 +5,67 @@ A source can withdraw only what came from it.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal, NamedTuple
 
-from cxrtext.datasets.admission.ids import IDS, Ids, object_ids
+from cxrtext.datasets.admission.ids import IDS, object_ids
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import described
 from cxrtext.images.dicom.file import read_wanted
 from cxrtext.index.entry import Imported
 from cxrtext.index.maintain import forget_images
+from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.service import Service
 
-OnDeletion = Literal["note", "forget"]
 NOT_HERE = "nothing of it is here that came before"
 DELETED = "deleted at its source"
-NO_DELETION = "names no study and no object"
+NO_DELETION = "names no object"
 
 
-class _Named(NamedTuple):
-    """What a deletion names, by UIDs; one of the two is empty."""
-
-    study: str
-    instance: str
-
-
-def deletion(*, study: str = "", instance: str = "") -> bytes:
-    """What `Inbox.put` takes for a deletion: of a study, or of one object, by its UID."""
-    if bool(study) == bool(instance):
-        raise ValueError("name either a study or an object")
-    return json.dumps({"study": study} if study else {"instance": instance}).encode()
+def deletion(instance: str) -> bytes:
+    """What `Inbox.put` takes for the deletion of an object, by its UID."""
+    return json.dumps({"instance": instance}).encode()
 
 
 def take_deletions(
     inbox: Inbox,
     service: Service,
-    ids: Ids,
+    settings: WorkerSettings,
     entries: Sequence[Entry],
-    policies: Mapping[str, OnDeletion],
     imported: Imported,
-) -> list[str]:
-    """Do what deletions ask for by each source's policy, or "note"; gives the ids forgotten."""
+) -> None:
+    """Do what deletions ask for: by the policy of the peer that each is of, or note it alone."""
     asked = {entry.number: _read(entry) for entry in entries}
-
-    def called(instance: str) -> str:
-        return imported.called(service.index.catalogue, ids.of("instance", instance))
-
-    named = {
-        entry.number: None if said is None else _indexed(inbox, entry, said, ids, called)
-        for entry, said in zip(entries, asked.values(), strict=True)
-    }
-    followed = [entry for entry in entries if policies.get(entry.source) == "forget"]
-    gone = [instance for entry in followed for instance in named[entry.number] or ()]
-    if gone:
+    here: dict[int, str] = {}
+    for entry in entries:
+        uid = settings.ids.of("instance", asked[entry.number])
+        called = imported.called(service.index.catalogue, uid) if uid else ""
+        here[entry.number] = called if called and _came_before(inbox, entry, called) else ""
+    forgetting = [entry for entry in entries if settings.forgets(entry.source)]
+    if gone := [here[entry.number] for entry in forgetting if here[entry.number]]:
         forget_images(service.index.folder, gone, wait_s=WRITE_WAIT_S)
-    waiting = _waiting(inbox, followed, asked)
-    now = time.time()
+    waiting = _waiting(inbox, forgetting, asked)
     with inbox.finishing() as finishing:
         for entry in entries:
-            instances = named[entry.number]
-            if instances is None:
+            instance, held = here[entry.number], waiting[entry.number]
+            if not asked[entry.number]:
                 finishing.fail(entry, NO_DELETION)
                 continue
-            if entry.number not in waiting:  # its source is not followed
-                finishing.database.executemany(
-                    "UPDATE objects SET deleted = ? WHERE instance = ?",
-                    [(now, instance) for instance in instances],
-                )
-                finishing.done(entry, "noted", "" if instances else NOT_HERE)
-                continue
-            held = waiting[entry.number]
             for one in held:
                 finishing.done(one, "left out", DELETED)
-            for instance in instances:
-                _forget(finishing, instance)
-            if instances or held:
+            if not (instance or held):
+                finishing.done(entry, "noted", NOT_HERE)
+            elif entry in forgetting:
+                if instance:
+                    _forget(finishing, instance)
                 finishing.done(entry, "forgotten")
             else:
-                finishing.done(entry, "noted", NOT_HERE)
-    return gone
+                finishing.database.execute(
+                    "UPDATE objects SET deleted = ? WHERE instance = ?", (time.time(), instance)
+                )
+                finishing.done(entry, "noted")
 
 
 def _forget(finishing: Finishing, instance: str) -> None:
@@ -99,44 +80,35 @@ def _forget(finishing: Finishing, instance: str) -> None:
         database.execute("DELETE FROM reports WHERE joined = ?", (study,))
 
 
-def _read(entry: Entry) -> _Named | None:
-    try:
-        value = json.loads(entry.path.read_bytes())
-        return _Named(str(value.get("study", "")), str(value.get("instance", "")))
-    except (ValueError, AttributeError, OSError):
-        return None
+def _read(entry: Entry) -> str:
+    """The UID that a deletion names; "" where it cannot be read."""
+    with suppress(ValueError, AttributeError, OSError):
+        return str(json.loads(entry.path.read_bytes()).get("instance", ""))
+    return ""
 
 
-def _indexed(
-    inbox: Inbox, entry: Entry, said: _Named, ids: Ids, called: Callable[[str], str]
-) -> list[str]:
-    """What a deletion names of its source; not what came anew while it was held."""
+def _came_before(inbox: Inbox, entry: Entry, instance: str) -> bool:
+    """Whether an object came from the source of a deletion, and not anew while that was held."""
     with inbox.database.reading() as database:
-        rows = database.execute(
-            "SELECT instance FROM objects WHERE source = ? AND entry < ? "
-            "AND (instance = ? OR study = ?)",
-            (entry.source, entry.number, called(said.instance), ids.of("study", said.study)),
-        ).fetchall()
-    return [found for (found,) in rows]
+        found = database.execute(
+            "SELECT 1 FROM objects WHERE source = ? AND entry < ? AND instance = ?",
+            (entry.source, entry.number, instance),
+        ).fetchone()
+    return found is not None
 
 
 def _waiting(
-    inbox: Inbox, entries: Iterable[Entry], asked: Mapping[int, _Named | None]
-) -> dict[int, list[Entry]]:
+    inbox: Inbox, entries: Iterable[Entry], asked: Mapping[int, str]
+) -> Mapping[int, list[Entry]]:
     """The objects that each deletion names and that are held, or failed: none may enter later."""
-    found: dict[int, list[Entry]] = {entry.number: [] for entry in entries}
-    by_source: dict[str, dict[_Named, int]] = {}
-    for entry in entries:
-        if (said := asked[entry.number]) is not None:
-            by_source.setdefault(entry.source, {})[said] = entry.number
-    for source, numbers in by_source.items():
-        for one in inbox.held():
-            if (one.what, one.source) != ("object", source):
-                continue
+    found: dict[int, list[Entry]] = defaultdict(list)
+    numbers = {(one.source, asked[one.number]): one.number for one in entries if asked[one.number]}
+    sources = {source for source, _ in numbers}
+    for one in inbox.held():
+        if one.what == "object" and one.source in sources:
             with suppress(ImageError, OSError):
-                own = object_ids(described(read_wanted(one.path, IDS), IDS))
-                names = _Named(own.study, ""), _Named("", own.instance)
-                number = next((numbers[name] for name in names if name in numbers), None)
-                if number is not None and one.number < number:  # a later one came anew
+                uid = object_ids(described(read_wanted(one.path, IDS), IDS)).instance
+                number = numbers.get((one.source, uid), 0)
+                if one.number < number:  # a later one came anew
                     found[number].append(one)
     return found

@@ -7,7 +7,7 @@ nothing new changes nothing.  What the rules leave out is gone from the inbox, w
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from cxrtext.pacs.identity import NEEDED as OWN_NEEDED
 from cxrtext.pacs.identity import is_own_result
 from cxrtext.pacs.inbox.queue import WRITE_WAIT_S, Entry, Finishing, Inbox
 from cxrtext.pacs.inbox.reports import SAME, look_again, put_versions
+from cxrtext.pacs.peers import Peer
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import EmbeddedImage, Service
 from cxrtext.service.intake import Pixels, digest_of, same_pixels, shown_digest
@@ -45,13 +46,22 @@ SPLIT = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    archive: Path  # folder of the files that the index keeps
-    ids: Ids  # ids of headers as they are, or their hashes
-    columns: tuple[str, ...] = ()  # of those that an import offers
+class WorkerSettings:
+    """What is done with what waits."""
+
+    index: Path  # that images are added to; its own prompts label them
+    archive: Path  # folder of the objects as they came; where ids are hashed of pixels alone
+    device: str = "cpu"
+    ids: Ids = field(default_factory=Ids)  # ids of headers as they are, or their hashes
+    columns: tuple[str, ...] = ()  # of headers, of those that an import offers
     issuer: str = ""  # of patient ids whose header names none
-    forgetting: frozenset[str] = frozenset()  # sources whose deletions are followed here
+    peers: Mapping[str, Peer] = field(default_factory=dict)  # by name
+    readers: int = 2  # processes that decode
     burnt_in: Callable[[Pixels], str] | None = None  # what is read in margins, as a reason to hold
+
+    def forgets(self, source: str) -> bool:
+        """Whether what a source deletes is forgotten here."""
+        return source in self.peers and self.peers[source].on_deletion == "forget"
 
 
 @dataclass(slots=True)
@@ -64,18 +74,13 @@ class _Found:
     changed: str
     metadata: dict[str, str]
     note: str = ""
-    read: ReadImage | None = None
+    read: ReadImage = field(init=False)  # once it is decoded
     pixels: str = ""  # digest; "" of one gray level
 
     @property
-    def decoded(self) -> ReadImage:
-        assert self.read is not None  # noqa: S101 - `_decode` leaves out what cannot be
-        return self.read
-
-    @property
     def shown(self) -> Pixels:
-        assert self.decoded.whole is not None  # noqa: S101 - it was asked for
-        shown: Pixels = self.decoded.whole[0]
+        assert self.read.whole is not None  # noqa: S101 - it was asked for
+        shown: Pixels = self.read.whole[0]
         return shown
 
     @property
@@ -92,13 +97,18 @@ class Intake:
     """Takes objects into an index; what it raises leaves the entries to be taken again."""
 
     def __init__(
-        self, inbox: Inbox, service: Service, given: Given, readers: ReaderPool, imported: Imported
+        self,
+        inbox: Inbox,
+        service: Service,
+        given: WorkerSettings,
+        readers: ReaderPool,
+        imported: Imported,
     ) -> None:
         self._inbox, self._service, self._given = inbox, service, given
         self._readers, self._imported = readers, imported
 
-    def take(self, entries: Sequence[Entry]) -> list[str]:
-        """Take objects in; gives the ids of the images that are new or replaced.
+    def take(self, entries: Sequence[Entry]) -> None:
+        """Take objects in.
 
         Of two that are the same object, have the same pixels, or are of one study under two
         patients, the later one is put back: what becomes of it depends on the first.
@@ -120,12 +130,11 @@ class Intake:
             if one.pixels and first.setdefault(one.pixels, one) is not one:
                 decoded.remove(one)
                 later.append(one.entry)
-        new = self._add(decoded, outcomes)
+        self._add(decoded, outcomes)
         with self._inbox.finishing() as finishing:
             for outcome in outcomes:
                 outcome(finishing)
         self._inbox.put_back(later)
-        return new
 
     def _look(self, entry: Entry) -> "_Found | Outcome":
         """What an object is by its header, or what becomes of it."""
@@ -201,16 +210,16 @@ class Intake:
     def _embedded(self, found: Sequence[_Found]) -> list[EmbeddedImage]:
         if not found:
             return []
-        squares = [one.decoded.pixels for one in found]
+        squares = [one.read.pixels for one in found]
         unlike = self._service.familiar.of_squares(squares, self._service.model.spec.preprocessing)
         return [
-            EmbeddedImage(regions, one.decoded.height, one.decoded.width, unlike=far)
+            EmbeddedImage(regions, one.read.height, one.read.width, unlike=far)
             for one, regions, far in zip(
                 found, self._service.embed_squares(squares), unlike, strict=True
             )
         ]
 
-    def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> list[str]:
+    def _add(self, found: Sequence[_Found], outcomes: list[Outcome]) -> None:
         index = self._service.index
 
         def enters(outcome: Outcome | None) -> bool:
@@ -226,7 +235,7 @@ class Intake:
             if enters(self._elsewhere(one, image))
         ]
         if not embedded:
-            return []
+            return
         news = [one for one, _ in embedded]
         rows = self._service.index_rows(index, [image for _, image in embedded])
         with entering(index.folder, rows.generation, WRITE_WAIT_S) as catalogue:
@@ -238,7 +247,6 @@ class Intake:
             add_images(index.folder, catalogue, images, rows.arrays)
         for one, was in zip(news, replaced, strict=True):
             outcomes.append(self._taking(one, "replaced" if was else "added"))
-        return [image.image for image in images]
 
     def _held_back(self, one: _Found) -> Outcome | None:
         """Of an object that changes nothing, or waits; by what the inbox and the index know."""
@@ -279,7 +287,7 @@ class Intake:
             return _holding(one.entry, before.study_id, why)
         for instance, study, patient, source in equal:
             if catalogue.image(instance) is not None:
-                return _equal(one, study, patient, may_go=source in self._given.forgetting)
+                return _equal(one, study, patient, may_go=self._given.forgets(source))
         of = others_say([catalogue], "patient_id", "study_id", one.ids.study, but=one.instance)
         if known is None and set(of) - {one.ids.patient}:
             return _holding(one.entry, one.ids.study, resolving.TWO_PATIENTS)
@@ -331,7 +339,7 @@ class Intake:
             catalogue, self._given.archive, data, ending,
             image=one.instance, study_id=one.ids.study, patient_id=one.ids.patient,
             split=(*splits, before.split if before else SPLIT)[0],
-            height=one.decoded.height, width=one.decoded.width,
+            height=one.read.height, width=one.read.width,
             metadata={**kept, **one.metadata, SOURCE: one.entry.source, RECEIVED: received},
             labels=labels,
         )  # fmt: skip

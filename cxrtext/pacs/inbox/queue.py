@@ -81,11 +81,9 @@ class Inbox:
         folder: Made when missing, for its owner alone: what is received names patients.
     """
 
-    def __init__(
-        self, folder: Path, *, reserve: int = RESERVE_BYTES, max_waiting: int = MAX_WAITING
-    ) -> None:
+    def __init__(self, folder: Path, *, reserve: int = RESERVE_BYTES) -> None:
         self.folder = Path(folder)
-        self._reserve, self._max_waiting = reserve, max_waiting
+        self._reserve = reserve
         self._objects = self.folder / OBJECTS
         made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         try:
@@ -167,11 +165,11 @@ class Inbox:
             (waiting,) = database.execute(
                 "SELECT count(*) FROM entries WHERE state = 'waiting'"
             ).fetchone()
-        if waiting >= self._max_waiting:
+        if waiting >= MAX_WAITING:
             raise DiskError(
                 f"{self.folder}: {waiting} entries wait; is the gateway's intake running?"
             )
-        self._looked, self._since, self._spare = time.monotonic(), 0, self._max_waiting - waiting
+        self._looked, self._since, self._spare = time.monotonic(), 0, MAX_WAITING - waiting
 
     def _write(self, path: Path, data: Data) -> tuple[str, int]:
         """Write a file and give it its name; that, and its bytes."""
@@ -381,7 +379,6 @@ def tally(database: Connection, what: str, outcome: str) -> None:
 
 
 def require_space(folder: Path, reserve: int) -> None:
-    """Stop before a disk is full (DiskError)."""
     free = shutil.disk_usage(folder).free
     if free < reserve:
         raise DiskError(

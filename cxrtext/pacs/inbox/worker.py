@@ -6,26 +6,21 @@ written it waits, and nothing is lost.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
-from cxrtext.datasets.admission.ids import Ids, read_key
-from cxrtext.datasets.importing.formats.dicom import KEEP
 from cxrtext.datasets.importing.reports.hl7 import MessageError, read_message
-from cxrtext.errors import CheckpointError, ConfigError, CxrTextError
+from cxrtext.errors import CheckpointError, CxrTextError
 from cxrtext.images.reader_pool import ReaderPool
 from cxrtext.index.entry import Imported
 from cxrtext.pacs.inbox.deletions import take_deletions
-from cxrtext.pacs.inbox.intake import NAME, Given, Intake
+from cxrtext.pacs.inbox.intake import NAME, Intake, WorkerSettings
 from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_versions
-from cxrtext.pacs.peers import Peer
 from cxrtext.service import load_service
-from cxrtext.service.intake import Pixels
 
 BATCH = 16  # objects that are decoded and embedded together
 ATTEMPTS = 3
@@ -36,45 +31,6 @@ ENDED_IT = "working on it ended the process three times"
 LOST = "its file was removed, such as by 'cxrtext forget'"
 DAMAGED = "its file is not what was received: it was damaged on the disk; have it sent again"
 NO_REPORT = "a message of another kind than a report"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What a worker does with what waits.
-
-    Args:
-        index: The index that images are added to; its own prompts label them.
-        archive: Folder of the files that are kept of images: the objects as they came; where ids
-            are hashed their pixels alone.
-        hash_ids: Key file by which ids are replaced by hashes.
-        columns: What is read of headers into the index, of what an import offers.
-        issuer: Of patient ids whose header names none.
-        peers: By name: what their deletions do here; "note" of others.
-        readers: Processes that decode.
-        burnt_in: What is read in the margins of an image, as a reason to hold it.
-    """
-
-    index: Path
-    archive: Path
-    device: str = "cpu"
-    hash_ids: Path | None = None
-    columns: tuple[str, ...] = ()
-    issuer: str = ""
-    peers: Mapping[str, Peer] = field(default_factory=dict)
-    readers: int = 2
-    burnt_in: Callable[[Pixels], str] | None = None
-
-    @property
-    def forgetting(self) -> frozenset[str]:
-        return frozenset(name for name, peer in self.peers.items() if peer.on_deletion == "forget")
-
-    def check(self) -> None:
-        """Refuse columns that no import offers (ConfigError)."""
-        for name in self.columns:
-            if name not in KEEP:
-                raise ConfigError(f"ids.keep: {name}: there is {', '.join(KEEP)}")
-            if name == "date" and self.hash_ids is not None:
-                raise ConfigError("ids.keep: date: dates are dropped with ids.hash; leave date out")
 
 
 class Worker:
@@ -88,9 +44,7 @@ class Worker:
     def __init__(
         self, inbox: Inbox, settings: WorkerSettings, say: Callable[[str], None] = lambda _: None
     ) -> None:
-        settings.check()
         self._inbox, self._settings, self._say = inbox, settings, say
-        self._ids = Ids(None if settings.hash_ids is None else read_key(settings.hash_ids))
         self._open = ExitStack()
         try:
             self._open.enter_context(inbox.one_worker())
@@ -104,12 +58,8 @@ class Worker:
     def _load(self) -> None:
         settings = self._settings
         self.service = load_service(index=settings.index, device=settings.device)
-        given = Given(
-            settings.archive, self._ids, settings.columns, settings.issuer, settings.forgetting,
-            settings.burnt_in,
-        )  # fmt: skip
         self._imported = Imported()
-        self._intake = Intake(self._inbox, self.service, given, self._readers, self._imported)
+        self._intake = Intake(self._inbox, self.service, settings, self._readers, self._imported)
         self._joiner = ReportJoiner(self._inbox, self.service)
 
     def __enter__(self) -> Self:
@@ -119,16 +69,15 @@ class Worker:
         self.service.close()
         self._open.close()
 
-    def run(self, ended: Callable[[], bool]) -> None:
+    def run(self) -> None:
+        """Work until an interrupt."""
         wait = WAIT_S[0]
-        while not ended():
+        while True:
             try:
                 busy = self.step()
             except (CxrTextError, OSError) as error:
                 self._say(f"{_line(error)}; trying again in {wait:.0f} s")
-                until = time.monotonic() + wait
-                while time.monotonic() < until and not ended():
-                    time.sleep(POLL_S)
+                time.sleep(wait)
                 wait = min(2 * wait, WAIT_S[1])
                 if isinstance(error, CheckpointError):  # the index turned to another model
                     self._reload()
@@ -174,8 +123,7 @@ class Worker:
         elif batch[0].what == "message":
             self._take_messages(batch)
         else:
-            policies = {name: peer.on_deletion for name, peer in self._settings.peers.items()}
-            take_deletions(self._inbox, self.service, self._ids, batch, policies, self._imported)
+            take_deletions(self._inbox, self.service, self._settings, batch, self._imported)
 
     def _take_messages(self, batch: Sequence[Entry]) -> None:
         with self._inbox.finishing() as finishing:
@@ -186,7 +134,7 @@ class Worker:
                     finishing.fail(entry, str(error))
                     continue
                 if versions:
-                    put_versions(finishing, versions, entry, self._ids)
+                    put_versions(finishing, versions, entry, self._settings.ids)
                 else:
                     finishing.done(entry, "left out", NO_REPORT)
 
@@ -204,19 +152,18 @@ class Worker:
 def work(
     folder: Path,
     settings: WorkerSettings,
-    ended: Callable[[], bool],
     say: Callable[[str], None],
     *,
     once: bool = False,
 ) -> None:
-    """Work on an inbox until it is to end; with ``once`` until nothing waits any more."""
+    """Work on an inbox until an interrupt; with ``once`` until nothing waits any more."""
     with Inbox(folder) as inbox, Worker(inbox, settings, say) as worker:
         if once:
             worker.drain()
             return
         worker.service.warm_up()
         say(f"working on {folder} into {settings.index}")
-        worker.run(ended)
+        worker.run()
 
 
 def _line(error: BaseException) -> str:

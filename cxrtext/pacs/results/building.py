@@ -150,10 +150,7 @@ def one_line(text: str, longest: int) -> str:
 
 def short_line(text: str) -> str:
     """A text for an element of 64 characters; some readers count the bytes of UTF-8."""
-    longest = 64
-    while len((line := one_line(text, longest)).encode()) > 64:
-        longest -= 1
-    return line
+    return one_line(text, 64).encode()[:64].decode(errors="ignore")
 
 
 def name_scheme(built: "Dataset") -> None:

@@ -1,5 +1,6 @@
 """A secondary capture of the heatmap: the picture that the page shows, with a warning burnt in."""
 
+from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,10 +83,8 @@ def _lines(texts: list[str], font: ImageFont.FreeTypeFont, width: int) -> list[s
 
 def _fitting(text: str, font: ImageFont.FreeTypeFont, room: float) -> int:
     """How many characters of a text fit, one at least."""
-    count = len(text)
-    while count > 1 and font.getlength(text[:count]) > room:
-        count = max(1, min(count - 1, int(count * room / font.getlength(text[:count]))))
-    return count
+    counts = range(1, len(text) + 1)
+    return max(1, bisect_right(counts, room, key=lambda count: font.getlength(text[:count])))
 
 
 def build_capture(result: Result, pixels: Floats) -> "Dataset":

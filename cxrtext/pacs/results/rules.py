@@ -26,7 +26,7 @@ from cxrtext.service.service import turned
 
 PAGE, OVERLAP = 200, 20
 """Images that are looked at together, and how many of them again with the next."""
-LONGEST_WAIT_S, POLL_S = 60.0, 0.5
+LONGEST_WAIT_S = 60.0
 REFUSED = 3  # images in a row whose results a peer refuses before it is waited for
 
 
@@ -44,11 +44,10 @@ def answer_until(
     folder: ResultsFolder,
     ids: Ids | None,
     say: Callable[[str], None],
-    ended: Callable[[], bool],
     every_s: float = 2.0,
     once: bool = False,
 ) -> None:
-    """Answer what comes until it is ended, by the model that the index has turned to.
+    """Answer what comes until an interrupt, by the model that the index has turned to.
 
     A peer or a model that is gone, and a full disk, are waited for, longer each time.
 
@@ -56,10 +55,10 @@ def answer_until(
         once: Whether to end when all that is there was dealt with; what is gone is then an error.
     """
     wait = every_s
-    while not ended():
+    while True:
         try:
             service = turned(service) or service
-            done = answer(service, peers, folder, ids=ids, say=say, ended=ended)
+            done = answer(service, peers, folder, ids=ids, say=say)
         except (WorkError, CheckpointError) as error:
             if once:
                 raise
@@ -74,9 +73,7 @@ def answer_until(
                 )
         if once:
             return
-        until = time.monotonic() + wait
-        while time.monotonic() < until and not ended():
-            time.sleep(min(POLL_S, wait))
+        time.sleep(wait)
 
 
 def answer(
@@ -86,18 +83,12 @@ def answer(
     *,
     ids: Ids | None = None,
     say: Callable[[str], None] = lambda _: None,
-    ended: Callable[[], bool] = lambda: False,
 ) -> Answered:
     """Make and send the results of the images that came from peers with a rule, each once.
 
     An image that gives no results, or whose results a peer refuses though it takes those of
-    others, is noted as failed, and not tried again.
-
-    Raises:
-        PeerError: A peer cannot be reached, or takes no results; what was made is kept, and sent by
-            the next call.  The other peers were answered.
-        ConfigError: A peer is not opened for writing, or has no password.
-        WorkError: The folder cannot be written, or the images of the index are not there.
+    others, is noted as failed, and not tried again.  A PeerError comes after the other peers were
+    answered; what was made is kept, and sent by the next call.
     """
     done = Answered()
     if not {SOURCE, RECEIVED} <= {column.name for column in service.archive.columns()}:
@@ -107,9 +98,8 @@ def answer(
         if peer.results is None:
             continue
         peer.require_write()
-        one = _Answering(service, peer, folder, ids, say, ended, done)
         try:
-            one.answer()
+            _Answering(service, peer, folder, ids, say, done).answer()
         except PeerError as error:  # the other peers do not wait for it
             faults.append(error)
     if faults:
@@ -124,15 +114,12 @@ class _Answering:
     folder: ResultsFolder
     ids: Ids | None
     say: Callable[[str], None]
-    ended: Callable[[], bool]
     done: Answered
 
     def answer(self) -> None:
         rule = _name(self.peer, self.service)
         refused: list[tuple[IndexedImage, AnswerError]] = []
         for image in self._new(rule):
-            if self.ended():
-                return
             try:
                 sent = self._answer(rule, image)
             except AnswerError as error:

@@ -1,1 +1,1 @@
-"""Taking radiographs out of a PACS: an archive at once (pull), or what is new there (follow)."""
+"""Taking radiographs out of a PACS: its archive, and what is new there."""

@@ -31,7 +31,7 @@ from cxrtext.pacs.retrieval import search as searching
 from cxrtext.pacs.retrieval.changes import ChangeList
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from cxrtext.pacs.retrieval.objects import FEWER, TOO_LARGE, list_study, open_source, take
-from cxrtext.pacs.throttle import PATIENCE_S, Retrying, Throttle
+from cxrtext.pacs.throttle import Retrying, Throttle
 
 TRIES = 3
 GAP_PAUSE_S = 3600.0
@@ -70,8 +70,6 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Looked:
-    """What was found of a study."""
-
     day: str = ""
     seen: list[tuple[Seen, str]] = field(default_factory=list)  # and how each counts
     gone: list[Seen] = field(default_factory=list)
@@ -306,9 +304,9 @@ class Follower:
     def _put_deletion(self, instance: str, held: str = "") -> None:
         from cxrtext.pacs.inbox.deletions import deletion  # imports the index, and so torch
 
-        self._box.put(self._peer.name, deletion(instance=instance), "deletion", held=held)
+        self._box.put(self._peer.name, deletion(instance), "deletion", held=held)
 
-    def turn(self, *, once: bool = False, compare: bool = False) -> None:
+    def turn(self, *, once: bool = False) -> None:
         """Look once at all that may be new, and at what is gone where that is due."""
         gap = bool(self._state.fact("gap"))
         if self._list is not None:
@@ -318,7 +316,7 @@ class Follower:
             self.poll()
         self.work(times=TRIES if once else 1)
         gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
-        if compare or self._is_due() or gap:
+        if self._is_due() or gap:
             self._state.try_again()
             self.compare()
             self.work()
@@ -354,15 +352,8 @@ def follow_peer(
     throttle: Throttle | None = None,
     *,
     once: bool = False,
-    compare: bool = False,
-    patience_s: float = PATIENCE_S,
 ) -> Tally:
-    """Follow a peer into the inbox in a folder until ``throttle.stopped``, or for one turn.
-
-    Args:
-        compare: Whether to compare all days in the first turn, whenever that is due.
-        patience_s: How long a peer that is gone is waited for.
-    """
+    """Follow a peer into the inbox in a folder until ``throttle.stopped``, or for one turn."""
     throttle = throttle or Throttle(peer.limits, say)
     file = folder / f"follow-{peer.name}.sqlite"
     with (
@@ -371,14 +362,14 @@ def follow_peer(
         FollowState(file) as state,
         closing(open_source(peer, throttle)) as source,
         scratch_folder(folder, f"follow-{peer.name}") as scratch,
-        Retrying(peer, throttle, say, patience_s=patience_s) as retrying,
+        Retrying(peer, throttle, say) as retrying,
     ):
         follower = Follower(peer, source, box, state, scratch, say, retrying)
         every_s = (peer.follow or Follow()).every_s
         while True:
             before = sum(follower.tally.counts.values())
             try:
-                follower.turn(once=once, compare=compare)
+                follower.turn(once=once)
             except DeniedError:
                 raise
             except WorkError as error:  # a peer that is gone, a full disk

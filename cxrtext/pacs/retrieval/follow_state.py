@@ -77,7 +77,6 @@ class FollowState:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Keep all changes of the block or none."""
         with self._told(), transaction(self._db):
             yield
 
@@ -98,7 +97,6 @@ class FollowState:
         self._change("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     def is_swept(self, days: str) -> bool:
-        """Whether all studies of some days were noted once."""
         return bool(self._rows("SELECT 1 FROM swept WHERE days = ?", days))
 
     def note_swept(self, days: str) -> None:
@@ -208,6 +206,5 @@ class FollowState:
         )
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """How many objects are in each state, for each reason."""
         rows = self._rows("SELECT state, reason, count(*) FROM instances GROUP BY 1, 2")
         return {(state, reason): int(count) for state, reason, count in rows}

@@ -76,7 +76,6 @@ def _halves(question: Question) -> list[Question]:
 
 
 def days(first: date, last: date) -> str:
-    """Some days as a question has them."""
     return f"{first:%Y%m%d}-{last:%Y%m%d}" if first != last else f"{first:%Y%m%d}"
 
 
