@@ -142,8 +142,8 @@ def _features(folder: Path) -> None:
 
 
 def _export(path: Path) -> None:
-    if path.suffix.lower() not in (".parquet", ".npz"):
-        raise DataError(f"{path}: embeddings are written to a file in .parquet or .npz")
+    if path.suffix.lower() != ".parquet":
+        raise DataError(f"{path}: embeddings are written to a file in .parquet")
     _new_file(path)
 
 

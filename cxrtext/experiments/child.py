@@ -45,7 +45,7 @@ from cxrtext.experiments.stages import (
     versions,
     write_measures,
 )
-from cxrtext.files import read_sealed, replacing, write_sealed
+from cxrtext.files import read_sealed, write_sealed
 from cxrtext.images.cache import DecodedCache
 from cxrtext.images.simclr import SimclrSpec
 from cxrtext.models.features import open_features
@@ -59,9 +59,6 @@ SPENT, TRAINED = "spent.json", "trained.json"
 """Seconds spent on training so far, and what the training came to."""
 NOTE_SECONDS = 2.0
 """How often a line is printed and the seconds spent are noted."""
-FEATURES = "features.npz"
-"""Features of test images, for a picture of them."""
-MOST_FEATURES = 1000
 
 
 def end_with_parent() -> None:
@@ -242,16 +239,6 @@ def _train_views(
     return encoder
 
 
-def _keep_features(path: Path, features: torch.Tensor, held: ImageSet) -> None:
-    rows = np.linspace(0, len(features) - 1, min(len(features), MOST_FEATURES)).astype(np.int64)
-    with replacing(path) as temporary, temporary.open("wb") as handle:
-        np.savez(
-            handle,
-            features=features[torch.from_numpy(rows)].cpu().numpy().astype(np.float32),
-            classes=held.test.targets["class"][rows],
-        )
-
-
 def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     settings = view_settings(job["settings"])
     held = read_set(Path(job["data"]))
@@ -270,8 +257,6 @@ def _views(folder: Path, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         int(job["probe_steps"]),
     )
     write_measures(folder / RESAMPLED, PROBES[str(job["probe"])](features))
-    if job["probe"] == "labels":
-        _keep_features(folder / FEATURES, test_features, held)
     return {
         "settings": settings.deciding(),
         "images": len(held.train.images),

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from cxrtext.evaluation.intervals.bootstrap import BETTER, TRAININGS, WORSE
 from cxrtext.experiments.papers.table1 import LIVE
 from cxrtext.experiments.processes import Failures
 from cxrtext.experiments.table import interval_text
-from cxrtext.page import EMPTY, Block, Bullets, Figure, Section, Table, Text
+from cxrtext.page import EMPTY, Block, Bullets, Section, Table, Text
 
 Measures = Sequence[Mapping[str, Any]]
 """Columns of a table, as :class:`~.experiment.Measure` has them."""
@@ -188,21 +187,15 @@ def intervals_text(table: Mapping[str, Any], how: str) -> Text:
     )
 
 
-def sections(table: Mapping[str, Any], out: Path) -> list[Section]:
+def sections(table: Mapping[str, Any]) -> list[Section]:
     groups = table["groups"]
     digits = {m["name"]: m["digits"] for group in groups for m in group["measures"]}
     order = [Text(f"The question: {table['question']}"), *order_text(table["order"])]
     claims = [Table(_claims(table["order"], digits))] if table["order"] else []
-    figures: list[Block] = [
-        Figure([((out / name).read_bytes(), name)]) for name in table["figures"]
-    ]
-    if table["left_out"]:
-        figures += [Text("Left out:"), Bullets(table["left_out"])]
     failed = failed_lines({row["name"]: row["failed"] for group in groups for row in group["rows"]})
     return [
         Section("Does the paper's order appear?", [*order, *claims]),
         *map(_group, groups),
-        *([Section("Figures", figures)] if figures else []),
         Section("What is different from the paper", [Bullets(table["different"])]),
         Section("Runs", [Table(run_rows(group)) for group in groups]),
         *([Section("Failed", [Bullets(failed)])] if failed else []),

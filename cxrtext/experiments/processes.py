@@ -95,7 +95,6 @@ class Page:
     heading: str
     head: list[Block]
     sections: list[Section]
-    drawn: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True)

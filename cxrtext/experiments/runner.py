@@ -92,8 +92,8 @@ def _go(kind: Kind, options: ExperimentOptions, out: Path, listener: ExperimentL
         **kind.table(finished, failed),
         "stages": plan.stages,
     }
-    page = kind.page(table, out)
-    written = (out / "table.html", out / "table.json", *page.drawn)
+    page = kind.page(table)
+    written = (out / "table.html", out / "table.json")
     write_text(written[0], html_page(page.heading, page.sections, head=page.head))
     write_json(written[1], table)
     text = markdown(page.heading, page.sections, page.head)

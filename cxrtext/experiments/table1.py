@@ -19,7 +19,6 @@ from cxrtext.experiments.experiment import (
     choose,
     claims_of,
 )
-from cxrtext.experiments.figures import draw_further
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.papers.table1 import (
     BASELINE,
@@ -101,8 +100,6 @@ class Table1:
             "question": self.about.question,
             "scale": self.options.scale,
             "source": drawn if data is None else f"the data folder '{data.resolve().name}'",
-            "figures": [],
-            "left_out": [],
         }
 
     def table(self, finished: Sequence[Finished], failed: Failures) -> dict[str, Any]:
@@ -140,10 +137,8 @@ class Table1:
             "starts": self.scale.starts,
         }
 
-    def page(self, table: dict[str, Any], out: Path) -> Page:
-        figures = draw_further(table, out)
-        table["figures"] = [path.name for path in figures]
-        return Page(self.about.heading, head(table), sections(table, out), tuple(figures))
+    def page(self, table: dict[str, Any]) -> Page:
+        return Page(self.about.heading, head(table), sections(table))
 
 
 def _tree(row: Trial, seed: int, folder: Path, prepared: Prepared, scale: Scale) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from cxrtext.experiments.experiment import (
     choose,
     merged,
 )
-from cxrtext.experiments.figures import draw_figures
 from cxrtext.experiments.page import intervals_text, sections
 from cxrtext.experiments.processes import Failures, Finished, Page, Plan, Run
 from cxrtext.experiments.stages import JOB
@@ -92,10 +91,8 @@ class Views:
             "different": list(self.experiment.different),
         }
 
-    def page(self, table: dict[str, Any], out: Path) -> Page:
-        figures, left_out = draw_figures(table, out)
-        table |= {"figures": [path.name for path in figures], "left_out": left_out}
-        return Page(self.experiment.title, head(table), sections(table, out), tuple(figures))
+    def page(self, table: dict[str, Any]) -> Page:
+        return Page(self.experiment.title, head(table), sections(table))
 
 
 def choose_trials(

@@ -294,14 +294,10 @@ class Peer(PeerSection):
         return tuple(dict.fromkeys((*own, *self.titles)))
 
     def check_files(self) -> None:
-        """Look at the files that it names (ConfigError)."""
-        oauth = self.dicomweb and self.dicomweb.oauth
-        for tls in (
-            self.dicomweb,
-            Tls(ca=oauth.ca) if oauth else None,
-            self.dimse and self.dimse.tls,
-        ):
-            if tls is not None and (tls.ca or tls.certificate):
+        web, dimse = self.dicomweb, self.dimse
+        login = Tls(ca=web.oauth.ca) if web and web.oauth else None
+        for tls in filter(None, (web, login, dimse.tls if dimse else None)):
+            if tls.ca or tls.certificate:  # else those that the system trusts
                 tls.client_context()
 
     def require_write(self) -> None:

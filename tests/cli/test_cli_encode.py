@@ -45,18 +45,18 @@ def test_images_are_encoded_probed_and_exported(
     assert "begun with another --views (1, now 2)" in refused(*given, "--views", "2")
     probed = cxrtext(
         "probe", out, "--data", data_folder, "--out", tmp_path / "probe",
-        "--export", tmp_path / "v.npz",
+        "--export", tmp_path / "v.parquet",
     )  # fmt: skip
     assert "Pneumothorax" in probed.stdout
     assert "images: 28 train, 8 val, 12 test" in probed.stdout
     assert (tmp_path / "probe/probe.json").is_file()
-    assert (tmp_path / "v.npz").is_file()
+    assert (tmp_path / "v.parquet").is_file()
 
 
 def test_embeddings_of_a_checkpoint_are_exported(
     checkpoint: Path, data_folder: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "v.npz"
+    out = tmp_path / "v.parquet"
     done = cxrtext(
         "evaluate", checkpoint, "--data", data_folder, "--split", "val", "--resamples", "0",
         "--device", "cpu", "--export", out,

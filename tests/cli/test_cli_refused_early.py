@@ -65,7 +65,7 @@ REFUSED = {
     given.CHECKPOINT: {"GONE": "no such checkpoint folder", "DATA": "not a cxrtext checkpoint"},
     given.BACKBONE: {"GONE": "gone: no such folder", "DATA": "has no config.json"},
     given.FEATURES: {"GONE": "gone: no such folder", "DATA": "holds no features"},
-    given.EXPORT: dict.fromkeys(("new.csv", "EMPTY"), "in .parquet or .npz"),
+    given.EXPORT: dict.fromkeys(("new.csv", "EMPTY"), "in .parquet"),
     given.PLACE: {
         "GONE": "gone: no such folder; give a project, a checkpoint or an index first",
         "IMAGE": "is a file; give a project, a checkpoint or an index first",

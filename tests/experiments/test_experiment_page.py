@@ -87,7 +87,7 @@ def write(one: Finished) -> Run:
 def page_of(table: dict[str, Any]) -> str:
     heading = {**KIND.source(), "seeds": 1, "machine": "2 cores, CPU", "versions": "cxrtext 1"}
     table = json.loads(json.dumps({**heading, **table}, allow_nan=False))
-    return markdown("Table 1", sections(table, Path()), head(table))
+    return markdown("Table 1", sections(table), head(table))
 
 
 def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_smaller_set_has_equal_classes() -> None:
 
 
 def markdown_page(table: dict[str, Any]) -> str:
-    return markdown("Made up", pages.sections(table, Path()), head(table))
+    return markdown("Made up", pages.sections(table), head(table))
 
 
 def order_text(*runs: Finished) -> str:
@@ -275,7 +275,7 @@ def finished(name: str, accuracy: float, site: float, seed: int = 0) -> Finished
 
 def table_of(*runs: Finished, seeds: int = 1) -> dict[str, Any]:
     kind = Views(EXPERIMENT, ExperimentOptions("cpu"))
-    head = {"seeds": seeds, "machine": "1 core", "versions": "v1", "figures": [], "left_out": []}
+    head = {"seeds": seeds, "machine": "1 core", "versions": "v1"}
     return {**kind.source(), **head, **kind.table(runs, {})}
 
 

@@ -61,9 +61,6 @@ def go(name: str, out: Path, files: Files, *rows: str, seeds: int = 1) -> Outcom
     return run_experiment(name, options)
 
 
-FURTHER_FIGURES = {"cifar10-r": ("accuracy.png", "tsne.png"), "fair-cclk": ("trade.png",)}
-
-
 @pytest.mark.parametrize("name", SMALL_EXPERIMENTS)
 def test_every_experiment_comes_to_its_table(
     name: str, files: Files, inside: list[str], tmp_path: Path
@@ -86,10 +83,6 @@ def test_every_experiment_comes_to_its_table(
     assert outcome.data["order"]["pairs"] >= 2
     page = (tmp_path / "out/table.html").read_text()
     assert f"<h1>{escape(experiment.title)}</h1>" in page
-    figures = ["rows.png", *FURTHER_FIGURES.get(name, ())]
-    assert outcome.data["figures"] == figures
-    assert page.count("data:image/png") == len(figures)
-    assert all((tmp_path / "out" / figure).stat().st_size > 5_000 for figure in figures)
     assert json.loads((tmp_path / "out/table.json").read_text()) == outcome.data
     inside.clear()
     assert go(name, tmp_path / "out", files).page == outcome.page

@@ -1,16 +1,15 @@
-"""What a backbone's features hold of findings: linear probes, few labels, neighbors, a picture.
+"""What a backbone's features hold of findings: linear probes, few labels, neighbors.
 
 An image's features are the mean of its regions.  Training images fit, validation images choose, and
 test images are measured; images without features are left out and counted.
 """
 
 import json
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,22 +22,14 @@ from cxrtext.evaluation.intervals.proportions import cluster_codes
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.predictions.columns import images_of
 from cxrtext.evaluation.probes.linear_probe import Features, fit_probes, measure_probes
-from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
 from cxrtext.evaluation.settings import Settings
 from cxrtext.files import replacing, write_sealed
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.page import COLORS, draw_svg
 from cxrtext.records import ImageRecord, read_labels, read_manifest, require_match
 from cxrtext.records.labels import finding_columns
 from cxrtext.records.manifest import SPLITS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-RESULT, PICTURE = "probe.json", "tsne.svg"
-MOST_PANELS = 8
-FEWEST = 20
-"""Test images below which a picture shows nothing."""
+RESULT = "probe.json"
 _AT_ONCE = 256
 
 
@@ -74,7 +65,7 @@ def probe_features(
     """Probe the features of a data folder's images.
 
     ``settings`` say which labels count, and the seed; ``labels`` is a table in place of the
-    folder's; ``out`` gets ``probe.json`` and ``tsne.svg``; ``export`` the mean features of all
+    folder's; ``out`` gets ``probe.json``; ``export`` the mean features of all
     images (:func:`export_vectors`).  ``progress`` is called with (done, total) images.
     """
     settings = settings or Settings()
@@ -97,7 +88,7 @@ def probe_features(
     if table is None:
         found.left_out.append("probes: the data have no labels.csv; give a table with --labels")
     else:
-        _measure(found, records, vectors, table, manifest, settings, out)
+        _measure(found, records, vectors, table, manifest, settings)
     if out is not None:
         about = {"features": str(features.folder.absolute()), "backbone": dict(features.backbone)}
         write_sealed(out / RESULT, {**about, **found.as_dict()})
@@ -126,7 +117,6 @@ def _measure(
     table: Path,
     manifest: Path,
     settings: Settings,
-    out: Path | None,
 ) -> None:
     findings = finding_columns(table)
     labels = read_labels(table, findings)
@@ -151,43 +141,6 @@ def _measure(
     found.linear.update(measure_probes(probed, settings) if probed else {})
     found.left_out.extend(lines)
     found.neighbors.update(measure_neighbors(train, test, labels, findings, patients, settings))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        picture = draw_neighbors(test, labels, list(found.neighbors), settings)
-        if picture is None:
-            found.left_out.append(f"{PICTURE}: wants {FEWEST} test images and a finding")
-        else:
-            with replacing(out / PICTURE) as temporary:
-                temporary.write_bytes(picture)
-
-
-def draw_neighbors(
-    features: Features, labels: Labels, findings: Sequence[str], settings: Settings
-) -> bytes | None:
-    """t-SNE of at most 600 images (SVG), a panel a finding; None of few images or no finding."""
-    shown = list(findings)[:MOST_PANELS]
-    if len(features.studies) < FEWEST or not shown:
-        return None
-    rows = np.arange(len(features.studies))
-    if len(rows) > MOST:
-        rows = np.random.default_rng([settings.seed, 8]).choice(rows, MOST, replace=False)
-    places = embed_neighbors(features.vectors[rows])
-    studies = [features.studies[row] for row in rows]
-    across = min(4, len(shown))
-    down = -(-len(shown) // across)
-
-    def draw(drawing: "Drawing") -> None:
-        for number, finding in enumerate(shown, 1):
-            axes = drawing.add_subplot(down, across, number, title=finding, xticks=[], yticks=[])
-            known, truth = label_rows(labels, studies, finding, settings)
-            axes.scatter(places[:, 0], places[:, 1], 6, color="#d9dee3", label="not known")
-            for there, name, color in ((0, "absent", "#8a949e"), (1, "present", COLORS[1])):
-                x, y = places[known[truth == there]].T
-                axes.scatter(x, y, 9, color=color, edgecolor="w", linewidth=0.3, label=name)
-        handles, names = axes.get_legend_handles_labels()
-        drawing.legend(handles, names, loc="outside lower center", ncols=3)
-
-    return draw_svg(40 + 240 * across, 60 + 240 * down, draw)
 
 
 NEIGHBORS = 20
@@ -259,12 +212,10 @@ def export_vectors(
     """Write the vectors [n, D] of n images, as float32, whole or not at all.
 
     A Parquet file has the columns ``image``, ``study_id``, ``patient_id``, ``split`` and
-    ``vector`` (a list of D numbers), and ``about`` in the schema's metadata as "cxrtext"; an
-    ``.npz`` has arrays of these names, and ``about`` as one of JSON.
+    ``vector`` (a list of D numbers), and ``about`` in the schema's metadata as "cxrtext".
     """
-    write = {".parquet": _write_parquet, ".npz": _write_arrays}.get(path.suffix.lower())
-    if write is None:
-        raise DataError(f"{path}: embeddings are written to a file in .parquet or .npz")
+    if path.suffix.lower() != ".parquet":
+        raise DataError(f"{path}: embeddings are written to a file in .parquet")
     names = {
         "image": [record.name for record in records],
         "study_id": [record.study_id for record in records],
@@ -272,20 +223,7 @@ def export_vectors(
         "split": [record.split for record in records],
     }
     with replacing(path) as temporary:
-        write(temporary, names, vectors, about)
-
-
-def _write_arrays(
-    path: Path, names: dict[str, list[str]], vectors: NDArray[Any], about: dict[str, Any]
-) -> None:
-    arrays = {name: np.array(values, dtype=np.str_) for name, values in names.items()}
-    arrays["vector"] = np.asarray(vectors, dtype=np.float32)
-    arrays["about"] = np.array(json.dumps(about))
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            # A fixed time, so that equal vectors make equal files.
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as handle:
-                np.lib.format.write_array(handle, array, allow_pickle=False)
+        _write_parquet(temporary, names, vectors, about)
 
 
 def _write_parquet(

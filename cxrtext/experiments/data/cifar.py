@@ -1,4 +1,4 @@
-"""CIFAR-10 as its page has it: Python pickles or binary files, in a folder or a .tar.gz.
+"""CIFAR-10 as its page has it: Python pickles, in a folder or a .tar.gz.
 
 A pickle may name any function to be called: only what NumPy arrays are made of is let through.
 """
@@ -24,8 +24,7 @@ from cxrtext.experiments.data.images import (
 
 TRAINING = tuple(f"data_batch_{i}" for i in range(1, 6))
 TEST = "test_batch"
-RECORD = 1 + 3 * 32 * 32
-"""Bytes of an image in a binary file: its class, then its planes."""
+VALUES = 3 * 32 * 32  # of an image
 Batch = tuple[np.ndarray[tuple[int, ...], np.dtype[np.uint8]], list[int]]
 
 
@@ -86,21 +85,11 @@ def _pickled(source: str, data: bytes) -> Batch:
     pixels, labels = batch.get("data"), batch.get("labels")
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or labels is None:
         raise DataError(f"{source}: holds no 'data' and 'labels'; give a CIFAR-10 batch")
-    if pixels.ndim != 2 or pixels.shape[1] != RECORD - 1:
-        raise DataError(f"{source}: data are {list(pixels.shape)}, not [n, {RECORD - 1}]")
+    if pixels.ndim != 2 or pixels.shape[1] != VALUES:
+        raise DataError(f"{source}: data are {list(pixels.shape)}, not [n, {VALUES}]")
     if len(labels) != len(pixels):
         raise DataError(f"{source}: {len(labels)} labels for {len(pixels)} images")
     return pixels, [int(label) for label in labels]
-
-
-def _binary(source: str, data: bytes) -> Batch:
-    if not data or len(data) % RECORD:
-        raise DataError(
-            f"{source}: {len(data)} bytes are no whole number of images of {RECORD} bytes; get "
-            "the file again"
-        )
-    rows = np.frombuffer(data, dtype=np.uint8).reshape(-1, RECORD)
-    return rows[:, 1:], rows[:, 0].tolist()
 
 
 def _join(source: Path, read: Callable[[str], Batch | None]) -> SmallImages:
@@ -115,23 +104,20 @@ def _join(source: Path, read: Callable[[str], Batch | None]) -> SmallImages:
 
 
 def read_cifar_folder(folder: Path) -> SmallImages:
-    """Read a folder of ``data_batch_1`` … ``test_batch``, pickled or with the ending ``.bin``."""
+    """Read a folder of ``data_batch_1`` … ``test_batch``."""
 
     def read(name: str) -> Batch | None:
-        for path, decode in ((folder / name, _pickled), (folder / f"{name}.bin", _binary)):
-            if path.is_file():
-                return decode(str(path), read_bytes(path))
-        return None
+        path = folder / name
+        return _pickled(str(path), read_bytes(path)) if path.is_file() else None
 
     return _join(folder, read)
 
 
 def is_cifar_folder(folder: Path) -> bool:
-    return any((folder / f"{TEST}{ending}").is_file() for ending in ("", ".bin"))
+    return (folder / TEST).is_file()
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    wanted = {f"{name}{ending}" for name in (*TRAINING, TEST) for ending in ("", ".bin")}
     found: dict[str, bytes] = {}
     room = MOST_BYTES
     with path.open("rb") as handle, tarfile.open(fileobj=handle, mode="r|*") as archive:
@@ -144,7 +130,11 @@ def _members(path: Path) -> dict[str, bytes]:
                     f"{path}: takes more than {MOST_BYTES} bytes when it is decompressed; this is "
                     "no set of small images"
                 )
-            stream = archive.extractfile(member) if member.isfile() and name in wanted else None
+            stream = (
+                archive.extractfile(member)
+                if member.isfile() and name in (*TRAINING, TEST)
+                else None
+            )
             if stream is not None:
                 found[name] = read_stream(f"{path}: {name}", stream, member.size)
     return found
@@ -159,9 +149,6 @@ def read_cifar_archive(path: Path) -> SmallImages:
         ) from None
 
     def read(name: str) -> Batch | None:
-        if name in members:
-            return _pickled(f"{path}: {name}", members[name])
-        binary = f"{name}.bin"
-        return _binary(f"{path}: {binary}", members[binary]) if binary in members else None
+        return _pickled(f"{path}: {name}", members[name]) if name in members else None
 
     return _join(path, read)

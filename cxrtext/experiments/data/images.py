@@ -82,13 +82,9 @@ def _checked_labels(source: Path | str, labels: Any, count: int, classes: int) -
 
 
 def assemble(
-    source: Path,
-    kind: Kind,
-    train: tuple[Any, Any],
-    test: tuple[Any, Any],
-    names: tuple[str, ...] | None = None,
+    source: Path, kind: Kind, train: tuple[Any, Any], test: tuple[Any, Any]
 ) -> SmallImages:
-    known = names or NAMES[kind]
+    known = NAMES[kind]
 
     def part(name: str, images: Any, labels: Any) -> Labelled:
         pixels = _channels_first(source, images, kind)

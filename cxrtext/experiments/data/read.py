@@ -7,16 +7,12 @@ from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from cxrtext.errors import DataError
 from cxrtext.experiments.data.cifar import is_cifar_folder, read_cifar_archive, read_cifar_folder
 from cxrtext.experiments.data.images import (
     MOST_BYTES,
-    NAMES,
-    SIDES,
     Kind,
-    Pixels,
     SmallImages,
     assemble,
     read_bytes,
@@ -24,16 +20,13 @@ from cxrtext.experiments.data.images import (
 from cxrtext.files import DAMAGED_ARCHIVE
 
 ACCEPTED: dict[Kind, str] = {
-    "cifar10": "cifar-10-python.tar.gz or cifar-10-binary.tar.gz, a folder with their files, an "
-    ".npz of x_train, y_train, x_test, y_test, or a folder of train/<class>/*.png and test/…",
-    "mnist": "a folder with the four idx files (plain or .gz), an .npz of x_train, y_train, "
-    "x_test, y_test, or a folder of train/<class>/*.png and test/…",
+    "cifar10": "cifar-10-python.tar.gz, a folder with its files, or an .npz of x_train, y_train, "
+    "x_test, y_test",
+    "mnist": "a folder with the four idx files (plain or .gz), or an .npz of x_train, y_train, "
+    "x_test, y_test",
 }
 """What can be given, in words."""
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
-ENDINGS = (".png", ".jpg", ".jpeg", ".bmp")
-ALIASES = {"plane": "airplane", "car": "automobile"}
-"""Names that some copies of CIFAR-10 use."""
 PARTS = {"train": "train", "test": "t10k"}
 """What the files of MNIST begin with."""
 UNSIGNED_BYTES = 0x08
@@ -63,11 +56,9 @@ def _read_folder(folder: Path, kind: Kind) -> SmallImages:
         return read_cifar_folder(folder)
     if kind == "mnist" and is_idx_folder(folder):
         return read_idx_folder(folder)
-    if all((folder / part).is_dir() for part in ("train", "test")):
-        return read_image_folder(folder, kind)
-    for name in ({"cifar10": "cifar-10-batches-py", "mnist": "raw"}[kind], "cifar-10-batches-bin"):
-        if (folder / name).is_dir():
-            return _read_folder(folder / name, kind)
+    below = folder / {"cifar10": "cifar-10-batches-py", "mnist": "raw"}[kind]
+    if below.is_dir():
+        return _read_folder(below, kind)
     raise DataError(f"{folder}: holds no {kind}; give {ACCEPTED[kind]}")
 
 
@@ -132,11 +123,10 @@ def _load(path: Path) -> dict[str, Any]:
         missing = [name for name in NEEDED if name not in held.files]
         if missing:
             raise DataError(f"{path}: holds no array '{missing[0]}'; it wants {', '.join(NEEDED)}")
-        return {name: held[name] for name in (*NEEDED, "label_names") if name in held.files}
+        return {name: held[name] for name in NEEDED}
 
 
 def read_npz(path: Path, kind: Kind) -> SmallImages:
-    """Read the arrays ``NEEDED`` and, where it is there, ``label_names``."""
     try:
         held = _load(path)
     except DAMAGED_ARCHIVE as error:
@@ -144,47 +134,6 @@ def read_npz(path: Path, kind: Kind) -> SmallImages:
             f"{path}: not a readable .npz file ({type(error).__name__}); it wants "
             f"{', '.join(NEEDED)}"
         ) from None
-    names = tuple(str(name) for name in held["label_names"]) if "label_names" in held else None
     return assemble(
-        path, kind, (held["x_train"], held["y_train"]), (held["x_test"], held["y_test"]), names
+        path, kind, (held["x_train"], held["y_train"]), (held["x_test"], held["y_test"])
     )
-
-
-def _read_image(path: Path, kind: Kind) -> Pixels:
-    channels, side = SIDES[kind]
-    try:
-        with Image.open(path) as image:
-            if image.size != (side, side):  # known before anything is decoded
-                raise DataError(
-                    f"{path}: is {image.size[0]} × {image.size[1]}; {kind} images are "
-                    f"{side} × {side}"
-                )
-            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
-    except (OSError, ValueError, SyntaxError, UnidentifiedImageError) as error:
-        raise DataError(f"{path}: not a readable image ({type(error).__name__})") from None
-    return pixels.reshape(side, side, channels)
-
-
-def _files(folder: Path, names: tuple[str, ...]) -> list[tuple[Path, int]]:
-    files = []
-    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
-        name = ALIASES.get(place.name.lower(), place.name.lower())
-        if name not in names:
-            raise DataError(f"{place}: is no class; there are {', '.join(names)}")
-        listed = sorted(path for path in place.iterdir() if path.suffix.lower() in ENDINGS)
-        files += [(path, names.index(name)) for path in listed]
-    return files
-
-
-def read_image_folder(folder: Path, kind: Kind) -> SmallImages:
-    """Read ``train/<class>/*.png`` and ``test/<class>/*.png``."""
-    channels, side = SIDES[kind]
-    parts = []
-    for part in ("train", "test"):
-        files = _files(folder / part, NAMES[kind])
-        if len(files) * channels * side * side > MOST_BYTES:
-            raise DataError(f"{folder / part}: holds {len(files)} images, too many to keep at once")
-        images = [_read_image(path, kind) for path, _ in files]
-        pixels = np.stack(images) if images else np.zeros((0, side, side, channels), np.uint8)
-        parts.append((pixels, np.asarray([label for _, label in files], dtype=np.int64)))
-    return assemble(folder, kind, parts[0], parts[1])

@@ -108,7 +108,7 @@ def evaluate(
     ] = "AUC",
     export: Annotated[
         Path | None,
-        typer.Option(help="File for the mean region of each image measured, .parquet or .npz."),
+        typer.Option(help="File for the mean region of each image measured, .parquet."),
         EXPORT,
     ] = None,
     pictures: Annotated[

@@ -152,18 +152,16 @@ def probe(
     labels: Annotated[
         Path | None, typer.Option(help="Table of labels, instead of the folder's."), FILE
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for probe.json and tsne.svg."), NEW_FOLDER
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for probe.json."), NEW_FOLDER] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="File for the mean features of each image, .parquet or .npz."),
+        typer.Option(help="File for the mean features of each image, .parquet."),
         EXPORT,
     ] = None,
     uncertain: Uncertain = "ignore",
     as_json: AsJson = False,
 ) -> None:
-    """Measure what features hold: linear and few-label probes, neighbors, t-SNE."""
+    """Measure what features hold: linear and few-label probes, neighbors."""
     from cxrtext.evaluation.settings import Settings
 
     settings = Settings(uncertain=uncertain)  # type: ignore[arg-type]  # checked there
