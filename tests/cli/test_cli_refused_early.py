@@ -259,7 +259,7 @@ SAYS = {
     "job decode MANIFEST --out new --part 3/2": "--part '3/2' is not I/N",
     "job decode MANIFEST --out s4://bucket/job": "no kind of address",
     "experiment table9": "there is no experiment 'table9'; there is table1: every correction",
-    "experiment cifar10-r": "cifar10-r: give cifar10 with --data: cifar-10-python.tar.gz",
+    "experiment cifar10-r": "cifar10-r: give cifar10 with --data: cifar-10-binary.tar.gz",
     "experiment cifar10-r --features .": "--features: cifar10-r takes none; table1 and sweep do",
     "experiment table1 --data nowhere": "nowhere: no such folder",
 }

@@ -146,7 +146,7 @@ def test_wrong_requests(tmp_path: Path, files: Files) -> None:
             run_experiment(name, options)
         return str(error.value)
 
-    assert "give cifar10 with --data: cifar-10-python.tar.gz" in refused("cifar10-r")
+    assert "give cifar10 with --data: cifar-10-binary.tar.gz" in refused("cifar10-r")
     assert "give mnist with --data: a folder with the four idx" in refused("fair-cclk")
     nowhere = tmp_path / "nowhere"
     assert f"{nowhere}: no such file or folder" in refused("cifar10-r", data=nowhere)

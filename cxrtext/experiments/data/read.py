@@ -20,7 +20,7 @@ from cxrtext.experiments.data.images import (
 from cxrtext.files import DAMAGED_ARCHIVE
 
 ACCEPTED: dict[Kind, str] = {
-    "cifar10": "cifar-10-python.tar.gz, a folder with its files, or an .npz of x_train, y_train, "
+    "cifar10": "cifar-10-binary.tar.gz, a folder with its files, or an .npz of x_train, y_train, "
     "x_test, y_test",
     "mnist": "a folder with the four idx files (plain or .gz), or an .npz of x_train, y_train, "
     "x_test, y_test",
@@ -56,7 +56,7 @@ def _read_folder(folder: Path, kind: Kind) -> SmallImages:
         return read_cifar_folder(folder)
     if kind == "mnist" and is_idx_folder(folder):
         return read_idx_folder(folder)
-    below = folder / {"cifar10": "cifar-10-batches-py", "mnist": "raw"}[kind]
+    below = folder / {"cifar10": "cifar-10-batches-bin", "mnist": "raw"}[kind]
     if below.is_dir():
         return _read_folder(below, kind)
     raise DataError(f"{folder}: holds no {kind}; give {ACCEPTED[kind]}")
