@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from cxrtext.evaluation import Evaluation, Prompts, evaluate
-from cxrtext.evaluation.probes.tsne import embed_neighbors
 from cxrtext.evaluation.report import ReportOptions, write_report
-from cxrtext.evaluation.report.figures import forest, frequency_names, histogram
+from cxrtext.evaluation.report.figures import forest, histogram
 from cxrtext.evaluation.report.sections import DEFINITIONS
 from cxrtext.evaluation.rows import BOTH, BOX_RETRIEVAL, GROUNDING, MEAN_OF_SENTENCES
 from cxrtext.records import Box, write_boxes
@@ -44,7 +43,7 @@ def test_what_a_user_wrote_is_escaped(evaluated: Evaluation, tmp_path: Path) -> 
     assert "Right pneumothorax. <b>" not in page
     texts = re.sub(r"base64,[^\"]*", "", page)
     assert "nan" not in texts.lower().split()
-    titles = ("Zero-shot classification", "Grounding", "Linear probes", "Sentences and prompts")
+    titles = ("Zero-shot classification", "Grounding", "Linear probes", "Prompts")
     for title in titles:
         assert f">{title}</h2>" in page
     assert page.count("data:image/svg+xml") == 8  # the map of sentences wants more of them
@@ -109,23 +108,7 @@ def test_a_report_of_nothing_but_images(
     assert len(result.left_out) == 3
 
 
-def test_clusters_stay_together_equal_points_are_placed_and_too_few_refused() -> None:
-    generator = np.random.default_rng(0)
-    centers = generator.normal(size=(3, 8)) * 6
-    points = np.concatenate([center + generator.normal(size=(20, 8)) for center in centers])
-    placed = embed_neighbors(points)
-    distances = ((placed[:, None] - placed) ** 2).sum(axis=-1)
-    np.fill_diagonal(distances, np.inf)
-    of = np.repeat(np.arange(3), 20)
-    assert (of[distances.argmin(axis=1)] == of).all()
-    assert np.array_equal(placed, embed_neighbors(points))
-    assert np.isfinite(embed_neighbors(np.zeros((12, 4)))).all()
-    with pytest.raises(ValueError, match="can be placed"):
-        embed_neighbors(np.zeros((2, 5)))
-
-
 def test_drawings() -> None:
     for values in ([-0.5, 0.2, 0.3, 1.9], [1.0]):
         assert b"<svg" in histogram(np.array(values), "CNR", "signed CNR")
     assert b"<svg" in forest([("a <b & $", 0.5, (0.4, 0.6)), ("c", 0.5, None)], "t", "x")
-    assert frequency_names((1, 2, 4)) == ["1", "2–3", "4 or more"]

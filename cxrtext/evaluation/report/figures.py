@@ -1,12 +1,10 @@
 """The figures of an evaluation."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from cxrtext.evaluation.classification.calibration import reliability_bins
 from cxrtext.evaluation.classification.finding import UNSCALED
@@ -14,9 +12,7 @@ from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.classification.zero_shot import FindingScores
 from cxrtext.evaluation.grounding.phrases import CNR, MEASURES, SIGNED, PhraseValues
 from cxrtext.evaluation.metrics import Floats
-from cxrtext.evaluation.probes.tsne import MOST, embed_neighbors
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.retrieval.sentences import Wording
 from cxrtext.evaluation.rows import (
     ALL,
     DICE_CURVE,
@@ -38,11 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 BARS = 24
-LEVELS = (1, 2, 4, 8, 16)
-"""The first number of times of each class of frequency."""
-LEVEL_COLORS = ("#c3ccd4", "#7fb2d6", "#2f86bf", "#c9730a", "#a32a00")
-FEWEST = 20
-"""Sentences below which a map shows nothing."""
 MOST_PROMPTS = 40
 PANELS = 12
 """Most findings whose net benefit is drawn."""
@@ -251,52 +242,6 @@ def forest(rows: Sequence[Line], title: str, label: str) -> bytes:
         axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
 
     return draw_svg(520, 76 + 20 * len(rows), draw)
-
-
-def _chosen(times: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.intp]:
-    """At most :data:`MOST` sentences: the most frequent half, and others at random."""
-    if len(times) <= MOST:
-        return np.arange(len(times))
-    order = np.argsort(-times, kind="stable")
-    rest = generator.choice(order[MOST // 2 :], size=MOST - MOST // 2, replace=False)
-    return np.concatenate([order[: MOST // 2], rest])
-
-
-def sentence_map(model: ImageTextModel, wording: Wording, seed: int) -> Figure | None:
-    """t-SNE of the distinct sentences of the reports; None where they are few.
-
-    The dots say how often a sentence occurs, and not what it says.
-    """
-    times = np.asarray(wording.times)
-    if len(times) < FEWEST:
-        return None
-    rows = _chosen(times, np.random.default_rng([seed, 7]))
-    vectors = model.embed_sentences([wording.texts[row] for row in rows]).double().cpu().numpy()
-    places = embed_neighbors(vectors)
-    levels = np.searchsorted(LEVELS, times[rows], side="right") - 1
-    title = "Sentence embeddings"
-
-    def draw(drawing: "Drawing") -> None:
-        axes = drawing.add_subplot(title=title, xticks=[], yticks=[])
-        for level, name in enumerate(frequency_names(LEVELS)):  # frequent ones on top
-            x, y = places[levels == level].T
-            if len(x):
-                size, color = 12 + 10 * level, LEVEL_COLORS[level]
-                axes.scatter(x, y, size, color=color, edgecolor="w", linewidth=0.4, label=name)
-        axes.legend(title="times", loc="center left", bbox_to_anchor=(1, 0.5))
-
-    some = "" if len(rows) == len(times) else f" {len(rows)} of"
-    caption = (
-        f"t-SNE of{some} {len(times):,} distinct sentences, colored by how often they stand in "
-        "the reports. Neighbors are alike for the model; distances between groups mean nothing."
-    )
-    return Figure([(draw_svg(700, 430, draw), title)], caption)
-
-
-def frequency_names(first: Sequence[int]) -> list[str]:
-    """Names of classes of frequency: (1, 2, 4) -> "1", "2–3", "4 or more"."""
-    names = [str(a) if b - a == 1 else f"{a}–{b - 1}" for a, b in pairwise(first)]
-    return [*names, f"{first[-1]} or more"]
 
 
 def prompt_matrix(model: ImageTextModel, prompts: Mapping[str, Prompts]) -> Figure:

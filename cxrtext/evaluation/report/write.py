@@ -11,10 +11,10 @@ from cxrtext.evaluation.documents.material import Material
 from cxrtext.evaluation.documents.table_one import NOTE
 from cxrtext.evaluation.documents.write import write_documents
 from cxrtext.evaluation.grounding.phrases import PhraseValues
-from cxrtext.evaluation.how_good import HowGood, how_good_of
+from cxrtext.evaluation.how_good import how_good_of
 from cxrtext.evaluation.predictions.file import NAME, write_predictions
 from cxrtext.evaluation.report.export import TABLES, export_tables, to_csv, to_latex
-from cxrtext.evaluation.report.figures import prompt_matrix, sentence_map
+from cxrtext.evaluation.report.figures import prompt_matrix
 from cxrtext.evaluation.report.pictures import grounding_galleries, retrieval_galleries
 from cxrtext.evaluation.report.sections import DEFINITIONS, IN_GROUNDING, IN_RETRIEVAL, sections_of
 from cxrtext.evaluation.report.tables import headline, primary_line
@@ -55,8 +55,7 @@ class ReportOptions:
     So many best and worst grounded sentences, and sentences with what they retrieve; or no pixels
     of patients and no sentences of reports at all.  ``command`` is the command line that asked for
     it, and ``answers`` are the author's to the questions of the documents, by name.  ``data`` is
-    the data folder that the documents describe, where figures are computed from predictions, and
-    ``how_good`` what stands on top, by default what the figures alone say.
+    the data folder that the documents describe, where figures are computed from predictions.
     """
 
     examples: int = 4
@@ -64,7 +63,6 @@ class ReportOptions:
     command: tuple[str, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     data: Path | None = None
-    how_good: HowGood | None = None
 
 
 def summary_line(result: Evaluation) -> str:
@@ -93,16 +91,6 @@ def _pictures(
     return found
 
 
-def _wording(result: Evaluation, details: Details) -> list[Block]:
-    found: list[Block] = []
-    if details.wording is not None:
-        drawn = sentence_map(details.model, details.wording, details.settings.seed)
-        found += [drawn] if drawn else []
-    if result.scores:
-        found.append(prompt_matrix(details.model, details.prompts))
-    return found
-
-
 def _images(material: Material) -> list[Section]:
     """Who was measured, and who was not and why."""
     if material.table_one is None or material.flow is None:
@@ -119,9 +107,9 @@ def _sections(result: Evaluation, options: ReportOptions, material: Material) ->
         for section in found:
             section.blocks += pictures.get(section.title, [])
     found += _images(material)
-    if result.details is not None:
-        wording = _wording(result, result.details)
-        found += [Section("Sentences and prompts", wording)] if wording else []
+    if result.details is not None and result.scores:
+        matrix = prompt_matrix(result.details.model, result.details.prompts)
+        found.append(Section("Prompts", [matrix]))
     rows = [["measure", "definition"], *([name, text] for name, text in DEFINITIONS.items())]
     found.append(Section("Definitions", [Table(rows, words=True)]))
     if result.left_out:
@@ -148,7 +136,7 @@ def write_report(
     sections = _sections(result, options, material)
     warnings = [Text(line, "warn") for line in result.warnings]
     primary = [Text(primary_line(result), "lead")] if result.primary else []
-    good = options.how_good or how_good_of(result)
+    good = how_good_of(result)
     told = [Text(good.warning, "warn")] if good.at_chance else []
     rest = [Text(summary_line(result)), *primary, *warnings]
     head: list[Block] = [*told, Bullets(good.lines), *rest]
