@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from cxrtext.models import load_model
@@ -63,10 +64,10 @@ def test_embeddings_of_a_checkpoint_are_exported(
     )  # fmt: skip
     assert str(out) in done.stdout
     model = load_model(checkpoint)
-    with np.load(out, allow_pickle=False) as held:
-        assert held["split"].tolist() == ["val"] * 8
-        assert json.loads(str(held["about"]))["model"] == model.fingerprint
-        path = data_folder / str(held["image"][3])
-        (batch,) = embed_files(model, [path], processes=0)
-        expected = batch.regions[0].mean(dim=0).numpy()
-        assert np.allclose(held["vector"][3], expected, atol=1e-3)
+    held = pq.read_table(out)
+    assert held["split"].to_pylist() == ["val"] * 8
+    assert json.loads(held.schema.metadata[b"cxrtext"])["model"] == model.fingerprint
+    row = held.to_pylist()[3]
+    (batch,) = embed_files(model, [data_folder / row["image"]], processes=0)
+    expected = batch.regions[0].mean(dim=0).numpy()
+    assert np.allclose(row["vector"], expected, atol=1e-3)
