@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from cxrtext.models.pairs.towers import CxrBertHead
 
 SENTENCES = ["left pleural effusion .", "no effusion", "heart"]
-TOWER = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 256}
+TOWER: dict[str, Any] = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 256}
 D = 16
 Answer = tuple[Tensor, Tensor]
 """Embeddings of an image and of sentences, not yet of length 1, by a library's own classes."""
