@@ -38,6 +38,7 @@ M = TypeVar("M", bound=nn.Module)
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CHEXZERO = ((101.48761 / 255,) * 3, (83.43944 / 255,) * 3)
 BIOVIL_RESIZE, BIOVIL_STRIDE = 512, 32
+_UNUSED = {"bos_token_id": 0, "pad_token_id": 0}  # nothing reads them here
 BERT_HEAD = 64
 """Width of an attention head of every BERT that is known here; no tensor tells it."""
 
@@ -94,7 +95,7 @@ def _clip_parts(
 
     width = int(state["visual_projection.weight"].shape[0])
     config = transformers.CLIPConfig(
-        text_config=dict(text), vision_config=dict(vision), projection_dim=width
+        text_config={**_UNUSED, **text}, vision_config=dict(vision), projection_dim=width
     )
     model = network_of(source, transformers.CLIPModel, config, state)
     images = ImageTower(
@@ -134,7 +135,9 @@ def _siglip(folder: Path) -> Parts:
     vision, text = _both(folder)
     tokenizer = siglip_tokenizer(folder)
     source, state = read_state(folder)
-    config = transformers.SiglipConfig(text_config=text, vision_config=vision)
+    config = transformers.SiglipConfig(
+        text_config={**_UNUSED, "eos_token_id": 1, **text}, vision_config=vision
+    )
     kept = _without_buffers(only_tensors(source, state))
     model = network_of(source, transformers.SiglipModel, config, kept)
     prepared = read_processor(folder, "SiglipImageProcessor", 3)
