@@ -87,10 +87,16 @@ def predict(
     details = Details(model, folder, cohort, dict(prompts), settings, rejects=rejects.rows)
     gathered = Gathered()
     _classify(gathered, details, embedder, others)
-    phrases = _ground(gathered, details)
-    _tell_sides(gathered, details, phrases)
-    _map_masks(gathered, details)
-    _look_for(gathered, details, phrases)
+    if model.has_regions:
+        phrases = _ground(gathered, details)
+        _tell_sides(gathered, details, phrases)
+        _map_masks(gathered, details)
+        _look_for(gathered, details, phrases)
+    else:
+        gathered.leave_out(
+            "grounding",
+            f"grounding and sides: {model.spec.image_title} has one embedding for a whole image",
+        )
     _retrieve(gathered, details)
     about = {
         "cxrtext": version("cxrtext"),

@@ -21,7 +21,7 @@ LONGEST = 16
 
 Resample = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 """Pillow's filters."""
-Fit = Literal["crop", "center", "stretch"]
+Fit = Literal["crop", "center", "stretch", "pad"]
 
 
 def strided_offset(stride: int) -> float:
@@ -46,6 +46,7 @@ class Preprocessing:
     - "center": the same, bit for bit what resizing the whole image with Pillow and one center crop
       give, as transformers and torchvision do; a backbone of elsewhere wants this.
     - "stretch": both sides become ``resize``, whatever the aspect ratio.
+    - "pad": the longer side becomes ``resize``, and black is put beside the shorter one.
     """
 
     resize: int = 512  # length of the shorter side after resizing, in pixels
@@ -111,6 +112,11 @@ class Preprocessing:
         picture, geometry = Image.fromarray(np.ascontiguousarray(gray)), self.geometry(*gray.shape)
         resample, side = Image.Resampling[self.resample.upper()], self.resize
         height, width = geometry.resized
+        if self.fit == "pad":
+            x, y = geometry.square_origin
+            padded = Image.new("L", (side, side))
+            padded.paste(picture.resize((max(width, 1), max(height, 1)), resample), (-x, -y))
+            return np.array(padded)[np.newaxis]
         if self.fit == "center" and height * width <= LONGEST * side * side:
             x, y = geometry.square_origin
             whole = picture.resize((width, height), resample)
@@ -184,6 +190,8 @@ class Geometry:
         short, size = min(self.height, self.width), self.preprocessing.resize
         if self.preprocessing.fit == "stretch":
             return size, size
+        if self.preprocessing.fit == "pad":
+            short = max(self.height, self.width)
         return size * self.height // short, size * self.width // short
 
     @property

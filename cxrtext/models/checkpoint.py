@@ -15,12 +15,15 @@ from cxrtext.images import Preprocessing
 from cxrtext.models.backbones import check_golden, find_backbone
 from cxrtext.models.features.feature_map import FeatureMap
 from cxrtext.models.folders import (
+    ADOPTED,
     CONFIG,
     FORMAT,
     TOKENIZER_FILES,
     TRAINING,
     VERSION,
     WEIGHTS,
+    layout_of,
+    pair_fingerprint,
     read_checkpoint_config,
 )
 from cxrtext.models.image_encoder import BackboneEncoder
@@ -63,6 +66,8 @@ def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) 
 
     ``sums`` are the digests of its files, where they are known; else the files are read.
     """
+    if (folder / ADOPTED).is_file():
+        return pair_fingerprint(folder)
     digest = hashlib.sha256()
     for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES):
         if sums is not None and name in sums:
@@ -110,13 +115,18 @@ def _backbone_encoder(folder: Path, spec: ModelSpec) -> BackboneEncoder | None:
 def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     """Load a checkpoint, checking the digest of every file and the shape of every tensor.
 
-    The model is in evaluation mode, and has its tokenizer, fingerprint and folder: what is kept
+    So is the folder of a finished pair of elsewhere (:mod:`cxrtext.models.pairs`).  The model is in
+    evaluation mode, and has its tokenizer, fingerprint and folder: what is kept
     beside it (reference images, calibration) is read from there when it is asked for.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     folder = Path(folder)
+    if layout_of(folder) is not None:
+        from cxrtext.models.pairs import load_pair
+
+        return load_pair(folder, device)
     spec = _read_spec(folder)
     sums = check_folder(folder, (CONFIG, WEIGHTS, TRAINING), CheckpointError, _AGAIN)
     try:

@@ -7,6 +7,7 @@ is meant.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from cxrtext.errors import CheckpointError, HubError
+from cxrtext.files import SUMS
 
 FORMAT = "cxrtext image-text model"
 VERSION = 1
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 """Files of a checkpoint."""
+ADOPTED = "cxrtext.json"
+"""What is kept in the folder of a finished pair of towers that was loaded once."""
+OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
+"""What tells the layouts of finished pairs apart: a file, and patterns of weight files."""
 BACKBONE_FOLDER = "backbone"  # where a checkpoint may hold the backbone that its regions come from
 BACKBONES_VARIABLE = "CXRTEXT_BACKBONES"
 """Environment variable: folders in which backbones are looked for, separated as in PATH."""
@@ -170,7 +176,12 @@ def read_json(path: Path) -> Any:
 
 
 def read_checkpoint_config(folder: Path) -> dict[str, Any]:
-    """What a checkpoint's ``config.json`` says, its fields not yet checked."""
+    """What a checkpoint's ``config.json`` says, its fields not yet checked.
+
+    Of a finished pair it is what was noted when it was loaded first.
+    """
+    if (folder / ADOPTED).is_file():
+        return dict(read_json(folder / ADOPTED))
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such checkpoint folder; make one with 'cxrtext train'")
     path = folder / CONFIG
@@ -197,10 +208,36 @@ def read_checkpoint_config(folder: Path) -> dict[str, Any]:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Refuse a folder that is no whole checkpoint (CheckpointError)."""
+    """Refuse a folder that is no whole checkpoint and no finished pair (CheckpointError)."""
+    if layout_of(folder) is not None:
+        return
     read_checkpoint_config(folder)
     if not (folder / WEIGHTS).is_file():
         raise CheckpointError(f"{folder}: has no {WEIGHTS}; copy the checkpoint again")
+
+
+def layout_of(folder: Path) -> str | None:
+    """The layout of a finished pair's folder; None for a checkpoint, and for anything else."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        config = {}
+    if not isinstance(config, dict) or config.get("format") == FORMAT:
+        return None
+    if (folder / OPEN_CLIP).is_file():
+        return "open_clip"
+    if config and any(folder.glob(BIOVIL)):
+        return "biovil"
+    if any(folder.glob(CXR_CLIP)):
+        return "cxr-clip"
+    if config.get("model_type") in ("clip", "siglip"):
+        return str(config["model_type"])
+    return "openai" if not config and any(folder.glob(OPENAI)) else None
+
+
+def pair_fingerprint(folder: Path) -> str:
+    """SHA-256 over the list of digests of a finished pair's files."""
+    return hashlib.sha256((folder / SUMS).read_bytes()).hexdigest()
 
 
 def checkpoints_in(folder: Path) -> str:

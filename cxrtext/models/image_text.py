@@ -64,11 +64,16 @@ class ModelSpec:
 class ImageTextModel(nn.Module):
     """Embeds images as regions and sentences as vectors, and scores one against the other.
 
-    ``image_encoder`` is wanted where the specification names a backbone; a ResNet is made.
+    ``image_encoder`` is wanted where the specification names a backbone; a ResNet is made.  So is
+    ``text_encoder`` for a finished pair of elsewhere (:mod:`cxrtext.models.pairs`).
     """
 
     def __init__(
-        self, spec: ModelSpec, tokenizer: Any, image_encoder: RegionEncoder | None = None
+        self,
+        spec: ModelSpec,
+        tokenizer: Any,
+        image_encoder: RegionEncoder | None = None,
+        text_encoder: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if spec.aggregator not in SIMILARITIES:
@@ -86,7 +91,9 @@ class ImageTextModel(nn.Module):
         )
         prepared = replace(spec.preprocessing, offset=self.image_encoder.offset)
         self.spec = replace(spec, preprocessing=prepared)
-        self.text_encoder = TextEncoder(spec.text, spec.dimension, spec.text_head, spec.pooling)
+        self.text_encoder: Any = text_encoder or TextEncoder(
+            spec.text, spec.dimension, spec.text_head, spec.pooling
+        )
         self.query: nn.Module | None = None
         if spec.aggregator in ("nl", "lse+nl"):
             self.query = build_query(spec.query, spec.dimension)
@@ -155,6 +162,15 @@ class ImageTextModel(nn.Module):
     def bags(self, regions: Tensor) -> Tensor:
         """Bags [..., N, D] of regions [..., N, D], to be given to :meth:`scores_of_bags`."""
         return non_local_bags(regions, self.query)
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether a sentence can be looked for in a part of an image."""
+        return True
+
+    def maps(self, regions: Tensor, texts: Tensor) -> Tensor:
+        """Scores [S, B, N] of every region [B, N, D] against every text [S, D], in [−1, 1]."""
+        return region_scores(regions, texts)
 
     def scores(self, regions: Tensor, texts: Tensor) -> Tensor:
         """Similarities [S, B] before γ² of regions [B, N, D] and texts [S, D], in [−1, 1]."""

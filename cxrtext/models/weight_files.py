@@ -124,6 +124,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in state.items() if isinstance(value, Tensor)}
 
 
+def read_archive(path: Path, tensors: str, values: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and plain values of a pickled training state, each under a key of its own."""
+    state = _read_pickle(path, "save its weights and its configuration as plain values")
+    found, said = state.get(tensors), state.get(values)
+    if not isinstance(found, Mapping) or not isinstance(said, Mapping):
+        raise CheckpointError(f"{path}: has no {tensors!r} with tensors and {values!r} beside it")
+    return {str(k): x for k, x in found.items() if isinstance(x, Tensor)}, dict(said)
+
+
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     """Read a file of tensors, compared with its digest where it is one of this program's."""
     try:

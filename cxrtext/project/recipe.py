@@ -56,6 +56,7 @@ class Source(_Part):
     reports: str | None = None
     labels: str | None = None
     columns: dict[str, str] = Field(default_factory=dict)
+    model: str | None = None  # a finished one, instead of a training
     link: bool = False
 
 

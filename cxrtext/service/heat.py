@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing
 from cxrtext.service.answers import on_scale
 from cxrtext.service.cache import Remembered
@@ -83,7 +82,7 @@ def _peaks(
     """Best region scores of sentences [S, D] in every reference image, [S, n]."""
     kept = reference.reference
     parts = [
-        region_scores(kept.regions(start, start + SCORED_AT_ONCE), texts).amax(dim=-1)
+        reference.model.maps(kept.regions(start, start + SCORED_AT_ONCE), texts).amax(dim=-1)
         for start in range(0, len(kept), SCORED_AT_ONCE)
     ]
     return torch.cat(parts, dim=1).numpy()

@@ -32,7 +32,6 @@ from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
-from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
     EmbeddedImage,
@@ -276,11 +275,16 @@ class Service:
         heatmaps begin, or, without reference images, halfway between the mean and the maximum.
         """
         check_sentence(sentence)
+        if not self.model.has_regions:
+            raise InputError(
+                f"{self.model.spec.image_title}: has one embedding for a whole image, so it cannot "
+                "say where; a model with projected patches can"
+            )
         (read,) = self.readings([sentence], as_written=as_written)
         text = self.embed_sentences([read])
         with self._lock, torch.inference_mode():
             regions = image.regions[None].to(self.model.device)
-            grid = region_scores(regions, text)[0, 0].cpu().numpy()
+            grid = self.model.maps(regions, text)[0, 0].cpu().numpy()
             score = float(self.model.scores(regions, text)[0, 0])
         side = round(len(grid) ** 0.5)
         geometry = Geometry(image.height, image.width, self.model.spec.preprocessing)

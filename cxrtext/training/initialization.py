@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from cxrtext.images.augment import center_crop
 from cxrtext.models import ImageTextModel, ModelSpec, load_masked_language_model, load_model
 from cxrtext.models.backbones import check_golden, find_backbone
 from cxrtext.models.features.folder import FeatureFolder
+from cxrtext.models.folders import layout_of
 from cxrtext.models.image_encoder import STRIDES, BackboneEncoder, ImageEncoder
 from cxrtext.models.regions import require_features
 from cxrtext.models.text_encoder import family_name, longest_input
@@ -48,6 +50,11 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
         )
     torch.manual_seed(config.training.seed)
     if config.model.init is not None:
+        if layout_of(Path(config.model.init)) is not None:
+            raise ConfigError(
+                f"model.init: {config.model.init} is a finished pair of elsewhere, which is not "
+                "trained on; train beside its image tower: cxrtext encode --backbone"
+            )
         return _continued(config, load_model(config.model.init), features)
     start = load_text_encoder(config.model.text)
     _check_masking(config, start.config)

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import typer
 import yaml
 
 from cxrtext.config import load_config
 from cxrtext.errors import ConfigError, DataError
+from cxrtext.models import load_model
 from cxrtext.project.archive import prompts_of
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
@@ -43,7 +45,9 @@ from cxrtext_cli.fitting.stages import (
     model_stages,
     training_stage,
 )
+from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
+from tests.models.pairs.folders import WRITERS
 from tests.test_manifests import parse
 
 DRAWN = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())
@@ -401,3 +405,18 @@ def test_what_is_stopped_leaves_no_process(
         assert process.stdout.read() == last
         process.stderr.read()
     process.wait()
+
+
+@pytest.mark.slow
+def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "open_clip"
+    folder.mkdir()
+    with torch.random.fork_rng():
+        WRITERS["open_clip"](folder)
+    words = ["fit", data_folder, "--out", tmp_path / "project", "--model", folder]
+    cxrtext(*words)
+    best = tmp_path / "project/run/checkpoint-best"
+    assert load_model(best).fingerprint == load_model(folder).fingerprint
+    assert (best / "calibration.json").is_file()
+    assert "again" not in cxrtext(*words).stderr
+    assert "images/" in cxrtext("search", tmp_path / "project", "Left pleural effusion.").stdout

@@ -30,7 +30,7 @@ from cxrtext_cli.fitting.stages import (
     model_stages,
     training_stage,
 )
-from cxrtext_cli.given import FILE, FILE_OR_FOLDER, NEW_FOLDER
+from cxrtext_cli.given import CHECKPOINT, FILE, FILE_OR_FOLDER, NEW_FOLDER
 from cxrtext_cli.options import Link, duration, print_table, say
 
 if TYPE_CHECKING:
@@ -71,6 +71,11 @@ def fit(
         typer.Option(help="Weights of a ResNet of half width to begin from."),
         FILE_OR_FOLDER,
     ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="A finished model of elsewhere, instead of a training."),
+        CHECKPOINT,
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Time to spend in all: 20m, 8h, 2d.")] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show recipe, time, disk and memory; start nothing.")
@@ -93,6 +98,7 @@ def fit(
     given |= {name: str(path.absolute()) for name, path in tables.items() if path is not None}
     given |= {"columns": _columns(columns)} if columns else {}
     given |= {"link": True} if link else {}
+    given |= {"model": str(model.absolute())} if model is not None else {}
     claim(out, archive)
     if (out / RECIPE).is_file():
         source = read_recipe(out).source.model_copy(update=given)  # what is not said stays
@@ -160,7 +166,11 @@ class Fit:
                 self._do(imported)
             self.recipe = self._recipe()
             self._data()
-            self._models()
+            self._write_settings()
+            if self.recipe.source.model:
+                self._take_model(Path(self.recipe.source.model))
+            else:
+                self._models()
             self._measure()
         self._tell()
 
@@ -190,7 +200,7 @@ class Fit:
         if not (self.folder / RECIPE).is_file():
             facts = facts_of_data(self.folder / DATA)
             used = time.monotonic() - self.begun
-            left = None if self.budget is None else self.budget - used
+            left = None if self.budget is None or self.source.model else self.budget - used
             recipe, estimate = choose(
                 self.source, facts, self.weights, left, imports=False, curve=self.curve
             )
@@ -222,7 +232,6 @@ class Fit:
         from cxrtext.project.layout import REPORTS
         from cxrtext.project.training_data import noted, training_data, write_training_data
 
-        self._write_settings()
         now, before = training_data(self.folder), noted(self.folder)
         stages = self._model_stages()
         if before is not None and before.serves(now, self.recipe.retrain_from):
@@ -251,6 +260,22 @@ class Fit:
             self._do(stage)
         (self.folder / REPORTS).unlink(missing_ok=True)
 
+    def _take_model(self, folder: Path) -> None:
+        """Copy a finished model to where a trained one would be, and load it there."""
+        import shutil
+
+        from cxrtext.files import replacing_folder
+        from cxrtext.models import load_model
+        from cxrtext.models.checkpoint import checkpoint_fingerprint
+        from cxrtext.project.layout import CHECKPOINT
+
+        best, wanted = self.folder / CHECKPOINT, load_model(folder).fingerprint
+        if best.is_dir() and checkpoint_fingerprint(best) == wanted:
+            return
+        with replacing_folder(best, sums=False) as made:  # its own list of digests comes along
+            shutil.copytree(folder, made, dirs_exist_ok=True)
+        say(f"model: {load_model(best).spec.image_title}, as it is")
+
     def _model_stages(self) -> list[Stage]:
         """Those of the text, that of the images, and what rests on both."""
         text, encoder = model_stages(self.folder, self.recipe)
@@ -260,7 +285,7 @@ class Fit:
         return [*text, encoder, train, *trained]
 
     def _measure(self) -> None:
-        if self.recipe.learning_curve:
+        if self.recipe.learning_curve and not self.recipe.source.model:
             self._do(curve_stages(self.folder, self.recipe, self.tables)[2])
         for stage in evaluation_stages(self.folder, self.tables):
             self._do(stage)
@@ -279,7 +304,7 @@ class Fit:
         best = self.folder / CHECKPOINT
         fingerprint = checkpoint_fingerprint(best)
         good = HowGood.load(best, fingerprint) or HowGood(fingerprint=fingerprint)
-        if self.recipe.learning_curve and good.measured:
+        if self.recipe.learning_curve and good.measured and not self.recipe.source.model:
             third = self.folder / CURVE
             pairs = (
                 (third / "run/checkpoint-best", third / "evaluation"),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cxrtext.files import seal_of, sha256, sums_of, write_json
+from cxrtext.files import SUMS, seal_of, sha256, sums_of, write_json
+from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS
 from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, THIRD
 
 if TYPE_CHECKING:
@@ -267,6 +268,12 @@ def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[
     return [encoder, train, found]
 
 
+def weights_of(folder: Path, checkpoint: str) -> str:
+    """The file by which a model is told from another: the digests of a finished one's files."""
+    finished = (folder / checkpoint / ADOPTED).is_file()
+    return f"{checkpoint}/{SUMS if finished else SAFE_WEIGHTS}"
+
+
 def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
     words = ["calibrate", folder / CHECKPOINT, "--data", folder / DATA]
     words += ["--prompts", folder / "prompts.yaml", "--cache", folder / DECODED]
@@ -275,7 +282,7 @@ def evaluation_stages(folder: Path, tables: Sequence[str]) -> list[Stage]:
             "calibration",
             [words],
             lambda _: "probabilities and thresholds, from validation films",
-            reads=(f"{CHECKPOINT}/model.safetensors", "prompts.yaml", *tables),
+            reads=(weights_of(folder, CHECKPOINT), "prompts.yaml", *tables),
             makes=(f"{CHECKPOINT}/calibration.json",),
             keeps=True,
             threads=2,
@@ -291,7 +298,7 @@ def _evaluation(folder: Path, checkpoint: str, out: str, name: str, tables: Sequ
         name,
         [words],
         lambda s: f"{s['images']} films of {s['patients']} held-out patients ({out}/report.html)",
-        reads=(f"{checkpoint}/model.safetensors", "prompts.yaml", *tables),
+        reads=(weights_of(folder, checkpoint), "prompts.yaml", *tables),
         makes=(f"{out}/report.html", f"{out}/evaluation.json"),
         keeps=True,
         threads=2,
@@ -311,7 +318,7 @@ def index_stage(folder: Path, tables: Sequence[str]) -> Stage:
         "index",
         words,
         lambda s: f"{s['images']} images, {s['sentences']} sentences to search",
-        reads=(f"{CHECKPOINT}/model.safetensors", *tables),
+        reads=(weights_of(folder, CHECKPOINT), *tables),
         makes=(f"{INDEX}/index.json",),
         keeps=True,
         threads=2,

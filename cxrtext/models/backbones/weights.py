@@ -28,7 +28,7 @@ _HEADS = (
     "visual_projection",
 )
 """First parts of names that are left out: heads, and the other tower of a pair."""
-_BUFFERS = ("mask_token", "position_ids", "relative_position_index", "inv_freq", "attn_mask")
+BUFFERS = ("mask_token", "position_ids", "relative_position_index", "inv_freq", "attn_mask")
 """Last parts of names that are left out: what masked pretraining used, and constants."""
 _NEEDLESS = ("mask_token", "num_batches_tracked")
 """Last parts of names that a file may lack, because nothing is computed from them here."""
@@ -115,27 +115,43 @@ def load_network(folder: Path) -> Network:
     source, state = read_state(folder)
     kept, ignored = _own(source, state, kind)
     _, model_class = kind.classes()
+    model = network_of(source, model_class, config, kept, attention=kind.attention, **kind.build)
+    return Network(described, model, _digest(kept), ignored)
+
+
+def network_of(
+    source: Path,
+    model_class: Any,
+    config: Any,
+    state: Mapping[str, Tensor],
+    *,
+    attention: str = "sdpa",
+    **build: Any,
+) -> Any:
+    """A network of transformers with the tensors of a file, every one of them used, in float32.
+
+    The names may be those of the hub's files, which transformers brings to its own.
+    """
     with quietly(), torch.random.fork_rng(devices=[]):
         try:
-            made: Any = model_class.from_pretrained(
+            model, info = model_class.from_pretrained(
                 None,
                 config=config,
-                state_dict=dict(kept),
+                state_dict=dict(state),
                 dtype=torch.float32,
-                attn_implementation=kind.attention,
+                attn_implementation=attention,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
-                **kind.build,
+                **build,
             )
-            model, info = made
         except (RuntimeError, ValueError, TypeError) as error:
             raise CheckpointError(
-                f"{source}: does not fit {folder / CONFIG}: {line_of(error)}"
+                f"{source}: does not fit its configuration: {line_of(error)}"
             ) from None
     _check_loaded(source, info)
     loaded = model.state_dict().items()
     check_finite(source, {name: x for name, x in loaded if x.is_floating_point()})
-    return Network(described, model, _digest(kept), ignored)
+    return model.eval()
 
 
 def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, Tensor], str]:
@@ -162,9 +178,9 @@ def _own(source: Path, state: Mapping[str, Any], kind: Kind) -> tuple[dict[str, 
     for name, tensor in state.items():
         within = name.removeprefix(prefix)
         parts = within.split(".")
-        if parts[0] in _HEADS or parts[-1] in _BUFFERS:
+        if parts[0] in _HEADS or parts[-1] in BUFFERS:
             inside = prefix if name.startswith(prefix) else ""
-            ignored[name if parts[-1] in _BUFFERS else f"{inside}{parts[0]}"] += 1
+            ignored[name if parts[-1] in BUFFERS else f"{inside}{parts[0]}"] += 1
         elif not name.startswith(prefix):
             unknown.append(name)
         elif not isinstance(tensor, Tensor):

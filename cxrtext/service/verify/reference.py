@@ -34,7 +34,7 @@ class ReferenceScores:
 
     def __init__(self, model: ImageTextModel, reference: Reference, size: int = REMEMBERED) -> None:
         self.reference = reference
-        self._model = model
+        self.model = model
         self._known: Remembered[bytes, Scores] = Remembered(size)
 
     def of(self, sentences: Sequence[str], texts: Tensor) -> Pausing[list[Scores]]:
@@ -56,7 +56,7 @@ class ReferenceScores:
         parts = []
         for start in range(0, len(self.reference), SCORED_AT_ONCE):
             regions = self.reference.regions(start, start + SCORED_AT_ONCE)
-            parts.append(exact_scores(self._model, regions, texts))
+            parts.append(exact_scores(self.model, regions, texts))
             yield
         scores: Scores = np.sort(torch.cat(parts, dim=1).numpy(), axis=1)
         return scores

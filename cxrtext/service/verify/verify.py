@@ -12,7 +12,6 @@ from cxrtext.evaluation.verdicts.judge import Judge, Judgment, Verdict
 from cxrtext.images import Geometry
 from cxrtext.index.features.scoring import exact_scores
 from cxrtext.models import ImageTextModel
-from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing
 from cxrtext.service.answers import EmbeddedImage, Grounding, ground_grid
 from cxrtext.service.verify.reference import ReferenceScores, Scores, percentile
@@ -75,7 +74,7 @@ def verify_sentences(
             the mean and the maximum of each sentence's map.
     """
     regions = image.regions[None].float().to(model.device)
-    grids = region_scores(regions, texts)[:, 0].cpu().numpy()
+    grids = model.maps(regions, texts)[:, 0].cpu().numpy()
     scores = exact_scores(model, regions, texts)[:, 0].tolist()
     side = math.isqrt(regions.shape[1])
     others: Sequence[Scores | None] = [None] * len(sentences)

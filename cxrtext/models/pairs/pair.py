@@ -1,0 +1,168 @@
+"""A finished pair of towers as a model: loaded, compared with its digests and its golden answers.
+
+Its folder becomes a checkpoint by what is written into it when it is loaded first: what it is
+(``cxrtext.json``), what it makes of a drawn image and a sentence (``golden.safetensors``), and the
+digests of its files (``SHA256SUMS``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cxrtext.errors import CheckpointError
+from cxrtext.files import check_folder, sums_of, write_json, write_sums
+from cxrtext.images.gray import Bytes
+from cxrtext.models.backbones.backbone import licence_of
+from cxrtext.models.backbones.golden import LEVELS, draw
+from cxrtext.models.folders import ADOPTED, layout_of, pair_fingerprint
+from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.models.pairs.layouts import LAYOUTS, Parts
+from cxrtext.models.similarity import region_scores
+
+FORMAT, VERSION = "cxrtext finished pair", 1
+GOLDEN = "golden.safetensors"
+SENTENCE = "Small left pleural effusion. No pneumothorax."
+TOLERANCE = 1e-3
+"""Largest difference of a unit vector's numbers that rounding makes, on other processors."""
+_AGAIN = "copy the folder again, or take its files that begin with cxrtext and SHA256SUMS away"
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedSpec(ModelSpec):
+    """What a finished pair is."""
+
+    title: str = ""
+
+    @property
+    def image_title(self) -> str:
+        return self.title
+
+
+class FinishedPair(ImageTextModel):
+    """Two towers of elsewhere; its score is the cosine of their global embeddings."""
+
+    def __init__(self, parts: Parts, title: str) -> None:
+        preprocessing = parts.preprocessing
+        spec = FinishedSpec(
+            image="finished",
+            text=parts.text,
+            dimension=dimension_of(parts),
+            aggregator="global",
+            max_tokens=parts.max_tokens,
+            preprocessing=preprocessing,
+            title=title,
+        )
+        super().__init__(spec, parts.tokenizer, parts.images, parts.texts)
+        with torch.no_grad():  # no cap: nothing is trained
+            self.log_gamma_sq.fill_(math.log(parts.scale))
+        self.requires_grad_(requires_grad=False)
+
+    @property
+    def has_regions(self) -> bool:
+        return bool(self.image_encoder.has_patches)
+
+    def maps(self, regions: Tensor, texts: Tensor) -> Tensor:
+        return region_scores(F.normalize(regions.float(), dim=-1), texts)
+
+
+def dimension_of(parts: Parts) -> int:
+    """D, by what the text tower makes of nothing but its first piece."""
+    with torch.inference_mode():
+        ids = torch.zeros(1, 2, dtype=torch.long)
+        return int(parts.texts(ids, torch.ones_like(ids)).shape[-1])
+
+
+def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
+    """Load the finished pair of a folder (CheckpointError); the first time it is also noted there.
+
+    Later its files must have the digests, and its towers give the vectors, of the first time.
+    """
+    layout = layout_of(folder)
+    if layout is None:
+        raise CheckpointError(f"{folder}: holds no finished pair that is known")
+    adopted = (folder / ADOPTED).is_file()
+    if adopted:
+        check_folder(folder, (ADOPTED, GOLDEN), CheckpointError, _AGAIN)
+    parts = LAYOUTS[layout](folder)
+    model = FinishedPair(parts, f"{folder.resolve().name} ({layout})").eval()
+    found = _answers(model)
+    if adopted:
+        _compare(folder, found)
+    else:
+        _adopt(folder, layout, model, found, parts)
+    model.fingerprint = pair_fingerprint(folder)
+    model.folder = folder
+    return model.to(device)
+
+
+def _answers(model: FinishedPair) -> dict[str, Any]:
+    """What a pair makes of the golden image and sentence."""
+    square = model.spec.preprocessing.square(draw())
+    pixels = torch.from_numpy(model.spec.preprocessing.normalize(square))
+    with torch.inference_mode():
+        regions = model.embed_images(pixels[None])[0].float()
+    text = model.embed_sentences([SENTENCE])[0]
+    return {"square": square, "regions": regions.numpy(), "text": text.numpy()}
+
+
+def _adopt(
+    folder: Path, layout: str, model: FinishedPair, found: Mapping[str, Any], parts: Parts
+) -> None:
+    from safetensors.numpy import save_file
+
+    spec = model.spec
+    said = {
+        "format": FORMAT,
+        "version": VERSION,
+        "layout": layout,
+        "licence": licence_of(folder),
+        "dimension": spec.dimension,
+        "max_tokens": spec.max_tokens,
+        "regions": model.has_regions,
+        "scale": parts.scale,
+        "bias": parts.bias,
+        "preprocessing": spec.preprocessing.to_dict(),
+        "backbone": None,
+    }
+    names = [name for name in sums_of(folder) if not name.startswith(".")]
+    try:
+        save_file({key: np.ascontiguousarray(x) for key, x in found.items()}, folder / GOLDEN)
+        write_json(folder / ADOPTED, said)
+        write_sums(folder, [*names, GOLDEN, ADOPTED])
+    except OSError as error:
+        (folder / ADOPTED).unlink(missing_ok=True)
+        raise CheckpointError(
+            f"{folder}: cannot be written to ({error.strerror}), and digests and a golden example "
+            "are kept there; copy the folder to where it can be"
+        ) from None
+
+
+def _compare(folder: Path, found: Mapping[str, Any]) -> None:
+    from safetensors.numpy import load_file
+
+    kept = load_file(folder / GOLDEN)
+    square: Bytes = kept["square"]
+    here: Bytes = found["square"]
+    if square.shape != here.shape or np.abs(square.astype(float) - here).mean() > LEVELS:
+        raise CheckpointError(
+            f"{folder}: the golden image is resized otherwise than when the pair was loaded first: "
+            "its size or filter, or the version of Pillow differs"
+        )
+    for what in ("regions", "text"):
+        old, new = kept[what], found[what]
+        off = float(np.abs(old - new).max()) if old.shape == new.shape else math.inf
+        if not off <= TOLERANCE:
+            raise CheckpointError(
+                f"{folder}: its {what} of the golden example differ by {off:.2g} from those of "
+                f"when it was loaded first ({TOLERANCE:.0e} is rounding): its weights, mean, std, "
+                "pooling or tokenizer, or the version of transformers differs"
+            )

@@ -1,0 +1,169 @@
+"""Finished pairs of elsewhere: equal to their own forward pass, and caught where they are not."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+
+from cxrtext.errors import CheckpointError, ConfigError, InputError
+from cxrtext.models import load_model
+from cxrtext.models.folders import layout_of, read_checkpoint_config
+from cxrtext.service import Service
+from tests.models.pairs.folders import LEVELS, MEAN, SENTENCES, STD, WRITERS, Forward
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def pair(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Forward]:
+    folder = tmp_path_factory.mktemp(request.param)
+    with torch.random.fork_rng():
+        forward = WRITERS[request.param](folder)
+    return request.param, folder, forward
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    folder = tmp_path / "clip"
+    folder.mkdir()
+    with torch.random.fork_rng():
+        WRITERS["clip"](folder)
+    return folder
+
+
+@torch.no_grad()
+def test_image_text_and_score_are_those_of_its_own_classes(pair: tuple[str, Path, Forward]) -> None:
+    name, folder, forward = pair
+    model = load_model(folder)
+    gray = np.random.default_rng(1).integers(0, 256, (1, 90, 70), dtype=np.uint8)
+    square = model.spec.preprocessing.square(gray)
+    pixels = torch.from_numpy(model.spec.preprocessing.normalize(square))[None]
+    mean, std = (torch.tensor(one).view(1, 3, 1, 1) for one in LEVELS.get(name, (MEAN, STD)))
+    tokens = model.tokenize(SENTENCES)
+    image, text = (F.normalize(one, dim=-1) for one in forward((pixels - mean) / std, tokens))
+    regions = model.embed_images(pixels).flatten(1, 2)
+    own = F.normalize(regions.mean(dim=1), dim=-1)
+    texts = model.embed_sentences(SENTENCES)
+    assert len(set(map(tuple, tokens["input_ids"].tolist()))) == len(SENTENCES)
+    torch.testing.assert_close(own, image, atol=1e-5, rtol=0)
+    torch.testing.assert_close(texts, text, atol=1e-5, rtol=0)
+    torch.testing.assert_close(model.scores(regions, texts), text @ image.T, atol=1e-5, rtol=0)
+    assert model.has_regions == name.startswith("biovil")
+    assert model.maps(regions, texts).abs().max() <= 1 + 1e-5
+
+
+def test_what_was_loaded_once_is_a_checkpoint(clip: Path) -> None:
+    first = load_model(clip)
+    kept = {path.name: path.read_bytes() for path in clip.iterdir()}
+    again = load_model(clip)
+    assert {path.name: path.read_bytes() for path in clip.iterdir()} == kept
+    assert (first.fingerprint, first.spec) == (again.fingerprint, again.spec)
+    assert read_checkpoint_config(clip)["layout"] == "clip"
+    other = shutil.copytree(clip, clip.parent / "other")
+    assert load_model(other).fingerprint == first.fingerprint
+
+
+def forget(folder: Path) -> None:
+    """What a folder was loaded with is forgotten but for the golden answers."""
+    for name in ("SHA256SUMS",):
+        lines = (folder / name).read_text().splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith(("cxrtext.json\n", "golden.safetensors\n"))]
+        (folder / name).write_text("".join(kept))
+
+
+def another_mean(folder: Path) -> None:
+    path = folder / "preprocessor_config.json"
+    path.write_text(path.read_text().replace("0.45", "0.47"))
+
+
+def without_a_projection(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    state = load_file(path)
+    del state["visual_projection.weight"]
+    save_file(state, path)
+
+
+def exchanged_towers(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    state = load_file(path)
+    names = "visual_projection.weight", "text_projection.weight"
+    state |= dict(zip(names, (state[name] for name in reversed(names)), strict=True))
+    save_file({name: x.clone() for name, x in state.items()}, path)
+
+
+def another_pooling(folder: Path) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config["text_config"]["eos_token_id"] = 42
+    path.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (another_mean, "regions of the golden example differ"),
+        (without_a_projection, "has no visual_projection.weight"),
+        (exchanged_towers, "of the golden example differ"),
+        (another_pooling, "text of the golden example differ"),
+    ],
+)
+def test_a_wrong_model_is_caught(clip: Path, spoil: Any, said: str) -> None:
+    load_model(clip)
+    spoil(clip)
+    with pytest.raises(CheckpointError, match="is not what SHA256SUMS lists"):
+        load_model(clip)
+    forget(clip)
+    with pytest.raises(CheckpointError, match=said):
+        load_model(clip)
+
+
+def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
+    with torch.random.fork_rng():
+        WRITERS["open_clip"](tmp_path)
+    path = tmp_path / "open_clip_config.json"
+    whole = json.loads(path.read_text())
+    for part, key, value, said in [
+        ("vision_cfg", "pool_type", "avg", "vision_cfg.pool_type"),
+        ("text_cfg", "no_causal_mask", True, "text_cfg.no_causal_mask True is a rule not known"),
+        ("text_cfg", "hf_model_name", "a/b", "beside an image tower of timm alone"),
+    ]:
+        changed = json.loads(json.dumps(whole))
+        changed["model_cfg"][part][key] = value
+        path.write_text(json.dumps(changed))
+        with pytest.raises(CheckpointError, match=said):
+            load_model(tmp_path)
+
+
+def test_a_pair_without_patches_says_that_it_cannot_say_where(clip: Path) -> None:
+    model = load_model(clip)
+    service = Service(model)
+    image = service.embed(np.full((1, 40, 30), 0.5, dtype=np.float32))
+    with pytest.raises(InputError, match="one embedding for a whole image"):
+        service.ground(image, "Left pleural effusion.")
+    service.close()
+
+
+def test_layouts_are_told_by_their_files(tmp_path: Path) -> None:
+    assert layout_of(tmp_path) is None
+    (tmp_path / "a.pt").touch()
+    assert layout_of(tmp_path) == "openai"
+    (tmp_path / "b.pt").touch()
+    with pytest.raises(CheckpointError, match="wants one file"):
+        load_model(tmp_path)
+    (tmp_path / "config.json").write_text('{"format": "cxrtext image-text model"}')
+    assert layout_of(tmp_path) is None
+
+
+def test_a_finished_pair_is_no_start_of_a_training(clip: Path) -> None:
+    from cxrtext.config import Config
+    from cxrtext.training.initialization import build_model
+
+    config = Config.model_validate(
+        {"model": {"init": str(clip)}, "data": {"manifest": "m.csv", "sentences": "s.csv"}}
+    )
+    with pytest.raises(ConfigError, match="finished pair"):
+        build_model(config)
