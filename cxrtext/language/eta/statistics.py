@@ -111,16 +111,30 @@ def _middle(indices: Indices, count: Counts) -> int:
     return int(indices[np.searchsorted(ends, 0.5 * ends[-1])])
 
 
-def _correlation(x: Floats, y: Floats) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    scale = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
-    return float(np.clip(float(x @ y) / scale, -1.0, 1.0)) if scale > 0 else math.nan
+def _correlation(x: Floats, y: Floats, weight: Floats) -> float:
+    x, y = x - np.average(x, weights=weight), y - np.average(y, weights=weight)
+    scale = math.sqrt(float(weight @ x**2)) * math.sqrt(float(weight @ y**2))
+    return float(np.clip(float(x @ (weight * y)) / scale, -1.0, 1.0)) if scale > 0 else math.nan
+
+
+def _ranks(values: Floats, weight: Floats) -> Floats:
+    """The middle rank of each value, which occurs as often as its weight says."""
+    place = np.unique(values, return_inverse=True)[1]
+    times = np.bincount(place, weight)
+    middle: Floats = (np.cumsum(times) - 0.5 * times)[place]
+    return middle
+
+
+def rank_correlation(x: Floats, y: Floats, weight: Floats) -> float:
+    """Spearman's correlation of [n] pairs that occur as often as their weights; NaN of constants.
+
+    Source: Spearman 1904, with middle ranks for ties.
+    """
+    return _correlation(_ranks(x, weight), _ranks(y, weight), weight)
 
 
 def eta_statistics(report: EtaReport) -> EtaStatistics:
-    from scipy.stats import rankdata
-
-    log_p, count = report.log_likelihood, report.count
+    log_p, count, alike = report.log_likelihood, report.count, np.ones(len(report.count))
     eta, same = report.eta, repeat_frequency(count)
     deciles = [
         Decile(
@@ -142,8 +156,8 @@ def eta_statistics(report: EtaReport) -> EtaStatistics:
         median_eta=float(eta[_middle(np.argsort(log_p, kind="stable"), count)]),
         overall=_false_negatives(eta, same, count),
         deciles=tuple(deciles),
-        pearson=_correlation(log_p, np.log(count)),
-        spearman=_correlation(rankdata(log_p), rankdata(count)),
+        pearson=_correlation(log_p, np.log(count), alike),
+        spearman=rank_correlation(log_p, count.astype(np.float64), alike),
     )
 
 
