@@ -35,7 +35,8 @@ def shares(true: Mask, said: csr_array, weights: NDArray[np.float32]) -> Floats:
     total = true.astype(np.float32) @ weights.T
     own = said.multiply(true).tocsr()
     found = total * (said @ (weights / rest).T) - own @ (weights**2 / rest).T
-    return np.clip(found / np.maximum(said @ weights.T, 1.0), 0.0, 1.0).T.astype(np.float64)
+    share: Floats = np.clip(found / np.maximum(said @ weights.T, 1.0), 0.0, 1.0).T
+    return share.astype(np.float64)
 
 
 def estimates_of(anchors: Anchors, share: Floats) -> dict[str, tuple[Floats, str]]:
@@ -105,10 +106,10 @@ def agreements(
         for name, estimate in (values | told).items():
             if name == way or (name, way) == ("reports", "repeats"):
                 continue
-            parts = [each[:, judged] for each in (estimate, measured[way], count)]
+            parts = estimate[:, judged], measured[way][:, judged], count[:, judged]
             about = {"estimate": name, "measured_by": way, "sentences": int(judged.sum())}
             about["made_of"] = estimates.get(name, (0, ""))[1]
-            rows.append({**about, **dict(_figures(*parts, negatives, generator))})
+            rows.append({**about, **dict(_figures(parts, negatives, generator))})
     known = {
         way: np.where(judged, measured[way][0], math.nan) for way, (_, judged) in positives.items()
     }
@@ -116,13 +117,13 @@ def agreements(
 
 
 def _figures(
-    estimate: Floats, share: Floats, count: Floats, negatives: int, generator: np.random.Generator
+    parts: tuple[Floats, Floats, Floats], negatives: int, generator: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    """The figures [D] of the first row, with intervals by the others, by name."""
+    """The figures of estimate, share and count, [1 + R, D], by name; row 0 is not resampled."""
+    estimate, share, count = (values[0] for values in parts)
     scale = np.array([negatives, negatives, 1, 1, 1, negatives])
-    found = scale * [_compared(*row) for row in zip(estimate, share, count, strict=True)]
-    rest = share[0], count[0]
-    mixed = [_compared(generator.permutation(estimate[0]), *rest) for _ in range(RESAMPLES)]
+    found = scale * [_compared(*row) for row in zip(*parts, strict=True)]
+    mixed = [_compared(generator.permutation(estimate), share, count) for _ in range(RESAMPLES)]
     chance = np.quantile(scale * mixed, [0.025, 0.5, 0.975], axis=0)
     reach = 1.96 * found[1:].std(axis=0) if len(found) > 1 else math.nan * scale
     for place, name in enumerate(FIGURES):

@@ -117,7 +117,7 @@ def _by_labels(anchors: Anchors, path: Path) -> tuple[Mask, Mask]:
     columns = tuple(name for name in FINDINGS if name in TableRows(path).columns)
     table = read_labels(path, columns)
     rows = [table.get(record.study_id, {}) for record in anchors.records]
-    has = {
+    has: dict[tuple[str, int | None], Mask] = {
         (name, value): np.array([name in row and (row[name] or 0) == value for row in rows])
         for name in columns
         for value in (0, 1)

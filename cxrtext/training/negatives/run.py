@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cxrtext.errors import DataError
 from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.data import find_table, manifest_of
 from cxrtext.evaluation.intervals.proportions import proportion
@@ -94,6 +95,10 @@ def _model_scores(
 ) -> NDArray[np.float32]:
     """Scores times γ², [D, n], by one image a study; −inf where it cannot be read."""
     cohort = embedder.cohort(anchors.records)
+    if not cohort.records:
+        raise DataError(
+            f"no image of the training studies can be read: {embedder.rejects.rows[-1][1]}"
+        )
     column = {record.study_id: place for place, record in enumerate(anchors.records)}
     scores = np.full(anchors.said.shape, -np.inf, dtype=np.float32)
     found = score_matrix(model, cohort, [one.sentence for one in anchors.sentences])
