@@ -167,6 +167,11 @@ def test_the_command_writes_a_private_folder(
     assert rows["The lungs are clear."]["share_labels"] == ""  # rules out what has no column
     pairs = read_csv(out / "pairs.csv")
     assert {"study_id", "probability", "reports", "labels"} < set(pairs[0])
+    assert {row["sentence_id"] for row in pairs} <= {row["sentence_id"] for row in rows.values()}
+    assert "effusion" not in (out / "pairs.csv").read_text()
+    gone = cxrtext("forget", out, "--study", effusion["study_id"], "--log", tmp_path / "log.jsonl")
+    assert "sentences.csv" in gone.stdout
+    assert "effusion" not in (out / "sentences.csv").read_text()
     assert "effusion" not in done.stdout + done.stderr
 
 

@@ -41,8 +41,8 @@ def find_negatives(
 ) -> tuple[Anchors, list[dict[str, Any]]]:
     """Write ``sentences.csv``, ``agreement.csv``, ``negatives.png``, and of a model ``pairs.csv``.
 
-    The folder is for its owner alone: the first and the last hold sentences of reports.  Returns
-    what was read, and the rows of ``agreement.csv``.
+    The folder is for its owner alone: the first table holds sentences of reports, each under the
+    study that says it first.  Returns what was read, and the rows of ``agreement.csv``.
     """
     anchors = read_anchors(manifest_of(data), table)
     positives = tell_positives(anchors, data, find_table(data, "labels"))
@@ -60,7 +60,7 @@ def find_negatives(
             model = load_model(checkpoint, device)
             embedder = Embedder(model, cache, Rejects(), len(anchors.records), progress)
             pairs = list(
-                _pair_rows(anchors, _model_scores(anchors, model, embedder), eta, positives)
+                _pair_rows(anchors, model_scores(anchors, model, embedder), eta, positives)
             )
             write_table(folder / "pairs.csv", list(pairs[0]), pairs)
     return anchors, rows
@@ -72,7 +72,8 @@ def _sentence_rows(
     """A row a distinct sentence; the intervals are Wilson's, without the first of its studies."""
     patients = np.unique([one.patient_id for one in anchors.records], return_inverse=True)[1]
     for place, (one, count) in enumerate(zip(anchors.sentences, anchors.count, strict=True)):
-        row = _named(one.sentence) | {"count": int(count), "n_tokens": one.n_tokens}
+        row = {"sentence_id": _id_of(one.sentence), "study_id": one.study_id}
+        row |= {"sentence": plain(one.sentence), "count": int(count), "n_tokens": one.n_tokens}
         row |= {"eta": one.eta, "false_negatives_eta": negatives * (one.eta or 0.0)}
         others = np.delete(
             np.arange(len(patients)), anchors.said.indices[anchors.said.indptr[place]]
@@ -86,11 +87,11 @@ def _sentence_rows(
         yield row
 
 
-def _named(text: str) -> dict[str, Any]:
-    return {"sentence_id": sha256(text.encode()).hexdigest()[:12], "sentence": plain(text)}
+def _id_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:12]
 
 
-def _model_scores(
+def model_scores(
     anchors: Anchors, model: ImageTextModel, embedder: Embedder
 ) -> NDArray[np.float32]:
     """Scores times γ², [D, n], by one image a study; −inf where it cannot be read."""
@@ -134,7 +135,7 @@ def _pair_rows(
         *likeliest(positives["repeats"][0], scores, eta), strict=True
     ):
         yield {
-            **_named(anchors.sentences[sentence].sentence),
+            "sentence_id": _id_of(anchors.sentences[sentence].sentence),
             "study_id": anchors.records[study].study_id,
             "probability": float(chance),
             "score": float(scores[sentence, study]),
