@@ -7,7 +7,7 @@ among the pairs listed by the project's model, with films permuted, and among al
 
 import argparse
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,8 @@ from cxrtext.models import load_model
 from cxrtext.project.layout import CHECKPOINT, DATA, RECIPE
 from cxrtext.records import Rejects
 from cxrtext.training.negatives.agreement import agreements
-from cxrtext.training.negatives.positives import Anchors, Mask, read_anchors, tell_positives
+from cxrtext.training.negatives.positives import Anchors, Told, read_anchors, tell_positives
 from cxrtext.training.negatives.run import likeliest, model_scores
-
-Told = Mapping[str, tuple[Mask, Mask]]
 
 
 def main() -> None:
@@ -53,7 +51,7 @@ def main() -> None:
             )
 
 
-def _row(what: str, way: str, pairs: int, values: tuple[float, float, float]) -> dict[str, Any]:
+def _row(what: str, way: str, pairs: int, values: tuple[float, ...]) -> dict[str, Any]:
     names = ("value", "control: films permuted", "control: all other studies")
     return {"what": what, "way": way, "pairs": pairs, **dict(zip(names, values, strict=True))}
 

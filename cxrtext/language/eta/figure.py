@@ -138,14 +138,6 @@ STYLE: Any = {
 }
 
 
-TITLES = {
-    "repeats": "same sentence in the report",
-    "reports": "report makes it true",
-    "labels": "findings by the labels",
-    "truth": "truth of the drawings",
-}
-
-
 def _draw_share(axes: Axes, eta: Floats, share: Floats, count: Counts, low: float) -> None:
     """η of sentences against the share of other studies that they are true of."""
     grid: Any = {"xscale": "log", "yscale": "log", "bins": "log", "gridsize": (30, 18)}
@@ -165,7 +157,7 @@ def _draw_share(axes: Axes, eta: Floats, share: Floats, count: Counts, low: floa
 def write_shares(path: Path, eta: Floats, count: Counts, shares: Mapping[str, Floats]) -> None:
     """Draw η of sentences [D] beside the shares of other studies that they are true of, as PNG.
 
-    ``shares`` are by the way of telling (:data:`TITLES`), NaN where it does not tell.
+    ``shares`` are by the way of telling, NaN where it does not tell.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -177,7 +169,7 @@ def write_shares(path: Path, eta: Floats, count: Counts, shares: Mapping[str, Fl
         for axes, (way, share) in zip(every, shares.items(), strict=True):
             known = ~np.isnan(share)
             _draw_share(axes, eta[known], share[known], count[known], low)
-            axes.set_title(TITLES[way])
+            axes.set_title(f"positives by {way}")
         every[0].set_ylabel(f"share of other studies (0 is drawn at {low:.0e})")
         every[0].legend(loc="upper left")
         figure.savefig(temporary, format="png")

@@ -1,7 +1,7 @@
 """How well estimates of class probabilities agree with the measured shares of positives."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +15,7 @@ from cxrtext.evaluation.intervals.bootstrap import draw
 from cxrtext.language.eta.fit import Counts, Floats, fit_class_probability, solve
 from cxrtext.language.eta.statistics import rank_correlation
 from cxrtext.text.wording import wording
-from cxrtext.training.negatives.positives import Anchors, Mask
+from cxrtext.training.negatives.positives import Anchors, Mask, Told
 
 RESAMPLES = 200
 FIGURES = ("expected", "measured", "log_ratio", "spearman", "spearman_distinct", "error")
@@ -81,7 +81,7 @@ def _fitted(
 
 def agreements(
     anchors: Anchors,
-    positives: Mapping[str, tuple[Mask, Mask]],
+    positives: Told,
     negatives: int,
     resamples: int = RESAMPLES,
     seed: int = 0,

@@ -25,6 +25,8 @@ from cxrtext.text.labelling import FINDINGS, sentence_labels
 from cxrtext.training.losses.loss_data import by_report, by_truth
 
 Mask = NDArray[np.bool_]
+Told = dict[str, tuple[Mask, Mask]]
+"""By way, which studies a sentence is true of, [D, n], and of which sentences that is told, [D]."""
 MOST_STUDIES = 4000
 """Training studies that are measured on; of more, so many are drawn at random."""
 SENTENCES_AT_ONCE = 1024
@@ -74,10 +76,8 @@ def read_anchors(manifest: Path, table: Path, most: int = MOST_STUDIES) -> Ancho
     return Anchors(list(first.values()), said, [records[study] for study in studies])
 
 
-def tell_positives(
-    anchors: Anchors, data: Path, labels: Path | None
-) -> dict[str, tuple[Mask, Mask]]:
-    """By way, which studies a sentence is true of, [D, n], and of which sentences that is told."""
+def tell_positives(anchors: Anchors, data: Path, labels: Path | None) -> Told:
+    """Tell the positives of a data folder's sentences in every way that it allows."""
     every = np.ones(len(anchors.sentences), dtype=np.bool_)
     found = {
         "repeats": (anchors.said.toarray() > 0, every),

@@ -21,11 +21,10 @@ from cxrtext.models import ImageTextModel, load_model
 from cxrtext.records import Rejects, write_table
 from cxrtext.records.tables import plain
 from cxrtext.training.negatives.agreement import agreements
-from cxrtext.training.negatives.positives import Anchors, Mask, read_anchors, tell_positives
+from cxrtext.training.negatives.positives import Anchors, Mask, Told, read_anchors, tell_positives
 
 PAIRS_EACH = 3
 """Pairs of each sentence that are listed, the likeliest first."""
-Told = Mapping[str, tuple[Mask, Mask]]
 
 
 def find_negatives(
@@ -59,10 +58,9 @@ def find_negatives(
         if checkpoint is not None:
             model = load_model(checkpoint, device)
             embedder = Embedder(model, cache, Rejects(), len(anchors.records), progress)
-            pairs = list(
-                _pair_rows(anchors, model_scores(anchors, model, embedder), eta, positives)
-            )
-            write_table(folder / "pairs.csv", list(pairs[0]), pairs)
+            scores = model_scores(anchors, model, embedder)
+            if pairs := list(_pair_rows(anchors, scores, eta, positives)):
+                write_table(folder / "pairs.csv", list(pairs[0]), pairs)
     return anchors, rows
 
 
@@ -72,7 +70,7 @@ def _sentence_rows(
     """A row a distinct sentence; the intervals are Wilson's, without the first of its studies."""
     patients = np.unique([one.patient_id for one in anchors.records], return_inverse=True)[1]
     for place, (one, count) in enumerate(zip(anchors.sentences, anchors.count, strict=True)):
-        row = {"sentence_id": _id_of(one.sentence), "study_id": one.study_id}
+        row: dict[str, Any] = {"sentence_id": _id_of(one.sentence), "study_id": one.study_id}
         row |= {"sentence": plain(one.sentence), "count": int(count), "n_tokens": one.n_tokens}
         row |= {"eta": one.eta, "false_negatives_eta": negatives * (one.eta or 0.0)}
         others = np.delete(
@@ -97,9 +95,7 @@ def model_scores(
     """Scores times γ², [D, n], by one image a study; −inf where it cannot be read."""
     cohort = embedder.cohort(anchors.records)
     if not cohort.records:
-        raise DataError(
-            f"no image of the training studies can be read: {embedder.rejects.rows[-1][1]}"
-        )
+        raise DataError(f"no training image can be read: {embedder.rejects.rows[-1][1]}")
     column = {record.study_id: place for place, record in enumerate(anchors.records)}
     scores = np.full(anchors.said.shape, -np.inf, dtype=np.float32)
     found = score_matrix(model, cohort, [one.sentence for one in anchors.sentences])
@@ -131,9 +127,8 @@ def _pair_rows(
     anchors: Anchors, scores: NDArray[np.float32], eta: Floats, positives: Told
 ) -> Iterator[dict[str, Any]]:
     """A row a pair; by each way whether it is a positive, where that is told."""
-    for sentence, study, chance in zip(
-        *likeliest(positives["repeats"][0], scores, eta), strict=True
-    ):
+    found = likeliest(positives["repeats"][0], scores, eta)
+    for sentence, study, chance in zip(*found, strict=True):
         yield {
             "sentence_id": _id_of(anchors.sentences[sentence].sentence),
             "study_id": anchors.records[study].study_id,
