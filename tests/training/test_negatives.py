@@ -137,6 +137,13 @@ def test_the_likeliest_pairs_are_of_other_studies() -> None:
     assert chance[0] == pytest.approx(0.1 * raised[1] / raised.mean(), rel=1e-5)
 
 
+def test_labels_without_a_known_finding_tell_nothing(
+    drawn: Path, anchors: Anchors, tmp_path: Path
+) -> None:
+    (tmp_path / "labels.csv").write_text("study_id,Scoliosis grade\ns000001,1\n")
+    assert list(tell_positives(anchors, drawn, tmp_path / "labels.csv"))[2:] == ["truth"]
+
+
 def test_many_studies_are_drawn_from(drawn: Path, anchors: Anchors) -> None:
     some = read_anchors(drawn / "manifest.csv", drawn / "sentences.csv", most=40)
     assert len(some.records) == some.said.shape[1] == 40

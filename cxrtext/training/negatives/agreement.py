@@ -48,8 +48,8 @@ def estimates_of(anchors: Anchors, share: Floats) -> dict[str, tuple[Floats, str
     """
     log_p, count = np.array([one.log_likelihood for one in anchors.sentences]), anchors.count
     length = -np.array([float(one.n_tokens) for one in anchors.sentences])
-    flat, every = np.zeros(len(log_p)), np.zeros(len(log_p), dtype=np.int64)
-    said = np.unique([wording(one.sentence) for one in anchors.sentences], return_inverse=True)[1]
+    flat, every = np.zeros(len(log_p)), np.full(len(log_p), "")
+    said = np.array([wording(one.sentence) for one in anchors.sentences])
     found = {"paper": _estimate(log_p, DEFAULT_A, DEFAULT_K)}
     with suppress(DataError):  # too few sentences come back
         fit = fit_class_probability(log_p, count)
@@ -67,15 +67,15 @@ def _estimate(x: Floats, a: float, k: float) -> tuple[Floats, str]:
 
 
 def _fitted(
-    x: Floats, count: Counts, share: Floats, groups: NDArray[np.int64]
+    x: Floats, count: Counts, share: Floats, groups: NDArray[np.str_]
 ) -> tuple[Floats, str]:
     """``a e^{k x}`` with the a and k under which the shares are likeliest, in each group."""
     eta, made = np.zeros(len(x)), []
-    for group in range(int(groups.max()) + 1):
+    for group in np.unique(groups):
         own = groups == group
         if share[own].any():
             eta[own], numbers = _estimate(x[own], *solve(x[own], count[own], share[own]))
-            made.append(numbers)
+            made.append(f"{group}: {numbers}" if group else numbers)
     return eta, "; ".join(made)
 
 

@@ -115,7 +115,7 @@ def _by_reports(anchors: Anchors) -> Mask:
 def _by_labels(anchors: Anchors, path: Path) -> tuple[Mask, Mask]:
     """By findings that have a column; a blank cell is a finding that is not there."""
     columns = tuple(name for name in FINDINGS if name in TableRows(path).columns)
-    table = read_labels(path, columns)
+    table = read_labels(path, columns) if columns else {}
     rows = [table.get(record.study_id, {}) for record in anchors.records]
     has: dict[tuple[str, int | None], Mask] = {
         (name, value): np.array([name in row and (row[name] or 0) == value for row in rows])
