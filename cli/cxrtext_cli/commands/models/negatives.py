@@ -29,11 +29,13 @@ def negatives(
 
     A project's model also lists the likeliest pairs of a sentence and another study.
     """
+    from cxrtext.errors import DataError
     from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, RECIPE
     from cxrtext.training.negatives.run import find_negatives
 
     table = sentences or folder / "sentences.csv"
-    FILE.check(table)
+    if not table.is_file():
+        raise DataError(f"{table}: no such file; make one with 'cxrtext score-text'")
     of_project = (folder / RECIPE).is_file()
     checkpoint = folder / CHECKPOINT if of_project and (folder / CHECKPOINT).is_dir() else None
     target = out or folder / "negatives"
