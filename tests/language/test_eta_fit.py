@@ -1,6 +1,5 @@
 import math
 import xml.etree.ElementTree as ElementTree
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,6 @@ from cxrtext.language.eta.statistics import (
     equal_parts,
     eta_statistics,
     eta_summary,
-    one_line,
-    shown_number,
-    shown_share,
 )
 from cxrtext.objectives import class_probability
 from cxrtext.objectives.debiasing import MIN_ETA
@@ -204,7 +200,6 @@ def corpus(sentences: int = 300, **changes: Any) -> EtaReport:
         "a": 0.2,
         "k": 0.35,
         "model": "a <model> of $5 & $6",
-        "example": lambda index: f"Sentence <{index}> & \x1b[31mmore\nof it than is shown.",
         "fit": fit_class_probability(log_p, count),
     }
     return EtaReport(**{**values, **changes})
@@ -214,18 +209,8 @@ def test_four_sentences_by_hand() -> None:
     report = EtaReport(np.log([0.5, 0.25, 0.0625, 0.0625]), np.array([4, 3, 1, 2]), 0.5, 1.0, "m")
     statistics = eta_statistics(report)
     assert (statistics.n_sentences, statistics.n_distinct, statistics.repeated) == (10, 4, 3)
-    overall = statistics.overall
-    assert overall.eta == pytest.approx((4 * 0.25 + 3 * 0.125 + 3 * 0.03125) / 10)
-    assert overall.expected == pytest.approx(63 * overall.eta)
-    chances = [1 - 0.75**63, 1 - 0.875**63, 1 - 0.96875**63]
-    assert overall.at_least_one == pytest.approx(np.dot([4, 3, 3], chances) / 10)
-    assert overall.same_expected == pytest.approx(63 * (4 * 3 + 3 * 2 + 2 * 1) / (10 * 9))
+    assert statistics.mean_eta == pytest.approx((4 * 0.25 + 3 * 0.125 + 3 * 0.03125) / 10)
     assert statistics.median_eta == pytest.approx(0.125)
-    # Sentences are whole: the last two begin deciles 1 and 2, then come 3 and 4 occurrences.
-    assert [decile.number for decile in statistics.deciles] == [1, 3, 5, 9]
-    assert [decile.sentences for decile in statistics.deciles] == [1, 2, 3, 4]
-    assert statistics.deciles[-1].example == 0
-    assert statistics.deciles[-1].low == statistics.deciles[-1].high == pytest.approx(-math.log(2))
 
 
 def test_correlations_by_hand() -> None:
@@ -246,11 +231,6 @@ def test_deciles_hold_every_sentence_once_and_a_tenth_of_them_each() -> None:
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(5000))
     held = np.array([report.count[part].sum() for part in parts])
     assert np.abs(held - report.count.sum() / 10).max() <= report.count.max()
-    deciles = eta_statistics(report).deciles
-    assert all(one.high <= two.low for one, two in pairwise(deciles))
-    total = sum(decile.sentences * decile.false_negatives.eta for decile in deciles)
-    overall = eta_statistics(report).overall.eta
-    assert total / report.count.sum() == pytest.approx(overall)
 
 
 def test_probabilities_are_those_of_the_loss() -> None:
@@ -296,7 +276,7 @@ def test_figure_in_each_format_and_the_style_of_matplotlib_stays(tmp_path: Path)
 def test_odd_corpora_are_drawn_and_summed_up(tmp_path: Path, report: EtaReport) -> None:
     statistics = write_figure(tmp_path / "eta.png", report)
     assert (tmp_path / "eta.png").stat().st_size > 10_000
-    assert len(eta_summary(report, statistics)) > 5
+    assert len(eta_summary(report, statistics)) >= 3
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
@@ -304,35 +284,9 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
         write_figure(tmp_path / "eta.jpg", corpus())
 
 
-def test_summary_lines_and_examples_of_one_line() -> None:
+def test_summary_lines() -> None:
     report = corpus()
     lines = eta_summary(report, eta_statistics(report))
-    text = "\n".join(lines)
     assert "300 distinct" in lines[0]
     assert "eta = 0.2 p^0.35" in lines[1]
     assert "fitted to equal sentences" in lines[3]
-    head = next(number for number, line in enumerate(lines) if line.lstrip().startswith("decile"))
-    table = lines[head : head + 12]
-    assert table[0].endswith("example")
-    assert [line.split()[0] for line in table[1:]] == [*map(str, range(1, 11)), "all"]
-    assert all(line.endswith("…") for line in table[1:-1])
-    assert "\x1b" not in text
-    assert max(map(len, table)) < 115
-    without = eta_summary(corpus(example=None), eta_statistics(report))
-    assert "Sentence" not in "".join(without)
-    assert one_line("a\tb\n\x00c") == "a b c"
-    assert one_line("a" * 40) == "a" * 40
-    assert one_line("a" * 41) == "a" * 39 + "…"
-
-
-@pytest.mark.parametrize(
-    ("value", "number", "share"),
-    [
-        (0.0, "0", "0.0 %"),
-        (1e-5, "<0.001", "<0.1 %"),
-        (0.9995, "1.0", ">99.9 %"),
-        (0.5, "0.50", "50.0 %"),
-    ],
-)
-def test_small_numbers(value: float, number: str, share: str) -> None:
-    assert (shown_number(value), shown_share(value)) == (number, share)

@@ -44,19 +44,21 @@ def _tilted(log_p: Floats, log_weight: Floats, k: float) -> tuple[float, float]:
     return peak + math.log(total), float(share @ log_p) / total
 
 
-def solve(log_p: Floats, count: Counts) -> tuple[float, float]:
+def solve(log_p: Floats, count: Counts, share: Floats | None = None) -> tuple[float, float]:
     """Find the a in (0, 0.99] and k, at least 0, under which the repeats are likeliest.
 
     Log-likelihoods in nats and counts are those of the distinct sentences, [D]; one occurs twice.
+    ``share`` [D], some above 0, takes the place of the share of repeats among other occurrences.
 
     Source: the likelihood is that of ``fit_class_probability``.
     """
-    others = float(count.sum()) - 1.0
     occurrences = count.astype(np.float64)
-    repeats = occurrences * (occurrences - 1.0)
+    if share is None:
+        share = (occurrences - 1.0) / (float(count.sum()) - 1.0)
+    repeats = occurrences * share
     log_weight = np.log(occurrences)
     target = float(repeats @ log_p) / float(repeats.sum())
-    log_repeats = math.log(float(repeats.sum()) / others)
+    log_repeats = math.log(float(repeats.sum()))
 
     # The best a for a given k is known; what is left is one equation in k: the mean of log p over
     # the occurrences, tilted by p^k, is the mean over the repeats.

@@ -146,14 +146,6 @@ class SentenceStore:
                     for _, digest, pieces, _ in group
                 ]
 
-    def example(self, number: int) -> str:
-        """A sentence as written, by its place among the distinct ones with η, from 0."""
-        query = (
-            "SELECT sentence FROM sentence WHERE text = "
-            "(SELECT id FROM text WHERE has_eta = 1 ORDER BY id LIMIT 1 OFFSET ?) LIMIT 1"
-        )
-        return str(self.base.execute(query, [number]).fetchone()[0])
-
     def eta_report(self, settings: ScoreSettings, model: str) -> EtaReport:
         """The scored corpus with a and k, fitted where that is wanted."""
         rows = self.base.execute(
@@ -163,7 +155,7 @@ class SentenceStore:
         values, count = table["log_likelihood"].copy(), table["count"].copy()
         fit = fit_class_probability(values, count) if settings.fit else None
         a, k = (fit.a, fit.k) if fit else (settings.a, settings.k)
-        return EtaReport(values, count, a, k, model, example=self.example, fit=fit)
+        return EtaReport(values, count, a, k, model, fit=fit)
 
     def results(self) -> Iterator[tuple[Sentence, Words, NDArray[np.int32], NDArray[np.float32]]]:
         """Every sentence in order, with its words, its word pieces and their log-likelihoods."""
