@@ -43,18 +43,19 @@ export function showState({ overlay: { heat, boxes, opacity, map } }) {
   byId("overlay").dataset.map = map;
 }
 
-export function start(viewer) {
-  paintLegend(byId("legend-bar"), viewer.overlay.map);
+/** The controls change the viewer that `active` gives. */
+export function start(active) {
+  paintLegend(byId("legend-bar"), active().overlay.map);
   for (const name of ["heat", "boxes"]) {
     byId(`toggle-${name}`).addEventListener("click", () => {
-      viewer.setOverlay({ [name]: !viewer.overlay[name] });
+      active().setOverlay({ [name]: !active().overlay[name] });
     });
   }
   byId("opacity").addEventListener("input", ({ target }) => {
-    viewer.setOverlay({ opacity: target.value / 100 });
+    active().setOverlay({ opacity: target.value / 100 });
   });
   byId("colors").addEventListener("change", ({ target }) => {
-    viewer.setOverlay({ map: target.value });
+    active().setOverlay({ map: target.value });
     paintLegend(byId("legend-bar"), target.value);
   });
   byId("hide-found").addEventListener("click", () => {

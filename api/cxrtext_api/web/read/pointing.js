@@ -1,4 +1,4 @@
-// The viewer by mouse, finger and keyboard.
+// The viewers by mouse, finger and keyboard.
 
 import * as session from "../lib/session.js";
 import { openBeside } from "../search/archive.js";
@@ -89,7 +89,7 @@ function onKey(event, viewer) {
  * A button that was pressed by mouse or finger to see something gives the keyboard to the image;
  * who presses by keyboard stays where they are.
  */
-function listenToPresses(viewer) {
+function listenToPresses(active) {
   let byPointer = false;
   for (const kind of ["pointerdown", "keydown"]) {
     document.addEventListener(kind, () => { byPointer = kind === "pointerdown"; }, true);
@@ -97,15 +97,22 @@ function listenToPresses(viewer) {
   for (const event of ["opened", "located"]) {
     session.on(event, () => {
       if (byPointer && document.activeElement.matches("button, body")) {
-        viewer.stage.focus({ preventScroll: true });
+        active().stage.focus({ preventScroll: true });
       }
     });
   }
 }
 
-export function listen(viewer) {
-  listenToWheel(viewer);
-  listenToPointer(viewer);
-  viewer.stage.closest(".viewer").addEventListener("keydown", (event) => onKey(event, viewer));
-  listenToPresses(viewer);
+/** Listen to some viewers; the one that `active` gives has the keys, and `activate` chooses it. */
+export function listen(viewers, active, activate) {
+  for (const viewer of viewers) {
+    for (const event of ["pointerdown", "wheel", "focusin"]) {
+      viewer.stage.addEventListener(event, () => activate(viewer), { capture: true, passive: true });
+    }
+    listenToWheel(viewer);
+    listenToPointer(viewer);
+  }
+  const section = viewers[0].stage.closest(".viewer");
+  section.addEventListener("keydown", (event) => onKey(event, active()));
+  listenToPresses(active);
 }
