@@ -24,6 +24,7 @@ from cxrtext.pacs.inbox.intake import NAME, Given, Intake
 from cxrtext.pacs.inbox.queue import Entry, Inbox
 from cxrtext.pacs.inbox.reports import ReportJoiner, put_versions
 from cxrtext.pacs.peers import Peer
+from cxrtext.records.manifest import ACQUIRED
 from cxrtext.service import load_service
 from cxrtext.service.intake import Pixels
 
@@ -73,8 +74,10 @@ class WorkerSettings:
         for name in self.columns:
             if name not in KEEP:
                 raise ConfigError(f"ids.keep: {name}: there is {', '.join(KEEP)}")
-            if name == "date" and self.hash_ids is not None:
-                raise ConfigError("ids.keep: date: dates are dropped with ids.hash; leave date out")
+            if name in ("date", ACQUIRED) and self.hash_ids is not None:
+                raise ConfigError(
+                    f"ids.keep: {name}: dates are dropped with ids.hash; leave {name} out"
+                )
 
 
 class Worker:
