@@ -3,6 +3,7 @@
 import * as about from "./about/about.js";
 import * as api from "./lib/api.js";
 import * as archive from "./search/archive.js";
+import * as compare from "./read/compare.js";
 import { byId, plural, wait } from "./lib/dom.js";
 import * as findings from "./read/findings.js";
 import * as key from "./lib/key.js";
@@ -63,6 +64,8 @@ async function openImage(params) {
   const id = params.get("image");
   if (id === null || session.isOpen(id)) return;
   await session.open({ id });
+  const prior = params.get("prior");
+  if (prior && session.isOpen(id)) await session.compare(prior);
   const sentence = params.get("say");
   if (sentence && session.isOpen(id)) await session.locate(sentence);
 }
@@ -98,7 +101,7 @@ function start() {
   tabs.start();
   about.showLoading();
   router.start();
-  for (const part of [stage, unlikeness, findings, locate, verify, study]) part.start();
+  for (const part of [stage, compare, unlikeness, findings, locate, verify, study]) part.start();
   byId("gate-button").addEventListener("click", load);
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();

@@ -74,15 +74,17 @@ function actionOf(key, viewer) {
   }[key];
 }
 
-function onKey(event, viewer) {
-  if (!viewer.picture || event.ctrlKey || event.metaKey || event.altKey) return;
-  // A slider, a list, and the strip of images have keys of their own.
-  if (event.defaultPrevented || event.target.closest("input, select")) return;
-  const preset = PRESET_KEYS[Number(event.key) - 1];
-  const action = preset ? () => viewer.setPreset(preset) : actionOf(event.key, viewer);
-  if (!action) return;
-  event.preventDefault();
-  action();
+/** Listen to the keys of the open image; `actionOf` gives what a key does, or nothing. */
+export function onKeys(actionOf) {
+  document.querySelector(".viewer").addEventListener("keydown", (event) => {
+    if (!session.current.source || event.ctrlKey || event.metaKey || event.altKey) return;
+    // A slider, a list, and the strip of images have keys of their own.
+    if (event.defaultPrevented || event.target.closest("input, select")) return;
+    const action = actionOf(event.key);
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
 }
 
 /**
@@ -112,7 +114,9 @@ export function listen(viewers, active, activate) {
     listenToWheel(viewer);
     listenToPointer(viewer);
   }
-  const section = viewers[0].stage.closest(".viewer");
-  section.addEventListener("keydown", (event) => onKey(event, active()));
+  onKeys((key) => {
+    const preset = PRESET_KEYS[Number(key) - 1];
+    return preset ? () => active().setPreset(preset) : actionOf(key, active());
+  });
   listenToPresses(active);
 }

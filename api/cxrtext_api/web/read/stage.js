@@ -94,6 +94,15 @@ export function showFilm(viewer, bitmap, detail = null, name = "") {
   stage.classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
 }
 
+/** Show an earlier film beside the open one, looked at alike where they are linked; null for none. */
+export function showPrior(bitmap, detail = null) {
+  if (!bitmap && document.activeElement === viewers.prior.stage) viewers.present.stage.focus();
+  active = viewers.present;
+  byId("prior-film").hidden = byId("present-caption").hidden = !bitmap;
+  showFilm(viewers.prior, bitmap, detail);
+  link();
+}
+
 function onOpened(viewer, { bitmap }) {
   byId("empty").hidden = true;
   active = viewer;

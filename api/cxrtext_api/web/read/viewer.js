@@ -43,7 +43,7 @@ export class Viewer {
   /** Show a grounding (null for none). */
   setFound(found) {
     this.found = found;
-    this.heat = found && paint(found, { map: this.overlay.map });
+    this.heat = found && paint(found, { map: found.map ?? this.overlay.map });
     this.draw();
   }
 

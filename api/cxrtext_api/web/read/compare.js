@@ -1,0 +1,184 @@
+// A patient's films in the order of time: the one before and after, and two beside each other.
+
+import * as api from "../lib/api.js";
+import { DIFFERENCE, range } from "../lib/colormap.js";
+import { button, byId, element, plural, score } from "../lib/dom.js";
+import { isUnlike } from "../lib/quality.js";
+import * as session from "../lib/session.js";
+import { film } from "../lib/thumbnails.js";
+import * as overlay from "./overlay.js";
+import { onKeys } from "./pointing.js";
+import * as stage from "./stage.js";
+
+const TOGETHER = "A scale of these two films alone: there are no reference images.";
+const UNREGISTERED = "This film minus the earlier one, place by place in the square that the model sees. " +
+  "The films are not aligned: another position or breath looks like a change, too.";
+
+let timeline = null;
+let found = {};
+let differs = false;
+
+const indexOf = (id) => timeline.films.findIndex((one) => one.image_id === id);
+const filmOf = (id) => timeline.films[indexOf(id)];
+const present = () => filmOf(session.current.source.id);
+const prior = () => session.current.prior && filmOf(session.current.prior.id);
+
+/** The film to be compared with another: of the study before or after it, of the same projection. */
+function beside(one, step) {
+  if (!timeline.ordered) return undefined;
+  if (step < 0 && one === present()) return filmOf(timeline.prior);
+  const at = indexOf(one.image_id);
+  const some = step < 0 ? timeline.films.slice(0, at) : timeline.films.slice(at + 1);
+  const like = some.filter((two) => two.projection === one.projection && two.study_id !== one.study_id);
+  return like.at(Math.min(step, 0));
+}
+
+/** What Earlier and Later lead to: another study, or beside the open one another earlier study. */
+function next(step) {
+  const to = timeline && beside(prior() ?? present(), step);
+  return to && prior() && to.study_id === present().study_id ? undefined : to;
+}
+
+function go(step) {
+  const to = next(step);
+  if (to) (prior() ? session.compare : (id) => session.open({ id }))(to.image_id);
+}
+
+const apart = (days) => (days === 0 ? "the same day" : `${plural(Math.abs(days), "day")} ${days < 0 ? "earlier" : "later"}`);
+
+const dateOf = ({ acquired }) => acquired
+  ? `${acquired.replace("T", " ").slice(0, 16)}${timeline.shifted ? " (shifted)" : ""}`
+  : "date not known";
+
+function caption(one, ...more) {
+  const days = one.days !== null && one !== present() ? apart(one.days) : "";
+  return [dateOf(one), one.view || "view not known", days, ...more].filter(Boolean).join(" · ");
+}
+
+/** Two films of which one view is known can be subtracted. */
+const canDiffer = () => Boolean(prior()?.view) && prior().view === present().view;
+
+function showBar() {
+  const ordered = timeline?.ordered && timeline.films.length > 1;
+  byId("compare").hidden = !timeline || timeline.films.length < 2;
+  byId("study-earlier").disabled = !next(-1);
+  byId("study-later").disabled = !next(1);
+  byId("beside-prior").disabled = !timeline?.prior && !session.current.prior;
+  byId("beside-prior").setAttribute("aria-pressed", String(Boolean(session.current.prior)));
+  byId("link").hidden = byId("difference").hidden = !session.current.prior;
+  byId("link").setAttribute("aria-pressed", String(stage.linked()));
+  byId("difference").setAttribute("aria-pressed", String(differs && canDiffer()));
+  if (!timeline) return;
+  byId("difference").disabled = !canDiffer();
+  byId("difference").title = canDiffer() ? UNREGISTERED : "Only films of one known view are subtracted.";
+  const studies = [...new Set(timeline.films.map((one) => one.study_id))];
+  byId("compare-note").textContent = ordered
+    ? `Study ${studies.indexOf(present().study_id) + 1} of ${studies.length}` +
+      (timeline.prior ? "" : `, the first ${present().projection ?? ""} film`.replace("  ", " "))
+    : `No order in time: ${timeline.reason}`;
+}
+
+function showFilms() {
+  const rows = timeline.films.map((one) => {
+    const item = film({ ...one, patient_id: timeline.patient_id });
+    item.append(element("span", { className: "film-date" }, `${one.acquired?.slice(0, 10) ?? ""} ${one.view}`));
+    return item;
+  });
+  byId("study-others").replaceChildren(...(rows.length < 2 ? [] : [
+    element("h3", {}, "Films of this patient"),
+    timeline.reason ? element("p", { className: "hint" }, `In no order: ${timeline.reason}.`) : "",
+    element("ul", { className: "films" }, ...rows),
+  ]));
+}
+
+async function onOpened() {
+  [timeline, found] = [null, {}];
+  byId("study-others").replaceChildren();
+  stage.showPrior(null);
+  showBar();
+  const { source } = session.current;
+  if (source?.id === undefined) return;
+  const signal = session.whileOpen();
+  try {
+    const answer = await api.timeline(source.id, signal);
+    if (signal.aborted) return;
+    timeline = answer;
+    onCompared();
+    showFilms();
+  } catch {
+    // Without it the film can still be read.
+  }
+}
+
+function onCompared(bitmap = undefined) {
+  if (bitmap !== undefined) {
+    found.prior = null;
+    stage.showPrior(bitmap, session.current.prior?.detail);
+    if (!bitmap) showFound();
+  }
+  showBar();
+  if (!timeline || !prior()) return;
+  const odd = isUnlike(found.prior?.unlike) ? "unlike those of the training" : "";
+  byId("prior-caption").textContent = caption(prior(), odd);
+  byId("present-caption").textContent = caption(present());
+}
+
+/** The answers of both films on one scale, or what they differ by. */
+function showFound() {
+  const { sentence, present: one, prior: other } = found;
+  if (!one || !other) {
+    stage.viewers.prior.setFound(null);
+    if (one) overlay.showFound(stage.viewers.present, sentence, one);
+    return;
+  }
+  const [a, b] = [range(one), range(other)];
+  const limits = one.limits ?? [Math.min(a[0], b[0]), Math.max(a[1], b[1])];
+  const legend = one.limits ? undefined : TOGETHER;
+  const most = limits[1] - limits[0];
+  const grid = () => one.grid.map((row, y) => row.map((value, x) => value - other.grid[y][x]));
+  stage.viewers.prior.setFound({ ...other, limits });
+  overlay.showFound(stage.viewers.present, sentence, differs && canDiffer()
+    ? { ...one, grid: grid(), limits: [-most, most], map: DIFFERENCE, boxes: [], stands_out: false, legend: UNREGISTERED }
+    : { ...one, limits, legend }, [other.score, one.score]);
+}
+
+const toggle = () => session.compare(session.current.prior ? null : timeline.prior);
+
+function toggleLink() {
+  stage.link(!stage.linked());
+  showBar();
+}
+
+function toggleDifference() {
+  if (!canDiffer()) return;
+  differs = !differs;
+  showBar();
+  showFound();
+}
+
+const CONTROLS = {
+  "study-earlier": ["e", () => go(-1)],
+  "study-later": ["l", () => go(1)],
+  "beside-prior": ["c", toggle],
+  link: ["u", toggleLink],
+  difference: ["d", toggleDifference],
+};
+
+export function start() {
+  for (const [id, [, act]] of Object.entries(CONTROLS)) byId(id).addEventListener("click", act);
+  onKeys((pressed) => {
+    const [id, [, act]] = Object.entries(CONTROLS).find(([, [key]]) => key === pressed) ?? [null, []];
+    return id && byId(id).checkVisibility() && !byId(id).disabled ? act : null;
+  });
+  for (const event of ["opened", "closed"]) session.on(event, onOpened);
+  session.on("compared", onCompared);
+  session.on("located", ({ sentence, found: one }) => {
+    found = { sentence, present: one, prior: null };
+    showFound();
+  });
+  session.on("located-prior", (other) => {
+    found.prior = other;
+    onCompared();
+    showFound();
+  });
+}
