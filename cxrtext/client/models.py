@@ -305,6 +305,15 @@ class ImageDetail(Image):
 class TimelineFilm(Answer):
     """A film of a patient."""
 
+    model_config = example(
+        image_id="p0007/s0009.png",
+        study_id="s0009",
+        view="PA",
+        projection="frontal",
+        acquired="2019-03-02T10:15:00",
+        days=-34,
+    )
+
     image_id: str
     study_id: str
     view: str = Field(description="As the index has it; empty where it is not known.")
@@ -322,21 +331,6 @@ class TimelineFilm(Answer):
 
 class Timeline(Answer):
     """A patient's films in the order of time, or why they are in none."""
-
-    model_config = ConfigDict(from_attributes=True) | example(
-        patient_id="p0007",
-        ordered=True,
-        reason=None,
-        shifted=False,
-        prior="p0007/s0009.png",
-        films=[
-            {"image_id": f"p0007/{study}.png", "study_id": study, "view": "PA",
-             "projection": "frontal", "acquired": acquired, "days": days}
-            for study, acquired, days in (
-                ("s0009", "2019-03-02T10:15:00", -34), ("s0012", "2019-04-05T09:30:00", 0),
-            )
-        ],
-    )  # fmt: skip
 
     patient_id: str
     ordered: bool = Field(description="Whether the films are in the order of time.")

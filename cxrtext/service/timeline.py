@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from cxrtext.datasets.admission.views import FRONTAL, LATERAL, read_view
@@ -88,19 +88,13 @@ def timeline(archive: Archive, image_id: str) -> Timeline:
     studies: _Studies = defaultdict(list)
     for image in images:
         studies[image.study_id].append(_Dated(image))
-    numbered = _are_numbered(studies)
-    reason = None if numbered else _why_unordered(studies)
-    if numbered:
-        ordered = sorted(studies.values(), key=lambda study: study[0].number or 0)
-    elif reason is None:
-        ordered = sorted(studies.values(), key=lambda study: min(one.digits for one in study))
-    else:
-        ordered = list(studies.values())
-    now = next((one.day for one in studies[asked.study_id] if one.image == asked), None)
+    ordered = list(studies.values())
+    reason = None if _are_numbered(studies) else _why_unordered(studies)
+    if reason is None:  # of numbered films no digits are known
+        ordered.sort(key=lambda study: (min(one.digits for one in study), study[0].number or 0))
+    now = None if reason else _Dated(asked).day
     films = tuple(
-        _film(one, None if reason else now)
-        for study in ordered
-        for one in sorted(study, key=lambda one: one.digits)
+        _film(one, now) for study in ordered for one in sorted(study, key=lambda one: one.digits)
     )
     shifted = any(one.said(DATES) == "shifted" for study in ordered for one in study)
     prior = None if reason else _prior(films, asked)
@@ -124,15 +118,11 @@ def projection(view: str) -> Projection | None:
 
 def _prior(films: Sequence[Film], asked: IndexedImage) -> str | None:
     """The film to compare with; of several in its study one of the very same view goes first."""
-    studies = list(dict.fromkeys(film.study_id for film in films))
-    earlier = studies[: studies.index(asked.study_id)]
     view = asked.metadata.get("view", "")
-    same = [
-        (earlier.index(film.study_id), film.view == view, at)
-        for at, film in enumerate(films)
-        if film.study_id in earlier and film.projection == projection(view)
-    ]
-    return films[max(same)[2]].image_id if same else None
+    earlier = takewhile(lambda film: film.study_id != asked.study_id, films)
+    like = [film for film in earlier if film.projection == projection(view)]
+    last = [film for film in like if film.study_id == like[-1].study_id]
+    return max(last, key=lambda film: film.view == view).image_id if last else None
 
 
 def _are_numbered(studies: _Studies) -> bool:

@@ -147,6 +147,19 @@ def test_another_view_is_not_subtracted_and_a_false_order_is_refused(
     is_beside(page, SECOND)
     assert page.is_disabled("#difference")
     assert "one known view" in page.get_attribute("#difference", "title")
+    page.keyboard.press("c")
+    page.wait_for_selector("#prior-film", state="hidden")
+    named = "id => import('/web/read/compare.js').then((compare) => compare.open(id))"
+    lateral, later, another = (
+        image_of("in order", 3),
+        image_of("in order", 4),
+        "images/undated-0.png",
+    )
+    for wrong in (lateral, later, another):
+        page.evaluate(named, wrong)
+        assert not page.is_visible("#prior-film")
+    page.evaluate(named, FIRST)
+    is_beside(page, FIRST)
     page = reading(image_of("study torn", 0))
     page.wait_for_selector("#compare-note:has-text('dates were shifted unequally')")
     assert all(page.is_disabled(f"#{one}") for one in ("study-earlier", "study-later"))

@@ -62,12 +62,12 @@ function showGate(error) {
 
 async function openImage(params) {
   const id = params.get("image");
-  if (id === null || session.isOpen(id)) return;
-  await session.open({ id });
-  const prior = params.get("prior");
-  if (prior && session.isOpen(id)) await session.compare(prior);
+  if (id === null) return;
+  const isNew = !session.isOpen(id);
+  if (isNew) await session.open({ id });
+  if (session.isOpen(id)) await compare.open(params.get("prior"));
   const sentence = params.get("say");
-  if (sentence && session.isOpen(id)) await session.locate(sentence);
+  if (sentence && isNew && session.isOpen(id)) await session.locate(sentence);
 }
 
 async function load() {

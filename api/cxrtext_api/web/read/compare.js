@@ -15,28 +15,36 @@ const UNREGISTERED = "This film minus the earlier one, place by place in the squ
   "The films are not aligned: another position or breath looks like a change, too.";
 
 let timeline = null;
+let loading = null;
 let found = {};
 let differs = false;
 
-const indexOf = (id) => timeline.films.findIndex((one) => one.image_id === id);
-const filmOf = (id) => timeline.films[indexOf(id)];
+const filmOf = (id) => timeline.films.find((one) => one.image_id === id);
 const present = () => filmOf(session.current.source.id);
 const prior = () => session.current.prior && filmOf(session.current.prior.id);
 
-/** The film to be compared with another: of the study before or after it, of the same projection. */
-function beside(one, step) {
-  if (!timeline.ordered) return undefined;
-  if (step < 0 && one === present()) return filmOf(timeline.prior);
-  const at = indexOf(one.image_id);
-  const some = step < 0 ? timeline.films.slice(0, at) : timeline.films.slice(at + 1);
-  const like = some.filter((two) => two.projection === one.projection && two.study_id !== one.study_id);
-  return like.at(Math.min(step, 0));
-}
+/** Whether a film is of another study than one, and as frontal or lateral. */
+const isLike = (film, one) => film.projection === one.projection && film.study_id !== one.study_id;
+
+const canBePrior = (one) => timeline?.ordered && one && isLike(one, present()) &&
+  timeline.films.indexOf(one) < timeline.films.indexOf(present());
 
 /** What Earlier and Later lead to: another study, or beside the open one another earlier study. */
 function next(step) {
-  const to = timeline && beside(prior() ?? present(), step);
-  return to && prior() && to.study_id === present().study_id ? undefined : to;
+  if (!timeline?.ordered) return undefined;
+  const from = prior() ?? present();
+  const at = timeline.films.indexOf(from);
+  const some = step < 0 ? timeline.films.slice(0, at) : timeline.films.slice(at + 1);
+  const to = some.filter((one) => isLike(one, from)).at(Math.min(step, 0));
+  return prior() && !canBePrior(to) ? undefined : to;
+}
+
+/** Show a film that the address names beside the open one, if it is an earlier one like it. */
+export async function open(id) {
+  await loading;
+  const one = id === null ? null : timeline && filmOf(id);
+  if (one === prior()) return;
+  if (one === null || canBePrior(one)) await session.compare(id);
 }
 
 function go(step) {
@@ -135,7 +143,10 @@ function showFound() {
   const limits = one.limits ?? [Math.min(a[0], b[0]), Math.max(a[1], b[1])];
   const legend = one.limits ? undefined : TOGETHER;
   const most = limits[1] - limits[0];
-  const grid = () => one.grid.map((row, y) => row.map((value, x) => value - other.grid[y][x]));
+  // What is too little to have a color in either film is no change.
+  const shown = (value) => Math.min(Math.max(value, limits[0]), limits[1]);
+  const grid = () => one.grid.map((row, y) =>
+    row.map((value, x) => shown(value) - shown(other.grid[y][x])));
   stage.viewers.prior.setFound({ ...other, limits });
   overlay.showFound(stage.viewers.present, sentence, differs && canDiffer()
     ? { ...one, grid: grid(), limits: [-most, most], map: DIFFERENCE, boxes: [], stands_out: false, legend: UNREGISTERED }
@@ -170,7 +181,7 @@ export function start() {
     const [id, [, act]] = Object.entries(CONTROLS).find(([, [key]]) => key === pressed) ?? [null, []];
     return id && byId(id).checkVisibility() && !byId(id).disabled ? act : null;
   });
-  for (const event of ["opened", "closed"]) session.on(event, onOpened);
+  for (const event of ["opened", "closed"]) session.on(event, () => { loading = onOpened(); });
   session.on("compared", onCompared);
   session.on("located", ({ sentence, found: one }) => {
     found = { sentence, present: one, prior: null };
