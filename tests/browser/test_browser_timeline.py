@@ -64,7 +64,7 @@ def test_the_earlier_and_the_later_study_by_key(reading: Any) -> None:
     page.focus("#stage")
     page.wait_for_selector("#study-earlier:enabled")
     page.keyboard.press("e")
-    page.wait_for_selector("#compare-note:has-text('Study 1 of 5, the first frontal film')")
+    page.wait_for_selector("#compare-note:has-text('Study 1 of 5, no earlier film of this view')")
     assert page.is_disabled("#study-earlier")
     assert page.is_disabled("#beside-prior")
     page.keyboard.press("l")

@@ -2,7 +2,7 @@
 
 import * as api from "../lib/api.js";
 import { DIFFERENCE, range } from "../lib/colormap.js";
-import { button, byId, element, plural, score } from "../lib/dom.js";
+import { byId, element, plural } from "../lib/dom.js";
 import { isUnlike } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
@@ -44,12 +44,21 @@ export async function open(id) {
   await loading;
   const one = id === null ? null : timeline && filmOf(id);
   if (one === prior()) return;
-  if (one === null || canBePrior(one)) await session.compare(id);
+  if (one === null || canBePrior(one)) await read(id);
 }
 
+async function read(id) {
+  byId("compare-note").textContent = id === null ? "" : "Reading the earlier film…";
+  await session.compare(id);
+  showBar();
+}
+
+const toggle = () => read(prior() ? null : timeline.prior);
+
 function go(step) {
-  const to = next(step);
-  if (to) (prior() ? session.compare : (id) => session.open({ id }))(to.image_id);
+  const { image_id: id } = next(step);
+  if (prior()) read(id);
+  else session.open({ id });
 }
 
 const apart = (days) => (days === 0 ? "the same day" : `${plural(Math.abs(days), "day")} ${days < 0 ? "earlier" : "later"}`);
@@ -67,8 +76,8 @@ function caption(one, ...more) {
 const canDiffer = () => Boolean(prior()?.view) && prior().view === present().view;
 
 function showBar() {
-  const ordered = timeline?.ordered && timeline.films.length > 1;
-  byId("compare").hidden = !timeline || timeline.films.length < 2;
+  const studies = [...new Set(timeline?.films.map((one) => one.study_id))];
+  byId("compare").hidden = studies.length < 2;
   byId("study-earlier").disabled = !next(-1);
   byId("study-later").disabled = !next(1);
   byId("beside-prior").disabled = !timeline?.prior && !session.current.prior;
@@ -79,11 +88,10 @@ function showBar() {
   if (!timeline) return;
   byId("difference").disabled = !canDiffer();
   byId("difference").title = canDiffer() ? UNREGISTERED : "Only films of one known view are subtracted.";
-  const studies = [...new Set(timeline.films.map((one) => one.study_id))];
-  byId("compare-note").textContent = ordered
-    ? `Study ${studies.indexOf(present().study_id) + 1} of ${studies.length}` +
-      (timeline.prior ? "" : `, the first ${present().projection ?? ""} film`.replace("  ", " "))
-    : `No order in time: ${timeline.reason}`;
+  const place = `Study ${studies.indexOf(present().study_id) + 1} of ${studies.length}`;
+  byId("compare-note").textContent = !timeline.ordered
+    ? `No order in time: ${timeline.reason}`
+    : place + (timeline.prior ? "" : ", no earlier film of this view");
 }
 
 function showFilms() {
@@ -153,15 +161,12 @@ function showFound() {
     : { ...one, limits, legend }, [other.score, one.score]);
 }
 
-const toggle = () => session.compare(session.current.prior ? null : timeline.prior);
-
 function toggleLink() {
   stage.link(!stage.linked());
   showBar();
 }
 
 function toggleDifference() {
-  if (!canDiffer()) return;
   differs = !differs;
   showBar();
   showFound();
