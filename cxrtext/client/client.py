@@ -197,6 +197,10 @@ class Client:
         path = f"{_address(image_id)}/rendered"
         return self._transport.send("GET", path, params=given({"size": size})).content
 
+    def timeline(self, image_id: str) -> models.Timeline:
+        """The films of an indexed image's patient, in the order of time where there is one."""
+        return self._get(models.Timeline, f"{_address(image_id)}/timeline")
+
     def worklist(
         self, prompt: str, since: str | None = None, limit: int | None = None
     ) -> models.Worklist:

@@ -302,6 +302,49 @@ class ImageDetail(Image):
     report: list[ReportSentence] = Field(description="Empty where the index holds no reports.")
 
 
+class TimelineFilm(Answer):
+    """A film of a patient."""
+
+    model_config = example(
+        image_id="p0007/s0009.png",
+        study_id="s0009",
+        view="PA",
+        projection="frontal",
+        acquired="2019-03-02T10:15:00",
+        days=-34,
+    )
+
+    image_id: str
+    study_id: str
+    view: str = Field(description="As the index has it; empty where it is not known.")
+    projection: Literal["frontal", "lateral", "other"] | None = Field(
+        description="Kind of its view; null where it is not known."
+    )
+    acquired: str | None = Field(
+        description="When it was taken, as ISO 8601 has it, with a time where one is known."
+    )
+    days: int | None = Field(
+        description="From the film that was asked about, negative where earlier; null where the "
+        "films are in no order or have no dates."
+    )
+
+
+class Timeline(Answer):
+    """A patient's films in the order of time, or why they are in none."""
+
+    patient_id: str
+    ordered: bool = Field(description="Whether the films are in the order of time.")
+    reason: str | None = Field(description="Why they are not: one line.")
+    shifted: bool = Field(
+        description="Whether dates were shifted, all of a patient's by as many days: they are not "
+        "the true ones, and the days between them are."
+    )
+    prior: str | None = Field(
+        description="Of the latest earlier study the film of the same projection, to compare with."
+    )
+    films: list[TimelineFilm] = Field(description="The earliest first where they are in order.")
+
+
 class AddedImage(Answer):
     """An image that was added; of a key that may not read, nothing but what it sent."""
 

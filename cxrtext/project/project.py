@@ -28,6 +28,7 @@ from cxrtext.project.answers import Findings, Heatmap, OpenedImage, Row, Rows
 from cxrtext.project.place import find_place
 from cxrtext.service import Service, load_service
 from cxrtext.service.tables import HIT_COLUMNS, hit_row
+from cxrtext.service.timeline import Film
 from cxrtext.service.verify.verify import SupportedSentence
 
 R = TypeVar("R", bound=Rows[Any])
@@ -200,6 +201,14 @@ class Project(AbstractContextManager["Project"]):
             kept += [((0.0, which, 0), image) for image in there if image]
         rows = [dict(list(hit_row(hit).items())[1:]) for hit in hits_of(views, kept)]  # no score
         return self._some(Rows([image for _, image in kept], rows, TEXT_COLUMNS), where)
+
+    def timeline(self, image: str | ImageHit) -> Rows[Film]:
+        """The films of an indexed image's patient, the earliest first (DataError: no order)."""
+        asked = image.image.image if isinstance(image, ImageHit) else image
+        found = self.service.timeline(asked)
+        if found.reason is not None:
+            raise DataError(f"'{asked}': its patient's films are in no order: {found.reason}")
+        return Rows(found.films, map(asdict, found.films))
 
     def _some(self, found: R, where: str | None) -> R:
         """Refuse a filter that leaves nothing since it asks a column what it does not hold."""

@@ -14,6 +14,9 @@ SPLITS = ("train", "val", "test")  # the values of the ``split`` column
 
 SOURCE, RECEIVED = "source", "received"
 """Columns that say which hospital system sent an image, and when."""
+ACQUIRED, DATES, FOLLOW_UP = "acquired", "dates", "follow_up"
+"""Columns that say when an image was taken, what was done to its dates ("modified", "removed", or
+"shifted": by one number of days for all of a patient's), and which of a patient's it is."""
 INSTANCE = "instance"
 """Column of the SOPInstanceUID of an image, or of its hash, by which hospital systems name it."""
 LABEL, OF_MODEL = "label.", "model."

@@ -47,6 +47,7 @@ from cxrtext.service.cache import TextMemory, prompt_vectors
 from cxrtext.service.heat import HeatScales
 from cxrtext.service.intake import RowMaker
 from cxrtext.service.limits import check_count, check_prompts, check_query, check_sentence
+from cxrtext.service.timeline import Timeline, timeline
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
@@ -190,6 +191,10 @@ class Service:
     def find_image(self, image_id: str) -> IndexedImage:
         """The indexed image of an id (else NotFoundError)."""
         return self.archive.find(image_id)[1]
+
+    def timeline(self, image_id: str) -> Timeline:
+        """All films of an indexed image's patient, in the order of time; see :mod:`.timeline`."""
+        return timeline(self.archive, image_id)
 
     def embedded(self, image_id: str) -> EmbeddedImage:
         """An indexed image as the model sees it, without decoding it again."""

@@ -99,6 +99,22 @@ def test_what_there_is_to_know_of_kept_images_is_counted(tmp_path: Path) -> None
     assert NO_VIEW not in summary.notes
 
 
+def test_when_an_image_was_taken_comes_with_what_was_done_to_its_dates(tmp_path: Path) -> None:
+    study = {"StudyDate": "20210301", "StudyTime": "1015"}
+    taken = {"AcquisitionDate": "20210302", "AcquisitionTime": "080910.25"}
+    save_dicom(tmp_path / "tree/1", 1, **study)
+    save_dicom(tmp_path / "tree/2", 2, **study, **taken)
+    save_dicom(tmp_path / "tree/3", 3, AcquisitionDateTime="20210303101112.5+0100")
+    modified = {"LongitudinalTemporalInformationModified": "MODIFIED"}
+    save_dicom(tmp_path / "tree/4", 4, StudyDate="20210304", StudyTime=None, **modified)
+    save_dicom(tmp_path / "tree/5", 5, StudyDate=None)
+    rows = load(tmp_path / "tree", keep=("acquired",))[1]
+    assert [(row["acquired"], row["dates"]) for row in rows] == [
+        ("2021-03-01T10:15:00", ""), ("2021-03-02T08:09:10", ""), ("2021-03-03T10:11:12", ""),
+        ("2021-03-04", "modified"), ("", ""),
+    ]  # fmt: skip
+
+
 def test_images_without_a_view_can_be_refused(tmp_path: Path) -> None:
     save_dicom(tmp_path / "tree/1", 1)
     save_dicom(tmp_path / "tree/2", 2, ViewPosition=None)
@@ -175,9 +191,10 @@ def test_a_poor_key_is_refused(tmp_path: Path, content: bytes | None, says: str)
         (tmp_path / "key").write_bytes(content)
     with pytest.raises(ConfigError, match=says):
         import_folder(tmp_path / "tree", tmp_path / "o", ImportOptions(hash_key=tmp_path / "key"))
-    options = ImportOptions(hash_key=tmp_path, keep=("date",))
-    with pytest.raises(ConfigError, match="dates are dropped"):
-        import_folder(tmp_path / "tree", tmp_path / "o", options)
+    for name in ("date", "acquired"):
+        options = ImportOptions(hash_key=tmp_path, keep=(name,))
+        with pytest.raises(ConfigError, match=f"--keep {name}: dates are dropped"):
+            import_folder(tmp_path / "tree", tmp_path / "o", options)
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def mimic(root: Path, ending: str = ".jpg") -> Path:
     rows = []
     for number, (dicom_id, subject, study, view, split) in enumerate(images):
         ids = {"dicom_id": dicom_id, "subject_id": subject, "study_id": study}
-        rows.append({**ids, "ViewPosition": view, "split": split, "Rows": "64"})
+        rows.append({**ids, "ViewPosition": view, "split": split, "Rows": "64",
+                     "StudyDate": "21800506", "StudyTime": "213014.531"})  # fmt: skip
         if dicom_id != "dd-1":
             folder = root / f"files/p{subject[:2]}/p{subject}"
             save_picture(folder / f"s{study}/{dicom_id}{ending}", number)
@@ -75,9 +76,10 @@ def test_mimic_of_dicom_files_and_gzipped_tables(tmp_path: Path) -> None:
         path.unlink()
     for path in root.rglob("*.png"):
         path.rename(path.with_suffix(".dcm"))
-    _, rows = load(root, keep=("rows",))
+    _, rows = load(root, keep=("rows", "acquired"))
     assert [row["image"].rpartition("/")[2] for row in rows] == ["aa-1.dcm", "bb-1.dcm", "cc-1.dcm"]
     assert rows[0]["rows"] == "64"
+    assert (rows[0]["acquired"], rows[0]["dates"]) == ("2180-05-06T21:30:14", "shifted")
 
 
 def test_mimic_in_place(tmp_path: Path) -> None:

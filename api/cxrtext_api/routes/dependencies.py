@@ -110,7 +110,7 @@ def is_read_only(service: "Service", settings: Settings) -> bool:
 
 
 async def _check_writable(session: SessionDep, request: Request) -> None:
-    if request.url.path.endswith("/rendered"):  # of an image, and no image
+    if request.url.path.endswith(("/rendered", "/timeline")):  # of an image, and no image
         raise HTTPException(405)
     if is_read_only(session.service, session.settings):
         raise Refusal(403, READ_ONLY)

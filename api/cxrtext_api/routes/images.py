@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from PIL import Image as Pictures
 
 from cxrtext.client.answers import detail_of
-from cxrtext.client.models import Column, Columns, Image, ImageDetail, ImagePage
+from cxrtext.client.models import Column, Columns, Image, ImageDetail, ImagePage, Timeline
 from cxrtext.images import encode_png
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
@@ -38,6 +38,10 @@ def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pa
 def detail(service: "Service", image_id: str) -> ImageDetail:
     image = service.find_image(image_id)
     return detail_of(image, service.archive.report(image.study_id))
+
+
+def _timeline(service: "Service", image_id: str) -> Timeline:
+    return Timeline.model_validate(service.timeline(image_id))
 
 
 def draw_image(pixels: Pixels) -> bytes:
@@ -103,6 +107,23 @@ async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_S
     """The image as the model got it, windowed and upright, as an 8-bit PNG."""
     await session.see_index()
     return Response(await session.draw(_picture, session.service, image_id, size), media_type=PNG)
+
+
+@router.get(
+    "/images/{image_id:path}/timeline",
+    summary="The films of an image's patient in the order of time",
+    operation_id="get_timeline",
+    responses=problems(404, 422),
+)
+async def get_timeline(request: Request, session: SessionDep, image_id: str) -> Timeline:
+    """All indexed films of an image's patient, or why nothing says in what order they were taken.
+
+    Dates that were removed, or not shifted all alike, give no order; see ``reason``.
+    """
+    await session.see_index()
+    found = await session.read(_timeline, session.service, image_id)
+    note_images(request, [(one.image_id, one.study_id, found.patient_id) for one in found.films])
+    return found
 
 
 @router.get(

@@ -235,8 +235,8 @@ def check_image_id(image_id: str) -> None:
             "image_id: write it with A-Z a-z 0-9 . _ - and / between parts, each part beginning "
             "with a letter, a digit or _, without '..'"
         )
-    if image_id.rpartition("/")[2] == "rendered":
-        raise InputError("image_id: its last part must not be 'rendered'")
+    if (last := image_id.rpartition("/")[2]) in ("rendered", "timeline"):
+        raise InputError(f"image_id: its last part must not be '{last}'")
 
 
 def parse_metadata(text: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import * as about from "./about/about.js";
 import * as api from "./lib/api.js";
 import * as archive from "./search/archive.js";
+import * as compare from "./read/compare.js";
 import { byId, plural, wait } from "./lib/dom.js";
 import * as findings from "./read/findings.js";
 import * as key from "./lib/key.js";
@@ -61,10 +62,12 @@ function showGate(error) {
 
 async function openImage(params) {
   const id = params.get("image");
-  if (id === null || session.isOpen(id)) return;
-  await session.open({ id });
+  if (id === null) return;
+  const isNew = !session.isOpen(id);
+  if (isNew) await session.open({ id });
+  if (session.isOpen(id)) await compare.open(params.get("prior"));
   const sentence = params.get("say");
-  if (sentence && session.isOpen(id)) await session.locate(sentence);
+  if (sentence && isNew && session.isOpen(id)) await session.locate(sentence);
 }
 
 async function load() {
@@ -98,7 +101,7 @@ function start() {
   tabs.start();
   about.showLoading();
   router.start();
-  for (const part of [stage, unlikeness, findings, locate, verify, study]) part.start();
+  for (const part of [stage, compare, unlikeness, findings, locate, verify, study]) part.start();
   byId("gate-button").addEventListener("click", load);
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();

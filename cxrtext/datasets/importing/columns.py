@@ -24,7 +24,7 @@ _WORDS: dict[str, set[str]] = {
 }
 """What columns are called, by their own names."""
 _TEXT = ("report", *SECTION_COLUMNS)
-_NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time")
+_NAMES = (*_WORDS, "accession", "issuer", "split", "status", "time", "acquired", "dates")
 _KEYS = {"image", "study_id"}
 _MAY_BE_MISSED = {"age", "sex", "date"}
 

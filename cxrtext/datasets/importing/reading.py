@@ -5,17 +5,18 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from cxrtext.datasets.admission.views import LATERAL, OTHER, read_view
-from cxrtext.datasets.importing.versions import ReportVersion
+from cxrtext.datasets.importing.versions import ReportVersion, read_time
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.records import Absent, Box, LeftOut, Study, TableRows
 from cxrtext.records.decoding import read_json
 from cxrtext.records.labels import CHEXPERT, VALUES
-from cxrtext.records.manifest import is_own_column
+from cxrtext.records.manifest import ACQUIRED, DATES, is_own_column
 from cxrtext.records.parquet_tables import ParquetTable
 
 SameImages = Literal["keep", "one-split", "leave-out"]
@@ -63,8 +64,11 @@ class ImportOptions:
             raise ConfigError(f"--same-images is one of {', '.join(SAME_IMAGES)}")
         if self.sentences_from and self.reports:
             raise ConfigError("--sentences-from goes without --reports: it makes reports of labels")
-        if self.hash_key is not None and "date" in self.keep:
-            raise ConfigError("--keep date: dates are dropped with --hash-ids; leave date out")
+        for name in ("date", ACQUIRED):
+            if self.hash_key is not None and name in self.keep:
+                raise ConfigError(
+                    f"--keep {name}: dates are dropped with --hash-ids; leave {name} out"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,8 @@ def columns_kept(keep: Columns, offered: Columns, layout: str) -> tuple[Columns,
             raise ConfigError(
                 f"--keep {name}: the {layout} layout has no such metadata; it has: {has}"
             )
+    if ACQUIRED in keep and DATES in offered:
+        keep = (*keep, DATES)  # without which nobody knows what a date is worth
     return tuple(dict.fromkeys(keep)), tuple(name for name in offered if name not in keep)
 
 
@@ -270,6 +276,16 @@ def years(text: str) -> str:
         return ""
     per_year = {"Y": 1, "M": 12, "W": 52, "D": 365}.get(unit.upper())
     return "" if per_year is None else str(int(number) // per_year)
+
+
+def moment(day: str, time: str = "") -> str:
+    """A date and a time of DICOM as 2019-03-02T10:15:00, or as 2019-03-02; "" where it is none."""
+    digits = read_time(day.replace(".", "") + time.replace(":", ""))
+    try:
+        found = datetime.strptime(digits.ljust(14, "0"), "%Y%m%d%H%M%S").isoformat()
+    except ValueError:
+        return ""
+    return found if len(digits) > 8 else found[:10]
 
 
 def sex(text: str) -> str:

@@ -231,6 +231,14 @@ class Catalogue:
         row = self.database.execute(f"{_IMAGES} WHERE image = ?", (name,)).fetchone()
         return _image(row, self.path.parent) if row else None
 
+    def of_patient(self, patient_id: str, most: int) -> list[IndexedImage]:
+        """At most so many images of a patient, in the order in which they were indexed."""
+        rows = self.database.execute(
+            f"{_IMAGES} WHERE patient_id = ? ORDER BY number LIMIT ?",
+            (patient_id, most),
+        )
+        return [_image(row, self.path.parent) for row in rows]
+
     def images(self, numbers: Sequence[int]) -> list[IndexedImage | None]:
         """The images of some numbers, in their order; None for one that was deleted."""
         found = {row[0]: _image(row, self.path.parent) for row in self._each(_IMAGES, numbers)}

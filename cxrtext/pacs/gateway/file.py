@@ -18,6 +18,7 @@ from cxrtext.errors import ConfigError
 from cxrtext.files.yaml_text import parse_yaml
 from cxrtext.pacs.peers import Named, Peer, PeerSection, is_loopback
 from cxrtext.pacs.ports import DicomPort, Hl7Port, Port, Serving
+from cxrtext.records.manifest import ACQUIRED
 
 MAX_PEERS = 64
 MAX_FILE_BYTES = 2**20
@@ -36,8 +37,9 @@ class IdsSection(PeerSection):
     def _is_offered(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if unknown := [name for name in names if name not in KEEP]:
             raise ValueError(f"{unknown[0]}: there is {', '.join(KEEP)}")
-        if "date" in names and info.data.get("hash") is not None:
-            raise ValueError("date: dates are dropped with ids.hash; leave date out")
+        dated = [name for name in names if name in ("date", ACQUIRED)]
+        if dated and info.data.get("hash") is not None:
+            raise ValueError(f"{dated[0]}: dates are dropped with ids.hash; leave {dated[0]} out")
         return names
 
     def read(self) -> Ids:

@@ -31,6 +31,7 @@ def test_an_unknown_address(client: TestClient) -> None:
         ("PUT", "/v1/images", "DELETE, GET, HEAD, POST"),
         ("PATCH", "/v1/images/images/s01.png/rendered", "GET, HEAD"),
         ("DELETE", "/v1/images/images/s01.png/rendered", "GET, HEAD"),
+        ("DELETE", "/v1/images/images/s01.png/timeline", "GET, HEAD"),
         ("POST", "/v1/model", "GET, HEAD"),
         ("POST", "/", "GET, HEAD"),
         ("DELETE", "/openapi.json", "GET, HEAD"),
@@ -119,6 +120,7 @@ def _requests(png: bytes) -> list[dict[str, Any]]:
     get: list[tuple[str, dict[str, Any]]] = [
         (f"/v1/images/{CANARY}", {}),
         (f"/v1/images/{CANARY}/rendered", {}),
+        (f"/v1/images/{CANARY}/timeline", {}),
         (f"/v1/images?limit={CANARY}", {}),
         (f"/v1/images?where={CANARY}=1", {}),
         (f"/v1/{CANARY}?{CANARY}={CANARY}", {}),

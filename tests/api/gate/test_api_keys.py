@@ -311,6 +311,7 @@ LET_IN = {
     "GET /v1/model": {"read"},
     "GET /v1/images": {"read"},
     "GET /v1/images/none/rendered": {"read"},
+    "GET /v1/images/none/timeline": {"read"},
     "POST /v1/images": {"write"},
     "PUT /v1/images/a": {"write"},
     "PATCH /v1/images/a": {"write"},

@@ -238,6 +238,7 @@ def test_what_is_said_must_agree_with_the_index(client: TestClient) -> None:
         ({"image_id": "a b.png"}, "image_id: write it"),
         ({"image_id": "a\0.png"}, "image_id: write it"),
         ({"image_id": "a/rendered"}, "must not be 'rendered'"),
+        ({"image_id": "a/timeline"}, "must not be 'timeline'"),
         ({"image_id": "a" * 201}, "see errors"),
         ({"study_id": "<script>"}, "study_id: write it"),
         ({"patient_id": "Doe John"}, "patient_id: write it"),

@@ -14,9 +14,15 @@ const MAPS = {
     [0, 34, 78], [26, 56, 111], [67, 78, 108], [97, 101, 111], [125, 124, 120],
     [155, 148, 118], [188, 174, 108], [222, 201, 88], [254, 232, 56],
   ],
+  difference: [
+    [20, 90, 255], [40, 120, 255], [90, 155, 255], [150, 195, 255], [240, 240, 240],
+    [255, 200, 140], [255, 165, 80], [255, 130, 30], [255, 95, 0],
+  ],
 };
 
 export const DEFAULT_MAP = "inferno";
+/** Blue for less and orange for more, with nothing between. */
+export const DIFFERENCE = "difference";
 
 const clip = (level) => Math.min(Math.max(level, 0), 1);
 
@@ -29,8 +35,9 @@ export function color(level, map = DEFAULT_MAP) {
   return stops[before].map((low, i) => Math.round(low + (stops[before + 1][i] - low) * share));
 }
 
-/** Share of color of a level: cool regions stay readable. */
-export const coverage = (level) => clip(level) ** 1.5;
+/** Share of color of a level: cool regions, and what hardly differs, stay readable. */
+export const coverage = (level, map = DEFAULT_MAP) =>
+  (map === DIFFERENCE ? Math.abs(2 * clip(level) - 1) : clip(level)) ** 1.5;
 
 /**
  * What a grid is colored between: the sentence's own limits, which are the same for every image, so
@@ -72,7 +79,7 @@ export function paint(found, { side = 256, map = DEFAULT_MAP } = {}) {
       const level = (sample(grid, x, y) - low) / span;
       const [red, green, blue] = color(level, map);
       const at = 4 * (row * side + column);
-      pixels.data.set([red, green, blue, Math.round(255 * coverage(level))], at);
+      pixels.data.set([red, green, blue, Math.round(255 * coverage(level, map))], at);
     }
   }
   context.putImageData(pixels, 0, 0);

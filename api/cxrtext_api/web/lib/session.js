@@ -1,7 +1,8 @@
 // Which image is open and what has been asked of it; the panels listen.
 //
 // Events: "opening" (source), "opened" ({ bitmap }), "closed" (source that could not be opened),
-// "settled", "locating", "located" ({ sentence, found }).
+// "settled", "locating", "located" ({ sentence, found }), "compared" (the bitmap of an earlier film
+// beside the open one, or null), "located-prior" (what was found in it).
 
 import * as api from "./api.js";
 import { attempt, clearError } from "./notices.js";
@@ -11,12 +12,17 @@ const PICTURE_SIDE = 1536;
 
 const events = new EventTarget();
 
-/** source: { file, name } or { id }; detail: what the index knows of it, or null. */
-export const current = { source: null, detail: null, model: null };
+/**
+ * source: { file, name } or { id }; detail: what the index knows of it, or null; prior: { id, detail }
+ * of the film beside it, or null.
+ */
+export const current = { source: null, detail: null, model: null, prior: null };
 
 let opening = new AbortController();
 let asking = new AbortController();
 let locating = new AbortController();
+let comparing = new AbortController();
+let asked = null;
 
 const announce = (name, detail) => events.dispatchEvent(new CustomEvent(name, { detail }));
 
@@ -30,10 +36,36 @@ export const isOpen = (id) => id !== undefined && current.source?.id === id;
 export const whileOpen = () => asking.signal;
 
 /** Write into the address what is open; a sentence of a report is not written. */
-function noteAddress(sentence = "", replace = false) {
-  const { id } = current.source;
-  const params = id === undefined ? {} : { image: id, ...(sentence ? { say: sentence } : {}) };
-  note("read", params, { replace });
+function noteAddress(replace = true) {
+  const { source: { id }, prior } = current;
+  const beside = prior ? { prior: prior.id } : {};
+  const say = asked && !asked.secret ? { say: asked.sentence } : {};
+  note("read", id === undefined ? {} : { image: id, ...beside, ...say }, { replace });
+}
+
+/** What was asked last of the open film is asked of the one beside it, too. */
+async function locatePrior(signal) {
+  if (!asked || !current.prior) return;
+  const { sentence, secret, threshold } = asked;
+  const fields = { sentence, threshold, as_written: secret ? "true" : "" };
+  const found = await attempt(() => api.ground({ id: current.prior.id }, fields, signal));
+  if (found && !signal.aborted) announce("located-prior", found);
+}
+
+/** Show an earlier film beside the open one; null for none. */
+export async function compare(id) {
+  comparing.abort();
+  comparing = new AbortController();
+  const signal = AbortSignal.any([comparing.signal, asking.signal]);
+  const loaded = id === null ? [] : await attempt(() => Promise.all(
+    [api.picture({ id }, PICTURE_SIDE, signal).then(createImageBitmap), api.image(id, signal)],
+  ));
+  if (!loaded || signal.aborted) return;
+  const [bitmap = null, detail = null] = loaded;
+  current.prior = bitmap && { id, detail };
+  noteAddress();
+  announce("compared", bitmap);
+  await locatePrior(signal);
 }
 
 /** Take away the open image and all that was asked of it: they are not of what was wanted last. */
@@ -41,7 +73,7 @@ function close(wanted) {
   asking.abort();
   locating.abort();
   asking = new AbortController();
-  Object.assign(current, { source: null, detail: null });
+  Object.assign(current, { source: null, detail: null, prior: null });
   note("read", {}, { replace: true });
   announce("closed", wanted);
 }
@@ -63,8 +95,9 @@ export async function open(source) {
     asking.abort();
     locating.abort();
     asking = new AbortController();
-    Object.assign(current, { source, detail });
-    noteAddress();
+    asked = null;
+    Object.assign(current, { source, detail, prior: null });
+    noteAddress(false);
     announce("opened", { bitmap });
     return true;
   });
@@ -90,20 +123,26 @@ export async function locate(sentence, { threshold, secret = false } = {}) {
   const found = await attempt(() => api.ground(current.source, fields, signal));
   // Of two questions in a row, the answer to the later one stays.
   if (signal.aborted) return;
-  if (found) noteAddress(secret ? "" : sentence, true);
+  asked = found ? { sentence, secret, threshold } : null;
+  if (found) noteAddress();
   announce("located", { sentence, found: found ?? null, secret });
+  await locatePrior(signal);
 }
 
 /** Show an answer that is already there, of a sentence of a report. */
 export function show(sentence, found) {
   locating.abort();
-  noteAddress("", true);
+  locating = new AbortController();
+  asked = { sentence, secret: true };
+  noteAddress();
   announce("located", { sentence, found, secret: true });
+  locatePrior(locating.signal);
 }
 
 /** Take away what is shown over the image. */
 export function hide() {
   locating.abort();
-  noteAddress("", true);
+  asked = null;
+  noteAddress();
   announce("located", { sentence: "", found: null });
 }

@@ -10,8 +10,12 @@ const FIXED = "The same scale for every image: from what the best region of 75 %
 const OWN = "A scale of this image alone: there are no reference images, so its best region is " +
   "always bright.";
 
+/** The scores of an earlier film and of this one, and their difference. */
+const change = ([before, now]) =>
+  `score ${score(before)} → ${score(now)}, ${now < before ? "" : "+"}${score(now - before)}`;
+
 /** Show a grounding of a sentence over the image, or take it away (null). */
-export function showFound(viewer, sentence, found) {
+export function showFound(viewer, sentence, found, scores = null) {
   viewer.setFound(found);
   // The strip stays where it is, so that the image does not jump.
   byId("overlay").hidden = !session.current.source;
@@ -23,14 +27,17 @@ export function showFound(viewer, sentence, found) {
     return;
   }
   byId("heat-note").replaceChildren(...[
-    element("span", { className: "number" }, `best region ${score(Math.max(...found.grid.flat()))}`),
-    found.stands_out === false
+    element("span", { className: "number" }, scores
+      ? change(scores)
+      : `best region ${score(Math.max(...found.grid.flat()))}`),
+    found.stands_out === false && !found.map
       ? element("span", { className: "heat-nothing", title: NOTHING }, "Nothing stands out")
       : null,
     element("span", { className: "heat-sentence", title: sentence }, sentence),
   ].filter(Boolean));
   const [low, high] = range(found);
-  byId("legend-bar").title = found.limits ? FIXED : OWN;
+  byId("legend-bar").title = found.legend ?? (found.limits ? FIXED : OWN);
+  paintLegend(byId("legend-bar"), found.map ?? viewer.overlay.map);
   byId("legend-low").textContent = score(low);
   byId("legend-high").textContent = score(high);
 }
@@ -43,18 +50,19 @@ export function showState({ overlay: { heat, boxes, opacity, map } }) {
   byId("overlay").dataset.map = map;
 }
 
-export function start(viewer) {
-  paintLegend(byId("legend-bar"), viewer.overlay.map);
+/** The controls change the viewer that `active` gives. */
+export function start(active) {
+  paintLegend(byId("legend-bar"), active().overlay.map);
   for (const name of ["heat", "boxes"]) {
     byId(`toggle-${name}`).addEventListener("click", () => {
-      viewer.setOverlay({ [name]: !viewer.overlay[name] });
+      active().setOverlay({ [name]: !active().overlay[name] });
     });
   }
   byId("opacity").addEventListener("input", ({ target }) => {
-    viewer.setOverlay({ opacity: target.value / 100 });
+    active().setOverlay({ opacity: target.value / 100 });
   });
   byId("colors").addEventListener("change", ({ target }) => {
-    viewer.setOverlay({ map: target.value });
+    active().setOverlay({ map: target.value });
     paintLegend(byId("legend-bar"), target.value);
   });
   byId("hide-found").addEventListener("click", () => {

@@ -1,4 +1,4 @@
-// The viewer by mouse, finger and keyboard.
+// The viewers by mouse, finger and keyboard.
 
 import * as session from "../lib/session.js";
 import { openBeside } from "../search/archive.js";
@@ -74,22 +74,24 @@ function actionOf(key, viewer) {
   }[key];
 }
 
-function onKey(event, viewer) {
-  if (!viewer.picture || event.ctrlKey || event.metaKey || event.altKey) return;
-  // A slider, a list, and the strip of images have keys of their own.
-  if (event.defaultPrevented || event.target.closest("input, select")) return;
-  const preset = PRESET_KEYS[Number(event.key) - 1];
-  const action = preset ? () => viewer.setPreset(preset) : actionOf(event.key, viewer);
-  if (!action) return;
-  event.preventDefault();
-  action();
+/** Listen to the keys of the open image; `actionOf` gives what a key does, or nothing. */
+export function onKeys(actionOf) {
+  document.querySelector(".viewer").addEventListener("keydown", (event) => {
+    if (!session.current.source || event.ctrlKey || event.metaKey || event.altKey) return;
+    // A slider, a list, and the strip of images have keys of their own.
+    if (event.defaultPrevented || event.target.closest("input, select")) return;
+    const action = actionOf(event.key);
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
 }
 
 /**
  * A button that was pressed by mouse or finger to see something gives the keyboard to the image;
  * who presses by keyboard stays where they are.
  */
-function listenToPresses(viewer) {
+function listenToPresses(active) {
   let byPointer = false;
   for (const kind of ["pointerdown", "keydown"]) {
     document.addEventListener(kind, () => { byPointer = kind === "pointerdown"; }, true);
@@ -97,15 +99,24 @@ function listenToPresses(viewer) {
   for (const event of ["opened", "located"]) {
     session.on(event, () => {
       if (byPointer && document.activeElement.matches("button, body")) {
-        viewer.stage.focus({ preventScroll: true });
+        active().stage.focus({ preventScroll: true });
       }
     });
   }
 }
 
-export function listen(viewer) {
-  listenToWheel(viewer);
-  listenToPointer(viewer);
-  viewer.stage.closest(".viewer").addEventListener("keydown", (event) => onKey(event, viewer));
-  listenToPresses(viewer);
+/** Listen to some viewers; the one that `active` gives has the keys, and `activate` chooses it. */
+export function listen(viewers, active, activate) {
+  for (const viewer of viewers) {
+    for (const event of ["pointerdown", "wheel", "focusin"]) {
+      viewer.stage.addEventListener(event, () => activate(viewer), { capture: true, passive: true });
+    }
+    listenToWheel(viewer);
+    listenToPointer(viewer);
+  }
+  onKeys((key) => {
+    const preset = PRESET_KEYS[Number(key) - 1];
+    return preset ? () => active().setPreset(preset) : actionOf(key, active());
+  });
+  listenToPresses(active);
 }

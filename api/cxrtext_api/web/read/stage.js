@@ -1,4 +1,4 @@
-// The viewer with its controls and its notes in the corners.
+// The viewers, of the open image and of one beside it, with their controls and notes in the corners.
 
 import { PRESETS, WHOLE } from "./levels.js";
 import { byId, element } from "../lib/dom.js";
@@ -16,9 +16,30 @@ const OTHER = "other";
 /** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
 const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
 
+/** The viewers; `active` is the one that keys and controls change, and the other follows it. */
+export const viewers = { present: null, prior: null };
+let active = null;
+let isLinked = true;
+
+const other = () => (active === viewers.present ? viewers.prior : viewers.present);
+
+/** Whether the two viewers show the same place in the same way; the active one leads. */
+export function link(linked = isLinked) {
+  isLinked = linked;
+  if (isLinked) other().follow(active);
+}
+
+export const linked = () => isLinked;
+
 function presetOf({ width, level }) {
   const same = PRESETS.find((one) => one.width === width && one.level === level);
   return same?.name ?? OTHER;
+}
+
+function showNote({ stage, window: { width, level }, invert }) {
+  const changed = width !== WHOLE.width || level !== WHOLE.level;
+  const parts = [changed ? `W ${width}  L ${level}` : "", invert ? "inverted" : ""];
+  stage.querySelector(".top-right").textContent = parts.filter(Boolean).join("\n");
 }
 
 function showWindow({ window: { width, level }, invert }) {
@@ -28,12 +49,13 @@ function showWindow({ window: { width, level }, invert }) {
   }
   byId("window-preset").value = presetOf({ width, level });
   byId("toggle-invert").setAttribute("aria-pressed", String(invert));
-  const changed = width !== WHOLE.width || level !== WHOLE.level;
-  const parts = [changed ? `W ${width}  L ${level}` : "", invert ? "inverted" : ""];
-  byId("window-note").textContent = parts.filter(Boolean).join("\n");
 }
 
 function showState(viewer) {
+  viewer.stage.classList.toggle("zoomed", Boolean(viewer.picture) && viewer.zoom > 1);
+  if (viewer.picture) showNote(viewer);
+  if (viewer !== active) return;
+  if (isLinked) other().follow(viewer);
   overlay.showState(viewer);
   if (!viewer.picture) return;
   showWindow(viewer);
@@ -42,7 +64,6 @@ function showState(viewer) {
   byId("fit").setAttribute("aria-label", `${percent}. Fit the image`);
   byId("zoom-out").disabled = viewer.zoom === 1;
   byId("zoom-in").disabled = viewer.zoom === MAX_ZOOM;
-  byId("stage").classList.toggle("zoomed", viewer.zoom > 1);
 }
 
 const nameOf = ({ id, name }) => id ?? name ?? "image";
@@ -53,27 +74,42 @@ function onOpening(source) {
 }
 
 function onClosed(viewer, wanted) {
-  viewer.clear();
+  showFilm(viewer, null);
   overlay.showFound(viewer, "", null);
-  byId("image-note").textContent = "";
-  byId("window-note").textContent = "";
-  byId("stage").classList.remove("zoomed", "open");
   for (const id of CONTROLS) byId(id).disabled = true;
   byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
   byId("empty").hidden = false;
 }
 
+/** Show a picture, with what the index knows of it, or a name; null for no picture. */
+export function showFilm(viewer, bitmap, detail = null, name = "") {
+  const { stage } = viewer;
+  if (bitmap) viewer.setImage(bitmap);
+  else viewer.clear();
+  stage.querySelector(".top-left").textContent = detail
+    ? `${detail.image_id}\n${detail.width} × ${detail.height}`
+    : name;
+  stage.querySelector(".top-right").textContent = "";
+  stage.classList.toggle("open", Boolean(bitmap));
+  stage.classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
+}
+
+/** Show an earlier film beside the open one, looked at alike where they are linked; null for none. */
+export function showPrior(bitmap, detail = null) {
+  if (!bitmap && document.activeElement === viewers.prior.stage) viewers.present.stage.focus();
+  active = viewers.present;
+  byId("prior-film").hidden = byId("present-caption").hidden = !bitmap;
+  showFilm(viewers.prior, bitmap, detail);
+  link();
+}
+
 function onOpened(viewer, { bitmap }) {
   byId("empty").hidden = true;
-  viewer.setImage(bitmap);
-  overlay.showFound(viewer, "", null);
+  active = viewer;
   const { source, detail } = session.current;
-  byId("image-note").textContent = detail
-    ? `${detail.image_id}\n${detail.width} × ${detail.height}`
-    : (source.name ?? "");
+  showFilm(viewer, bitmap, detail, source.name);
+  overlay.showFound(viewer, "", null);
   for (const id of CONTROLS) byId(id).disabled = false;
-  byId("stage").classList.add("open");
-  byId("stage").classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
   reveal();
 }
 
@@ -89,29 +125,38 @@ function busy(text) {
   byId("stage").setAttribute("aria-busy", String(Boolean(text)));
 }
 
-function listenToControls(viewer) {
+function listenToControls() {
   const presets = [...PRESETS, { name: OTHER, title: "Own window" }];
   byId("window-preset").replaceChildren(
     ...presets.map(({ name, title }) => element("option", { value: name }, title)),
   );
   byId("window-preset").lastElementChild.hidden = true;
-  byId("window-preset").addEventListener("change", ({ target }) => viewer.setPreset(target.value));
+  byId("window-preset").addEventListener("change", ({ target }) => active.setPreset(target.value));
   for (const name of ["width", "level"]) {
     byId(`window-${name}`).addEventListener("input", ({ target }) =>
-      viewer.setWindow({ [name]: Number(target.value) }));
+      active.setWindow({ [name]: Number(target.value) }));
   }
-  byId("toggle-invert").addEventListener("click", () => viewer.setInvert(!viewer.invert));
-  byId("zoom-in").addEventListener("click", () => viewer.zoomBy(1.25));
-  byId("zoom-out").addEventListener("click", () => viewer.zoomBy(0.8));
-  byId("fit").addEventListener("click", () => viewer.fit());
-  byId("reset").addEventListener("click", () => viewer.reset());
+  byId("toggle-invert").addEventListener("click", () => active.setInvert(!active.invert));
+  byId("zoom-in").addEventListener("click", () => active.zoomBy(1.25));
+  byId("zoom-out").addEventListener("click", () => active.zoomBy(0.8));
+  byId("fit").addEventListener("click", () => active.fit());
+  byId("reset").addEventListener("click", () => active.reset());
+}
+
+/** Let keys and controls change a viewer that shows a picture. */
+function activate(viewer) {
+  if (!viewer.picture || viewer === active) return;
+  active = viewer;
+  showState(viewer);
 }
 
 export function start() {
-  const viewer = new Viewer(byId("stage"), byId("canvas"), byId("peak"), showState);
-  listen(viewer);
-  listenToControls(viewer);
-  overlay.start(viewer);
+  const viewer = new Viewer(byId("stage"), showState);
+  Object.assign(viewers, { present: viewer, prior: new Viewer(byId("prior-stage"), showState) });
+  active = viewer;
+  listen(Object.values(viewers), () => active, activate);
+  listenToControls();
+  overlay.start(() => active);
   files.start();
   session.on("opening", onOpening);
   session.on("closed", (wanted) => onClosed(viewer, wanted));

@@ -4,9 +4,6 @@ import * as api from "../lib/api.js";
 import { button, byId, element } from "../lib/dom.js";
 import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
-import { film } from "../lib/thumbnails.js";
-
-const OTHERS = 24;
 
 /** Terms and descriptions, without those that are empty. */
 export const facts = (pairs) => pairs
@@ -31,24 +28,6 @@ function showReport(report) {
     element("h3", {}, section),
     element("ol", { className: "lines" }, ...sentences.map(sentenceLine)),
   )));
-}
-
-/** Other images of the same patient, where the server can filter. */
-async function showOthers({ image_id: id, patient_id: patient }) {
-  byId("study-others").replaceChildren();
-  if (!patient) return;
-  try {
-    const where = `patient_id = '${patient.replaceAll("'", "''")}'`;
-    const { images } = await api.images(0, OTHERS, where, session.whileOpen());
-    const others = images.filter((one) => one.patient_id === patient && one.image_id !== id);
-    if (others.length === 0) return;
-    byId("study-others").replaceChildren(
-      element("h3", {}, "Other images of this patient"),
-      element("ul", { className: "films" }, ...others.map(film)),
-    );
-  } catch {
-    // Without them the panel is still whole.
-  }
 }
 
 const KINDS = { sc: "Heatmap", sr: "Report", seg: "Regions", gsps: "Annotations" };
@@ -111,7 +90,6 @@ function showStudy() {
     ? "This image is not from the archive."
     : "Open an image of the archive to see its study.";
   byId("study-links").hidden = !detail;
-  byId("study-others").replaceChildren();
   byId("study-results").replaceChildren();
   byId("study-facts").replaceChildren();
   showReport(detail?.report ?? []);
@@ -126,7 +104,6 @@ function showStudy() {
     );
   }
   showResults(detail);
-  showOthers(detail);
 }
 
 export function start() {

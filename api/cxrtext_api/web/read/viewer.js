@@ -7,9 +7,12 @@ const BOX = "rgb(64, 224, 255)";
 const SHADOW = "rgba(0, 0, 0, 0.75)";
 export const MAX_ZOOM = 12;
 
+const isSame = (one, other) => Object.keys(one).every((name) => one[name] === other[name]);
+
 export class Viewer {
   /** `onChange` is called with the viewer after each drawing. */
-  constructor(stage, canvas, peak, onChange) {
+  constructor(stage, onChange) {
+    const [canvas, peak] = [stage.querySelector("canvas"), stage.querySelector(".peak")];
     Object.assign(this, { stage, canvas, peak, onChange });
     this.overlay = { heat: true, boxes: true, opacity: 0.6, map: DEFAULT_MAP };
     this.picture = null;
@@ -40,7 +43,7 @@ export class Viewer {
   /** Show a grounding (null for none). */
   setFound(found) {
     this.found = found;
-    this.heat = found && paint(found, { map: this.overlay.map });
+    this.heat = found && paint(found, { map: found.map ?? this.overlay.map });
     this.draw();
   }
 
@@ -73,6 +76,21 @@ export class Viewer {
     this.invert = false;
     this.shade();
     this.fit();
+  }
+
+  /** Look at the picture as at another viewer's: as near, at the same place, as light, as hot. */
+  follow(other) {
+    if (!this.picture || !other.picture) return;
+    const { w: width, h: height } = other.frame();
+    this.zoom = other.zoom;
+    const { w, h } = this.frame();
+    this.move = { x: (other.move.x * w) / width, y: (other.move.y * h) / height };
+    if (other.invert !== this.invert || !isSame(other.window, this.window)) {
+      this.invert = other.invert;
+      this.setWindow(other.window);
+    }
+    if (!isSame(other.overlay, this.overlay)) this.setOverlay(other.overlay);
+    this.moveBy(0, 0);
   }
 
   fit() {

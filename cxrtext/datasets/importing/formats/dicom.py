@@ -17,6 +17,7 @@ from cxrtext.datasets.importing.reading import (
     LeftOutError,
     Reading,
     check_ids,
+    moment,
     reject,
     sex,
     years,
@@ -27,12 +28,15 @@ from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.file import NotDicomError, read_wanted
 from cxrtext.images.source import quiet
 from cxrtext.records import LeftOut
+from cxrtext.records.manifest import ACQUIRED, DATES
 from cxrtext.records.report_folder import printable
 
 KEEP = {
     "age": "PatientAge",
     "sex": "PatientSex",
     "date": "StudyDate",
+    ACQUIRED: "AcquisitionDate",
+    DATES: "LongitudinalTemporalInformationModified",
     "accession": "AccessionNumber",
     "modality": "Modality",
     "manufacturer": "Manufacturer",
@@ -47,14 +51,15 @@ KEEP = {
 
 KEEP_LISTED = ("age", "sex", "rows", "columns", "spacing")
 """Those of files that a challenge or a public set has taken the names out of."""
-_MORE = ("PixelSpacing", "OriginalAttributesSequence")
+_TIMES = ("AcquisitionTime", "AcquisitionDateTime", "StudyDate", "StudyTime")
+_MORE = ("PixelSpacing", "OriginalAttributesSequence", KEEP[DATES], *_TIMES)
 NOT_DICOM = "no DICOM file"
 
 
 def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
     """What a header says of those of the columns of `KEEP` that are wanted."""
     values = {}
-    for name in columns:
+    for name in (*columns, *((DATES,) if ACQUIRED in columns else ())):
         text = said.first(KEEP[name])
         if name == "age":
             text = years(text)
@@ -62,10 +67,23 @@ def metadata_of(said: Described, columns: Columns) -> dict[str, str]:
             text = sex(text)
         elif name == "date":
             text = text[:4] if text[:4].isdigit() else ""  # the year: days single out a patient
+        elif name == ACQUIRED:
+            text = _acquired(said)
+        elif name == DATES:
+            text = text.lower()
         elif name == "spacing":
             text = text or said.first("PixelSpacing")
         values[name] = "".join(c for c in text if c.isprintable())[:100]
     return values
+
+
+def _acquired(said: Described) -> str:
+    """When an image was taken, by the clock of the device; else when its study began."""
+    of = said.first
+    taken = moment(of("AcquisitionDate"), of("AcquisitionTime"))
+    return (
+        taken or moment(of("AcquisitionDateTime")[:14]) or moment(of("StudyDate"), of("StudyTime"))
+    )
 
 
 @quiet()  # once for a file: it takes as long as to read a text

@@ -32,6 +32,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.datasets.importing.reports.sources import has_versions, open_table, open_versions
 from cxrtext.datasets.importing.versions import ReportVersion
 from cxrtext.records import LeftOut, Study, iter_boxes, open_reports
+from cxrtext.records.manifest import ACQUIRED, DATES
 from cxrtext.records.report_folder import printable
 from cxrtext.records.text_source import SECTION_COLUMNS
 
@@ -45,7 +46,7 @@ SPLITS = {
 
 _KNOWN = ("image", "study_id", "patient_id", "split", "view")
 _TEXT = ("report", *SECTION_COLUMNS)
-_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex", "date"}
+_NO_LABEL = {*_KNOWN, "subject_id", "dicom_id", "accession", "age", "sex", "date", ACQUIRED, DATES}
 NOT_NAMED = "no row of the table names it"
 
 

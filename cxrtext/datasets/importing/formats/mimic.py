@@ -22,17 +22,21 @@ from cxrtext.datasets.importing.reading import (
     frontal_view,
     label_values,
     map_rows,
+    moment,
     read_rows,
     reject,
 )
 from cxrtext.errors import DataError
 from cxrtext.records import LeftOut, iter_boxes, open_reports
+from cxrtext.records.manifest import ACQUIRED, DATES
 
 PREFIX = "mimic-cxr-2.0.0-"
 KEEP = {
     "rows": "Rows",
     "columns": "Columns",
     "date": "StudyDate",
+    ACQUIRED: "StudyDate",
+    DATES: "",
     "procedure": "PerformedProcedureStepDescription",
 }
 SPLITS = {"train": "train", "validate": "val", "test": "test"}
@@ -97,6 +101,10 @@ def open_mimic(root: Path, _: Path) -> Reading | None:
             said = {name: row.get(KEEP[name], "") for name in columns}
             if "date" in said:
                 said["date"] = said["date"][:4]
+            if ACQUIRED in said:
+                # "shifted by a random amount, consistently for a patient": gaps are as they were
+                said[ACQUIRED] = moment(said[ACQUIRED], row.get("StudyTime", ""))
+                said[DATES] = "shifted"
             return FoundImage(path, name, study, subject, part, view, box_key=image, metadata=said)
 
         yield from map_rows(metadata, _NEEDED, make)

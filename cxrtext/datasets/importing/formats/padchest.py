@@ -52,6 +52,7 @@ from cxrtext.datasets.importing.reading import (
     find_table,
     make_each,
     map_rows,
+    moment,
     read_objects,
     read_rows,
     reject,
@@ -61,7 +62,7 @@ from cxrtext.datasets.importing.reading import (
 from cxrtext.errors import DataError
 from cxrtext.records import Absent, Box, LeftOut, Study
 
-KEEP = ("age", "sex", "date", "labels_by", "pediatric")
+KEEP = ("age", "sex", "date", "acquired", "labels_by", "pediatric")
 NORMAL = "normal"
 NO_FINDINGS = ("", NORMAL, "unchanged", "exclude", "suboptimal study")
 """What stands among the labels and is no finding."""
@@ -134,6 +135,7 @@ def _metadata(row: dict[str, str], columns: Columns) -> dict[str, str]:
         "age": str(age) if age >= 0 else "",
         "sex": sex(row.get("PatientSex_DICOM", "")),
         "date": year,
+        "acquired": moment(row.get("StudyDate_DICOM", "")),
         "labels_by": row.get("MethodLabel", ""),
         "pediatric": row.get("Pediatric", ""),
     }

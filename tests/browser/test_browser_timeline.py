@@ -1,0 +1,183 @@
+"""A patient's films in time, and two of them beside each other, by keyboard alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cxrtext.index import build_index, open_index
+from cxrtext.models import ImageTextModel
+from cxrtext.service import Service
+from cxrtext_api.settings import Settings
+from tests.browser.conftest import CONTRAST, Open, answered, fits
+from tests.server import served
+from tests.timelines import image_of, write_timelines
+
+NOW, FIRST, SECOND = (image_of("in order", number) for number in (0, 1, 2))
+SAY = "Left pleural effusion."
+
+
+@pytest.fixture(scope="module")
+def dated_url(
+    browser: Any, model: ImageTextModel, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("dated")
+    build_index(write_timelines(folder / "set"), checkpoint, folder / "index")
+    with served(Settings(port=0), Service(model, open_index(folder / "index", model))) as address:
+        yield address
+
+
+@pytest.fixture
+def reading(visit: Open, dated_url: str) -> Any:
+    """Reads an image, with the keys of the viewer."""
+
+    def read(image: str, more: str = "") -> Any:
+        page = visit(f"#/read?image={image}{more}", dated_url, "#compare:not([hidden])")
+        page.focus("#stage")
+        return page
+
+    return read
+
+
+def is_beside(page: Any, image: str) -> None:
+    page.wait_for_selector(f"#prior-stage .top-left:has-text('{image}')")
+
+
+def looks(page: Any) -> list[Any]:
+    """How the two viewers look at their films, once both are drawn."""
+    page.wait_for_timeout(120)
+    script = """async () => {
+      const { viewers } = await import("/web/read/stage.js");
+      return [viewers.prior, viewers.present].map(({ zoom, move, window, invert, overlay }) =>
+        ({ zoom, move, window, invert, heat: overlay.heat }));
+    }"""
+    found: list[Any] = page.evaluate(script)
+    return found
+
+
+def test_the_earlier_and_the_later_study_by_key(reading: Any) -> None:
+    page = reading(NOW)
+    page.wait_for_selector("#compare-note:text-is('Study 3 of 5')")
+    page.keyboard.press("e")
+    page.wait_for_selector(f"#image-note:has-text('{SECOND}')")  # the frontal film of the study
+    page.focus("#stage")
+    page.wait_for_selector("#study-earlier:enabled")
+    page.keyboard.press("e")
+    page.wait_for_selector("#compare-note:has-text('Study 1 of 5, no earlier film of this view')")
+    assert page.is_disabled("#study-earlier")
+    assert page.is_disabled("#beside-prior")
+    page.keyboard.press("l")
+    page.wait_for_selector("#compare-note:text-is('Study 2 of 5')")
+
+
+def test_prior_and_present_by_keyboard_alone(reading: Any) -> None:
+    page = reading(NOW, f"&say={SAY}")
+    page.keyboard.press("c")
+    is_beside(page, SECOND)
+    assert page.text_content("#prior-caption") == "2020-01-02 07:00 · PA · 59 days earlier"
+    assert page.text_content("#present-caption") == "2020-03-01 08:00 · PA"
+    left, right = (page.locator(f"#{one}").bounding_box() for one in ("prior-stage", "stage"))
+    assert (left["x"] < right["x"], left["y"]) == (True, right["y"])
+    assert abs(left["width"] - right["width"]) <= 2
+    for key in ("+", "+", "ArrowLeft", "[", "i", "h"):
+        page.keyboard.press(key)
+    prior, present = looks(page)
+    assert prior == present
+    assert (present["zoom"] > 1.5, present["invert"], present["heat"]) == (True, True, False)
+    page.keyboard.press("u")
+    page.keyboard.press("r")
+    prior, present = looks(page)
+    assert (prior["zoom"] > 1.5, present["zoom"], prior["invert"]) == (True, 1, True)
+    page.keyboard.press("u")
+    assert looks(page)[0] == looks(page)[1]
+    page.keyboard.press("Shift+Tab")  # the prior leads from now on
+    assert page.evaluate("document.activeElement.id") == "prior-stage"
+    page.keyboard.press("+")
+    prior, present = looks(page)
+    assert prior["zoom"] == present["zoom"] == 1.25
+    page.keyboard.press("e")
+    is_beside(page, FIRST)
+    assert page.is_disabled("#study-earlier")
+    page.keyboard.press("l")
+    is_beside(page, SECOND)
+    assert page.is_disabled("#study-later")  # what is open is no prior of itself
+    page.keyboard.press("c")
+    page.wait_for_selector("#prior-film", state="hidden")
+    assert page.evaluate("document.activeElement.id") == "stage"
+
+
+def test_a_sentence_is_scored_on_both_and_its_difference_shown(
+    reading: Any, dated_url: str
+) -> None:
+    page = reading(NOW, f"&prior={FIRST}&say={SAY}")
+    is_beside(page, FIRST)
+    before, now = (
+        answered(dated_url, "ground", image_id=one, sentence=SAY).json()["score"]
+        for one in (FIRST, NOW)
+    )
+    page.wait_for_selector("#heat-note .number:has-text('→')")
+    said = page.text_content("#heat-note .number").replace("−", "-")
+    assert said.startswith(f"score {before:.2f} → {now:.2f}, ")
+    assert float(said.rpartition(" ")[2]) == pytest.approx(now - before, abs=0.006)
+    low, high = (page.text_content(f"#legend-{end}") for end in ("low", "high"))
+    page.focus("#stage")
+    page.keyboard.press("d")
+    page.wait_for_selector("#difference[aria-pressed=true]")
+    ends = [page.text_content(f"#legend-{end}").replace("−", "-") for end in ("low", "high")]
+    assert float(ends[0]) == -float(ends[1]) != float(low.replace("−", "-"))
+    page.keyboard.press("d")
+    page.wait_for_selector("#difference[aria-pressed=false]")
+    assert page.text_content("#legend-high") == high
+    page.reload()  # the address has both films and the sentence
+    page.wait_for_selector("#heat-note .number:has-text('→')")
+    is_beside(page, FIRST)
+
+
+def test_another_view_is_not_subtracted_and_a_false_order_is_refused(
+    reading: Any, change: Any
+) -> None:
+    def other_view(found: Any) -> None:
+        for film in found["films"]:
+            film["view"] = {SECOND: "AP"}.get(film["image_id"], film["view"])
+
+    change("**/timeline", other_view)
+    page = reading(NOW)
+    page.keyboard.press("c")
+    is_beside(page, SECOND)
+    assert page.is_disabled("#difference")
+    assert "one known view" in page.get_attribute("#difference", "title")
+    page.keyboard.press("c")
+    page.wait_for_selector("#prior-film", state="hidden")
+    named = "id => import('/web/read/compare.js').then((compare) => compare.open(id))"
+    lateral, later, another = (
+        image_of("in order", 3),
+        image_of("in order", 4),
+        "images/undated-0.png",
+    )
+    for wrong in (lateral, later, another):
+        page.evaluate(named, wrong)
+        assert not page.is_visible("#prior-film")
+    page.evaluate(named, FIRST)
+    is_beside(page, FIRST)
+    page = reading(image_of("study torn", 0))
+    page.wait_for_selector("#compare-note:has-text('dates were shifted unequally')")
+    assert all(page.is_disabled(f"#{one}") for one in ("study-earlier", "study-later"))
+    page.keyboard.press("c")
+    assert not page.is_visible("#prior-film")
+    page.click("#tab-study")
+    assert "In no order: films of one study" in page.text_content("#study-others")
+    assert page.locator("#study-others .film").count() == 3
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_it_fits_a_phone_and_is_seen_in_both_themes(reading: Any, theme: str) -> None:
+    page = reading(NOW, f"&prior={SECOND}&say={SAY}")
+    is_beside(page, SECOND)
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_selector(f"html[data-theme={theme}]")
+    assert page.evaluate(CONTRAST, "#compare button, #compare, figcaption") == []
+    fits(page, 390)
+    upper, lower = (page.locator(f"#{one}").bounding_box() for one in ("prior-stage", "stage"))
+    assert upper["y"] + upper["height"] <= lower["y"]
+    page.set_viewport_size({"width": 1440, "height": 900})
