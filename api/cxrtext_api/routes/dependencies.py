@@ -1,14 +1,18 @@
 """The only doors from a route to what it works with."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from annotated_types import Ge, Le
 from fastapi import Depends, File, Form, Request, Security, UploadFile
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from cxrtext.errors import InputError
+from cxrtext.images.dicom.header import MAX_FRAMES
+from cxrtext.images.gray import Samples
 from cxrtext_api.problems import Refusal
+from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.resources import Resources, Session
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
 from cxrtext_api.runtime.uploads import Pixels
@@ -45,31 +49,41 @@ async def _check_ready(session: SessionDep) -> None:
 class ChosenImage:
     """The image of a request: an upload, or the id of an indexed one."""
 
-    def __init__(self, session: Session, upload: bytes | None, image_id: str | None) -> None:
+    def __init__(
+        self, session: Session, upload: bytes | None, image_id: str | None, frame: int | None
+    ) -> None:
         self._session = session
         self._upload = upload
         self._image_id = image_id or ""
+        self._frame = frame
 
     async def embedded(self) -> "EmbeddedImage":
         if self._upload is not None:
             session = self._session
-            return await session.uploads.embed(session, session.service, self._upload)
+            return await session.uploads.embed(session, session.service, self._upload, self._frame)
         await self._session.see_index()
         return await self._session.read(self._session.service.embedded, self._image_id)
 
     async def pixels(self, side: int) -> Pixels:
         """The image as it is shown, [H, W], its longest side at most so long."""
+        pixels: Pixels = (await self.viewed(side))[0]
+        return pixels
+
+    async def viewed(self, side: int, *, deep: bool = False) -> tuple[Samples, Mapping[str, Any]]:
+        """The image for a viewer; see :meth:`ReaderPool.view_bytes`."""
         session = self._session
         if self._upload is not None:
-            return await session.uploads.decode(session, self._upload, side)
+            return await session.uploads.view(session, self._upload, side, self._frame, deep)
         await session.see_index()
-        return await session.draw(session.service.shown, self._image_id, side)
+        return await session.draw(session.service.viewed, self._image_id, side, deep=deep)
 
     async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
         """The image as the model sees it and as it is shown; an upload is decoded once for both."""
         if self._upload is not None:
             session = self._session
-            return await session.uploads.embed_shown(session, session.service, self._upload, side)
+            return await session.uploads.embed_shown(
+                session, session.service, self._upload, side, self._frame
+            )
         return await self.embedded(), await self.pixels(side)
 
 
@@ -82,15 +96,28 @@ ImageId = Annotated[
     Form(max_length=MAX_ID_CHARACTERS, description="The id of an indexed image instead."),
 ]
 
+Frame = Annotated[
+    int | None,
+    Ge(0),
+    Le(MAX_FRAMES - 1),
+    WHOLE,
+    Form(description="Which frame of an image that is sent, from 0, where it has several."),
+]
+
 
 async def _any_image(
-    session: SessionDep, image: UploadFileField = None, image_id: ImageId = None
+    session: SessionDep,
+    image: UploadFileField = None,
+    image_id: ImageId = None,
+    frame: Frame = None,
 ) -> ChosenImage | None:
     if image is not None and image_id is not None:
         raise InputError("give either an image or an image_id, not both")
+    if frame and image is None:
+        raise InputError("frame is of an image that is sent; leave it out")
     if image is None and image_id is None:
         return None
-    return ChosenImage(session, None if image is None else await image.read(), image_id)
+    return ChosenImage(session, None if image is None else await image.read(), image_id, frame)
 
 
 AnyImageDep = Annotated[Any, Depends(_any_image)]  # a :class:`ChosenImage`, or None

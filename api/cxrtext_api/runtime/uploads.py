@@ -16,7 +16,7 @@ from cxrtext.datasets.admission import NEEDED
 from cxrtext.datasets.admission.ids import IDS
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.images.gray import MAX_PIXELS
+from cxrtext.images.gray import MAX_PIXELS, Samples
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage
@@ -94,24 +94,48 @@ class Uploads:
             scope, lambda: self._decoders.describe_bytes(data, UPLOAD, elements)
         )
 
-    async def decode(self, scope: RequestScope, data: bytes, side: int | None = None) -> Pixels:
+    async def decode(
+        self, scope: RequestScope, data: bytes, side: int | None = None, frame: int | None = None
+    ) -> Pixels:
         """Decode an image as it is shown, its longest side at most so long."""
-        pixels = await self._waiters.run(
-            scope, lambda: self._decoders.show_bytes(data, UPLOAD, side)
-        )
-        scope.take(self._pixels, pixels.nbytes)
+        pixels: Pixels = (await self.view(scope, data, side, frame))[0]
         return pixels
 
-    async def embed(self, scope: RequestScope, service: "Service", data: bytes) -> EmbeddedImage:
+    async def view(
+        self,
+        scope: RequestScope,
+        data: bytes,
+        side: int | None,
+        frame: int | None,
+        deep: bool = False,
+    ) -> tuple[Samples, Mapping[str, Any]]:
+        """Decode an image for a viewer; see :meth:`ReaderPool.view_bytes`."""
+        pixels, said = await self._waiters.run(
+            scope, lambda: self._decoders.view_bytes(data, UPLOAD, side, frame=frame, deep=deep)
+        )
+        scope.take(self._pixels, pixels.nbytes)
+        return pixels, said
+
+    async def embed(
+        self, scope: RequestScope, service: "Service", data: bytes, frame: int | None = None
+    ) -> EmbeddedImage:
         """Decode and embed an image, or remember it from its last question."""
-        return (await self._embed_once(scope, service, data, whole=False))[0]
+        return (await self._embed_once(scope, service, data, whole=False, frame=frame))[0]
 
     async def embed_shown(
-        self, scope: RequestScope, service: "Service", data: bytes, side: int | None = None
+        self,
+        scope: RequestScope,
+        service: "Service",
+        data: bytes,
+        side: int | None = None,
+        frame: int | None = None,
     ) -> tuple[EmbeddedImage, Pixels]:
         """As :meth:`embed`, with what :meth:`decode` gives, for which it is not decoded again."""
-        embedded, pixels = await self._embed_once(scope, service, data, whole=True, side=side)
-        return embedded, await self.decode(scope, data, side) if pixels is None else pixels
+        shown = {"whole": True, "side": side, "frame": frame}
+        embedded, pixels = await self._embed_once(scope, service, data, **shown)
+        if pixels is None:
+            pixels = await self.decode(scope, data, side, frame)
+        return embedded, pixels
 
     async def _embed_once(
         self, scope: RequestScope, service: "Service", data: bytes, **shown: Any
@@ -119,6 +143,7 @@ class Uploads:
         """An embedded image; its pixels where they are wanted and it is not remembered."""
         # By the model, too: a server may turn to another one while it runs.
         digest = service.model.fingerprint.encode() + await self._digest(scope, data)
+        digest += b"%d" % (shown.get("frame") or 0)
         # Questions to one image that come together, as the page asks them, decode it once.
         lock = self._at_work.setdefault(digest, asyncio.Lock())
         async with lock:
