@@ -6,6 +6,8 @@ import * as archive from "./search/archive.js";
 import { byId, plural, wait } from "./lib/dom.js";
 import * as findings from "./read/findings.js";
 import * as key from "./lib/key.js";
+import * as keys from "./lib/keys.js";
+import * as link from "./read/link.js";
 import * as locate from "./read/locate.js";
 import * as notices from "./lib/notices.js";
 import * as prompts from "./read/prompts.js";
@@ -61,10 +63,13 @@ function showGate(error) {
 
 async function openImage(params) {
   const id = params.get("image");
-  if (id === null || session.isOpen(id)) return;
-  await session.open({ id });
+  if (id === null) return;
+  const isNew = !session.isOpen(id);
+  if (isNew) await session.open({ id });
+  if (!session.isOpen(id)) return;
+  link.take(params);
   const sentence = params.get("say");
-  if (sentence && session.isOpen(id)) await session.locate(sentence);
+  if (isNew && sentence) await session.locate(sentence);
 }
 
 async function load() {
@@ -91,8 +96,25 @@ async function load() {
   document.body.dataset.state = "ready";
 }
 
+/** Keys of all views, and those that put the cursor where a view is asked. */
+function bindKeys() {
+  const goTo = (view) => () => byId(`nav-${view}`).click();
+  keys.bind("Everywhere", "", [
+    { keys: ["R"], does: "Read (with Shift)", run: goTo("read") },
+    { keys: ["S"], does: "Search (with Shift)", run: goTo("search") },
+    { keys: ["A"], does: "About (with Shift)", run: goTo("about") },
+  ]);
+  keys.bind("Everywhere", "search", [{ keys: ["/"], does: "To the field of a sentence", run: () => byId("query").focus() }]);
+  keys.bind("Film", "read", [
+    { keys: ["/"], does: "Ask where a sentence is", run: () => { tabs.show("locate"); byId("sentence").focus(); } },
+    { keys: ["o"], does: "Open a file", run: () => byId("open").click() },
+  ]);
+}
+
 function start() {
   theme.start();
+  keys.start();
+  bindKeys();
   notices.start();
   key.start();
   tabs.start();

@@ -1,17 +1,16 @@
 // Which image is open and what has been asked of it; the panels listen.
 //
-// Events: "opening" (source), "opened" ({ bitmap }), "closed" (source that could not be opened),
+// Events: "opening" (source), "opened" ({ picture }), "closed" (source that could not be opened),
 // "settled", "locating", "located" ({ sentence, found }).
 
 import * as api from "./api.js";
 import { attempt, clearError } from "./notices.js";
+import { read } from "./picture.js";
 import { note } from "./router.js";
-
-const PICTURE_SIDE = 1536;
 
 const events = new EventTarget();
 
-/** source: { file, name } or { id }; detail: what the index knows of it, or null. */
+/** source: { file, name, frame } or { id }; detail: what the index knows of it, or null. */
 export const current = { source: null, detail: null, model: null };
 
 let opening = new AbortController();
@@ -55,17 +54,16 @@ export async function open(source) {
   announce("opening", source);
   const isOpened = await attempt(async () => {
     const [picture, detail] = await Promise.all([
-      api.picture(source, PICTURE_SIDE, signal),
+      read(source, signal),
       source.id === undefined ? null : api.image(source.id, signal),
     ]);
-    const bitmap = await createImageBitmap(picture);
     if (signal.aborted) return false;
     asking.abort();
     locating.abort();
     asking = new AbortController();
     Object.assign(current, { source, detail });
     noteAddress();
-    announce("opened", { bitmap });
+    announce("opened", { picture });
     return true;
   });
   if (signal.aborted) return;

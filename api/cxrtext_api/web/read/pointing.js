@@ -1,10 +1,11 @@
 // The viewer by mouse, finger and keyboard.
 
+import { bind } from "../lib/keys.js";
 import * as session from "../lib/session.js";
 import { openBeside } from "../search/archive.js";
 
 const STEP = 48;
-const PRESET_KEYS = ["whole", "auto", "contrast", "lungs", "mediastinum"];
+const PRESET_KEYS = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 function listenToWheel(viewer) {
   const { stage } = viewer;
@@ -36,7 +37,7 @@ function listenToPointer(viewer) {
     if (held.button === 0) viewer.moveBy(x, y);
     else {
       const { width, level } = viewer.window;
-      viewer.setWindow({ width: width + x, level: level - y });
+      viewer.setWindow({ width: width + x * viewer.scale.unit, level: level - y * viewer.scale.unit });
     }
   });
   for (const end of ["pointerup", "pointercancel"]) {
@@ -49,40 +50,36 @@ function listenToPointer(viewer) {
   stage.addEventListener("dblclick", () => viewer.fit());
 }
 
-function actionOf(key, viewer) {
-  const { width, level } = viewer.window;
-  const { heat, boxes } = viewer.overlay;
-  return {
-    "+": () => viewer.zoomBy(1.25),
-    "=": () => viewer.zoomBy(1.25),
-    "-": () => viewer.zoomBy(0.8),
-    0: () => viewer.fit(),
-    ArrowLeft: () => viewer.moveBy(STEP, 0),
-    ArrowRight: () => viewer.moveBy(-STEP, 0),
-    ArrowUp: () => viewer.moveBy(0, STEP),
-    ArrowDown: () => viewer.moveBy(0, -STEP),
-    "[": () => viewer.setWindow({ level: level - 6 }),
-    "]": () => viewer.setWindow({ level: level + 6 }),
-    ",": () => viewer.setWindow({ width: width - 8 }),
-    ".": () => viewer.setWindow({ width: width + 8 }),
-    i: () => viewer.setInvert(!viewer.invert),
-    r: () => viewer.reset(),
-    h: () => viewer.setOverlay({ heat: !heat }),
-    b: () => viewer.setOverlay({ boxes: !boxes }),
-    n: () => openBeside(1),
-    p: () => openBeside(-1),
-  }[key];
-}
-
-function onKey(event, viewer) {
-  if (!viewer.picture || event.ctrlKey || event.metaKey || event.altKey) return;
-  // A slider, a list, and the strip of images have keys of their own.
-  if (event.defaultPrevented || event.target.closest("input, select")) return;
-  const preset = PRESET_KEYS[Number(event.key) - 1];
-  const action = preset ? () => viewer.setPreset(preset) : actionOf(event.key, viewer);
-  if (!action) return;
-  event.preventDefault();
-  action();
+function bindKeys(viewer) {
+  const when = () => viewer.picture;
+  const film = (keys, does, run, near = "") => ({ keys, does, run, near, when });
+  const move = (keys, does, x, y) => film(keys, does, () => viewer.moveBy(x, y), ".viewer");
+  const window = (key, does, name, by) => film([key], does, () =>
+    viewer.setWindow({ [name]: viewer.window[name] + by * viewer.scale.unit }));
+  bind("Film", "read", [
+    film(["n"], "The next film", () => openBeside(1)),
+    film(["p"], "The film before", () => openBeside(-1)),
+    film(["+", "="], "Larger", () => viewer.zoomBy(1.25)),
+    film(["-"], "Smaller", () => viewer.zoomBy(0.8)),
+    film(["0"], "Fit", () => viewer.fit()),
+    move(["ArrowLeft"], "", STEP, 0),
+    move(["ArrowRight"], "", -STEP, 0),
+    move(["ArrowUp"], "", 0, STEP),
+    move(["ArrowDown"], "", 0, -STEP),
+    { keys: ["←", "→", "↑", "↓"], does: "Move, while the viewer has the focus" },
+    film(PRESET_KEYS, "Windows of the list", ({ key }) => {
+      const preset = viewer.scale.presets[PRESET_KEYS.indexOf(key)];
+      if (preset) viewer.setPreset(preset.name);
+    }),
+    window("]", "Level up", "level", 6),
+    window("[", "Level down", "level", -6),
+    window(".", "Window wider", "width", 8),
+    window(",", "Window narrower", "width", -8),
+    film(["i"], "Invert", () => viewer.setInvert(!viewer.invert)),
+    film(["h"], "Heatmap", () => viewer.setOverlay({ heat: !viewer.overlay.heat })),
+    film(["b"], "Peak and boxes", () => viewer.setOverlay({ boxes: !viewer.overlay.boxes })),
+    film(["r"], "As it was at first", () => viewer.reset()),
+  ]);
 }
 
 /**
@@ -106,6 +103,6 @@ function listenToPresses(viewer) {
 export function listen(viewer) {
   listenToWheel(viewer);
   listenToPointer(viewer);
-  viewer.stage.closest(".viewer").addEventListener("keydown", (event) => onKey(event, viewer));
+  bindKeys(viewer);
   listenToPresses(viewer);
 }

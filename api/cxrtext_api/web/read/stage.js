@@ -1,41 +1,45 @@
 // The viewer with its controls and its notes in the corners.
 
-import { PRESETS, WHOLE } from "./levels.js";
-import { byId, element } from "../lib/dom.js";
+import { byId, dayOf, element } from "../lib/dom.js";
 import * as files from "../lib/files.js";
+import * as frames from "./frames.js";
+import * as link from "./link.js";
 import * as overlay from "./overlay.js";
 import { listen } from "./pointing.js";
+import * as ruler from "./ruler.js";
+import * as second from "./second.js";
 import * as session from "../lib/session.js";
+import * as turning from "./turning.js";
 import { MAX_ZOOM, Viewer } from "./viewer.js";
 
 const CONTROLS = [
   "window-preset", "window-width", "window-level", "toggle-invert", "zoom-in", "zoom-out", "fit",
-  "reset",
+  "reset", "toggle-ruler", "toggle-flip", "turn", "copy-link", "second",
 ];
 const OTHER = "other";
 /** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
 const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
 
-function presetOf({ width, level }) {
-  const same = PRESETS.find((one) => one.width === width && one.level === level);
-  return same?.name ?? OTHER;
-}
-
-function showWindow({ window: { width, level }, invert }) {
+function showWindow({ scale, window: { width, level }, invert }) {
   for (const [name, value] of [["width", width], ["level", level]]) {
     byId(`window-${name}`).value = value;
     byId(`window-${name}-value`).textContent = value;
   }
-  byId("window-preset").value = presetOf({ width, level });
+  const [first] = scale.presets;
+  const same = scale.presets.find((one) => one.width === width && one.level === level);
+  byId("window-preset").value = same?.name ?? OTHER;
   byId("toggle-invert").setAttribute("aria-pressed", String(invert));
-  const changed = width !== WHOLE.width || level !== WHOLE.level;
+  const changed = scale.deep || same !== first;
   const parts = [changed ? `W ${width}  L ${level}` : "", invert ? "inverted" : ""];
   byId("window-note").textContent = parts.filter(Boolean).join("\n");
 }
 
 function showState(viewer) {
   overlay.showState(viewer);
+  second.tell(viewer);
   if (!viewer.picture) return;
+  turning.show(viewer);
+  ruler.show(viewer);
   showWindow(viewer);
   const percent = `${Math.round(viewer.zoom * 100)} %`;
   byId("fit").textContent = percent;
@@ -57,19 +61,32 @@ function onClosed(viewer, wanted) {
   overlay.showFound(viewer, "", null);
   byId("image-note").textContent = "";
   byId("window-note").textContent = "";
+  byId("view-note").textContent = "";
   byId("stage").classList.remove("zoomed", "open");
   for (const id of CONTROLS) byId(id).disabled = true;
   byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
   byId("empty").hidden = false;
 }
 
-function onOpened(viewer, { bitmap }) {
+/** Offer the windows of a picture, within its own bounds. */
+function showPresets({ presets, width, level, step }) {
+  byId("window-preset").replaceChildren(
+    ...presets.map(({ name, title }) => element("option", { value: name }, title)),
+    element("option", { value: OTHER, hidden: true }, "Own window"),
+  );
+  for (const [name, [min, max]] of Object.entries({ width, level })) {
+    Object.assign(byId(`window-${name}`), { min, max, step });
+  }
+}
+
+function onOpened(viewer, { picture }) {
   byId("empty").hidden = true;
-  viewer.setImage(bitmap);
+  viewer.setImage(picture);
+  showPresets(viewer.scale);
   overlay.showFound(viewer, "", null);
   const { source, detail } = session.current;
   byId("image-note").textContent = detail
-    ? `${detail.image_id}\n${detail.width} × ${detail.height}`
+    ? [detail.image_id, dayOf(detail), `${detail.width} × ${detail.height}`].filter(Boolean).join("\n")
     : (source.name ?? "");
   for (const id of CONTROLS) byId(id).disabled = false;
   byId("stage").classList.add("open");
@@ -90,11 +107,7 @@ function busy(text) {
 }
 
 function listenToControls(viewer) {
-  const presets = [...PRESETS, { name: OTHER, title: "Own window" }];
-  byId("window-preset").replaceChildren(
-    ...presets.map(({ name, title }) => element("option", { value: name }, title)),
-  );
-  byId("window-preset").lastElementChild.hidden = true;
+  showPresets(viewer.scale);
   byId("window-preset").addEventListener("change", ({ target }) => viewer.setPreset(target.value));
   for (const name of ["width", "level"]) {
     byId(`window-${name}`).addEventListener("input", ({ target }) =>
@@ -109,6 +122,7 @@ function listenToControls(viewer) {
 
 export function start() {
   const viewer = new Viewer(byId("stage"), byId("canvas"), byId("peak"), showState);
+  for (const part of [ruler, turning, frames, link, second]) part.start(viewer);
   listen(viewer);
   listenToControls(viewer);
   overlay.start(viewer);

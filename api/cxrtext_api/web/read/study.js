@@ -1,7 +1,7 @@
 // What the index knows of the open image: its study, its metadata, its report.
 
 import * as api from "../lib/api.js";
-import { button, byId, element } from "../lib/dom.js";
+import { button, byId, element, sectionsOf } from "../lib/dom.js";
 import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
@@ -13,7 +13,7 @@ export const facts = (pairs) => pairs
   .filter(([, value]) => value !== "" && value !== null && value !== undefined)
   .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
 
-function sentenceLine(sentence) {
+function sentenceLine({ sentence }) {
   const show = () => session.locate(sentence, { secret: true });
   return element("li", {}, button(sentence, show, {
     className: "line", "aria-label": `${sentence} Show where.`,
@@ -21,11 +21,7 @@ function sentenceLine(sentence) {
 }
 
 function showReport(report) {
-  const sections = new Map();
-  for (const { section, sentence } of report) {
-    sections.set(section, [...(sections.get(section) ?? []), sentence]);
-  }
-  byId("study-report").replaceChildren(...[...sections].map(([section, sentences]) => element(
+  byId("study-report").replaceChildren(...sectionsOf(report).map(([section, sentences]) => element(
     "section",
     { className: "report-section" },
     element("h3", {}, section),
