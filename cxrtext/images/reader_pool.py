@@ -51,11 +51,6 @@ class ReaderPool(SandboxPool):
         """Read a stored image; see `cxrtext.images.read_image`."""
         return self._read(str(path), frame=frame, window=window).pixels
 
-    def show_bytes(self, data: bytes, name: str, side: int | None = None) -> Bytes:
-        """Read an image that was sent in 8 bits, [H, W], with its longest side at most so long."""
-        shown: Bytes = self._read(name, data, shown=True, side=side).pixels[0]
-        return shown
-
     def view_bytes(
         self,
         data: bytes,
@@ -67,9 +62,10 @@ class ReaderPool(SandboxPool):
     ) -> tuple[Samples, Mapping[str, Any]]:
         """Read an image for a viewer, [H, W], and what it is told beside it (`viewing`).
 
-        ``deep`` asks for 16 bits of a DICOM file that has more than 8.
+        In 8 bits, or, where ``deep`` asks for it, in 16 of a DICOM file of more than 8; its longest
+        side is at most so long.
         """
-        found = self._read(name, data, shown=True, side=side, frame=frame, viewed=True, deep=deep)
+        found = self._read(name, data, viewed=True, side=side, frame=frame, deep=deep)
         return found.pixels[0], found.viewing
 
     def prepare_bytes(
@@ -148,7 +144,7 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
     elif sizes:
         made = Preprocessing.from_dict(sizes).square(gray.bytes())
     else:
-        made = _shown(gray, request["side"]) if request.get("shown") else gray.floats()
+        made = gray.floats()
     pixels = np.ascontiguousarray(made)
     answer: dict[str, Any] = {
         "kind": pixels.dtype.name,

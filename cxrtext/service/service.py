@@ -203,7 +203,7 @@ class Service:
         return shown
 
     def viewed(
-        self, image_id: str, side: int | None = None, *, deep: bool = False
+        self, image_id: str, side: int | None = None, deep: bool = False
     ) -> tuple[Samples, Mapping[str, Any]]:
         """An indexed image's file for a viewer; see :meth:`ReaderPool.view_bytes`."""
         path = ""

@@ -15,7 +15,7 @@ from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.resources import Resources, Session
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
-from cxrtext_api.runtime.uploads import Pixels
+from cxrtext_api.runtime.uploads import Pixels, Upload
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,18 +49,15 @@ async def _check_ready(session: SessionDep) -> None:
 class ChosenImage:
     """The image of a request: an upload, or the id of an indexed one."""
 
-    def __init__(
-        self, session: Session, upload: bytes | None, image_id: str | None, frame: int | None
-    ) -> None:
+    def __init__(self, session: Session, upload: Upload | None, image_id: str | None) -> None:
         self._session = session
         self._upload = upload
         self._image_id = image_id or ""
-        self._frame = frame
 
     async def embedded(self) -> "EmbeddedImage":
         if self._upload is not None:
             session = self._session
-            return await session.uploads.embed(session, session.service, self._upload, self._frame)
+            return await session.uploads.embed(session, session.service, self._upload)
         await self._session.see_index()
         return await self._session.read(self._session.service.embedded, self._image_id)
 
@@ -69,21 +66,19 @@ class ChosenImage:
         pixels: Pixels = (await self.viewed(side))[0]
         return pixels
 
-    async def viewed(self, side: int, *, deep: bool = False) -> tuple[Samples, Mapping[str, Any]]:
+    async def viewed(self, side: int, deep: bool = False) -> tuple[Samples, Mapping[str, Any]]:
         """The image for a viewer; see :meth:`ReaderPool.view_bytes`."""
         session = self._session
         if self._upload is not None:
-            return await session.uploads.view(session, self._upload, side, self._frame, deep)
+            return await session.uploads.view(session, self._upload, side, deep)
         await session.see_index()
-        return await session.draw(session.service.viewed, self._image_id, side, deep=deep)
+        return await session.draw(session.service.viewed, self._image_id, side, deep)
 
     async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
         """The image as the model sees it and as it is shown; an upload is decoded once for both."""
         if self._upload is not None:
             session = self._session
-            return await session.uploads.embed_shown(
-                session, session.service, self._upload, side, self._frame
-            )
+            return await session.uploads.embed_shown(session, session.service, self._upload, side)
         return await self.embedded(), await self.pixels(side)
 
 
@@ -95,7 +90,6 @@ ImageId = Annotated[
     str | None,
     Form(max_length=MAX_ID_CHARACTERS, description="The id of an indexed image instead."),
 ]
-
 Frame = Annotated[
     int | None,
     Ge(0),
@@ -113,11 +107,12 @@ async def _any_image(
 ) -> ChosenImage | None:
     if image is not None and image_id is not None:
         raise InputError("give either an image or an image_id, not both")
-    if frame and image is None:
-        raise InputError("frame is of an image that is sent; leave it out")
     if image is None and image_id is None:
         return None
-    return ChosenImage(session, None if image is None else await image.read(), image_id, frame)
+    if frame and image is None:
+        raise InputError("frame is of an image that is sent; leave it out")
+    upload = None if image is None else Upload(await image.read(), frame)
+    return ChosenImage(session, upload, image_id)
 
 
 AnyImageDep = Annotated[Any, Depends(_any_image)]  # a :class:`ChosenImage`, or None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Le
-from fastapi import Form, Header, Query
+from fastapi import Form, Query
 from pydantic import BeforeValidator
 
 from cxrtext.errors import DataError, InputError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 PNG = "image/png"
-GRAYS = "application/octet-stream"
 CSV = "text/csv"
 
 # --- numbers, which come as text: written as numbers are, and no other way ---
@@ -54,13 +53,6 @@ Side = Annotated[
     Query(description="Longest side of the picture, in pixels."),
 ]
 
-AcceptGrays = Annotated[
-    str,
-    Header(
-        description="application/octet-stream for the values of a DICOM file of 9 to 16 bits, "
-        "unsigned, 16 bits each, low byte first; of all others a PNG comes."
-    ),
-]
 AsWritten = Annotated[
     bool, Form(description="Embed sentences as they were sent, not in the wording of the reports.")
 ]

@@ -1,43 +1,23 @@
 """The indexed images, looked at."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 from annotated_types import Ge, Le
 from fastapi import APIRouter, Query, Request, Response
-from PIL import Image as Pictures
 
 from cxrtext.client.answers import detail_of
 from cxrtext.client.models import Column, Columns, Image, ImageDetail, ImagePage
-from cxrtext.images import encode_png
-from cxrtext.images.gray import Samples
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import (
-    DEFAULT_SIDE,
-    GRAYS,
-    MAX_WHERE,
-    PNG,
-    WHERE,
-    WHOLE,
-    AcceptGrays,
-    Side,
-    check_where,
-    preferred,
-)
-from cxrtext_api.runtime.uploads import Pixels
+from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, WHERE, WHOLE, Side, check_where
+from cxrtext_api.routes.pictures import PICTURE, Deep, answer_picture
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
     from cxrtext.service import Service
 
 router = APIRouter(prefix="/v1", tags=["images"], dependencies=GUARDED)
-
-VIEWING = "X-Viewing"
-"""Header of what a viewer is told of a picture, in JSON."""
 
 MAX_PAGE = 200
 MAX_OFFSET = 2**40
@@ -58,21 +38,8 @@ def detail(service: "Service", image_id: str) -> ImageDetail:
     return detail_of(image, service.archive.report(image.study_id))
 
 
-def draw_image(pixels: Pixels) -> bytes:
-    return encode_png(Pictures.fromarray(pixels))
-
-
-def answer_viewed(pixels: Samples, said: Mapping[str, Any]) -> Response:
-    """A picture, or its 16-bit values, with what a viewer is told beside it."""
-    height, width = pixels.shape
-    headers = {VIEWING: json.dumps({**said, "shown": [width, height]})}
-    if pixels.dtype == np.uint16:
-        return Response(pixels.astype("<u2").tobytes(), media_type=GRAYS, headers=headers)
-    return Response(draw_image(pixels), media_type=PNG, headers=headers)
-
-
 def _picture(service: "Service", image_id: str, size: int, deep: bool) -> Response:
-    return answer_viewed(*service.viewed(image_id, size, deep=deep))
+    return answer_picture(*service.viewed(image_id, size, deep))
 
 
 def _columns(service: "Service") -> Columns:
@@ -124,18 +91,17 @@ async def list_columns(session: SessionDep) -> Columns:
     summary="An indexed image as PNG",
     operation_id="get_picture",
     response_class=Response,
-    responses={200: {"content": {PNG: {}, GRAYS: {}}}, **problems(404, 422)},
+    responses=PICTURE | problems(404, 422),
 )
 async def get_picture(
-    session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE, accept: AcceptGrays = PNG
+    session: SessionDep, image_id: str, deep: Deep, size: Side = DEFAULT_SIDE
 ) -> Response:
     """The image as the model got it, windowed and upright, as an 8-bit PNG.
 
-    The header ``X-Viewing`` says, as JSON, its ``size``, its ``frames``, its ``spacing``, and of
-    16-bit ``values`` what their unit is and which windows the file has.
+    The header ``X-Viewing`` says in JSON its ``size``, ``frames`` and ``spacing`` in mm, and of
+    ``values`` of 16 bits, where they are asked for, their unit and the windows of the file.
     """
     await session.see_index()
-    deep = preferred(accept, (PNG, GRAYS)) == GRAYS
     return await session.draw(_picture, session.service, image_id, size, deep)
 
 

@@ -13,18 +13,8 @@ from cxrtext.images import encode_png
 from cxrtext.service.limits import MAX_REPORT_CHARACTERS, check_prompts
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.routes.dependencies import GUARDED, ImageDep, SessionDep, problems
-from cxrtext_api.routes.fields import (
-    DEFAULT_SIDE,
-    GRAYS,
-    JSON,
-    PNG,
-    AcceptGrays,
-    AsWritten,
-    Side,
-    Threshold,
-    preferred,
-)
-from cxrtext_api.routes.images import answer_viewed
+from cxrtext_api.routes.fields import DEFAULT_SIDE, JSON, PNG, AsWritten, Side, Threshold, preferred
+from cxrtext_api.routes.pictures import PICTURE, Deep, answer_picture
 from cxrtext_api.runtime.uploads import Pixels
 
 if TYPE_CHECKING:
@@ -74,14 +64,13 @@ Report = Annotated[
     summary="An image as PNG",
     operation_id="render",
     response_class=Response,
-    responses={200: {"content": {PNG: {}, GRAYS: {}}}, **problems(404, 422)},
+    responses=PICTURE | problems(404, 422),
 )
 async def render(
-    session: SessionDep, image: ImageDep, size: Side = DEFAULT_SIDE, accept: AcceptGrays = PNG
+    session: SessionDep, image: ImageDep, deep: Deep, size: Side = DEFAULT_SIDE
 ) -> Response:
     """The image as the model gets it, windowed and upright; see ``get_picture``."""
-    deep = preferred(accept, (PNG, GRAYS)) == GRAYS
-    return await session.draw(answer_viewed, *await image.viewed(size, deep=deep))
+    return await session.draw(answer_picture, *await image.viewed(size, deep))
 
 
 def parse_prompts(text: str) -> dict[str, ServicePrompts]:

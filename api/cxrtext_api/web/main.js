@@ -96,17 +96,19 @@ async function load() {
   document.body.dataset.state = "ready";
 }
 
-/** Keys of all views, and those that put the cursor where a view is asked. */
+/** Keys of all views, and those that put the cursor where a sentence is asked for. */
 function bindKeys() {
-  const goTo = (view) => () => byId(`nav-${view}`).click();
-  keys.bind("Everywhere", "", [
-    { keys: ["R"], does: "Read (with Shift)", run: goTo("read") },
-    { keys: ["S"], does: "Search (with Shift)", run: goTo("search") },
-    { keys: ["A"], does: "About (with Shift)", run: goTo("about") },
-  ]);
-  keys.bind("Everywhere", "search", [{ keys: ["/"], does: "To the field of a sentence", run: () => byId("query").focus() }]);
-  keys.bind("Film", "read", [
-    { keys: ["/"], does: "Ask where a sentence is", run: () => { tabs.show("locate"); byId("sentence").focus(); } },
+  keys.bind("Everywhere", "", router.VIEWS.map((view) => ({
+    keys: [view[0].toUpperCase()], names: ["Shift", view[0]], does: byId(`nav-${view}`).textContent,
+    run: () => byId(`nav-${view}`).click(),
+  })));
+  const ask = (id) => () => byId(id).focus();
+  keys.bind("Everywhere", "search", [{ keys: ["/"], does: "Ask for a sentence", run: ask("query") }]);
+  keys.bind("Results", "search", [["Space", "Select"], ["Shift click", "Select a range"], ["Enter", "Open"]]
+    .map(([name, does]) => ({ keys: [], names: [name], does })));
+  const locateIt = () => { tabs.show("locate"); ask("sentence")(); };
+  keys.bind("Everywhere", "read", [
+    { keys: ["/"], run: locateIt },
     { keys: ["o"], does: "Open a file", run: () => byId("open").click() },
   ]);
 }

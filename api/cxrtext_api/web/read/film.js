@@ -6,17 +6,15 @@ import * as turning from "./turning.js";
 import { Viewer } from "./viewer.js";
 
 const channel = new BroadcastChannel(`cxrtext-${window.location.hash.slice(1)}`);
-const viewer = new Viewer(byId("stage"), byId("canvas"), byId("peak"), () => {});
-ruler.follow(viewer);
+const viewer = new Viewer(byId("stage"), byId("canvas"), byId("peak"), turning.show);
+viewer.layers.push(ruler.draw);
 
-channel.addEventListener("message", ({ data: { film, view, note, stage = "stage", unlike = false } }) => {
+channel.onmessage = ({ data: { film, view, note, stage, unlike = false } }) => {
   if (film) viewer.setImage(film);
   else if (film === null) viewer.clear();
   byId("image-note").textContent = note || "No film is open in the first window.";
   byId("stage").className = stage;
   byId("alone").classList.toggle("unlike", unlike);
-  if (!view || !viewer.picture) return;
-  viewer.follow(view);
-  turning.show(viewer);
-});
+  if (viewer.picture) viewer.follow(view);
+};
 channel.postMessage("which film?");

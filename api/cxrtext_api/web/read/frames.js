@@ -5,26 +5,26 @@ import { bind } from "../lib/keys.js";
 import * as session from "../lib/session.js";
 
 export function start(viewer) {
-  let count = 1;
   const at = () => session.current.source?.frame ?? 0;
+  const count = () => viewer.picture?.said.frames ?? 1;
   const step = async (by) => {
     const frame = at() + by;
-    if (count === 1 || frame < 0 || frame >= count) return;
+    if (frame < 0 || frame >= count()) return;
     const view = { ...viewer.view(), found: null };
     await session.open({ ...session.current.source, frame });
-    if (at() === frame) viewer.follow(view);
+    if (viewer.picture && at() === frame) viewer.follow(view);
   };
-  session.on("opened", ({ picture }) => {
-    count = picture.said.frames ?? 1;
-    byId("frames").hidden = count === 1;
-    byId("frame").textContent = `Frame ${at() + 1} of ${count}`;
-    byId("frame-previous").disabled = at() === 0;
-    byId("frame-next").disabled = at() === count - 1;
-  });
-  session.on("closed", () => { byId("frames").hidden = true; });
+  for (const event of ["opened", "closed"]) {
+    session.on(event, () => {
+      byId("frames").hidden = count() === 1;
+      byId("frame").textContent = `Frame ${at() + 1} of ${count()}`;
+      byId("frame-previous").disabled = at() === 0;
+      byId("frame-next").disabled = at() === count() - 1;
+    });
+  }
   byId("frame-previous").addEventListener("click", () => step(-1));
   byId("frame-next").addEventListener("click", () => step(1));
-  const when = () => viewer.picture && count > 1;
+  const when = () => count() > 1;
   bind("Film", "read", [
     { keys: ["PageUp"], does: "The frame before", near: ".viewer", run: () => step(-1), when },
     { keys: ["PageDown"], does: "The frame after", near: ".viewer", run: () => step(1), when },

@@ -13,36 +13,29 @@ const RADIOGRAPHS = [
   { name: "mediastinum", title: "Mediastinum", width: 130, level: 180 },
 ];
 
-/** What the values of a picture mean, the bounds of its windows, and its presets, the first shown first. */
-export function scaleOf({ values = [], said = {} } = {}) {
+/** What the values of a picture mean, the bounds of its windows, and its presets, the first one shown. */
+export function scaleOf({ values = [], said = {} }) {
+  const deep = Boolean(said.values);
   const { slope, intercept, inverted, windows } = said.values ?? EIGHT_BITS;
-  let [least, most] = said.values ? [Infinity, 0] : [0, 255];
-  if (said.values) {
-    for (const value of values) {
-      if (value < least) least = value;
-      if (value > most) most = value;
-    }
-  }
-  const [first, ...others] = windows;
+  const range = (of, first) => values.reduce((found, value) => of(found, value), first);
+  const [least, top] = deep ? [range(Math.min, Infinity), range(Math.max, 0)] : [0, 255];
+  const [low, high] = [least, top].map((value) => slope * value + intercept).sort((one, other) => one - other);
+  const [first, ...others] = windows.map((one, at) => ({
+    ...one, name: `own-${at}`, title: one.name || (windows.length > 1 ? `Window ${at + 1}` : "As read"),
+  }));
   const unit = first.width / 256;
-  const ends = [least, most].map((value) => slope * value + intercept);
-  const [low, high] = [Math.min(...ends), Math.max(...ends)];
   const step = unit >= 1 ? 1 : 10 ** Math.floor(Math.log10(unit));
+  const whole = { name: "whole", title: "Whole range", width: high - low + step, level: (low + high + step) / 2, function: "LINEAR" };
   const scale = {
-    slope, intercept, inverted, unit, step, top: most, deep: Boolean(said.values),
-    width: [2 * unit, Math.max(first.width, high - low + step)],
+    deep, slope, intercept, inverted, top, step,
+    width: [2 * step, Math.max(first.width, whole.width)],
     level: [Math.min(low, first.level - first.width / 2), Math.max(high, first.level + first.width / 2 - unit)],
   };
-  const named = (one, at) => ({ ...one, name: `own-${at}`, title: one.name || (windows.length > 1 ? `Window ${at + 1}` : "As read") });
-  const whole = { name: "whole", title: "Whole range", width: high - low + step, level: (low + high + step) / 2, function: "LINEAR" };
-  const place = (level) => first.level + (inverted ? 128 - level : level - 128) * unit;
-  scale.presets = [
-    named(first, 0),
-    ...RADIOGRAPHS.map((one) => (one.width
-      ? { ...first, ...one, width: one.width * unit, level: place(one.level) } : one)),
-    ...(said.values ? [whole] : []),
-    ...others.map((one, at) => named(one, at + 1)),
-  ].map((one) => (one.width ? { ...one, ...bounded(scale, one) } : one));
+  const asFirst = ({ width, level, ...one }) => (width ? {
+    ...first, ...one, width: width * unit, level: first.level + (inverted ? 128 - level : level - 128) * unit,
+  } : one);
+  scale.presets = [first, ...RADIOGRAPHS.map(asFirst), ...(deep ? [whole] : []), ...others]
+    .map((one) => (one.width ? { ...one, ...bounded(scale, one) } : one));
   return scale;
 }
 

@@ -5,7 +5,8 @@ import * as session from "../lib/session.js";
 import { openBeside } from "../search/archive.js";
 
 const STEP = 48;
-const PRESET_KEYS = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+const MOVES = { ArrowLeft: [STEP, 0], ArrowRight: [-STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] };
+const PRESET_KEYS = [..."123456789"];
 
 function listenToWheel(viewer) {
   const { stage } = viewer;
@@ -37,7 +38,7 @@ function listenToPointer(viewer) {
     if (held.button === 0) viewer.moveBy(x, y);
     else {
       const { width, level } = viewer.window;
-      viewer.setWindow({ width: width + x * viewer.scale.unit, level: level - y * viewer.scale.unit });
+      viewer.setWindow({ width: width + x * viewer.unit, level: level - y * viewer.unit });
     }
   });
   for (const end of ["pointerup", "pointercancel"]) {
@@ -52,25 +53,18 @@ function listenToPointer(viewer) {
 
 function bindKeys(viewer) {
   const when = () => viewer.picture;
-  const film = (keys, does, run, near = "") => ({ keys, does, run, near, when });
-  const move = (keys, does, x, y) => film(keys, does, () => viewer.moveBy(x, y), ".viewer");
+  const choose = ({ key }) => viewer.setPreset(viewer.scale.presets[key - 1]?.name);
+  const film = (keys, does, run) => ({ keys, does, run, when });
   const window = (key, does, name, by) => film([key], does, () =>
-    viewer.setWindow({ [name]: viewer.window[name] + by * viewer.scale.unit }));
+    viewer.setWindow({ [name]: viewer.window[name] + by * viewer.unit }));
   bind("Film", "read", [
     film(["n"], "The next film", () => openBeside(1)),
     film(["p"], "The film before", () => openBeside(-1)),
     film(["+", "="], "Larger", () => viewer.zoomBy(1.25)),
     film(["-"], "Smaller", () => viewer.zoomBy(0.8)),
     film(["0"], "Fit", () => viewer.fit()),
-    move(["ArrowLeft"], "", STEP, 0),
-    move(["ArrowRight"], "", -STEP, 0),
-    move(["ArrowUp"], "", 0, STEP),
-    move(["ArrowDown"], "", 0, -STEP),
-    { keys: ["←", "→", "↑", "↓"], does: "Move, while the viewer has the focus" },
-    film(PRESET_KEYS, "Windows of the list", ({ key }) => {
-      const preset = viewer.scale.presets[PRESET_KEYS.indexOf(key)];
-      if (preset) viewer.setPreset(preset.name);
-    }),
+    { ...film(Object.keys(MOVES), "Move, while the viewer has the focus", ({ key }) => viewer.moveBy(...MOVES[key])), near: ".viewer" },
+    { ...film(PRESET_KEYS, "Windows of the list", choose), names: ["1", "…", "9"] },
     window("]", "Level up", "level", 6),
     window("[", "Level down", "level", -6),
     window(".", "Window wider", "width", 8),
@@ -79,6 +73,7 @@ function bindKeys(viewer) {
     film(["h"], "Heatmap", () => viewer.setOverlay({ heat: !viewer.overlay.heat })),
     film(["b"], "Peak and boxes", () => viewer.setOverlay({ boxes: !viewer.overlay.boxes })),
     film(["r"], "As it was at first", () => viewer.reset()),
+    { keys: [], names: ["right drag"], does: "Window and level" },
   ]);
 }
 

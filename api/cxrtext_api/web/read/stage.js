@@ -122,8 +122,6 @@ function listenToControls(viewer) {
 
 export function start() {
   const viewer = new Viewer(byId("stage"), byId("canvas"), byId("peak"), showState);
-  for (const part of [ruler, turning, frames, link, second]) part.start(viewer);
-  listen(viewer);
   listenToControls(viewer);
   overlay.start(viewer);
   files.start();
@@ -137,4 +135,6 @@ export function start() {
     overlay.showFound(viewer, sentence, found);
     if (found) reveal();
   });
+  for (const part of [ruler, turning, frames, link, second]) part.start(viewer);
+  listen(viewer);
 }

@@ -58,10 +58,15 @@ export class Viewer {
     this.shade();
   }
 
+  /** What a key or a drag counts in: values of an 8-bit picture, shares of the window of a deeper one. */
+  get unit() {
+    return this.scale.deep ? Math.max(this.scale.step, this.window.width / 256) : 1;
+  }
+
   setPreset(name) {
-    const { width, level, function: kind, curve } = this.scale.presets.find((one) => one.name === name);
-    if (width) this.setWindow({ width, level, function: kind, curve });
-    else if (this.picture) this.setWindow(automatic(this.scale, this.picture.values));
+    const preset = this.scale.presets.find((one) => one.name === name);
+    if (preset?.width) this.setWindow({ curve: undefined, ...preset });
+    else if (preset && this.picture) this.setWindow(automatic(this.scale, this.picture.values));
   }
 
   setInvert(invert) {

@@ -6,39 +6,35 @@ import * as query from "./query.js";
 import { go } from "../lib/router.js";
 
 const KEPT = "cxrtext-searches";
-const MOST = 20;
 
 const saved = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+const askedBy = (search) => query.ofParams(new URLSearchParams(search), null);
 
 function keep(searches) {
-  sessionStorage.setItem(KEPT, JSON.stringify(searches.slice(0, MOST)));
+  sessionStorage.setItem(KEPT, JSON.stringify(searches));
   show();
+}
+
+function row(search) {
+  const words = [query.inWords(askedBy(search)), askedBy(search).where].filter(Boolean).join(" · ");
+  const forget = () => {
+    keep(saved().filter((other) => other !== search));
+    byId("save-search").focus();
+  };
+  return element("li", {}, button(words, () => go("search", search), { className: "line" }),
+    button("✕", forget, { className: "quiet square small", "aria-label": `Forget ${words}` }));
 }
 
 function show() {
   byId("saved-title").hidden = saved().length === 0;
-  byId("saved").replaceChildren(...saved().map((search) => {
-    const asked = query.ofParams(new URLSearchParams(search), null);
-    const words = [query.inWords(asked), asked.where].filter(Boolean).join(" · ");
-    return element(
-      "li",
-      {},
-      button(words, () => go("search", search), { className: "line" }),
-      button("✕", () => {
-        keep(saved().filter((other) => other !== search));
-        byId("save-search").focus();
-      }, { className: "quiet square small", "aria-label": `✕ Forget ${words}` }),
-    );
-  }));
+  byId("saved").replaceChildren(...saved().map(row));
 }
 
-/** `asked` gives what the form asks now. */
+/** `asked` gives what the form asks now; an image of this machine is not kept. */
 export function start(asked) {
   byId("save-search").addEventListener("click", () => {
-    const search = query.toParams({ ...asked(), ...(asked().source?.file ? { source: null } : {}) }).toString();
-    if (!query.isEmpty(query.ofParams(new URLSearchParams(search), null))) {
-      keep([search, ...saved().filter((other) => other !== search)]);
-    }
+    const search = query.toParams(asked()).toString();
+    if (!query.isEmpty(askedBy(search))) keep([search, ...saved().filter((other) => other !== search)]);
   });
   show();
 }
