@@ -48,7 +48,7 @@ def test_a_deep_film_is_windowed_on_its_own_values(visit: Any) -> None:
     press(page, "7")
     assert page.text_content("#window-note") == "W 16  L 1004"
     sides = [page.evaluate(BRIGHT, [across, 0.5]) for across in (0.3, 0.7)]
-    assert sides == [pytest.approx(255 * share, abs=3) for share in (3.5 / 15, 11.5 / 15)]
+    assert sides == [pytest.approx(255 * share, abs=3) for share in (4 / 15, 12 / 15)]
     press(page, "]")
     assert page.input_value("#window-level") == "1010"
 

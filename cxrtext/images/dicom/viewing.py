@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cxrtext.images.dicom.display import (
-    ContrastWindow,
     Display,
     Table,
     holder,
@@ -55,36 +54,31 @@ def viewing(data: bytes, frame: int | None, gray: Gray) -> tuple[dict[str, Any],
         "slope": slope,
         "intercept": intercept,
         "inverted": pixels.photometric == "MONOCHROME1",
-        "windows": _windows(display) or [_spread_window(axis, gray, display)],
+        "windows": _windows(axis, gray, display),
     }
     return said, values.astype(np.uint16, copy=False)
 
 
-def _windows(display: Display) -> list[dict[str, Any]]:
-    """The file's own contrast, the one that is shown without a choice first."""
+def _windows(axis: Samples, gray: Gray, display: Display) -> list[dict[str, Any]]:
+    """What a viewer chooses contrast from, the one that is shown without a choice first."""
     found: list[dict[str, Any]] = []
     for one, name in display.choices[:MOST_WINDOWS]:
-        said: dict[str, Any] = {"name": name[:_LONGEST_NAME]}
+        named = {"name": name[:_LONGEST_NAME]}
         if isinstance(one, Table):
             last = len(one.entries) - 1
             points = np.linspace(0, last, min(_CURVE_POINTS, last + 1)).astype(int)
             curve = np.rint(255 * one.entries[points] / one.top).astype(int).tolist()
-            found.append({**said, "level": one.first + last / 2, "width": last, "curve": curve})
+            width, level = max(last, 1), one.first + last / 2
+            found.append({**named, "level": level, "width": width, "curve": curve})
         elif one.width > 0:
-            found.append({**said, **_window(one)})
-    return found
-
-
-def _window(one: ContrastWindow) -> dict[str, Any]:
-    return {"level": one.center, "width": one.width, "function": one.function}
-
-
-def _spread_window(axis: Samples, gray: Gray, display: Display) -> dict[str, Any]:
-    """The window that stands for the percentiles of a file without one."""
+            shape = {"level": one.center, "width": one.width, "function": one.function}
+            found.append({**named, **shape})
+    if found:
+        return found
     counts = without_padding(axis, count(gray.pixels, len(axis)), display.padding)
     low, high = spread(in_units(axis.astype(np.float64), display), counts)
-    width = (high - low) or 1.0
-    return {"name": "", **_window(ContrastWindow((low + high) / 2, width, "LINEAR_EXACT"))}
+    shape = {"level": (low + high) / 2, "width": (high - low) or 1.0, "function": "LINEAR_EXACT"}
+    return [{"name": "", **shape}]
 
 
 def _spacing(dataset: "Dataset", pixels: PixelFormat, index: int) -> dict[str, Any] | None:

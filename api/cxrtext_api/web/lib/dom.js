@@ -47,6 +47,11 @@ export function sectionsOf(sentences) {
   return [...sections];
 }
 
+/** The same as lists under headings, with a row for each sentence. */
+export const reportOf = (sentences, row) => sectionsOf(sentences).map(([section, some]) =>
+  element("section", { className: "report-section" }, section ? element("h3", {}, section) : null,
+    element("ol", { className: "lines" }, ...some.map(row))));
+
 /** Give the arrow keys, Home and End of a list to its buttons, in so many columns; others stay. */
 export function moveAmong(event, all, columns = 0) {
   const at = all.indexOf(event.target);

@@ -12,10 +12,7 @@ import * as session from "../lib/session.js";
 import * as turning from "./turning.js";
 import { MAX_ZOOM, Viewer } from "./viewer.js";
 
-const CONTROLS = [
-  "window-preset", "window-width", "window-level", "toggle-invert", "zoom-in", "zoom-out", "fit",
-  "reset", "toggle-ruler", "toggle-flip", "turn", "copy-link", "second",
-];
+const CONTROLS = ".toolbar :is(button, select, input):not(#open, #file)";
 const OTHER = "other";
 /** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
 const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
@@ -63,7 +60,7 @@ function onClosed(viewer, wanted) {
   byId("window-note").textContent = "";
   byId("view-note").textContent = "";
   byId("stage").classList.remove("zoomed", "open");
-  for (const id of CONTROLS) byId(id).disabled = true;
+  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = true;
   byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
   byId("empty").hidden = false;
 }
@@ -88,7 +85,7 @@ function onOpened(viewer, { picture }) {
   byId("image-note").textContent = detail
     ? [detail.image_id, dayOf(detail), `${detail.width} × ${detail.height}`].filter(Boolean).join("\n")
     : (source.name ?? "");
-  for (const id of CONTROLS) byId(id).disabled = false;
+  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = false;
   byId("stage").classList.add("open");
   byId("stage").classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
   reveal();

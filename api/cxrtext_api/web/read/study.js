@@ -1,7 +1,7 @@
 // What the index knows of the open image: its study, its metadata, its report.
 
 import * as api from "../lib/api.js";
-import { button, byId, element, sectionsOf } from "../lib/dom.js";
+import { button, byId, element, reportOf } from "../lib/dom.js";
 import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
@@ -18,15 +18,6 @@ function sentenceLine({ sentence }) {
   return element("li", {}, button(sentence, show, {
     className: "line", "aria-label": `${sentence} Show where.`,
   }));
-}
-
-function showReport(report) {
-  byId("study-report").replaceChildren(...sectionsOf(report).map(([section, sentences]) => element(
-    "section",
-    { className: "report-section" },
-    element("h3", {}, section),
-    element("ol", { className: "lines" }, ...sentences.map(sentenceLine)),
-  )));
 }
 
 /** Other images of the same patient, where the server can filter. */
@@ -110,7 +101,7 @@ function showStudy() {
   byId("study-others").replaceChildren();
   byId("study-results").replaceChildren();
   byId("study-facts").replaceChildren();
-  showReport(detail?.report ?? []);
+  byId("study-report").replaceChildren(...reportOf(detail?.report ?? [], sentenceLine));
   if (!detail) return;
   byId("study-facts").replaceChildren(...facts([
     ["Study", detail.study_id], ["Patient", detail.patient_id], ["Split", detail.split],

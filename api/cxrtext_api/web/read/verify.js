@@ -1,7 +1,7 @@
 // A report against the image: each sentence with how well the image supports it.
 
 import * as api from "../lib/api.js";
-import { byId, element, plural, score, sectionsOf, skeletons, whole } from "../lib/dom.js";
+import { byId, element, plural, reportOf, score, sectionsOf, skeletons, whole } from "../lib/dom.js";
 import { emptyLine, problemCard } from "../lib/notices.js";
 import { isUnlike, UNLIKE_SENTENCE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
@@ -118,12 +118,7 @@ function showChecked(answer) {
   byId("verified").replaceChildren(
     summary(answer),
     element("p", { className: "muted small-text" }, tellReference(answer)),
-    ...sectionsOf(answer.sentences).map(([section, sentences]) => element(
-      "section",
-      { className: "report-section" },
-      section ? element("h3", {}, section) : null,
-      element("ol", { className: "lines" }, ...sentences.map((one) => sentenceRow(answer, one))),
-    )),
+    ...reportOf(answer.sentences, (one) => sentenceRow(answer, one)),
     element("p", { className: "foot" }, `${plural(answer.sentences.length, "sentence")} checked. ` +
       "A mark is the model’s opinion, not a reader’s."),
   );
