@@ -2,16 +2,25 @@
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
+from PIL import Image
 
-from tests.api.routes.test_api_viewing import deep_film
+from tests.api.routes.test_api_viewing import GRAYS, deep_film, table
 from tests.browser.conftest import CONTRAST, file_of, fits
 from tests.browser.test_browser_read import picture
 
 READ = "#/read?image=images/s25.png"
+TABLE = """async ([values, said]) => {
+  const { scaleOf, table } = await import("/web/read/levels.js");
+  const scale = scaleOf({ values: Uint16Array.from(values), said: JSON.parse(said) });
+  const shown = table(scale, scale.presets[0], false);
+  return values.map((value) => shown[value]);
+}"""
 BRIGHT = """([across, down]) => {
   const canvas = document.getElementById("canvas");
   const at = [across * canvas.width, down * canvas.height];
@@ -22,7 +31,8 @@ BRIGHT = """([across, down]) => {
 def send(page: Any, data: bytes) -> None:
     page.set_input_files("#file", files=[file_of(data, "film.dcm", "application/dicom")])
     page.wait_for_selector("#image-note:text('film.dcm')")
-    page.wait_for_selector("#stage[aria-busy=false]")
+    # A banner over an unlike image makes the stage less high.
+    page.wait_for_selector("#findings[aria-busy=false] .finding")
     page.focus("#stage")
 
 
@@ -51,6 +61,24 @@ def test_a_deep_film_is_windowed_on_its_own_values(visit: Any) -> None:
     assert sides == [pytest.approx(255 * share, abs=3) for share in (4 / 15, 12 / 15)]
     press(page, "]")
     assert page.input_value("#window-level") == "1010"
+
+
+def test_the_pages_windows_are_the_servers(visit: Any, url: str) -> None:
+    page = visit()
+    for elements in (
+        {"WindowWidth": ["40", "1"]},
+        {"VOILUTFunction": "SIGMOID", "RescaleIntercept": "-100"},
+        {"RescaleSlope": "-1.5", "PhotometricInterpretation": "MONOCHROME1"},
+        {"VOILUTSequence": [table((1200, 900), lambda x: 255 * x**2)]},
+    ):
+        values, film = deep_film(**elements)
+        png, deep = (
+            httpx2.post(f"{url}/v1/render", files={"image": film}, headers=kind)
+            for kind in ({}, GRAYS)
+        )
+        shown = page.evaluate(TABLE, [values.ravel().tolist(), deep.headers["x-viewing"]])
+        expected = np.asarray(Image.open(BytesIO(png.content))).ravel()
+        assert np.abs(np.array(shown) - expected).max() <= 1, elements
 
 
 def test_the_ruler_says_what_a_millimeter_is_of(visit: Any) -> None:

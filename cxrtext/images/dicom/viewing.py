@@ -40,7 +40,8 @@ def viewing(data: bytes, frame: int | None, gray: Gray) -> tuple[dict[str, Any],
     pixels = pixel_format(file.dataset)
     index = choose_frame(pixels.frames, frame)
     said = {"frames": pixels.frames, "spacing": _spacing(file.dataset, pixels, index)}
-    if gray.table is None or not pixels.photometric.startswith("MONO") or pixels.stored <= 8:
+    deep = pixels.photometric.startswith("MONO") and 8 < pixels.stored <= 16
+    if gray.table is None or not deep:
         return said, None
     display = read_display(file.dataset, pixels, index, little=file.little)
     axis = np.arange(pixels.lowest, pixels.highest + 1, dtype=np.int64)
@@ -66,8 +67,9 @@ def _windows(axis: Samples, gray: Gray, display: Display) -> list[dict[str, Any]
         named = {"name": name[:_LONGEST_NAME]}
         if isinstance(one, Table):
             last = len(one.entries) - 1
-            points = np.linspace(0, last, min(_CURVE_POINTS, last + 1)).astype(int)
-            curve = np.rint(255 * one.entries[points] / one.top).astype(int).tolist()
+            points = np.linspace(0, last, min(_CURVE_POINTS, last + 1))
+            entries = np.interp(points, np.arange(last + 1), one.entries)
+            curve = np.rint(255 * entries / one.top).astype(int).tolist()
             width, level = max(last, 1), one.first + last / 2
             found.append({**named, "level": level, "width": width, "curve": curve})
         elif one.width > 0:

@@ -1,6 +1,7 @@
 """What a viewer gets of a film: 16-bit values, windows, the size of pixels, frames."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,19 @@ def deep_film(**elements: Any) -> tuple[NDArray[np.uint16], bytes]:
     return values, as_dicom(np.zeros((40, 60), np.uint8), **film | elements)
 
 
+def table(span: tuple[int, int], curve: Callable[[float], float]) -> Any:
+    """A look-up table from a first value over so many."""
+    from pydicom.dataset import Dataset
+
+    item = Dataset()
+    first, count = span
+    item.LUTDescriptor = [count, first, 16]
+    item["LUTDescriptor"].VR = "US"
+    item.LUTData = [round(curve(at / (count - 1))) for at in range(count)]
+    item["LUTData"].VR = "US"
+    return item
+
+
 def viewed(client: TestClient, film: bytes, **asked: Any) -> tuple[Any, dict[str, Any]]:
     response = client.post("/v1/render", files={"image": film}, headers=GRAYS, **asked)
     assert response.status_code == 200, response.text
@@ -40,6 +54,8 @@ def shown(values: NDArray[Any], said: dict[str, Any]) -> NDArray[np.float64]:
     facts, first = said["values"], said["values"]["windows"][0]
     units = values * facts["slope"] + facts["intercept"]
     gray = np.clip((units - first["level"]) / first["width"] + 0.5, 0, 1)
+    if "curve" in first:
+        gray = np.interp(gray, np.linspace(0, 1, len(first["curve"])), first["curve"]) / 255
     return np.asarray(np.rint(255 * (1 - gray if facts["inverted"] else gray)))
 
 
@@ -65,6 +81,8 @@ def test_a_deep_film_comes_with_its_own_values_and_windows(client: TestClient) -
         {"RescaleSlope": "-2", "RescaleIntercept": "9", "PhotometricInterpretation": "MONOCHROME1"},
         {"PixelRepresentation": 1, "BitsStored": 16, "HighBit": 15, "RescaleIntercept": "-30"},
         {"WindowCenter": None, "WindowWidth": None},
+        {"VOILUTSequence": [table((1200, 900), lambda x: 255 * x**2)]},
+        {"ModalityLUTSequence": [table((1000, 2400), lambda x: 4000 * (1 - x))]},
         {"PatientOrientation": ["P", "F"], "WindowCenter": "2000", "WindowWidth": "900"},
     ],
 )  # fmt: skip
@@ -80,8 +98,15 @@ def test_the_first_window_shows_what_the_png_shows(
 
 
 def test_eight_bits_stay_a_picture(client: TestClient, uploads: dict[str, bytes]) -> None:
-    for kind in ("png", "dicom"):
-        found, said = viewed(client, uploads[kind])
+    """And so do 32, of which no viewer has a table."""
+    wide = deep_film()[0].astype("<u4")
+    bits = {"BitsAllocated": 32, "BitsStored": 32, "HighBit": 31, "ImagerPixelSpacing": None}
+    for data in (
+        uploads["png"],
+        uploads["dicom"],
+        deep_film(PixelData=wide.tobytes(), **bits)[1],
+    ):
+        found, said = viewed(client, data)
         assert (found.dtype, said["spacing"], "values" in said) == (np.uint8, None, False)
     indexed = client.get("/v1/images/images/s01.png/rendered", headers=GRAYS)
     assert json.loads(indexed.headers["x-viewing"])["size"] == [80, 80]
