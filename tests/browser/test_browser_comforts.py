@@ -29,10 +29,11 @@ BRIGHT = """([across, down]) => {
 
 
 def send(page: Any, data: bytes) -> None:
-    page.set_input_files("#file", files=[file_of(data, "film.dcm", "application/dicom")])
-    page.wait_for_selector("#image-note:text('film.dcm')")
+    with page.expect_response("**/v1/classify"):
+        page.set_input_files("#file", files=[file_of(data, "film.dcm", "application/dicom")])
     # A banner over an unlike image makes the stage less high.
     page.wait_for_selector("#findings[aria-busy=false] .finding")
+    assert page.text_content("#image-note") == "film.dcm"
     page.focus("#stage")
 
 
