@@ -35,7 +35,8 @@ Deep = Annotated[bool, Depends(_wants_values)]
 
 def answer_picture(pixels: Samples, said: Mapping[str, Any]) -> Response:
     """Pixels, [H, W], with what a viewer is told beside them."""
-    headers = {VIEWING: json.dumps({**said, "shown": pixels.shape[::-1]})}
+    told = {**said, "shown": pixels.shape[::-1]}
+    headers = {VIEWING: json.dumps(told, separators=(",", ":"))}
     if pixels.dtype.itemsize == 2:
         return Response(pixels.astype("<u2").tobytes(), media_type=GRAYS, headers=headers)
     picture = encode_png(Pictures.fromarray(pixels))

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MOST_WINDOWS = 8
 _LONGEST_NAME = 40
-_CURVE_POINTS = 256  # of a VOI LUT; a viewer draws straight lines between them
+# Of a VOI LUT; a viewer draws straight lines between them.  More would not fit into a header.
+_CURVE_POINTS = 64
 _SIDES_MM = (1e-3, 10.0)  # of a pixel; beyond, the header is wrong
 
 
