@@ -108,15 +108,21 @@ def stretched(levels: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
         levels: [n], what each value stands for.
         counts: [n], how many pixels have it.
     """
+    low, high = spread(levels, counts)
+    if low == high:
+        return np.zeros_like(levels)
+    return np.asarray(np.clip((levels - low) / (high - low), 0.0, 1.0), dtype=np.float64)
+
+
+def spread(levels: Doubles, counts: npt.NDArray[np.int64]) -> tuple[float, float]:
+    """The two levels between which `stretched` spreads; the same twice of a flat image."""
     present = counts > 0
     order = np.argsort(levels[present], kind="stable")
     values, share = levels[present][order], np.cumsum(counts[present][order])
     low, high = values[np.searchsorted(share, [_LOW * share[-1], _HIGH * share[-1]])]
     if low == high:
         low, high = values[0], values[-1]
-    if low == high:
-        return np.zeros_like(levels)
-    return np.asarray(np.clip((levels - low) / (high - low), 0.0, 1.0), dtype=np.float64)
+    return float(low), float(high)
 
 
 def count(places: Samples, entries: int) -> npt.NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Reading images in processes of their own; results equal those of `read_image`, bit for bit."""
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 from cxrtext.errors import ImageError
 from cxrtext.images.dicom.described import Described, described
 from cxrtext.images.dicom.elements import MAX_BYTES
-from cxrtext.images.dicom.file import wanted_of
+from cxrtext.images.dicom.file import is_dicom, wanted_of
+from cxrtext.images.dicom.viewing import viewing
 from cxrtext.images.gray import Bytes, Floats, Gray, Samples
 from cxrtext.images.overlay import shrunk
 from cxrtext.images.placement import Placement
@@ -21,7 +22,7 @@ from cxrtext.images.read import Window, check_window, decode_image
 from cxrtext.images.sandbox import ProcessLost, SandboxPool
 from cxrtext.images.source import named_errors, shown, stored_bytes
 
-_KINDS = ("float32", "uint8")
+_KINDS = ("float32", "uint8", "uint16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class ReadImage:
     width: int
     placement: Placement | None = None  # how it lies over the file's pixels; None where it is these
     whole: Bytes | None = None  # [1, H, W], as it is shown, where it was asked for as well
+    viewing: Mapping[str, Any] = field(default_factory=dict)  # what a viewer is told beside it
 
 
 class ReaderPool(SandboxPool):
@@ -49,10 +51,22 @@ class ReaderPool(SandboxPool):
         """Read a stored image; see `cxrtext.images.read_image`."""
         return self._read(str(path), frame=frame, window=window).pixels
 
-    def show_bytes(self, data: bytes, name: str, side: int | None = None) -> Bytes:
-        """Read an image that was sent in 8 bits, [H, W], with its longest side at most so long."""
-        shown: Bytes = self._read(name, data, shown=True, side=side).pixels[0]
-        return shown
+    def view_bytes(
+        self,
+        data: bytes,
+        name: str,
+        side: int | None = None,
+        *,
+        frame: int | None = None,
+        deep: bool = False,
+    ) -> tuple[Samples, Mapping[str, Any]]:
+        """Read an image for a viewer, [H, W], and what it is told beside it (`viewing`).
+
+        In 8 bits, or, where ``deep`` asks for it, in 16 of a DICOM file of more than 8; its longest
+        side is at most so long.
+        """
+        found = self._read(name, data, viewed=True, side=side, frame=frame, deep=deep)
+        return found.pixels[0], found.viewing
 
     def prepare_bytes(
         self,
@@ -62,9 +76,10 @@ class ReaderPool(SandboxPool):
         *,
         whole: bool = False,
         side: int | None = None,
+        frame: int | None = None,
     ) -> ReadImage:
         """Decode an image that was sent once, into its square and, on request, as it is shown."""
-        return self._read(name, data, square=square, whole=whole, side=side)
+        return self._read(name, data, square=square, whole=whole, side=side, frame=frame)
 
     def describe_bytes(self, data: bytes, name: str, keywords: Iterable[str]) -> Described:
         """Read what a DICOM header that was sent says of its object."""
@@ -123,21 +138,39 @@ def read_request(request: Any, data: bytes) -> tuple[Any, bytes | memoryview]:
         window=tuple(window) if isinstance(window, list) else window,
     )
     made: Samples
-    if sizes:
+    said: dict[str, Any] = {}
+    if request.get("viewed"):
+        made, said = _viewed(gray, data, request)
+    elif sizes:
         made = Preprocessing.from_dict(sizes).square(gray.bytes())
     else:
-        made = _shown(gray, request["side"]) if request.get("shown") else gray.floats()
+        made = gray.floats()
     pixels = np.ascontiguousarray(made)
     answer: dict[str, Any] = {
         "kind": pixels.dtype.name,
         "shape": pixels.shape,
         "size": gray.pixels.shape,
         "placement": gray.placement and asdict(gray.placement),
+        "viewing": said,
     }
     if not request.get("whole"):
         return answer, pixels.data.cast("B")
     whole = _shown(gray, request["side"])
     return {**answer, "whole": whole.shape}, pixels.tobytes() + whole.tobytes()
+
+
+def _viewed(gray: Gray, data: bytes, request: Any) -> tuple[Samples, dict[str, Any]]:
+    said, values = {"frames": 1, "spacing": None}, None
+    if is_dicom(data):
+        with named_errors(request["name"]):
+            said, values = viewing(data, request["frame"], gray)
+    if values is None or not request["deep"]:
+        said.pop("values", None)
+        made: Samples = _shown(gray, request["side"])
+    else:
+        made = shrunk(values, request["side"] or max(values.shape))[np.newaxis]
+    height, width = gray.pixels.shape
+    return made, {"size": [width, height], **said}
 
 
 def _shown(gray: Gray, side: int | None) -> Bytes:
@@ -158,4 +191,4 @@ def image_of(answer: Any, payload: bytes | memoryview) -> ReadImage:
         payload = payload[:end]
     pixels = np.frombuffer(payload, dtype=np.dtype(answer["kind"])).reshape(answer["shape"])
     placement = Placement(**answer["placement"]) if answer.get("placement") else None
-    return ReadImage(pixels, height, width, placement, whole)
+    return ReadImage(pixels, height, width, placement, whole, answer.get("viewing") or {})

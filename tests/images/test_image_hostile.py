@@ -345,9 +345,9 @@ def test_a_bomb_costs_little_memory_and_time(name: str) -> None:
     data = BOMBS[name]()
     assert len(data) < 2**20
     with ReaderPool(1, memory_bytes=2**29, seconds=5) as pool:
-        pool.show_bytes(encoded(GRAY, "PNG"), "warm")
+        pool.view_bytes(encoded(GRAY, "PNG"), "warm")
         try:
-            pool.show_bytes(data, "upload")
+            pool.view_bytes(data, "upload")
         except ImageError as error:
             message = said(error)
             assert "needs more" not in message

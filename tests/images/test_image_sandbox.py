@@ -76,7 +76,7 @@ def test_results_and_refusals_equal_those_of_this_process(folder: Path) -> None:
             str(one) if isinstance(one, ImageError) else one.pixels.tobytes()
             for one in pool.map(paths * 5)
         ]
-        sent = pool.show_bytes(paths[0].read_bytes(), "x")
+        sent = pool.view_bytes(paths[0].read_bytes(), "x")[0]
         assert not pool.lost
     assert single == wanted
     assert several == wanted * 5

@@ -46,6 +46,7 @@ SHARED_HEADERS = (
     PUBLICATION,
     "X-Request-ID",
     "X-Total",
+    "X-Viewing",
 )
 """Headers that a page of another site may read, where such are let in."""
 

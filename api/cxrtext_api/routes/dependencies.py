@@ -1,17 +1,21 @@
 """The only doors from a route to what it works with."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from annotated_types import Ge, Le
 from fastapi import Depends, File, Form, Request, Security, UploadFile
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from cxrtext.errors import InputError
+from cxrtext.images.dicom.header import MAX_FRAMES
+from cxrtext.images.gray import Samples
 from cxrtext_api.problems import Refusal
+from cxrtext_api.routes.fields import WHOLE
 from cxrtext_api.runtime.resources import Resources, Session
 from cxrtext_api.runtime.scope import REQUEST_SCOPE, TIME_LIMIT
-from cxrtext_api.runtime.uploads import Pixels
+from cxrtext_api.runtime.uploads import Pixels, Upload
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ async def _check_ready(session: SessionDep) -> None:
 class ChosenImage:
     """The image of a request: an upload, or the id of an indexed one."""
 
-    def __init__(self, session: Session, upload: bytes | None, image_id: str | None) -> None:
+    def __init__(self, session: Session, upload: Upload | None, image_id: str | None) -> None:
         self._session = session
         self._upload = upload
         self._image_id = image_id or ""
@@ -59,11 +63,16 @@ class ChosenImage:
 
     async def pixels(self, side: int) -> Pixels:
         """The image as it is shown, [H, W], its longest side at most so long."""
+        pixels: Pixels = (await self.viewed(side))[0]
+        return pixels
+
+    async def viewed(self, side: int, deep: bool = False) -> tuple[Samples, Mapping[str, Any]]:
+        """The image for a viewer; see :meth:`ReaderPool.view_bytes`."""
         session = self._session
         if self._upload is not None:
-            return await session.uploads.decode(session, self._upload, side)
+            return await session.uploads.view(session, self._upload, side, deep)
         await session.see_index()
-        return await session.draw(session.service.shown, self._image_id, side)
+        return await session.draw(session.service.viewed, self._image_id, side, deep)
 
     async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
         """The image as the model sees it and as it is shown; an upload is decoded once for both."""
@@ -81,16 +90,29 @@ ImageId = Annotated[
     str | None,
     Form(max_length=MAX_ID_CHARACTERS, description="The id of an indexed image instead."),
 ]
+Frame = Annotated[
+    int | None,
+    Ge(0),
+    Le(MAX_FRAMES - 1),
+    WHOLE,
+    Form(description="Which frame of an image that is sent, from 0, where it has several."),
+]
 
 
 async def _any_image(
-    session: SessionDep, image: UploadFileField = None, image_id: ImageId = None
+    session: SessionDep,
+    image: UploadFileField = None,
+    image_id: ImageId = None,
+    frame: Frame = None,
 ) -> ChosenImage | None:
     if image is not None and image_id is not None:
         raise InputError("give either an image or an image_id, not both")
     if image is None and image_id is None:
         return None
-    return ChosenImage(session, None if image is None else await image.read(), image_id)
+    if frame and image is None:
+        raise InputError("frame is of an image that is sent; leave it out")
+    upload = None if image is None else Upload(await image.read(), frame)
+    return ChosenImage(session, upload, image_id)
 
 
 AnyImageDep = Annotated[Any, Depends(_any_image)]  # a :class:`ChosenImage`, or None

@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
 from fastapi import APIRouter, Query, Request, Response
-from PIL import Image as Pictures
 
 from cxrtext.client.answers import detail_of
 from cxrtext.client.models import Column, Columns, Image, ImageDetail, ImagePage, Timeline
-from cxrtext.images import encode_png
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
-from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, PNG, WHERE, WHOLE, Side, check_where
-from cxrtext_api.runtime.uploads import Pixels
+from cxrtext_api.routes.fields import DEFAULT_SIDE, MAX_WHERE, WHERE, WHOLE, Side, check_where
+from cxrtext_api.routes.pictures import PICTURE, Deep, answer_picture
 
 if TYPE_CHECKING:
     from cxrtext.pausing import Pausing
@@ -44,12 +42,8 @@ def _timeline(service: "Service", image_id: str) -> Timeline:
     return Timeline.model_validate(service.timeline(image_id))
 
 
-def draw_image(pixels: Pixels) -> bytes:
-    return encode_png(Pictures.fromarray(pixels))
-
-
-def _picture(service: "Service", image_id: str, size: int) -> bytes:
-    return draw_image(service.shown(image_id, size))
+def _picture(service: "Service", image_id: str, size: int, deep: bool) -> Response:
+    return answer_picture(*service.viewed(image_id, size, deep))
 
 
 def _columns(service: "Service") -> Columns:
@@ -101,12 +95,18 @@ async def list_columns(session: SessionDep) -> Columns:
     summary="An indexed image as PNG",
     operation_id="get_picture",
     response_class=Response,
-    responses={200: {"content": {PNG: {}}}, **problems(404, 422)},
+    responses=PICTURE | problems(404, 422),
 )
-async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE) -> Response:
-    """The image as the model got it, windowed and upright, as an 8-bit PNG."""
+async def get_picture(
+    session: SessionDep, image_id: str, deep: Deep, size: Side = DEFAULT_SIDE
+) -> Response:
+    """The image as the model got it, windowed and upright, as an 8-bit PNG.
+
+    The header ``X-Viewing`` says in JSON its ``size``, ``frames`` and ``spacing`` in mm, and of
+    ``values`` of 16 bits, where they are asked for, their unit and the windows of the file.
+    """
     await session.see_index()
-    return Response(await session.draw(_picture, session.service, image_id, size), media_type=PNG)
+    return await session.draw(_picture, session.service, image_id, size, deep)
 
 
 @router.get(

@@ -24,6 +24,7 @@ from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, WRITES, SessionDep, problems
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
+from cxrtext_api.runtime.uploads import Upload
 
 router = APIRouter(prefix="/v1", tags=["images"], dependencies=[*GUARDED, *WRITES])
 
@@ -143,7 +144,7 @@ async def add_image(
     _ = service.index  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)
     sent, form = form, entry.entered(form, header, session.ids)
-    embedded, pixels = await session.uploads.embed_shown(session, service, form.data)
+    embedded, pixels = await session.uploads.embed_shown(session, service, Upload(form.data))
     picture = await session.read(entry.picture_of, pixels)
     name = form.image_id or picture.name
     said = await session.read(sentences_of, form.report or "")

@@ -5,7 +5,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,7 +16,7 @@ from cxrtext.datasets.admission import NEEDED
 from cxrtext.datasets.admission.ids import IDS
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
-from cxrtext.images.gray import MAX_PIXELS
+from cxrtext.images.gray import MAX_PIXELS, Samples
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage
@@ -52,6 +52,11 @@ UPLOAD = "The image"
 """What an uploaded image is called in errors; the caller's own file name can name a patient."""
 
 
+class Upload(NamedTuple):
+    data: bytes
+    frame: int | None = None  # which, from 0, of a file that has several
+
+
 class Uploads:
     """What is made of uploaded images; at most ``limit`` of them wait to be decoded."""
 
@@ -83,7 +88,9 @@ class Uploads:
         file = BytesIO()
         Image.new("L", (1, 1)).save(file, "PNG")
         smallest = file.getvalue()
-        await asyncio.gather(*(self.decode(scope, smallest) for _ in range(self._decoders.workers)))
+        await asyncio.gather(
+            *(self.view(scope, Upload(smallest)) for _ in range(self._decoders.workers))
+        )
 
     async def describe(self, scope: RequestScope, data: bytes) -> Described | None:
         """Read what a DICOM header says of its object; None of other files."""
@@ -94,37 +101,43 @@ class Uploads:
             scope, lambda: self._decoders.describe_bytes(data, UPLOAD, elements)
         )
 
-    async def decode(self, scope: RequestScope, data: bytes, side: int | None = None) -> Pixels:
-        """Decode an image as it is shown, its longest side at most so long."""
-        pixels = await self._waiters.run(
-            scope, lambda: self._decoders.show_bytes(data, UPLOAD, side)
+    async def view(
+        self, scope: RequestScope, upload: Upload, side: int | None = None, deep: bool = False
+    ) -> tuple[Samples, Mapping[str, Any]]:
+        """Decode an image for a viewer; see :meth:`ReaderPool.view_bytes`."""
+        pixels, said = await self._waiters.run(
+            scope,
+            lambda: self._decoders.view_bytes(
+                upload.data, UPLOAD, side, frame=upload.frame, deep=deep
+            ),
         )
         scope.take(self._pixels, pixels.nbytes)
-        return pixels
+        return pixels, said
 
-    async def embed(self, scope: RequestScope, service: "Service", data: bytes) -> EmbeddedImage:
+    async def embed(self, scope: RequestScope, service: "Service", upload: Upload) -> EmbeddedImage:
         """Decode and embed an image, or remember it from its last question."""
-        return (await self._embed_once(scope, service, data, whole=False))[0]
+        return (await self._embed_once(scope, service, upload, whole=False))[0]
 
     async def embed_shown(
-        self, scope: RequestScope, service: "Service", data: bytes, side: int | None = None
+        self, scope: RequestScope, service: "Service", upload: Upload, side: int | None = None
     ) -> tuple[EmbeddedImage, Pixels]:
-        """As :meth:`embed`, with what :meth:`decode` gives, for which it is not decoded again."""
-        embedded, pixels = await self._embed_once(scope, service, data, whole=True, side=side)
-        return embedded, await self.decode(scope, data, side) if pixels is None else pixels
+        """As :meth:`embed`, with the picture of :meth:`view`, for which it is not decoded again."""
+        embedded, pixels = await self._embed_once(scope, service, upload, whole=True, side=side)
+        return embedded, (await self.view(scope, upload, side))[0] if pixels is None else pixels
 
     async def _embed_once(
-        self, scope: RequestScope, service: "Service", data: bytes, **shown: Any
+        self, scope: RequestScope, service: "Service", upload: Upload, **shown: Any
     ) -> tuple[EmbeddedImage, Pixels | None]:
         """An embedded image; its pixels where they are wanted and it is not remembered."""
         # By the model, too: a server may turn to another one while it runs.
-        digest = service.model.fingerprint.encode() + await self._digest(scope, data)
+        digest = service.model.fingerprint.encode() + await self._digest(scope, upload.data)
+        digest += b"%d" % (upload.frame or 0)
         # Questions to one image that come together, as the page asks them, decode it once.
         lock = self._at_work.setdefault(digest, asyncio.Lock())
         async with lock:
             pixels = None
             if digest not in self._known:
-                self._known[digest], pixels = await self._embed(scope, service, data, shown)
+                self._known[digest], pixels = await self._embed(scope, service, upload, shown)
                 if len(self._known) > REMEMBERED_IMAGES:
                     self._known.popitem(last=False)
             self._known.move_to_end(digest)
@@ -136,13 +149,15 @@ class Uploads:
         return await self._readers.run(scope, lambda: hashlib.sha256(data).digest())
 
     async def _embed(
-        self, scope: RequestScope, service: "Service", data: bytes, shown: Mapping[str, Any]
+        self, scope: RequestScope, service: "Service", upload: Upload, shown: Mapping[str, Any]
     ) -> tuple[EmbeddedImage, Pixels | None]:
         self._engine.enter(scope)  # before it is decoded for nothing
         square = service.model.spec.preprocessing
 
         def decode() -> tuple[ReadImage, Unlike | None]:
-            read = self._decoders.prepare_bytes(data, UPLOAD, square, **shown)
+            read = self._decoders.prepare_bytes(
+                upload.data, UPLOAD, square, frame=upload.frame, **shown
+            )
             return read, service.familiar.of_squares([read.pixels], square)[0]
 
         read, unlike = await self._waiters.run(scope, decode)

@@ -7,6 +7,8 @@ import * as compare from "./read/compare.js";
 import { byId, plural, wait } from "./lib/dom.js";
 import * as findings from "./read/findings.js";
 import * as key from "./lib/key.js";
+import * as keys from "./lib/keys.js";
+import * as link from "./read/link.js";
 import * as locate from "./read/locate.js";
 import * as notices from "./lib/notices.js";
 import * as prompts from "./read/prompts.js";
@@ -65,9 +67,11 @@ async function openImage(params) {
   if (id === null) return;
   const isNew = !session.isOpen(id);
   if (isNew) await session.open({ id });
-  if (session.isOpen(id)) await compare.open(params.get("prior"));
+  if (!session.isOpen(id)) return;
+  await compare.open(params.get("prior"));
+  link.take(params);
   const sentence = params.get("say");
-  if (sentence && isNew && session.isOpen(id)) await session.locate(sentence);
+  if (isNew && sentence) await session.locate(sentence);
 }
 
 async function load() {
@@ -94,8 +98,27 @@ async function load() {
   document.body.dataset.state = "ready";
 }
 
+/** Keys of all views, and those that put the cursor where a sentence is asked for. */
+function bindKeys() {
+  keys.bind("Everywhere", "", router.VIEWS.map((view) => ({
+    keys: [view[0].toUpperCase()], names: ["Shift", view[0]], does: byId(`nav-${view}`).textContent,
+    run: () => byId(`nav-${view}`).click(),
+  })));
+  const ask = (id) => () => byId(id).focus();
+  keys.bind("Everywhere", "search", [{ keys: ["/"], does: "Ask for a sentence", run: ask("query") }]);
+  keys.bind("Results", "search", [["Space", "Select"], ["Shift click", "Select a range"], ["Enter", "Open"]]
+    .map(([name, does]) => ({ keys: [], names: [name], does })));
+  const locateIt = () => { tabs.show("locate"); ask("sentence")(); };
+  keys.bind("Everywhere", "read", [
+    { keys: ["/"], run: locateIt },
+    { keys: ["o"], does: "Open a file", run: () => byId("open").click() },
+  ]);
+}
+
 function start() {
   theme.start();
+  keys.start();
+  bindKeys();
   notices.start();
   key.start();
   tabs.start();

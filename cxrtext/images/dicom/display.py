@@ -72,7 +72,7 @@ def read_display(dataset: "Dataset", pixels: PixelFormat, frame: int, *, little:
     """Read how one frame, counted from 0, is to be shown."""
     modality = _read_modality(dataset, pixels, frame, little)
     negative = _can_be_negative(modality, pixels)
-    voi = _holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
+    voi = holder(dataset, frame, "FrameVOILUTSequence", "WindowCenter")
     if (function := str(voi.get("VOILUTFunction") or "LINEAR").strip()) not in _FUNCTIONS:
         raise ImageError("VOILUTFunction is none of the standard; pass window=(center, width)")
     tables = [
@@ -111,7 +111,7 @@ def _read_modality(
 ) -> Table | tuple[float, float]:
     for item in dataset.get("ModalityLUTSequence") or ():
         return _read_table(item, little, pixels.signed)
-    rescale = _holder(dataset, frame, "PixelValueTransformationSequence", "RescaleSlope")
+    rescale = holder(dataset, frame, "PixelValueTransformationSequence", "RescaleSlope")
     slope = (numbers(rescale, "RescaleSlope") or [1.0])[0]
     intercept = (numbers(rescale, "RescaleIntercept") or [0.0])[0]
     if slope == 0:
@@ -119,7 +119,7 @@ def _read_modality(
     return slope, intercept
 
 
-def _holder(dataset: "Dataset", frame: int, macro: str, keyword: str) -> "Dataset":
+def holder(dataset: "Dataset", frame: int, macro: str, keyword: str) -> "Dataset":
     """Find the functional group of a frame that holds an attribute, or else the file itself."""
     per_frame = list(dataset.get("PerFrameFunctionalGroupsSequence") or ())
     shared = list(dataset.get("SharedFunctionalGroupsSequence") or ())
@@ -241,10 +241,10 @@ def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: 
         places = places_of(stored, pixels)
     else:
         axis, places = np.unique(stored, return_inverse=True)
-    modality = _modality(axis.astype(np.float64), display)
+    modality = in_units(axis.astype(np.float64), display)
     if (contrast := _contrast(display, choice)) is None:
         counts = count(places, len(axis))
-        gray = stretched(modality, _without_padding(axis, counts, display.padding))
+        gray = stretched(modality, without_padding(axis, counts, display.padding))
     elif isinstance(contrast, Table):
         gray = contrast(modality) / contrast.top
     else:
@@ -254,7 +254,8 @@ def render_gray(stored: Samples, pixels: PixelFormat, display: Display, choice: 
     return Gray(places.reshape(stored.shape), gray.astype(np.float32))
 
 
-def _modality(axis: Doubles, display: Display) -> Doubles:
+def in_units(axis: Doubles, display: Display) -> Doubles:
+    """Stored values in the units of windows."""
     if isinstance(display.modality, Table):
         return display.modality(axis)
     slope, intercept = display.modality
@@ -313,7 +314,7 @@ def windowed(values: Doubles, window: ContrastWindow) -> Doubles:
     return np.asarray(np.clip(gray, 0.0, 1.0), dtype=np.float64)
 
 
-def _without_padding(
+def without_padding(
     axis: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], padding: tuple[float, float] | None
 ) -> npt.NDArray[np.int64]:
     """Leave padding out of the statistics, unless nothing else is there."""

@@ -4,7 +4,7 @@ Source: DICOM PS3.3 C.7.6.1.1.1 (Patient Orientation), C.7.6.2.1.1 (Image Orient
 (Pixel Aspect Ratio).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,16 +136,26 @@ def _movement(found: tuple[str, str] | None) -> tuple[bool, bool, bool]:
 
 def _aspect(dataset: "Dataset") -> float:
     """Give the height of a pixel over its width; 1 where nothing says otherwise."""
-    for keyword in _SPACINGS:
+    for _, sides in _pairs(dataset, _SPACINGS):
+        ratio = sides[0] / sides[1]
+        plausible = 1 / _MAX_ASPECT <= ratio <= _MAX_ASPECT
+        return ratio if plausible and abs(ratio - 1) > _TOLERANCE else 1.0
+    return 1.0
+
+
+def spacings(dataset: "Dataset") -> Iterator[tuple[str, list[float]]]:
+    """The distances of rows and of columns that a header gives, in mm, the best measure first."""
+    return _pairs(dataset, _SPACINGS[:3])
+
+
+def _pairs(dataset: "Dataset", keywords: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
+    for keyword in keywords:
         try:
             sides = numbers(dataset, keyword)
         except ImageError:
             continue
         if len(sides) == 2 and min(sides) > 0:
-            ratio = sides[0] / sides[1]
-            plausible = 1 / _MAX_ASPECT <= ratio <= _MAX_ASPECT
-            return ratio if plausible and abs(ratio - 1) > _TOLERANCE else 1.0
-    return 1.0
+            yield keyword, sides
 
 
 def _square_size(rows: int, columns: int, aspect: float) -> tuple[int, int]:

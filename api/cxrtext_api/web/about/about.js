@@ -3,19 +3,6 @@
 import { byId, element, plural, score, skeletons, whole } from "../lib/dom.js";
 import { facts } from "../read/study.js";
 
-const KEYS = [
-  ["Image", [
-    ["+ −", "zoom"], ["← → ↑ ↓", "move"], ["0", "fit"], ["[ ]", "level"], [", .", "window"],
-    ["1 … 5", "window presets"], ["I", "invert"], ["H", "heatmap"], ["B", "peak and boxes"],
-    ["R", "reset"], ["right drag", "window and level"], ["wheel", "zoom"],
-  ]],
-  ["Results", [
-    ["← → ↑ ↓", "move"], ["Space", "select"], ["Shift click", "select a range"],
-    ["Enter, double click", "open"],
-  ]],
-  ["Sentences", [["Enter", "ask"], ["Shift Enter", "new line"], ["Esc", "dismiss a message"]]],
-];
-
 const card = (title, ...content) =>
   element("section", { className: "about-card" }, element("h2", {}, title), ...content);
 
@@ -156,22 +143,12 @@ function limitsCard(model) {
   ]));
 }
 
-function keysCard() {
-  return card("Keyboard", ...KEYS.map(([title, keys]) => element(
-    "div",
-    { className: "keys" },
-    element("h3", {}, title),
-    element("dl", {}, ...keys.map(([key, does]) => element(
-      "div", {}, element("dt", {}, element("kbd", {}, key)), element("dd", {}, does)))),
-  )));
-}
-
 export function showLoading() {
   byId("about").replaceChildren(...skeletons("div", "skeleton-about", 4));
 }
 
 export function show(model) {
   byId("about").replaceChildren(...[
-    notice, goodCard, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard, keysCard,
+    notice, goodCard, modelCard, trainedCard, indexCard, accessCard, limitsCard, measuredCard,
   ].map((part) => part(model)).filter(Boolean));
 }

@@ -102,6 +102,7 @@ function formOf(source, fields = {}) {
   const form = source?.file ? new FormData() : new URLSearchParams();
   if (source?.file) form.append("image", source.file, "image");
   else if (source) form.append("image_id", source.id);
+  if (source?.frame !== undefined) form.append("frame", source.frame);
   for (const [name, value] of Object.entries(fields)) {
     for (const one of [value].flat()) {
       if (one !== undefined && one !== null && one !== "") form.append(name, one);
@@ -145,10 +146,14 @@ export async function exported(source, fields, signal) {
   return { total: Number(response.headers.get("X-Total")), stream: response.body };
 }
 
-/** The picture of an image, at most `size` pixels a side, as a blob. */
-export async function picture(source, size, signal) {
-  const response = source.file
-    ? await request(`/v1/render?size=${size}`, { method: "POST", body: formOf(source), signal })
-    : await request(`/v1/images/${idPath(source.id)}/rendered?size=${size}`, { signal });
-  return response.blob();
+/** The answer with a picture of an image, at most `size` pixels a side, of one of some kinds. */
+export function rendered(source, size, signal, kinds = "image/png") {
+  const options = { signal, headers: { Accept: kinds } };
+  return source.file
+    ? request(`/v1/render?size=${size}`, { method: "POST", body: formOf(source), ...options })
+    : request(`/v1/images/${idPath(source.id)}/rendered?size=${size}`, options);
 }
+
+/** The picture of an image, at most `size` pixels a side, as a blob. */
+export const picture = async (source, size, signal) =>
+  (await rendered(source, size, signal)).blob();

@@ -31,6 +31,41 @@ export const whole = (count) => count.toLocaleString("en");
 export const plural = (count, one, many = `${one}s`) =>
   `${whole(count)} ${count === 1 ? one : many}`;
 
+/** The day on which a film was taken, as its metadata has it: a date, or a year alone; else "". */
+export const dayOf = ({ metadata = {} }) =>
+  (metadata.date ?? "").replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
+
+/** The lines of a text that are not empty. */
+export const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+
+/** Sentences by the section of the report that they stand in: [section, sentences] each. */
+export function sectionsOf(sentences) {
+  const sections = new Map();
+  for (const one of sentences) {
+    sections.set(one.section, [...(sections.get(one.section) ?? []), one]);
+  }
+  return [...sections];
+}
+
+/** The same as lists under headings, with a row for each sentence. */
+export const reportOf = (sentences, row) => sectionsOf(sentences).map(([section, some]) =>
+  element("section", { className: "report-section" }, section ? element("h3", {}, section) : null,
+    element("ol", { className: "lines" }, ...some.map(row))));
+
+/** Give the arrow keys, Home and End of a list to its buttons, in so many columns; others stay. */
+export function moveAmong(event, all, columns = 0) {
+  const at = all.indexOf(event.target);
+  const to = {
+    ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1,
+    ...(columns ? { ArrowDown: at + columns, ArrowUp: at - columns } : {}),
+  }[event.key];
+  if (at < 0 || to === undefined) return null;
+  event.preventDefault();
+  const next = all[Math.min(Math.max(to, 0), all.length - 1)];
+  next.focus();
+  return next;
+}
+
 /** A score with a real minus sign, so that columns of numbers line up. */
 export const score = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 

@@ -29,7 +29,7 @@ export function start() {
   });
   byId("key-cancel").addEventListener("click", () => byId("key-dialog").close(""));
   byId("key-button").addEventListener("click", () => {
-    setKey("");
+    sessionStorage.clear(); // the key, and what was searched for with it
     window.location.reload();
   });
 }

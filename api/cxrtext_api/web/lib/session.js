@@ -1,20 +1,19 @@
 // Which image is open and what has been asked of it; the panels listen.
 //
-// Events: "opening" (source), "opened" ({ bitmap }), "closed" (source that could not be opened),
-// "settled", "locating", "located" ({ sentence, found }), "compared" (the bitmap of an earlier film
+// Events: "opening" (source), "opened" ({ picture }), "closed" (source that could not be opened),
+// "settled", "locating", "located" ({ sentence, found }), "compared" (the picture of an earlier film
 // beside the open one, or null), "located-prior" (what was found in it).
 
 import * as api from "./api.js";
 import { attempt, clearError } from "./notices.js";
+import { read } from "./picture.js";
 import { note } from "./router.js";
-
-const PICTURE_SIDE = 1536;
 
 const events = new EventTarget();
 
 /**
- * source: { file, name } or { id }; detail: what the index knows of it, or null; prior: { id, detail }
- * of the film beside it, or null.
+ * source: { file, name, frame } or { id }; detail: what the index knows of it, or null; prior: { id,
+ * detail } of the film beside it, or null.
  */
 export const current = { source: null, detail: null, model: null, prior: null };
 
@@ -58,13 +57,13 @@ export async function compare(id) {
   comparing = new AbortController();
   const signal = AbortSignal.any([comparing.signal, asking.signal]);
   const loaded = id === null ? [] : await attempt(() => Promise.all(
-    [api.picture({ id }, PICTURE_SIDE, signal).then(createImageBitmap), api.image(id, signal)],
+    [read({ id }, signal), api.image(id, signal)],
   ));
   if (!loaded || signal.aborted) return;
-  const [bitmap = null, detail = null] = loaded;
-  current.prior = bitmap && { id, detail };
+  const [picture = null, detail = null] = loaded;
+  current.prior = picture && { id, detail };
   noteAddress();
-  announce("compared", bitmap);
+  announce("compared", picture);
   await locatePrior(signal);
 }
 
@@ -87,10 +86,9 @@ export async function open(source) {
   announce("opening", source);
   const isOpened = await attempt(async () => {
     const [picture, detail] = await Promise.all([
-      api.picture(source, PICTURE_SIDE, signal),
+      read(source, signal),
       source.id === undefined ? null : api.image(source.id, signal),
     ]);
-    const bitmap = await createImageBitmap(picture);
     if (signal.aborted) return false;
     asking.abort();
     locating.abort();
@@ -98,7 +96,7 @@ export async function open(source) {
     asked = null;
     Object.assign(current, { source, detail, prior: null });
     noteAddress(false);
-    announce("opened", { bitmap });
+    announce("opened", { picture });
     return true;
   });
   if (signal.aborted) return;

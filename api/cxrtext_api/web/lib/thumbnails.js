@@ -1,7 +1,7 @@
 // Small pictures of indexed images: loaded when they come into view, a few at a time.
 
 import { picture } from "./api.js";
-import { element } from "./dom.js";
+import { dayOf, element } from "./dom.js";
 import * as session from "./session.js";
 
 const SIDE = 224;
@@ -60,19 +60,36 @@ export function thumbnail(id) {
   return element("span", { className: "thumb" }, shown);
 }
 
-/** An indexed image as a button that opens it. */
-export function film(image) {
+/** A name that is cut at its beginning, since names of one archive mostly begin alike. */
+const tailOf = (name) => (name.length > 12 ? `…${name.slice(-11)}` : name);
+
+/**
+ * What tells an image from others of its study: day and view, or where these are the same, or not
+ * known, the last part of its own name; "" where it has the study's name for itself.
+ */
+function besideName(image, all) {
+  const saidOf = (one) => [dayOf(one), one.metadata.view].filter(Boolean).join(" · ");
+  const beside = all.filter((one) => one !== image && one.study_id === image.study_id);
+  const isSame = beside.some((one) => saidOf(one) === saidOf(image));
+  return isSame ? tailOf(image.image_id.split("/").at(-1).replace(/\.\w+$/, "")) : saidOf(image);
+}
+
+/** An indexed image, one of those shown together, as a button that opens it. */
+export function film(image, _, all) {
+  const beside = besideName(image, all);
   const open = element(
     "button",
     {
       type: "button",
       className: session.isOpen(image.image_id) ? "film open" : "film",
       title: image.image_id,
-      "aria-label": `Open study ${image.study_id}, patient ${image.patient_id}`,
+      "aria-label": ["Open study", image.study_id, beside, `patient ${image.patient_id}`].filter(Boolean).join(" "),
       data: { id: image.image_id },
     },
     thumbnail(image.image_id),
-    element("span", { className: "film-name" }, image.study_id),
+    element("span", { className: "film-name" }, tailOf(image.study_id)),
+    " ",
+    element("span", { className: "film-name" }, beside),
   );
   open.addEventListener("click", () => session.open({ id: image.image_id }));
   return element("li", {}, open);

@@ -3,11 +3,11 @@
 import * as api from "../lib/api.js";
 import { DIFFERENCE, range } from "../lib/colormap.js";
 import { byId, element, plural } from "../lib/dom.js";
+import { bind } from "../lib/keys.js";
 import { isUnlike } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
 import * as overlay from "./overlay.js";
-import { onKeys } from "./pointing.js";
 import * as stage from "./stage.js";
 
 const TOGETHER = "A scale of these two films alone: there are no reference images.";
@@ -126,11 +126,11 @@ async function onOpened() {
   }
 }
 
-function onCompared(bitmap = undefined) {
-  if (bitmap !== undefined) {
+function onCompared(picture = undefined) {
+  if (picture !== undefined) {
     found.prior = null;
-    stage.showPrior(bitmap, session.current.prior?.detail);
-    if (!bitmap) showFound();
+    stage.showPrior(picture, session.current.prior?.detail);
+    if (!picture) showFound();
   }
   showBar();
   if (!timeline || !prior()) return;
@@ -173,19 +173,19 @@ function toggleDifference() {
 }
 
 const CONTROLS = {
-  "study-earlier": ["e", () => go(-1)],
-  "study-later": ["l", () => go(1)],
-  "beside-prior": ["c", toggle],
-  link: ["u", toggleLink],
-  difference: ["d", toggleDifference],
+  "study-earlier": ["e", "The study before", () => go(-1)],
+  "study-later": ["l", "The study after", () => go(1)],
+  "beside-prior": ["c", "The earlier film beside, or away", toggle],
+  link: ["u", "Both films move and change together, or not", toggleLink],
+  difference: ["d", "What the sentence’s maps differ by", toggleDifference],
 };
 
 export function start() {
-  for (const [id, [, act]] of Object.entries(CONTROLS)) byId(id).addEventListener("click", act);
-  onKeys((pressed) => {
-    const [id, [, act]] = Object.entries(CONTROLS).find(([, [key]]) => key === pressed) ?? [null, []];
-    return id && byId(id).checkVisibility() && !byId(id).disabled ? act : null;
+  const entries = Object.entries(CONTROLS).map(([id, [key, does, run]]) => {
+    byId(id).addEventListener("click", run);
+    return { keys: [key], does, run, when: () => byId(id).checkVisibility() && !byId(id).disabled };
   });
+  bind("Two films", "read", entries);
   for (const event of ["opened", "closed"]) session.on(event, () => { loading = onOpened(); });
   session.on("compared", onCompared);
   session.on("located", ({ sentence, found: one }) => {

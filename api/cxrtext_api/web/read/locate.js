@@ -103,7 +103,6 @@ function showHistory() {
   );
 }
 
-/** A sentence as a button, with a number. */
 /** What found sentences are ranked by: their lift, where there is one, with its meaning on hover. */
 export function fit(hit, digits) {
   if (hit.lift == null) return score(hit.score, digits);
@@ -111,6 +110,7 @@ export function fit(hit, digits) {
   return element("span", { title }, `lift ${score(hit.lift, 1)}`);
 }
 
+/** A sentence as a button, with a number. */
 export function line(sentence, number, onClick, below = "") {
   const made = button("", onClick, { className: "line" });
   made.append(

@@ -1,10 +1,12 @@
 // The viewers by mouse, finger and keyboard.
 
+import { bind } from "../lib/keys.js";
 import * as session from "../lib/session.js";
 import { openBeside } from "../search/archive.js";
 
 const STEP = 48;
-const PRESET_KEYS = ["whole", "auto", "contrast", "lungs", "mediastinum"];
+const MOVES = { ArrowLeft: [STEP, 0], ArrowRight: [-STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] };
+const PRESET_KEYS = [..."123456789"];
 
 function listenToWheel(viewer) {
   const { stage } = viewer;
@@ -36,7 +38,7 @@ function listenToPointer(viewer) {
     if (held.button === 0) viewer.moveBy(x, y);
     else {
       const { width, level } = viewer.window;
-      viewer.setWindow({ width: width + x, level: level - y });
+      viewer.setWindow({ width: width + x * viewer.unit, level: level - y * viewer.unit });
     }
   });
   for (const end of ["pointerup", "pointercancel"]) {
@@ -49,42 +51,30 @@ function listenToPointer(viewer) {
   stage.addEventListener("dblclick", () => viewer.fit());
 }
 
-function actionOf(key, viewer) {
-  const { width, level } = viewer.window;
-  const { heat, boxes } = viewer.overlay;
-  return {
-    "+": () => viewer.zoomBy(1.25),
-    "=": () => viewer.zoomBy(1.25),
-    "-": () => viewer.zoomBy(0.8),
-    0: () => viewer.fit(),
-    ArrowLeft: () => viewer.moveBy(STEP, 0),
-    ArrowRight: () => viewer.moveBy(-STEP, 0),
-    ArrowUp: () => viewer.moveBy(0, STEP),
-    ArrowDown: () => viewer.moveBy(0, -STEP),
-    "[": () => viewer.setWindow({ level: level - 6 }),
-    "]": () => viewer.setWindow({ level: level + 6 }),
-    ",": () => viewer.setWindow({ width: width - 8 }),
-    ".": () => viewer.setWindow({ width: width + 8 }),
-    i: () => viewer.setInvert(!viewer.invert),
-    r: () => viewer.reset(),
-    h: () => viewer.setOverlay({ heat: !heat }),
-    b: () => viewer.setOverlay({ boxes: !boxes }),
-    n: () => openBeside(1),
-    p: () => openBeside(-1),
-  }[key];
-}
-
-/** Listen to the keys of the open image; `actionOf` gives what a key does, or nothing. */
-export function onKeys(actionOf) {
-  document.querySelector(".viewer").addEventListener("keydown", (event) => {
-    if (!session.current.source || event.ctrlKey || event.metaKey || event.altKey) return;
-    // A slider, a list, and the strip of images have keys of their own.
-    if (event.defaultPrevented || event.target.closest("input, select")) return;
-    const action = actionOf(event.key);
-    if (!action) return;
-    event.preventDefault();
-    action();
-  });
+function bindKeys(active) {
+  const when = () => active().picture;
+  const choose = ({ key }) => active().setPreset(active().scale.presets[key - 1]?.name);
+  const film = (keys, does, run) => ({ keys, does, run, when });
+  const window = (key, does, name, by) => film([key], does, () =>
+    active().setWindow({ [name]: active().window[name] + by * active().unit }));
+  bind("Film", "read", [
+    film(["n"], "The next film", () => openBeside(1)),
+    film(["p"], "The film before", () => openBeside(-1)),
+    film(["+", "="], "Larger", () => active().zoomBy(1.25)),
+    film(["-"], "Smaller", () => active().zoomBy(0.8)),
+    film(["0"], "Fit", () => active().fit()),
+    { ...film(Object.keys(MOVES), "Move, while the viewer has the focus", ({ key }) => active().moveBy(...MOVES[key])), near: ".viewer" },
+    { ...film(PRESET_KEYS, "Windows of the list", choose), names: ["1", "…", "9"] },
+    window("]", "Level up", "level", 6),
+    window("[", "Level down", "level", -6),
+    window(".", "Window wider", "width", 8),
+    window(",", "Window narrower", "width", -8),
+    film(["i"], "Invert", () => active().setInvert(!active().invert)),
+    film(["h"], "Heatmap", () => active().setOverlay({ heat: !active().overlay.heat })),
+    film(["b"], "Peak and boxes", () => active().setOverlay({ boxes: !active().overlay.boxes })),
+    film(["r"], "As it was at first", () => active().reset()),
+    { keys: [], names: ["right drag"], does: "Window and level" },
+  ]);
 }
 
 /**
@@ -114,9 +104,6 @@ export function listen(viewers, active, activate) {
     listenToWheel(viewer);
     listenToPointer(viewer);
   }
-  onKeys((key) => {
-    const preset = PRESET_KEYS[Number(key) - 1];
-    return preset ? () => active().setPreset(preset) : actionOf(key, active());
-  });
+  bindKeys(active);
   listenToPresses(active);
 }

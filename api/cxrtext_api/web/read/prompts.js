@@ -1,6 +1,6 @@
 // The sentences by which findings are asked for: the server's, until they are changed here.
 
-import { button, byId, element } from "../lib/dom.js";
+import { button, byId, element, linesOf } from "../lib/dom.js";
 import * as session from "../lib/session.js";
 
 let given = {};
@@ -11,8 +11,6 @@ export const of = (finding) => asked[finding];
 export const count = () => Object.keys(asked).length;
 export const asJson = () => JSON.stringify(asked);
 export const changed = () => asJson() !== JSON.stringify(given);
-
-const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 function change(made) {
   asked = made;
@@ -28,7 +26,7 @@ function field(finding, kind, title) {
     "aria-label": `${finding}, ${title.toLowerCase()}: a sentence a line`,
   });
   text.addEventListener("change", () => {
-    const sentences = lines(text.value);
+    const sentences = linesOf(text.value);
     if (sentences.length === 0) {
       text.value = asked[finding][kind].join("\n");
       return;

@@ -1,17 +1,18 @@
 // The viewers, of the open image and of one beside it, with their controls and notes in the corners.
 
-import { PRESETS, WHOLE } from "./levels.js";
-import { byId, element } from "../lib/dom.js";
+import { byId, dayOf, element } from "../lib/dom.js";
 import * as files from "../lib/files.js";
+import * as frames from "./frames.js";
+import * as address from "./link.js";
 import * as overlay from "./overlay.js";
 import { listen } from "./pointing.js";
+import * as ruler from "./ruler.js";
+import * as second from "./second.js";
 import * as session from "../lib/session.js";
+import * as turning from "./turning.js";
 import { MAX_ZOOM, Viewer } from "./viewer.js";
 
-const CONTROLS = [
-  "window-preset", "window-width", "window-level", "toggle-invert", "zoom-in", "zoom-out", "fit",
-  "reset",
-];
+const CONTROLS = ".toolbar :is(button, select, input):not(#open, #file)";
 const OTHER = "other";
 /** Views in which the patient's sides are not left and right, as manifests and DICOM name them. */
 const LATERAL = /^(?:lat.*|.*lateral|[lr]|ll|rl|llo|rlo)$/i;
@@ -23,41 +24,56 @@ let isLinked = true;
 
 const other = () => (active === viewers.present ? viewers.prior : viewers.present);
 
+/** Let the other viewer show the same place in the same way, where both films count in alike values. */
+function lead() {
+  const follower = other();
+  if (!active.picture || !follower.picture) return;
+  const { window, invert, turn, zoom, overlay, move } = active.view();
+  const own = active.scale.deep === follower.scale.deep ? window : follower.window;
+  follower.follow({ window: { ...own }, invert, turn: { ...turn }, zoom, overlay: { ...overlay }, move });
+}
+
 /** Whether the two viewers show the same place in the same way; the active one leads. */
 export function link(linked = isLinked) {
   isLinked = linked;
-  if (isLinked) other().follow(active);
+  if (isLinked) lead();
 }
 
 export const linked = () => isLinked;
 
-function presetOf({ width, level }) {
-  const same = PRESETS.find((one) => one.width === width && one.level === level);
-  return same?.name ?? OTHER;
-}
+const presetOf = ({ scale, window: { width, level } }) =>
+  scale.presets.find((one) => one.width === width && one.level === level);
 
-function showNote({ stage, window: { width, level }, invert }) {
-  const changed = width !== WHOLE.width || level !== WHOLE.level;
+function showNote(viewer) {
+  const { stage, scale, window: { width, level }, invert } = viewer;
+  const changed = scale.deep || presetOf(viewer) !== scale.presets[0];
   const parts = [changed ? `W ${width}  L ${level}` : "", invert ? "inverted" : ""];
   stage.querySelector(".top-right").textContent = parts.filter(Boolean).join("\n");
 }
 
-function showWindow({ window: { width, level }, invert }) {
+function showWindow(viewer) {
+  const { window: { width, level }, invert } = viewer;
   for (const [name, value] of [["width", width], ["level", level]]) {
     byId(`window-${name}`).value = value;
     byId(`window-${name}-value`).textContent = value;
   }
-  byId("window-preset").value = presetOf({ width, level });
+  byId("window-preset").value = presetOf(viewer)?.name ?? OTHER;
   byId("toggle-invert").setAttribute("aria-pressed", String(invert));
 }
 
 function showState(viewer) {
   viewer.stage.classList.toggle("zoomed", Boolean(viewer.picture) && viewer.zoom > 1);
-  if (viewer.picture) showNote(viewer);
+  if (viewer.picture) {
+    showNote(viewer);
+    turning.showSides(viewer);
+  }
+  if (viewer === viewers.present) second.tell(viewer);
   if (viewer !== active) return;
-  if (isLinked) other().follow(viewer);
+  if (isLinked) lead();
   overlay.showState(viewer);
   if (!viewer.picture) return;
+  turning.show(viewer);
+  ruler.show(viewer);
   showWindow(viewer);
   const percent = `${Math.round(viewer.zoom * 100)} %`;
   byId("fit").textContent = percent;
@@ -76,40 +92,53 @@ function onOpening(source) {
 function onClosed(viewer, wanted) {
   showFilm(viewer, null);
   overlay.showFound(viewer, "", null);
-  for (const id of CONTROLS) byId(id).disabled = true;
+  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = true;
+  byId("view-note").textContent = "";
   byId("empty-title").textContent = `${nameOf(wanted)} could not be opened`;
   byId("empty").hidden = false;
 }
 
+/** Offer the windows of a picture, within its own bounds. */
+function showPresets({ presets, width, level, step }) {
+  byId("window-preset").replaceChildren(
+    ...presets.map(({ name, title }) => element("option", { value: name }, title)),
+    element("option", { value: OTHER, hidden: true }, "Own window"),
+  );
+  for (const [name, [min, max]] of Object.entries({ width, level })) {
+    Object.assign(byId(`window-${name}`), { min, max, step });
+  }
+}
+
 /** Show a picture, with what the index knows of it, or a name; null for no picture. */
-export function showFilm(viewer, bitmap, detail = null, name = "") {
+export function showFilm(viewer, picture, detail = null, name = "") {
   const { stage } = viewer;
-  if (bitmap) viewer.setImage(bitmap);
+  if (picture) viewer.setImage(picture);
   else viewer.clear();
   stage.querySelector(".top-left").textContent = detail
-    ? `${detail.image_id}\n${detail.width} × ${detail.height}`
+    ? [detail.image_id, dayOf(detail), `${detail.width} × ${detail.height}`].filter(Boolean).join("\n")
     : name;
   stage.querySelector(".top-right").textContent = "";
-  stage.classList.toggle("open", Boolean(bitmap));
+  stage.classList.toggle("open", Boolean(picture));
   stage.classList.toggle("lateral", LATERAL.test(detail?.metadata?.view ?? ""));
 }
 
 /** Show an earlier film beside the open one, looked at alike where they are linked; null for none. */
-export function showPrior(bitmap, detail = null) {
-  if (!bitmap && document.activeElement === viewers.prior.stage) viewers.present.stage.focus();
+export function showPrior(picture, detail = null) {
+  if (!picture && document.activeElement === viewers.prior.stage) viewers.present.stage.focus();
   active = viewers.present;
-  byId("prior-film").hidden = byId("present-caption").hidden = !bitmap;
-  showFilm(viewers.prior, bitmap, detail);
+  byId("prior-film").hidden = byId("present-caption").hidden = !picture;
+  showFilm(viewers.prior, picture, detail);
   link();
 }
 
-function onOpened(viewer, { bitmap }) {
+function onOpened(viewer, { picture }) {
   byId("empty").hidden = true;
   active = viewer;
   const { source, detail } = session.current;
-  showFilm(viewer, bitmap, detail, source.name);
+  showFilm(viewer, picture, detail, source.name ?? "");
+  showPresets(viewer.scale);
   overlay.showFound(viewer, "", null);
-  for (const id of CONTROLS) byId(id).disabled = false;
+  for (const one of document.querySelectorAll(CONTROLS)) one.disabled = false;
   reveal();
 }
 
@@ -126,11 +155,7 @@ function busy(text) {
 }
 
 function listenToControls() {
-  const presets = [...PRESETS, { name: OTHER, title: "Own window" }];
-  byId("window-preset").replaceChildren(
-    ...presets.map(({ name, title }) => element("option", { value: name }, title)),
-  );
-  byId("window-preset").lastElementChild.hidden = true;
+  showPresets(active.scale);
   byId("window-preset").addEventListener("change", ({ target }) => active.setPreset(target.value));
   for (const name of ["width", "level"]) {
     byId(`window-${name}`).addEventListener("input", ({ target }) =>
@@ -147,6 +172,7 @@ function listenToControls() {
 function activate(viewer) {
   if (!viewer.picture || viewer === active) return;
   active = viewer;
+  showPresets(viewer.scale);
   showState(viewer);
 }
 
@@ -154,7 +180,6 @@ export function start() {
   const viewer = new Viewer(byId("stage"), showState);
   Object.assign(viewers, { present: viewer, prior: new Viewer(byId("prior-stage"), showState) });
   active = viewer;
-  listen(Object.values(viewers), () => active, activate);
   listenToControls();
   overlay.start(() => active);
   files.start();
@@ -168,4 +193,7 @@ export function start() {
     overlay.showFound(viewer, sentence, found);
     if (found) reveal();
   });
+  for (const part of [ruler, frames, address, second]) part.start(viewer);
+  turning.start(() => active);
+  listen(Object.values(viewers), () => active, activate);
 }

@@ -1,7 +1,7 @@
 // What the index knows of the open image: its study, its metadata, its report.
 
 import * as api from "../lib/api.js";
-import { button, byId, element } from "../lib/dom.js";
+import { button, byId, element, reportOf } from "../lib/dom.js";
 import { go } from "../lib/router.js";
 import * as session from "../lib/session.js";
 
@@ -10,24 +10,11 @@ export const facts = (pairs) => pairs
   .filter(([, value]) => value !== "" && value !== null && value !== undefined)
   .map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
 
-function sentenceLine(sentence) {
+function sentenceLine({ sentence }) {
   const show = () => session.locate(sentence, { secret: true });
   return element("li", {}, button(sentence, show, {
     className: "line", "aria-label": `${sentence} Show where.`,
   }));
-}
-
-function showReport(report) {
-  const sections = new Map();
-  for (const { section, sentence } of report) {
-    sections.set(section, [...(sections.get(section) ?? []), sentence]);
-  }
-  byId("study-report").replaceChildren(...[...sections].map(([section, sentences]) => element(
-    "section",
-    { className: "report-section" },
-    element("h3", {}, section),
-    element("ol", { className: "lines" }, ...sentences.map(sentenceLine)),
-  )));
 }
 
 const KINDS = { sc: "Heatmap", sr: "Report", seg: "Regions", gsps: "Annotations" };
@@ -92,7 +79,7 @@ function showStudy() {
   byId("study-links").hidden = !detail;
   byId("study-results").replaceChildren();
   byId("study-facts").replaceChildren();
-  showReport(detail?.report ?? []);
+  byId("study-report").replaceChildren(...reportOf(detail?.report ?? [], sentenceLine));
   if (!detail) return;
   byId("study-facts").replaceChildren(...facts([
     ["Study", detail.study_id], ["Patient", detail.patient_id], ["Split", detail.split],

@@ -1,7 +1,7 @@
 // A report against the image: each sentence with how well the image supports it.
 
 import * as api from "../lib/api.js";
-import { byId, element, plural, score, skeletons, whole } from "../lib/dom.js";
+import { byId, element, plural, reportOf, score, sectionsOf, skeletons, whole } from "../lib/dom.js";
 import { emptyLine, problemCard } from "../lib/notices.js";
 import { isUnlike, UNLIKE_SENTENCE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
@@ -115,18 +115,10 @@ function showChecked(answer) {
     byId("verified").replaceChildren(emptyLine("There is no sentence in this text."));
     return;
   }
-  const sections = Map.groupBy
-    ? Map.groupBy(answer.sentences, ({ section }) => section)
-    : new Map([["", answer.sentences]]);
   byId("verified").replaceChildren(
     summary(answer),
     element("p", { className: "muted small-text" }, tellReference(answer)),
-    ...[...sections].map(([section, sentences]) => element(
-      "section",
-      { className: "report-section" },
-      section ? element("h3", {}, section) : null,
-      element("ol", { className: "lines" }, ...sentences.map((one) => sentenceRow(answer, one))),
-    )),
+    ...reportOf(answer.sentences, (one) => sentenceRow(answer, one)),
     element("p", { className: "foot" }, `${plural(answer.sentences.length, "sentence")} checked. ` +
       "A mark is the model’s opinion, not a reader’s."),
   );
@@ -155,14 +147,8 @@ async function check() {
 }
 
 /** The text of a report that the index holds as sentences. */
-function textOf(report) {
-  const sections = new Map();
-  for (const { section, sentence } of report) {
-    sections.set(section, [...(sections.get(section) ?? []), sentence]);
-  }
-  return [...sections].map(([section, sentences]) =>
-    `${section ? `${section.toUpperCase()}: ` : ""}${sentences.join(" ")}`).join("\n\n");
-}
+const textOf = (report) => sectionsOf(report).map(([section, some]) =>
+  `${section ? `${section.toUpperCase()}: ` : ""}${some.map((one) => one.sentence).join(" ")}`).join("\n\n");
 
 export function start() {
   byId("report-form").addEventListener("submit", (event) => {

@@ -1,13 +1,13 @@
 // The image on its canvas, with the heatmap, the boxes and the peak over it.
 
 import { DEFAULT_MAP, paint } from "../lib/colormap.js";
-import { automatic, bounded, graysOf, PRESETS, shade, table, WHOLE } from "./levels.js";
+import { automatic, bounded, scaleOf, shade, table } from "./levels.js";
 
 const BOX = "rgb(64, 224, 255)";
 const SHADOW = "rgba(0, 0, 0, 0.75)";
 export const MAX_ZOOM = 12;
 
-const isSame = (one, other) => Object.keys(one).every((name) => one[name] === other[name]);
+const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 export class Viewer {
   /** `onChange` is called with the viewer after each drawing. */
@@ -15,28 +15,29 @@ export class Viewer {
     const [canvas, peak] = [stage.querySelector("canvas"), stage.querySelector(".peak")];
     Object.assign(this, { stage, canvas, peak, onChange });
     this.overlay = { heat: true, boxes: true, opacity: 0.6, map: DEFAULT_MAP };
-    this.picture = null;
+    this.layers = []; // functions of the canvas' context and this viewer, drawn over all else
     this.pending = false;
-    this.reset();
+    this.clear();
     new ResizeObserver(() => this.draw()).observe(stage);
   }
 
   /** Show a picture; what was found in the former image goes. */
-  setImage(bitmap) {
-    const { width, height } = bitmap;
+  setImage(film) {
+    const { width, height } = film;
     const canvas = Object.assign(document.createElement("canvas"), { width, height });
-    const context = canvas.getContext("2d", { willReadFrequently: true });
-    context.drawImage(bitmap, 0, 0);
-    const grays = graysOf(context, width, height);
-    this.picture = { canvas, context, grays, pixels: context.createImageData(width, height) };
-    this.found = null;
-    this.reset();
+    const context = canvas.getContext("2d");
+    this.take({ ...film, canvas, context, pixels: context.createImageData(width, height) });
   }
 
   /** Show no picture. */
   clear() {
-    this.picture = null;
-    this.found = null;
+    this.take(null);
+  }
+
+  take(picture) {
+    this.picture = picture;
+    this.scale = scaleOf(picture ?? {});
+    this.found = this.line = null; // line: the ends of the ruler
     this.reset();
   }
 
@@ -55,14 +56,20 @@ export class Viewer {
   }
 
   setWindow(window) {
-    this.window = bounded({ ...this.window, ...window });
+    const given = { ...this.window, ...window };
+    this.window = { ...given, ...bounded(this.scale, given) };
     this.shade();
   }
 
+  /** What a key or a drag counts in: values of an 8-bit picture, shares of the window of a deeper one. */
+  get unit() {
+    return this.scale.deep ? Math.max(this.scale.step, this.window.width / 256) : 1;
+  }
+
   setPreset(name) {
-    const { width, level } = PRESETS.find((preset) => preset.name === name);
-    if (width) this.setWindow({ width, level });
-    else if (this.picture) this.setWindow(automatic(this.picture.grays));
+    const preset = this.scale.presets.find((one) => one.name === name);
+    if (preset?.width) this.setWindow({ curve: undefined, ...preset });
+    else if (preset && this.picture) this.setWindow(automatic(this.scale, this.picture.values));
   }
 
   setInvert(invert) {
@@ -72,25 +79,10 @@ export class Viewer {
 
   /** Everything about how the image is looked at as it was at first. */
   reset() {
-    this.window = { ...WHOLE };
     this.invert = false;
-    this.shade();
+    this.turn = { flip: false, quarter: 0 }; // turned clockwise, then flipped from left to right
+    this.setPreset(this.scale.presets[0].name);
     this.fit();
-  }
-
-  /** Look at the picture as at another viewer's: as near, at the same place, as light, as hot. */
-  follow(other) {
-    if (!this.picture || !other.picture) return;
-    const { w: width, h: height } = other.frame();
-    this.zoom = other.zoom;
-    const { w, h } = this.frame();
-    this.move = { x: (other.move.x * w) / width, y: (other.move.y * h) / height };
-    if (other.invert !== this.invert || !isSame(other.window, this.window)) {
-      this.invert = other.invert;
-      this.setWindow(other.window);
-    }
-    if (!isSame(other.overlay, this.overlay)) this.setOverlay(other.overlay);
-    this.moveBy(0, 0);
   }
 
   fit() {
@@ -101,8 +93,8 @@ export class Viewer {
 
   shade() {
     if (!this.picture) return;
-    const { context, grays, pixels } = this.picture;
-    shade(pixels, grays, table(this.window, this.invert));
+    const { context, values, pixels } = this.picture;
+    shade(pixels, values, table(this.scale, this.window, this.invert));
     context.putImageData(pixels, 0, 0);
     this.draw();
   }
@@ -110,11 +102,62 @@ export class Viewer {
   /** Where the picture lies on the stage, in CSS pixels. */
   frame() {
     const { clientWidth: width, clientHeight: height } = this.stage;
-    const { canvas } = this.picture;
-    const fitting = Math.min(width / canvas.width, height / canvas.height);
-    const w = canvas.width * fitting * this.zoom;
-    const h = canvas.height * fitting * this.zoom;
+    const { picture, turn } = this;
+    const size = [picture.width, picture.height];
+    const [across, down] = turn.quarter % 2 ? size.toReversed() : size;
+    const fitting = Math.min(width / across, height / down);
+    const w = across * fitting * this.zoom;
+    const h = down * fitting * this.zoom;
     return { x: (width - w) / 2 + this.move.x, y: (height - h) / 2 + this.move.y, w, h };
+  }
+
+  /** How the picture, as large as on the stage but upright at its corner, comes to its place. */
+  placing() {
+    const { x, y, w, h } = this.frame();
+    const { flip, quarter } = this.turn;
+    const [width, height] = quarter % 2 ? [h, w] : [w, h];
+    const matrix = new DOMMatrix().translate(x + w / 2, y + h / 2).scale(flip ? -1 : 1, 1)
+      .rotate(90 * quarter).translate(-width / 2, -height / 2);
+    return { matrix, width, height };
+  }
+
+  /** Where a place of the picture, in shares of its sides, is seen on the stage, and back. */
+  toStage([across, down]) {
+    const { matrix, width, height } = this.placing();
+    return matrix.transformPoint({ x: across * width, y: down * height });
+  }
+
+  toPicture(point) {
+    const { matrix, width, height } = this.placing();
+    const { x, y } = matrix.inverse().transformPoint(point);
+    return [x / width, y / height].map((share) => Math.min(Math.max(share, 0), 1));
+  }
+
+  /** Turn or flip what is seen; scores and coordinates stay those of the film as it is stored. */
+  turnBy({ quarter = 0, flip = false }) {
+    const before = this.turn;
+    const turned = before.quarter + (before.flip ? -quarter : quarter);
+    this.turn = { flip: before.flip !== flip, quarter: (turned + 4) % 4 };
+    this.fit();
+  }
+
+  /** How the picture is looked at, as another viewer of any size can follow it. */
+  view() {
+    const { window, invert, turn, zoom, overlay, found, line } = this;
+    const { w, h } = this.picture ? this.frame() : { w: 1, h: 1 };
+    const move = { x: this.move.x / w, y: this.move.y / h };
+    return { window, invert, turn, zoom, overlay, found, line, move };
+  }
+
+  follow({ move, found = this.found, ...view }) {
+    const isAlike = isSame([found, view.overlay], [this.found, this.overlay]);
+    const isShaded = isSame([view.window, view.invert], [this.window, this.invert]);
+    Object.assign(this, view);
+    if (!isAlike) this.setFound(found);
+    const { w, h } = this.frame();
+    this.move = { x: move.x * w, y: move.y * h };
+    this.moveBy(0, 0);
+    if (!isShaded) this.shade();
   }
 
   /** Magnify about a place of the stage. */
@@ -161,11 +204,13 @@ export class Viewer {
     this.peak.hidden = true;
     if (!this.picture || !width) return;
     const context = this.canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const { matrix, width: w, height: h } = this.placing();
+    context.setTransform(new DOMMatrix().scale(ratio).multiply(matrix));
     context.imageSmoothingQuality = "high";
-    const frame = this.frame();
-    context.drawImage(this.picture.canvas, frame.x, frame.y, frame.w, frame.h);
-    if (this.found) this.drawFound(context, frame);
+    context.drawImage(this.picture.canvas, 0, 0, w, h);
+    if (this.found) this.drawFound(context, w, matrix);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (const draw of this.layers) draw(context, this);
   }
 
   /** What the model saw: outside it there is no heat because nothing was looked at. */
@@ -177,10 +222,10 @@ export class Viewer {
     context.setLineDash([]);
   }
 
-  drawFound(context, frame) {
+  drawFound(context, shownWidth, matrix) {
     const { found, overlay } = this;
-    const scale = frame.w / found.width;
-    const place = ([x, y, w, h]) => [frame.x + x * scale, frame.y + y * scale, w * scale, h * scale];
+    const scale = shownWidth / found.width;
+    const place = (box) => box.map((side) => side * scale);
     if (overlay.heat) {
       context.globalAlpha = overlay.opacity;
       context.drawImage(this.heat, ...place(found.region));
@@ -195,7 +240,8 @@ export class Viewer {
       context.lineWidth = width;
       for (const box of found.boxes) context.strokeRect(...place(box.bbox));
     }
-    const [x, y] = place([...found.peak, 0, 0]);
+    const [across, down] = place(found.peak);
+    const { x, y } = matrix.transformPoint({ x: across, y: down });
     this.peak.hidden = false;
     this.peak.style.left = `${x}px`;
     this.peak.style.top = `${y}px`;

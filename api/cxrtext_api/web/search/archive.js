@@ -1,7 +1,7 @@
 // The strip of indexed images below the viewer.
 
 import * as api from "../lib/api.js";
-import { byId, element, skeletons, whole } from "../lib/dom.js";
+import { byId, element, moveAmong, skeletons, whole } from "../lib/dom.js";
 import { problemCard } from "../lib/notices.js";
 import * as session from "../lib/session.js";
 import { film } from "../lib/thumbnails.js";
@@ -58,14 +58,8 @@ function mark() {
 }
 
 function onKey(event) {
-  const all = films();
-  const at = all.indexOf(event.target);
-  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
-  if (at < 0 || to === undefined) return;
-  event.preventDefault();
-  const next = all[Math.min(Math.max(to, 0), all.length - 1)];
-  for (const one of all) one.tabIndex = one === next ? 0 : -1;
-  next.focus();
+  const next = moveAmong(event, films());
+  if (next) for (const one of films()) one.tabIndex = one === next ? 0 : -1;
 }
 
 export async function start() {

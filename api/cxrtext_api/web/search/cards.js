@@ -1,6 +1,6 @@
 // The grid of results.
 
-import { button, byId, element, plural, score, skeletons } from "../lib/dom.js";
+import { button, byId, element, moveAmong, plural, score, skeletons } from "../lib/dom.js";
 import * as cohort from "./cohort.js";
 import { forget, watch } from "./hover.js";
 import { fit, line } from "../read/locate.js";
@@ -139,16 +139,8 @@ function onKey(event) {
     go("read", { image: here.dataset.id });
     return;
   }
-  const all = [...byId("results").querySelectorAll(".pick")];
-  const place = all.indexOf(here);
-  const across = getComputedStyle(byId("results")).gridTemplateColumns.split(" ").length;
-  const to = {
-    ArrowRight: place + 1, ArrowLeft: place - 1, ArrowDown: place + across, ArrowUp: place - across,
-    Home: 0, End: all.length - 1,
-  }[event.key];
-  if (to === undefined) return;
-  event.preventDefault();
-  all[Math.min(Math.max(to, 0), all.length - 1)].focus();
+  const columns = getComputedStyle(byId("results")).gridTemplateColumns.split(" ").length;
+  moveAmong(event, [...byId("results").querySelectorAll(".pick")], columns);
 }
 
 /** `onSimilar` is called with the image that others are to be like. */

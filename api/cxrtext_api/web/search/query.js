@@ -1,6 +1,6 @@
 // What is asked of a search: between the form, the address and the server.
 
-import { byId } from "../lib/dom.js";
+import { byId, linesOf } from "../lib/dom.js";
 
 const PAGE = 40;
 
@@ -13,14 +13,12 @@ export const nothing = () => ({
   unique: "", min: "",
 });
 
-const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
-
 /** What the form says; the image is kept beside it. */
 export function ofForm(source) {
   return {
     target: document.querySelector("#search-form [name=target]:checked").value,
     query: byId("query").value.trim(),
-    not: lines(byId("not").value),
+    not: linesOf(byId("not").value),
     source,
     weight: Number(byId("weight").value),
     others: byId("others").checked,

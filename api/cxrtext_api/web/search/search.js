@@ -9,6 +9,7 @@ import * as like from "./like.js";
 import { clearError, emptyLine, problemCard } from "../lib/notices.js";
 import * as query from "./query.js";
 import { go, note } from "../lib/router.js";
+import * as saved from "./saved.js";
 import * as session from "../lib/session.js";
 
 const MOST_SKIPPED = 10_000;
@@ -183,6 +184,7 @@ export async function start(hasIndex) {
   });
   byId("more").addEventListener("click", () => ask(shown.hits));
   like.start(submit);
+  saved.start(() => query.ofForm(like.chosen()));
   cards.start((id) => go("search", { image: id }));
   cohort.start();
   await filters.start();
