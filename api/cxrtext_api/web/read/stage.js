@@ -132,6 +132,6 @@ export function start() {
     overlay.showFound(viewer, sentence, found);
     if (found) reveal();
   });
-  for (const part of [ruler, turning, frames, link, second]) part.start(viewer);
+  for (const part of [ruler, turning, frames, link, second]) part.start(() => viewer, [viewer]);
   listen(viewer);
 }

@@ -16,10 +16,10 @@ export function show({ turn: { flip, quarter } }) {
   byId("toggle-flip")?.setAttribute("aria-pressed", String(flip));
 }
 
-export function start(viewer) {
-  const flip = () => viewer.turnBy({ flip: true });
-  const turn = ({ shiftKey }) => viewer.turnBy({ quarter: shiftKey ? 3 : 1 });
-  const when = () => viewer.picture;
+export function start(active) {
+  const flip = () => active().turnBy({ flip: true });
+  const turn = ({ shiftKey }) => active().turnBy({ quarter: shiftKey ? 3 : 1 });
+  const when = () => active().picture;
   byId("toggle-flip").addEventListener("click", flip);
   byId("turn").addEventListener("click", turn);
   bind("Film", "read", [

@@ -138,7 +138,7 @@ export class Viewer {
     this.fit();
   }
 
-  /** How the picture is looked at, as another viewer of any size can follow it. */
+  /** How the picture is looked at, as another viewer of any size can show it. */
   view() {
     const { window, invert, turn, zoom, overlay, found, line } = this;
     const { w, h } = this.picture ? this.frame() : { w: 1, h: 1 };
@@ -146,7 +146,7 @@ export class Viewer {
     return { window, invert, turn, zoom, overlay, found, line, move };
   }
 
-  follow({ move, found = this.found, ...view }) {
+  showAs({ move, found = this.found, ...view }) {
     const isSame = JSON.stringify([found, view.overlay]) === JSON.stringify([this.found, this.overlay]);
     Object.assign(this, view);
     if (!isSame) this.setFound(found);
