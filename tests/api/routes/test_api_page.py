@@ -8,7 +8,8 @@ from urllib.parse import urljoin
 import pytest
 from fastapi.testclient import TestClient
 
-PAGES = {"/": "index.html", "/docs": "docs/index.html"}
+FILM = "read/film.html"  # for a second window
+PAGES = {"/": "index.html", "/docs": "docs/index.html", f"/web/{FILM}": FILM}
 
 
 def linked(path: str, text: str, kind: str) -> set[str]:
@@ -40,6 +41,7 @@ def test_what_the_pages_load_is_served_and_nothing_is_from_elsewhere(client: Tes
         "js": "text/javascript; charset=utf-8",
         "css": "text/css; charset=utf-8",
         "svg": "image/svg+xml",
+        "html": "text/html; charset=utf-8",
     }
     assert all(found[path][1] == "text/html; charset=utf-8" for path in PAGES)
     assert {"/web/main.js", "/web/read/viewer.js", "/web/docs/docs.js"} <= set(found)

@@ -18,6 +18,6 @@ channel.onmessage = ({ data: { film, view, note, stage, unlike = false } }) => {
   byId("image-note").textContent = note || "No film is open in the first window.";
   byId("stage").className = stage;
   byId("alone").classList.toggle("unlike", unlike);
-  if (viewer.picture) viewer.follow(view);
+  if (viewer.picture) viewer.showAs(view);
 };
 channel.postMessage("which film?");

@@ -4,15 +4,15 @@ import { byId } from "../lib/dom.js";
 import { bind } from "../lib/keys.js";
 import * as session from "../lib/session.js";
 
-export function start(viewer) {
+export function start(active) {
   const at = () => session.current.source?.frame ?? 0;
-  const count = () => viewer.picture?.said.frames ?? 1;
+  const count = () => active().picture?.said.frames ?? 1;
   const step = async (by) => {
     const frame = at() + by;
     if (frame < 0 || frame >= count()) return;
-    const view = { ...viewer.view(), found: null };
+    const view = { ...active().view(), found: null };
     await session.open({ ...session.current.source, frame });
-    if (viewer.picture && at() === frame) viewer.follow(view);
+    if (active().picture && at() === frame) active().showAs(view);
   };
   for (const event of ["opened", "closed"]) {
     session.on(event, () => {

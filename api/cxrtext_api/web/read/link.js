@@ -5,10 +5,11 @@ import { bind } from "../lib/keys.js";
 import { here, note } from "../lib/router.js";
 import * as session from "../lib/session.js";
 
-let shown = null;
+let active = () => null;
 
 /** Show the open film with the window of a link. */
 export function take(params) {
+  const shown = active();
   const [width, level] = ["w", "l"].map((name) => Number(params.get(name) ?? NaN));
   if (!shown.picture || !(width > 0) || !Number.isFinite(level)) return;
   const same = shown.scale.presets.find((one) => one.width === width && one.level === level);
@@ -19,6 +20,7 @@ export function take(params) {
 
 /** Bring the link into the address bar and, where the browser lets a page do it, to the clipboard. */
 async function copy() {
+  const shown = active();
   const { params } = here();
   params.set("w", shown.window.width);
   params.set("l", shown.window.level);
@@ -30,8 +32,8 @@ async function copy() {
   byId("ruler-note").textContent = isCopied ? "Link copied." : "The link is in the address bar; copy it from there.";
 }
 
-export function start(viewer) {
-  shown = viewer;
+export function start(shown) {
+  active = shown;
   session.on("opened", () => { byId("copy-link").disabled = session.current.source.id === undefined; });
   byId("copy-link").addEventListener("click", copy);
   bind("Film", "read", [

@@ -39,9 +39,9 @@ export function draw(context, viewer) {
   }
 }
 
-export function show({ line }) {
+export function show({ line, stage }) {
   byId("toggle-ruler").setAttribute("aria-pressed", String(Boolean(line)));
-  byId("stage").classList.toggle("measuring", Boolean(line));
+  stage.classList.toggle("measuring", Boolean(line));
 }
 
 function set(viewer, line) {
@@ -89,15 +89,17 @@ function listenToPointer(viewer) {
   for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, () => { held = null; });
 }
 
-export function start(viewer) {
-  viewer.layers.push(draw);
-  listenToPointer(viewer);
-  const lay = () => toggle(viewer);
-  const when = () => viewer.line;
+export function start(active, viewers) {
+  for (const viewer of viewers) {
+    viewer.layers.push(draw);
+    listenToPointer(viewer);
+  }
+  const lay = () => toggle(active());
+  const when = () => active().line;
   byId("toggle-ruler").addEventListener("click", lay);
   bind("Ruler", "read", [
-    { keys: ["m"], does: "Lay it on the film, or take it away", run: lay, when: () => viewer.picture },
-    { keys: Object.keys(ARROWS), does: "Move its end; with Shift by a pixel", near: ".viewer", when, run: (event) => nudge(viewer, event) },
+    { keys: ["m"], does: "Lay it on the film, or take it away", run: lay, when: () => active().picture },
+    { keys: Object.keys(ARROWS), does: "Move its end; with Shift by a pixel", near: ".viewer", when, run: (event) => nudge(active(), event) },
     { keys: ["x"], does: "Take its other end", when, run: () => { end = 1 - end; } },
     { keys: ["Escape"], does: "Take it away", when, run: lay },
   ]);

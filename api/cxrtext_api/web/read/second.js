@@ -18,22 +18,22 @@ export function tell(viewer, whole = false) {
   });
 }
 
-function listen(viewer, id) {
+function listen(active, id) {
   channel ??= new BroadcastChannel(`cxrtext-${id}`);
-  channel.onmessage = () => tell(viewer, true);
+  channel.onmessage = () => tell(active(), true);
 }
 
-export function start(viewer) {
+export function start(active) {
   let id = sessionStorage.getItem(KEPT);
-  if (id) listen(viewer, id); // this page was loaded anew, and the other may still be there
+  if (id) listen(active, id); // this page was loaded anew, and the other may still be there
   const open = () => {
     id ??= crypto.getRandomValues(new Uint32Array(4)).join("-");
     sessionStorage.setItem(KEPT, id);
-    listen(viewer, id);
+    listen(active, id);
     window.open(`/web/read/film.html#${id}`, `cxrtext-${id}`, "popup,width=900,height=900");
   };
   byId("second").addEventListener("click", open);
-  for (const event of ["opened", "closed"]) session.on(event, () => tell(viewer, true));
+  for (const event of ["opened", "closed"]) session.on(event, () => tell(active(), true));
   window.addEventListener("pagehide", () => channel?.postMessage({ film: null, stage: "stage" }));
-  bind("Film", "read", [{ keys: ["w"], does: "Show it in a second window", run: open, when: () => viewer.picture }]);
+  bind("Film", "read", [{ keys: ["w"], does: "Show it in a second window", run: open, when: () => active().picture }]);
 }

@@ -30,7 +30,7 @@ function lead() {
   if (!active.picture || !follower.picture) return;
   const { window, invert, turn, zoom, overlay, move } = active.view();
   const own = active.scale.deep === follower.scale.deep ? window : follower.window;
-  follower.follow({ window: { ...own }, invert, turn: { ...turn }, zoom, overlay: { ...overlay }, move });
+  follower.showAs({ window: { ...own }, invert, turn: { ...turn }, zoom, overlay: { ...overlay }, move });
 }
 
 /** Whether the two viewers show the same place in the same way; the active one leads. */
@@ -193,7 +193,7 @@ export function start() {
     overlay.showFound(viewer, sentence, found);
     if (found) reveal();
   });
-  for (const part of [ruler, frames, address, second]) part.start(viewer);
-  turning.start(() => active);
+  for (const part of [frames, address, second]) part.start(() => viewer);
+  for (const part of [ruler, turning]) part.start(() => active, Object.values(viewers));
   listen(Object.values(viewers), () => active, activate);
 }

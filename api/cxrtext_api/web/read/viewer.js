@@ -141,7 +141,7 @@ export class Viewer {
     this.fit();
   }
 
-  /** How the picture is looked at, as another viewer of any size can follow it. */
+  /** How the picture is looked at, as another viewer of any size can show it. */
   view() {
     const { window, invert, turn, zoom, overlay, found, line } = this;
     const { w, h } = this.picture ? this.frame() : { w: 1, h: 1 };
@@ -149,7 +149,7 @@ export class Viewer {
     return { window, invert, turn, zoom, overlay, found, line, move };
   }
 
-  follow({ move, found = this.found, ...view }) {
+  showAs({ move, found = this.found, ...view }) {
     const isAlike = isSame([found, view.overlay], [this.found, this.overlay]);
     const isShaded = isSame([view.window, view.invert], [this.window, this.invert]);
     Object.assign(this, view);
