@@ -100,12 +100,12 @@ def test_what_there_is_to_know_of_kept_images_is_counted(tmp_path: Path) -> None
 
 
 def test_when_an_image_was_taken_comes_with_what_was_done_to_its_dates(tmp_path: Path) -> None:
-    study = {"StudyDate": "20210301", "StudyTime": "1015"}
-    taken = {"AcquisitionDate": "20210302", "AcquisitionTime": "080910.25"}
+    study: dict[str, Any] = {"StudyDate": "20210301", "StudyTime": "1015"}
+    taken: dict[str, Any] = {"AcquisitionDate": "20210302", "AcquisitionTime": "080910.25"}
     save_dicom(tmp_path / "tree/1", 1, **study)
     save_dicom(tmp_path / "tree/2", 2, **study, **taken)
     save_dicom(tmp_path / "tree/3", 3, AcquisitionDateTime="20210303101112.5+0100")
-    modified = {"LongitudinalTemporalInformationModified": "MODIFIED"}
+    modified: dict[str, Any] = {"LongitudinalTemporalInformationModified": "MODIFIED"}
     save_dicom(tmp_path / "tree/4", 4, StudyDate="20210304", StudyTime=None, **modified)
     save_dicom(tmp_path / "tree/5", 5, StudyDate=None)
     rows = load(tmp_path / "tree", keep=("acquired",))[1]

@@ -33,7 +33,7 @@ export const plural = (count, one, many = `${one}s`) =>
 
 /** The day on which a film was taken, as its metadata has it: a date, or a year alone; else "". */
 export const dayOf = ({ metadata = {} }) =>
-  (metadata.date ?? "").replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
+  (metadata.date ?? metadata.acquired?.slice(0, 10) ?? "").replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
 
 /** The lines of a text that are not empty. */
 export const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);

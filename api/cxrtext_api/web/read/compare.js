@@ -95,11 +95,9 @@ function showBar() {
 }
 
 function showFilms() {
-  const rows = timeline.films.map((one) => {
-    const item = film({ ...one, patient_id: timeline.patient_id });
-    item.append(element("span", { className: "film-date" }, `${one.acquired?.slice(0, 10) ?? ""} ${one.view}`));
-    return item;
-  });
+  const films = timeline.films.map((one) =>
+    ({ ...one, patient_id: timeline.patient_id, metadata: { acquired: one.acquired ?? "", view: one.view } }));
+  const rows = films.map(film);
   byId("study-others").replaceChildren(...(rows.length < 2 ? [] : [
     element("h3", {}, "Films of this patient"),
     timeline.reason ? element("p", { className: "hint" }, `In no order: ${timeline.reason}.`) : "",
