@@ -16,7 +16,7 @@ from PIL import Image
 from cxrtext.datasets.admission.decide import OTHER_MODALITY, OTHER_PART, RAW, SECONDARY
 from cxrtext.datasets.admission.ids import Ids
 from cxrtext.datasets.importing.resolving import EQUAL, TWO_PATIENTS, WHOSE
-from cxrtext.errors import ConfigError, DataError, ImageError
+from cxrtext.errors import DataError, ImageError
 from cxrtext.index import make_index, rewrite
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue
 from cxrtext.pacs.identity import MANUFACTURER, series_description
@@ -334,10 +334,3 @@ def test_an_index_begins_with_nothing(checkpoint: Path, tmp_path: Path) -> None:
     service = load_service(None, index)
     hits = service.search(service.make_query(["Heart is large."])).hits
     assert {hit.image.image for hit in hits} == {uid(number, 1, 1) for number in (1, 2, 3)}
-
-
-@pytest.mark.parametrize("name", ["date", "acquired"])
-def test_dates_are_not_kept_beside_hashed_ids(tmp_path: Path, name: str) -> None:
-    settings = WorkerSettings(tmp_path, tmp_path, hash_ids=tmp_path / "key", columns=(name,))
-    with pytest.raises(ConfigError, match=f"ids.keep: {name}: dates are dropped"):
-        settings.check()
