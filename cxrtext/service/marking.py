@@ -79,9 +79,7 @@ def _mean(part: Any, number: int) -> NDArray[np.float32]:
     return np.asarray(part.snapshot.arrays["means"][place], dtype=np.float32)
 
 
-def spread(
-    candidates: Sequence[NDArray[np.float32]], known: Sequence[NDArray[np.float32]]
-) -> int:
+def spread(candidates: Sequence[NDArray[np.float32]], known: Sequence[NDArray[np.float32]]) -> int:
     """The place of the candidate whose nearest known vector is farthest; of unit vectors [D].
 
     Source: Gonzalez 1985; Sener and Savarese 2018 (core-set), of one step.

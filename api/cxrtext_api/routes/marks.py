@@ -101,7 +101,7 @@ def _corners(box: str) -> "Corners":
 async def list_marks(request: Request, session: SessionDep, image_id: OneImage = None) -> Marks:
     """Of each reader the last mark on each thing, the oldest first."""
     found = await session.read(_of_image, _path(session), image_id)
-    note_images(request, [(one.image, one.study_id, one.patient_id) for one in found.marks])
+    note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in found.marks])
     return found
 
 

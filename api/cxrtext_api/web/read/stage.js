@@ -3,6 +3,7 @@
 import { PRESETS, WHOLE } from "./levels.js";
 import { byId, element } from "../lib/dom.js";
 import * as files from "../lib/files.js";
+import * as marks from "./marks.js";
 import * as overlay from "./overlay.js";
 import { listen } from "./pointing.js";
 import * as session from "../lib/session.js";
@@ -112,6 +113,7 @@ export function start() {
   listen(viewer);
   listenToControls(viewer);
   overlay.start(viewer);
+  marks.start(viewer);
   files.start();
   session.on("opening", onOpening);
   session.on("closed", (wanted) => onClosed(viewer, wanted));
