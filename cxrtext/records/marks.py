@@ -110,15 +110,15 @@ def read_marks(path: Path, image: str | None = None) -> list[Mark]:
             "ORDER BY max(mark)",
             (image,),
         ).fetchall()
-    at, said = len(names), names.index("said")
+    told = [dict(zip(names, row, strict=False)) for row in rows]
     return [
-        Mark(*row[:said], bool(row[said]), *row[said + 1 : at], _box(row[at : at + 4]))
-        for row in rows
+        Mark(**{**one, "said": bool(one["said"])}, box=_box(row[len(names) :]))
+        for one, row in zip(told, rows, strict=True)
     ]
 
 
 def _box(cells: Sequence[float | None]) -> Corners | None:
-    x, y, w, h = cells
+    x, y, w, h, _ = cells
     return None if x is None or y is None or w is None or h is None else (x, y, w, h)
 
 

@@ -1,20 +1,67 @@
-"""What is marked, and which film is worth a reader's next look."""
+"""What marks say of findings, and which film is worth a reader's next look."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cxrtext.errors import DataError, InputError
+from cxrtext.evaluation.classification.head import Archived, apply_head, fit_head
+from cxrtext.evaluation.metrics import Floats
 from cxrtext.evaluation.rows import YOUDEN
-from cxrtext.index import IndexedImage
+from cxrtext.index import Index, IndexedImage
 from cxrtext.records.manifest import LABEL
 from cxrtext.records.marks import Kind, Mark, Verdict, now
 from cxrtext.service.service import Service
+from cxrtext.text.labelling import sentence_labels
 
-NEAREST = 50
-"""Films of the least certain, of which the next is the one most unlike those that are marked."""
+NEAREST = 0.25
+"""The share of films that are least certain, among which the next is the one most unlike those
+that are marked."""
+BEGUN = 6  # marks of a finding from which on a head of them says what is uncertain
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What marks make of a finding in an image."""
+
+    image: str
+    study_id: str
+    patient_id: str
+    finding: str
+    value: int  # 1 there, 0 absent, -1 unclear, or readers differ
+
+
+def truths_of(marks: Sequence[Mark], findings: Collection[str]) -> list[Truth]:
+    """What marks of findings, sentences and hits make of some findings.
+
+    A sentence says what rules read in it.  One that is wrong denies its finding where it names one
+    alone and no side: "small left effusion" may be wrong in the side.
+    """
+    said: dict[tuple[str, str], list[tuple[Mark, int]]] = {}
+    for mark in marks:
+        for finding, value in _values(mark, findings).items():
+            said.setdefault((mark.image, finding), []).append((mark, value))
+    found = []
+    for (image, finding), some in said.items():
+        one, values = some[0][0], {value for _, value in some}
+        value = values.pop() if len(values) == 1 else -1
+        found.append(Truth(image, one.study_id, one.patient_id, finding, value))
+    return found
+
+
+def _values(mark: Mark, findings: Collection[str]) -> dict[str, int]:
+    if mark.kind == "finding":
+        return {mark.text: mark.value} if mark.text in findings else {}
+    if mark.kind == "box" or mark.verdict == "unclear":
+        return {}
+    labels = {name: one for name, one in sentence_labels(mark.text).items() if one.value in (0, 1)}
+    if mark.verdict == "wrong":
+        if len(labels) != 1 or any(one.side for one in labels.values()):
+            return {}
+        labels = {name: one._replace(value=1 - (one.value or 0)) for name, one in labels.items()}
+    return {name: one.value or 0 for name, one in labels.items() if name in findings}
 
 
 def mark_of(
@@ -36,55 +83,94 @@ def threshold_of(service: Service, finding: str) -> float:
     return 0.5 if not kept or not point else float(kept.calibration.probabilities(point.threshold))
 
 
-def next_film(service: Service, finding: str, marked: Collection[str]) -> IndexedImage | None:
+def next_film(service: Service, finding: str, marks: Sequence[Mark]) -> IndexedImage | None:
     """The film that a mark of a finding would tell most about; None where all are marked.
 
-    Of the films whose probability lies nearest to the threshold, the one that is most unlike those
-    that are marked.  ``marked`` are ids of images (InputError, DataError).
+    Of the films that are least certain, the one that is most unlike those that are marked.  What is
+    uncertain is what lies near the threshold of the kept probabilities, and once a few marks are
+    there, near that of a head fitted on them (InputError, DataError).
     """
     if finding not in service.prompts:
         raise InputError(f"finding: none of the prompts; give one of {', '.join(service.prompts)}")
-    threshold, best = threshold_of(service, finding), list[tuple[float, int, int]]()
-    known: list[NDArray[np.float32]] = []
+    known = {one.image: one.value for one in truths_of(marks, [finding])}
     parts = service.archive.parts
-    for which, part in enumerate(parts):
-        slots = part.catalogue.columns()
-        if LABEL + finding not in slots:
-            raise DataError(
-                f"{part.folder}: keeps no probabilities of {finding}; 'cxrtext classify --keep' "
-                "makes them"
-            )
-        rows = part.catalogue.database.execute(
-            f"SELECT abs(c{int(slots[LABEL + finding])} - ?) AS far, number, image "  # noqa: S608
-            "FROM attributes JOIN images USING (number) WHERE far IS NOT NULL ORDER BY far, number",
-            (threshold,),
-        )
-        left = NEAREST
-        for far, number, image in rows:
-            if image in marked:
-                known += [_mean(part, number)]
-            elif left:
-                best.append((far, which, number))
-                left -= 1
-    best = sorted(best)[:NEAREST]
-    if not best:
+    kept = [_kept(part, finding) for part in parts]
+    where = [(which, number) for which, (rows, _) in enumerate(kept) for number, *_ in rows]
+    names = [name for rows, _ in kept for _, name, _ in rows]
+    probabilities = np.array([p for rows, _ in kept for *_, p in rows]).clip(1e-6, 1 - 1e-6)
+    means = np.concatenate([found for _, found in kept])
+    threshold = threshold_of(service, finding)
+    logits = np.log(probabilities / (1 - probabilities)) - np.log(threshold / (1 - threshold))
+    place = choose_next(logits, means, [known.get(name) for name in names])
+    if place is None:
         return None
-    chosen = spread([_mean(parts[which], number) for _, which, number in best], known)
-    _, which, number = best[chosen]
+    which, number = where[place]
     return parts[which].catalogue.images([number])[0]
 
 
-def _mean(part: Any, number: int) -> NDArray[np.float32]:
-    (place,) = part.snapshot.places_of(np.array([number]))
-    return np.asarray(part.snapshot.arrays["means"][place], dtype=np.float32)
+def _kept(part: Index, finding: str) -> tuple[list[tuple[int, str, float]], Floats]:
+    """Number, id and kept probability of each image of an index, and their means [n, D]."""
+    column = part.catalogue.columns().get(LABEL + finding)
+    if column is None:
+        raise DataError(
+            f"{part.folder}: keeps no probabilities of {finding}; 'cxrtext classify --keep' makes "
+            "them"
+        )
+    query = f"SELECT number, image, c{int(column)} FROM attributes JOIN images USING (number)"  # noqa: S608
+    rows = {row[0]: row for row in part.catalogue.database.execute(query) if row[2] is not None}
+    snapshot = part.snapshot
+    places = [place for place in snapshot.live if int(snapshot.numbers[place]) in rows]
+    means = np.asarray(snapshot.arrays["means"][places], dtype=np.float64)
+    return [rows[int(snapshot.numbers[place])] for place in places], means
 
 
-def spread(candidates: Sequence[NDArray[np.float32]], known: Sequence[NDArray[np.float32]]) -> int:
-    """The place of the candidate whose nearest known vector is farthest; of unit vectors [D].
+def choose_next(logits: Floats, means: Floats, known: Sequence[int | None]) -> int | None:
+    """The place of the next film to mark, among n films; None where all are marked.
 
-    Source: Gonzalez 1985; Sener and Savarese 2018 (core-set), of one step.
+    Logits [n] are 0 at the threshold, means [n, D] unit vectors; ``known`` says what is marked: 1,
+    0, -1 for unclear, None where nothing is.
+
+    Source: Lewis and Gale 1994 (uncertainty); Sener and Savarese 2018 (one step of core-set).
     """
-    if not known:
-        return 0
-    likeness = np.stack(candidates) @ np.stack(known).T
-    return int(likeness.max(axis=1).argmin())
+    left = np.array([place for place, one in enumerate(known) if one is None], dtype=np.intp)
+    if not len(left):
+        return None
+    told = [place for place, one in enumerate(known) if one in (0, 1)]
+    truth = np.array([known[place] for place in told], dtype=np.float64)
+    if len(told) >= BEGUN and 0 < truth.sum() < len(truth):
+        head = fit_head(logits[told], means[told], truth, Archived.of(logits, means))
+        logits = apply_head(head, logits, means)
+    order = np.argsort(np.abs(logits[left]), kind="stable")
+    nearest = left[order[: max(1, round(NEAREST * len(left)))]]
+    marked = [place for place, one in enumerate(known) if one is not None]
+    if not marked:
+        return int(nearest[0])
+    likeness = means[nearest] @ means[marked].T
+    return int(nearest[likeness.max(axis=1).argmin()])
+
+
+def label_rows(marks: Sequence[Mark], findings: Sequence[str]) -> list[dict[str, str]]:
+    """Rows of a table of labels, a study each, as training and ``fit --labels`` take it.
+
+    1, 0, -1 where readers or images of a study differ or were unclear, and blank where none marked.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for one in truths_of(marks, findings):
+        row = rows.setdefault(
+            one.study_id, {"study_id": one.study_id, **dict.fromkeys(findings, "")}
+        )
+        row[one.finding] = str(one.value) if row[one.finding] in ("", str(one.value)) else "-1"
+    return [rows[study] for study in sorted(rows)]
+
+
+def box_rows(marks: Sequence[Mark]) -> list[dict[str, str]]:
+    """Rows of a table of boxes, as :func:`cxrtext.records.boxes.iter_boxes` reads it.
+
+    Of those that are right alone.
+    """
+    return [
+        {"image": one.image, "label_text": one.text}
+        | dict(zip("xywh", (f"{value:g}" for value in one.box), strict=True))
+        for one in marks
+        if one.box is not None and one.verdict == "right"
+    ]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Query, Request
 from cxrtext.client.models import Image, Mark, Marks, NextFilm
 from cxrtext.errors import InputError
 from cxrtext.records.marks import Kind, Verdict, add_mark, marks_beside, read_marks
-from cxrtext.service.marking import mark_of, next_film
+from cxrtext.service.marking import mark_of, next_film, truths_of
 from cxrtext_api.gate.keys import CALLER, Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
@@ -114,8 +114,7 @@ async def list_marks(request: Request, session: SessionDep, image_id: OneImage =
 async def next_to_mark(request: Request, session: SessionDep, finding: Finding) -> NextFilm:
     """The film that a mark of a finding would tell most about.
 
-    Of the films whose probability lies nearest to the threshold, the one most unlike those that
-    are marked.
+    Of the films that are least certain, the one most unlike those that are marked.
     """
     await session.see_index()
     found = await session.read(_next, session.service, _path(session), finding)
@@ -126,7 +125,7 @@ async def next_to_mark(request: Request, session: SessionDep, finding: Finding) 
 
 
 def _next(service: "Service", path: "Path", finding: str) -> NextFilm:
-    marked = {one.image for one in read_marks(path) if one.text == finding}
-    found = next_film(service, finding, marked)
+    marks = read_marks(path)
+    found = next_film(service, finding, marks)
     image = None if found is None else Image.model_validate(found)
-    return NextFilm(image=image, marked=len(marked))
+    return NextFilm(image=image, marked=len(truths_of(marks, [finding])))

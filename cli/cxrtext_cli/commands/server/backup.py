@@ -26,7 +26,7 @@ def backup(
     model: Annotated[bool, typer.Option(help="Whether to copy the index's checkpoint.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an index with its uploads, marks, model, keys and a gateway's state, while all of these run.
+    """Copy an index, its uploads, marks, model, keys and a gateway's state, while all these run.
 
     Images that lie where their manifest lists them are not copied.
     """
