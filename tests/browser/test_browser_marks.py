@@ -60,7 +60,9 @@ def test_a_verdict_is_kept_and_comes_back(visit: Open, index: Path) -> None:
     ]  # fmt: skip
 
 
-def test_sentences_regions_and_hits_are_marked(visit: Open, index: Path) -> None:
+def test_sentences_regions_and_hits_are_marked(visit: Open, change: Any, index: Path) -> None:
+    boxes = [{"bbox": [10, 10, 20, 20], "score": 0.5}]
+    change("**/v1/ground", lambda said: said.update(stands_out=True, boxes=boxes))
     page = visit(READ, wait=SHOWN)
     page.click("#tab-report")
     page.fill("#report", "FINDINGS: Left effusion.")
@@ -97,7 +99,7 @@ def test_a_box_is_drawn_by_mouse_and_by_keyboard(visit: Open, index: Path) -> No
     x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(x + 60, y + 40)
+    page.mouse.move(x + 180, y + 120)
     page.mouse.up()
     page.click("#draw-keep")
     page.wait_for_selector("#drawn-boxes .line:has-text('mass')")
@@ -114,7 +116,7 @@ def test_a_box_is_drawn_by_mouse_and_by_keyboard(visit: Open, index: Path) -> No
     mass = boxes["mass"]
     assert mass is not None
     assert mass[:2] == pytest.approx((side / 2, side / 2), abs=2)
-    assert mass[2] / mass[3] == pytest.approx(60 / 40, rel=0.1)
+    assert mass[2] / mass[3] == pytest.approx(180 / 120, rel=0.1)
     assert "none" not in boxes
 
 

@@ -28,7 +28,7 @@ from cxrtext.evaluation.metrics import Floats
 from cxrtext.models import ImageTextModel
 
 FOLDS = 5
-STAY_CLOSE = 1.0
+STAY_CLOSE = 3.0
 """How strongly a head is drawn to the model's own scores, in marks: over the archive's films, whose
 means have a variance of 1 in all, and whose scores one of 1."""
 LEAST = 100
