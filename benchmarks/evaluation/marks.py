@@ -36,7 +36,7 @@ from cxrtext.records.labels import read_labels
 from cxrtext.service.marking import choose_next
 
 LEAST = 30  # films with a finding, and without it, below which it is left out
-COLUMNS = ("marks", "errors", "chosen", "verdicts", "seeds", "there", "kept", "before", "trained",
+COLUMNS = ("marks", "errors", "chosen", "verdicts", "seeds", "there", "kept", "before", "change",
            "low", "high", "gain", "gain_low", "gain_high")  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def see(checkpoint: Path, data: Path, prompts: Path, cache: Path | None) -> Film
 def simulate(
     films: Films, seed: int, count: int, errors: float, chosen: str, verdicts: str
 ) -> dict[str, float]:
-    """Mark, train, decide and measure, once."""
+    """Mark, train, decide and measure, once: the change by training, the gain by what is kept."""
     rng = np.random.default_rng(seed)
     who = np.unique(films.patients)
     measured = np.isin(films.patients, rng.permutation(who)[: len(who) // 2])
@@ -111,7 +111,9 @@ def simulate(
         sound = ~np.isnan(gains)
         held.append((gains[sound], [marked[at] for at in np.flatnonzero(sound)]))
         head = fit_head(own[rows], means[rows], said, among)
-        after[-1] = area_under_curve(apply_head(head, scores[others], films.means[others]), truth[others])
+        after[-1] = area_under_curve(
+            apply_head(head, scores[others], films.means[others]), truth[others]
+        )
         if gains[sound].mean() > 0:
             kept_gains.append(after[-1] - before[-1])
     gain = mean_of_patients(
@@ -120,7 +122,7 @@ def simulate(
     kept = gain[1] > 0
     return {
         "there": there, "kept": float(kept), "before": float(np.mean(before)),
-        "trained": float(np.mean(after)),
+        "change": float(np.mean(after) - np.mean(before)),
         "gain": sum(kept_gains) / len(films.findings) if kept else 0.0,
     }  # fmt: skip
 
@@ -143,15 +145,10 @@ def row(films: Films, seeds: int, *given: Any) -> dict[str, Any]:
     runs = [simulate(films, seed, *given) for seed in range(seeds)]
     mean = {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
     ends = {}
-    for name, values in (
-        ("", [one["trained"] - one["before"] for one in runs]),
-        ("gain_", [one["gain"] for one in runs]),
-    ):
-        reach = quantile(0.95, seeds - 1) * float(np.std(values, ddof=1)) / seeds**0.5
-        center = float(np.mean(values))
-        ends |= {f"{name}low": center - reach, f"{name}high": center + reach}
-        if not name:
-            mean["trained"] = center
+    for name, before in (("change", ""), ("gain", "gain_")):
+        spread = float(np.std([one[name] for one in runs], ddof=1))
+        reach = quantile(0.95, seeds - 1) * spread / seeds**0.5
+        ends |= {f"{before}low": mean[name] - reach, f"{before}high": mean[name] + reach}
     named = dict(zip(COLUMNS, (*given, seeds), strict=False))
     return named | {name: f"{value:.4f}" for name, value in {**mean, **ends}.items()}
 
