@@ -19,11 +19,13 @@ import torch
 
 from cxrtext.evaluation import read_prompts
 from cxrtext.evaluation.classification.head import (
+    CHANCE,
     Archived,
     apply_head,
     fit_head,
+    gain_of,
     held_out_gains,
-    mean_of_patients,
+    shuffled,
 )
 from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.evaluation.metrics import area_under_curve
@@ -94,7 +96,7 @@ def simulate(
     pool, others = np.flatnonzero(~measured), np.flatnonzero(measured)
     means, patients = films.means[pool], [films.patients[row] for row in pool]
     before, after, kept_gains, there = [], [], [], 0.0
-    held: list[tuple[Any, list[str]]] = []
+    held: list[Any] = []
     for scores, truth in zip(films.scores, films.truth, strict=True):
         own, told = scores[pool], truth[pool]
         told = np.where(rng.random(len(told)) < errors, 1 - told, told)
@@ -107,19 +109,15 @@ def simulate(
             continue
         among = Archived.of(own, means)
         marked = [patients[row] for row in rows]
-        gains = held_out_gains(own[rows], means[rows], said, marked, among, seed)
-        sound = ~np.isnan(gains)
-        held.append((gains[sound], [marked[at] for at in np.flatnonzero(sound)]))
+        held.append(held_out_gains(own[rows], means[rows], shuffled(said, seed), marked, among))
         head = fit_head(own[rows], means[rows], said, among)
         after[-1] = area_under_curve(
             apply_head(head, scores[others], films.means[others]), truth[others]
         )
-        if gains[sound].mean() > 0:
+        if held[-1][0].mean() > 0:
             kept_gains.append(after[-1] - before[-1])
-    gain = mean_of_patients(
-        np.concatenate([one for one, _ in held]), [p for _, some in held for p in some]
-    )
-    kept = gain[1] > 0
+    gain, chance = gain_of(np.concatenate(held, axis=1))
+    kept = gain > 0 and chance <= CHANCE
     return {
         "there": there, "kept": float(kept), "before": float(np.mean(before)),
         "change": float(np.mean(after) - np.mean(before)),
@@ -136,7 +134,7 @@ def _marked(
     known: list[int | None] = [None] * len(scores)
     for _ in range(count):
         place = choose_next(scores - np.median(scores), means, known)
-        assert place is not None  # noqa: S101 - there are more films than marks
+        assert place is not None
         known[place] = int(told[place])
         yield place
 
@@ -163,7 +161,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     given = parser.parse_args()
     films = see(given.checkpoint, given.data, given.prompts, given.cache)
-    print(f"{len(films.patients)} films, {', '.join(films.findings)}")  # noqa: T201
+    print(f"{len(films.patients)} films, {', '.join(films.findings)}")
     with given.out.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -176,7 +174,7 @@ def main() -> None:
         ):  # fmt: skip
             found = row(films, given.seeds, *case)
             writer.writerow({name: found[name] for name in COLUMNS})
-            print(found, flush=True)  # noqa: T201
+            print(found, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,15 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation import Prompts
 from cxrtext.evaluation.classification.calibration import KeptCalibration
 from cxrtext.evaluation.classification.head import (
+    CHANCE,
     LEAST,
     Archived,
     FindingHead,
     KeptHead,
     fit_head,
+    gain_of,
     held_out_gains,
-    mean_of_patients,
+    shuffled,
 )
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.index import Archive
@@ -41,7 +43,8 @@ class Learned:
     head: KeptHead | None
     said: str
     marks: int  # that say of a finding whether it is there
-    gain: tuple[float, float, float] | None = None  # in nats a mark held out, with its interval
+    # in nats a mark held out, and the share of shufflings of the verdicts that gain as much
+    gain: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,9 @@ class Seen:
 def learn(archive: Archive, prompts: Mapping[str, Prompts], marks: Sequence[Mark]) -> Learned:
     """Train a head on marks of an archive's films; nothing is written.
 
-    It is kept where the mean gain of marks held out by patient is above 0 by its 95 % interval,
-    with the findings that gained.  Of each finding two marks at least of each kind are wanted.
+    It is kept where marks held out by patient gain, and at most one in twenty shufflings of the
+    verdicts as much, with the findings that gain.  Of each finding two marks at least of each kind
+    are wanted.
     """
     told = [one for one in truths_of(marks, prompts) if one.value != -1]
     count = len(told)
@@ -68,12 +72,10 @@ def learn(archive: Archive, prompts: Mapping[str, Prompts], marks: Sequence[Mark
     trained = _train(list(prompts), seen, told)
     if not trained:
         return Learned(None, "no finding has two marks of each kind, there and absent", count)
-    gains = np.concatenate([gain for _, gain, _ in trained.values()])
-    patients = [patient for *_, some in trained.values() for patient in some]
-    gain = mean_of_patients(gains, patients)
-    if gain[1] <= 0:
-        return Learned(None, f"marks held out do not gain{_wanted(gain, count)}", count, gain)
-    findings = {name: head for name, (head, own, _) in trained.items() if own.mean() > 0}
+    gain = gain_of(np.concatenate([gains for _, gains in trained.values()], axis=1))
+    if gain[0] <= 0 or gain[1] > CHANCE:
+        return Learned(None, f"{count} marks do not tell enough, more are wanted", count, gain)
+    findings = {name: head for name, (head, own) in trained.items() if own[0].mean() > 0}
     kept = KeptHead(
         fingerprint=archive.model.fingerprint,
         data=archive.parts[0].folder.name,
@@ -85,18 +87,10 @@ def learn(archive: Archive, prompts: Mapping[str, Prompts], marks: Sequence[Mark
     return Learned(kept, f"{', '.join(findings)}: trained on {count} marks", count, gain)
 
 
-def _wanted(gain: tuple[float, float, float], count: int) -> str:
-    """How many marks would tell, where so many nearly do."""
-    mean, low, _ = gain
-    if mean <= 0:
-        return ""
-    return f": {count} marks, about {round(count * ((mean - low) / mean) ** 2, -1):.0f} wanted"
-
-
 def _train(
     names: Sequence[str], seen: Seen, told: Sequence[Truth]
-) -> dict[str, tuple[FindingHead, Floats, list[str]]]:
-    """By finding its head, the gain of each mark held out [n], and their patients."""
+) -> dict[str, tuple[FindingHead, Floats]]:
+    """By finding its head, and the gains of its marks held out [P, n], shuffled below the first."""
     found = {}
     for number, name in enumerate(names):
         some = [one for one in told if one.finding == name]
@@ -105,12 +99,13 @@ def _train(
             continue
         rows = [seen.places[one.image] for one in some]
         among = Archived.of(seen.scores[number], seen.means)
-        z, means = seen.scores[number, rows], seen.means[rows]
-        gains = held_out_gains(z, means, truth, [one.patient_id for one in some], among)
-        there = np.flatnonzero(~np.isnan(gains))
-        if len(there):
-            patients = [some[at].patient_id for at in there]
-            found[name] = fit_head(z, means, truth, among), gains[there], patients
+        z, means, patients = (
+            seen.scores[number, rows],
+            seen.means[rows],
+            [t.patient_id for t in some],
+        )
+        gains = held_out_gains(z, means, shuffled(truth, number), patients, among)
+        found[name] = fit_head(z, means, truth, among), gains
     return found
 
 

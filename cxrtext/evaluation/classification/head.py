@@ -22,7 +22,6 @@ from torch import Tensor
 
 from cxrtext.evaluation.classification.calibration import logistic
 from cxrtext.evaluation.classification.prompts import Prompts
-from cxrtext.evaluation.intervals.quantiles import quantile
 from cxrtext.evaluation.kept import Kept, KeptFile
 from cxrtext.evaluation.metrics import Floats
 from cxrtext.models import ImageTextModel
@@ -31,6 +30,11 @@ FOLDS = 5
 STAY_CLOSE = 3.0
 """How strongly a head is drawn to the model's own scores, in marks: over the archive's films, whose
 means have a variance of 1 in all, and whose scores one of 1."""
+SHIFT, TINY, STEPS = 0.01, 1e-9, 30
+"""The ridge of the shift, since how frequent a finding is among what was marked says nothing; and
+where Newton's method ends."""
+SHUFFLINGS, CHANCE = 199, 0.05
+"""How often verdicts are shuffled, and how many of these trials may gain as much as the marks."""
 LEAST = 100
 """Marks below which no head is tried."""
 
@@ -43,14 +47,14 @@ class FindingHead(Kept):
 
 
 class KeptHead(KeptFile):
-    """The findings that marks improved; ``gain`` is in nats a mark held out, with its interval."""
+    """The findings that marks improved; ``gain`` is that of :func:`gain_of`, in nats a mark."""
 
     FILE = "head.json"
 
     format: Literal["cxrtext head"] = "cxrtext head"
     version: Literal[1] = 1
     marks: int = Field(ge=1)
-    gain: tuple[float, float, float]
+    gain: tuple[float, float]
     prompts: dict[str, Prompts]
     findings: dict[str, FindingHead]
 
@@ -108,13 +112,16 @@ class Archived:
         spread = float(scores.std())
         return cls(float(scores.mean()), spread or 1.0, means.mean(axis=0), size or 1.0)
 
+    def scaled(self, scores: Floats, means: Floats) -> tuple[Floats, Floats]:
+        return (scores - self.center) / self.spread, (means - self.mean) / self.size
+
 
 def fit_head(scores: Floats, means: Floats, truth: Floats, among: Archived) -> FindingHead:
-    """Fit a head by the log-loss of marks, of both classes, and a ridge that holds it close."""
-    z = (scores - among.center) / among.spread
-    found = _fit(z, (means - among.mean) / among.size, truth)
-    scale, weights = found[0] / among.spread, found[2:] / among.size
-    shift = found[1] - scale * among.center - weights @ among.mean
+    """Fit a head by the log-loss of marks and a ridge that holds it close to the score."""
+    z, x = among.scaled(scores, means)
+    found = np.concatenate([[1.0], _fit(np.column_stack([z, x]), z, truth[None])[0]])
+    scale, weights = (1 + found[1]) / among.spread, found[2:-1] / among.size
+    shift = found[-1] - scale * among.center - weights @ among.mean
     return FindingHead(
         scale=float(scale), shift=float(shift), weights=weights.tolist(), marks=len(truth)
     )
@@ -125,61 +132,64 @@ def apply_head(head: FindingHead, scores: Floats, means: Floats) -> Floats:
     return head.scale * scores + head.shift + added
 
 
-def _fit(z: Floats, x: Floats, truth: Floats) -> Floats:
-    """Scale, shift and weights [2 + D] of scores and features; D may be 0."""
-    from scipy.optimize import minimize
+def _fit(design: Floats, offset: Floats, truth: Floats) -> Floats:
+    """Coefficients [P, k + 1], the shift last, of P truths [P, n] on a design [n, k].
 
-    design = np.column_stack([z, np.ones_like(z), x])
-    start = np.zeros(design.shape[1])
-    start[0] = 1.0
-    held = np.full(len(start), STAY_CLOSE)
-    held[1] = 0.0  # how frequent a finding is among what was marked says nothing
+    Newton's method, in the span of the n rows, outside of which a ridge leaves nothing.
+    """
+    if not design.shape[1]:
+        return _newton(design, offset, truth)
+    _, sizes, turned = np.linalg.svd(design, full_matrices=False)
+    turned = turned[sizes > TINY * sizes.max(initial=0)]
+    found = _newton(design @ turned.T, offset, truth)
+    return np.column_stack([found[:, :-1] @ turned, found[:, -1]])
 
-    def loss(at: Floats) -> tuple[float, Floats]:
-        score, away = design @ at, at - start
-        value = float((np.logaddexp(0.0, score) - truth * score).sum())
-        slope = design.T @ (logistic(score) - truth)
-        return value + float(held @ away**2) / 2, slope + held * away
 
-    best: Floats = minimize(loss, start, jac=True, method="L-BFGS-B").x
-    return best
+def _newton(design: Floats, offset: Floats, truth: Floats) -> Floats:
+    a = np.column_stack([design, np.ones(len(design))])
+    held = np.array([STAY_CLOSE] * design.shape[1] + [SHIFT])
+    at = np.zeros((len(truth), a.shape[1]))
+    for _ in range(STEPS):
+        p = logistic(offset + at @ a.T)
+        slope = (p - truth) @ a + at * held
+        bend = np.einsum("pn,ni,nj->pij", p * (1 - p), a, a, optimize=True) + np.diag(held)
+        step = np.linalg.solve(bend, slope[..., None])[..., 0]
+        at -= step
+        if np.abs(step).max(initial=0.0) < TINY:
+            break
+    return at
 
 
 def held_out_gains(
-    scores: Floats,
-    means: Floats,
-    truth: Floats,
-    patients: Sequence[str],
-    among: Archived,
-    seed: int = 0,
+    scores: Floats, means: Floats, truth: Floats, patients: Sequence[str], among: Archived
 ) -> Floats:
-    """By how many nats a head foretells each mark better than the model's own score, [n].
+    """By how many nats a head foretells each mark better than the model's own score, [P, n].
 
-    Each is foretold by a head, and by a scale and shift of the score alone, that were fitted on
-    marks of other patients; NaN where these are of one class.
+    Of P truths [P, n].  Each mark is foretold by a head, and by a scale and shift of the score
+    alone, that were fitted on marks of other patients.
     """
-    z, x = (scores - among.center) / among.spread, (means - among.mean) / among.size
+    z, x = among.scaled(scores, means)
     who, codes = np.unique(np.asarray(patients), return_inverse=True)
-    folds = np.random.default_rng(seed).permutation(len(who))[codes] % FOLDS
-    gains = np.full(len(truth), np.nan)
-    for fold in range(FOLDS):
+    folds = np.random.default_rng(0).permutation(len(who))[codes] % FOLDS
+    gains = np.zeros(truth.shape)
+    for fold in set(folds.tolist()):
         out = folds == fold
-        if not out.any() or len(set(truth[~out].tolist())) < 2:
-            continue
         losses = []
-        for features in (x[:, :0], x):
-            found = _fit(z[~out], features[~out], truth[~out])
-            score = found[0] * z[out] + found[1] + features[out] @ found[2:]
-            losses.append(np.logaddexp(0.0, score) - truth[out] * score)
-        gains[out] = losses[0] - losses[1]
+        for design in (z[:, None], np.column_stack([z, x])):
+            found = _fit(design[~out], z[~out], truth[:, ~out])
+            score = z[out] + found[:, :-1] @ design[out].T + found[:, -1:]
+            losses.append(np.logaddexp(0.0, score) - truth[:, out] * score)
+        gains[:, out] = losses[0] - losses[1]
     return gains
 
 
-def mean_of_patients(values: Floats, patients: Sequence[str]) -> tuple[float, float, float]:
-    """A mean with its 95 % interval, by the sums of patients; two of them at least."""
-    who, codes = np.unique(np.asarray(patients), return_inverse=True)
-    mean, groups = float(values.mean()), len(who)
-    sums = np.bincount(codes, values - mean)
-    error = sqrt(float((sums**2).sum()) * groups / (groups - 1)) / len(values)
-    reach = quantile(0.95, groups - 1) * error
-    return mean, mean - reach, mean + reach
+def shuffled(truth: Floats, seed: int = 0) -> Floats:
+    """A truth [n], and below it as it is when verdicts are shuffled among its marks, [P, n]."""
+    others = np.tile(truth, (SHUFFLINGS, 1))
+    return np.concatenate([truth[None], np.random.default_rng(seed).permuted(others, axis=1)])
+
+
+def gain_of(gains: Floats) -> tuple[float, float]:
+    """The mean gain of marks [P, n], and the share of shufflings, and itself, that gain as much."""
+    means = gains.mean(axis=1)
+    return float(means[0]), float((means >= means[0]).mean())

@@ -121,7 +121,9 @@ def learn(
     state = "kept" if learned.head else "nothing was changed"
     gain = ""
     if learned.gain is not None:
-        gain = " (gain {:+.3f} [{:+.3f}, {:+.3f}] nats a mark held out)".format(*learned.gain)
+        gain = " ({:+.3f} nats a mark held out; {:.1%} of shufflings do as well)".format(
+            *learned.gain
+        )
     show(summary(learned), as_json, f"{state}: {learned.said}{gain}")
 
 
