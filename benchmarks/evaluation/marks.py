@@ -142,7 +142,7 @@ def _marked(
 def row(films: Films, seeds: int, *given: Any) -> dict[str, Any]:
     runs = [simulate(films, seed, *given) for seed in range(seeds)]
     mean = {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
-    ends = {}
+    ends: dict[str, float] = {}
     for name, before in (("change", ""), ("gain", "gain_")):
         spread = float(np.std([one[name] for one in runs], ddof=1))
         reach = quantile(0.95, seeds - 1) * spread / seeds**0.5
