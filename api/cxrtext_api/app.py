@@ -18,7 +18,7 @@ from cxrtext_api.gate.middleware import BODIES_HELD, Gate
 from cxrtext_api.observe.audit import AuditLog, note_subjects
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.problems import DETAILS, PROBLEM_TYPE, Problem, add_problem_handlers
-from cxrtext_api.routes import health, images, model, pacs, page, questions, search, write
+from cxrtext_api.routes import health, images, marks, model, pacs, page, questions, search, write
 from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.runtime.scope import Budget
 from cxrtext_api.settings import Settings
@@ -30,7 +30,7 @@ Research use only. Not a medical device.
 An image comes as multipart form data (PNG, JPEG or DICOM) or as the `image_id` of an indexed one.
 Errors are problem documents (RFC 9457)."""
 
-ROUTES = (health, page, model, images, questions, search, pacs, write)
+ROUTES = (health, page, model, images, questions, search, marks, pacs, write)
 
 
 @asynccontextmanager

@@ -23,6 +23,8 @@ FILE_NAME = "image"  # what a file is called on its way: its own name can name a
 Unique = Literal["patient", "study", "picture"]
 Mode = Literal["auto", "exact", "fast"]
 Split = Literal["train", "val", "test"]
+MarkKind = Literal["finding", "sentence", "hit", "box"]
+MarkVerdict = Literal["right", "wrong", "unclear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,35 @@ class Client:
     def results(self, study_id: str) -> list[models.SentResult]:
         """The DICOM results that were made of a study, and where each was sent."""
         return self._get(models.SentResults, "/v1/results", study_id=study_id).results
+
+    def mark(
+        self,
+        image_id: str,
+        kind: MarkKind,
+        text: str,
+        verdict: MarkVerdict,
+        *,
+        said: bool = True,
+        box: Sequence[float] | None = None,
+    ) -> models.Mark:
+        """Say what is right or wrong of a finding, a sentence, a hit or a box of an indexed image.
+
+        Args:
+            text: The finding, the sentence, or the word of a box.
+            said: Whether it was said to be there; the verdict is on that.
+            box: x, y, w, h in pixels of the original; of a box alone.
+        """
+        form = {"kind": kind, "text": text, "verdict": verdict, "said": str(said).lower()}
+        form |= {} if box is None else {"box": ",".join(map(str, box))}
+        return self._ask(models.Mark, "/v1/marks", ImageId(image_id), form)
+
+    def marks(self, image_id: str | None = None) -> list[models.Mark]:
+        """Of each reader the last mark on each thing, of one image or of all."""
+        return self._get(models.Marks, "/v1/marks", image_id=image_id).marks
+
+    def next_film(self, finding: str) -> models.NextFilm:
+        """The film that a mark of a finding would tell most about."""
+        return self._get(models.NextFilm, "/v1/marks/next", finding=finding)
 
     def add_image(
         self,

@@ -794,3 +794,46 @@ class SentResults(Answer):
     """What was made of a study, and where it was sent; a result has an entry for each peer."""
 
     results: list[SentResult]
+
+
+class Mark(Answer):
+    """What a reader said of one thing that was shown of an image."""
+
+    model_config = example(
+        who="reading-room",
+        made="2026-11-23T06:12:05+00:00",
+        model=FINGERPRINT,
+        image_id="p0007/s0012.png",
+        study_id="s0012",
+        patient_id="p0007",
+        kind="finding",
+        text="Edema",
+        said=True,
+        verdict="wrong",
+        box=None,
+    )
+
+    who: str = Field(description="The name of the key; '-' on a server without keys.")
+    made: str
+    model: Fingerprint
+    image_id: str = Field(validation_alias=AliasChoices("image_id", "image"))
+    study_id: str
+    patient_id: str
+    kind: Literal["finding", "sentence", "hit", "box"]
+    text: str = Field(description="The finding, the sentence, or the word of a box.")
+    said: bool = Field(description="Whether it was said to be there; the verdict is on that.")
+    verdict: Literal["right", "wrong", "unclear"]
+    box: Quad | None = Field(description="x, y, w, h in pixels of the original.")
+
+
+class Marks(Answer):
+    """Of each reader the last mark on each thing, the oldest first."""
+
+    marks: list[Mark]
+
+
+class NextFilm(Answer):
+    """The film that a mark of a finding would tell most about."""
+
+    image: Image | None = Field(description="Null where all are marked.")
+    marked: Count = Field(description="Films on which the finding was marked so far.")

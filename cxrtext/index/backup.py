@@ -15,9 +15,11 @@ from cxrtext.index.store.check import check_index
 from cxrtext.index.store.replica import INDEX, MODEL
 from cxrtext.index.store.writer import disk_errors, write_summary
 from cxrtext.pausing import StageProgress
+from cxrtext.records.marks import copy_marks, marks_beside
 
 NOTE = "backup.json"  # the file by which a backup is known
 KEYS = "keys.txt"
+MARKS = marks_beside(Path(INDEX)).name
 GATEWAY = "gateway"  # folder with the state of the gateway that fills the index
 FORMAT, VERSION = "cxrtext backup", 2
 
@@ -32,6 +34,7 @@ class BackupSummary:
     model: bool  # whether the checkpoint is in it
     keys: bool  # whether the file of keys is in it
     gateway: bool  # whether a gateway's state is in it
+    marks: bool  # whether marks of readers are in it
     size: int  # bytes of all that is restored
 
 
@@ -44,7 +47,7 @@ def back_up(
     copy_state: Callable[[Path], None] | None = None,
     progress: StageProgress | None = None,
 ) -> BackupSummary:
-    """Copy an index, the files of its uploads, its checkpoint and a file of keys into a new folder.
+    """Copy an index, its uploads, marks and checkpoint, and a file of keys into a new folder.
 
     Others may search and write the index meanwhile; the copy is the index of one moment.  Images
     that lie where their manifest has them are not copied.
@@ -66,6 +69,8 @@ def back_up(
         publish(index, open_storage(folder), model=model, scratch=folder, progress=progress)
         if keys is not None:
             shutil.copyfile(keys, folder / KEYS)
+        if marks_beside(index).is_file():
+            copy_marks(marks_beside(index), folder / MARKS)
         noted = {"format": FORMAT, "version": VERSION, "of": str(index.absolute())}
         write_sealed(folder / NOTE, noted)
     return _read(out)[0]
@@ -105,6 +110,7 @@ def _read(folder: Path) -> tuple[BackupSummary, publication.Manifest]:
         has_model,
         KEYS in beside,
         (folder / GATEWAY).is_dir(),
+        MARKS in beside,
         manifest.size + sum((folder / name).stat().st_size for name in beside),
     )
     return summary, manifest
@@ -112,12 +118,12 @@ def _read(folder: Path) -> tuple[BackupSummary, publication.Manifest]:
 
 def _beside(folder: Path) -> list[str]:
     """The files of a backup that are restored and of no publication."""
-    found = [folder / KEYS, *(folder / GATEWAY).rglob("*")]
+    found = [folder / KEYS, folder / MARKS, *(folder / GATEWAY).rglob("*")]
     return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
 
 
 def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -> BackupSummary:
-    """Make an index, its uploads, its checkpoint and its keys of a backup, in a new folder.
+    """Make an index, its uploads, marks, checkpoint and keys of a backup, in a new folder.
 
     Every file is compared with its digest before, and the index with its checksums after.  The
     restored index knows its uploads and its checkpoint in the new folder; images that a manifest
@@ -141,6 +147,8 @@ def restore(backup: Path, out: Path, *, progress: StageProgress | None = None) -
         _lay(backup, manifest, folder, tell)
         if found.keys:
             shutil.copyfile(backup / KEYS, folder / KEYS)
+        if found.marks:
+            shutil.copyfile(backup / MARKS, folder / MARKS)
         if found.gateway:
             shutil.copytree(backup / GATEWAY, folder / GATEWAY)
         _tell_where(folder / INDEX, out.absolute(), model=found.model)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cxrtext.evaluation import Prompts, prompt_embeddings
 from cxrtext.evaluation.classification.calibration import Calibration, calibrations_of
+from cxrtext.evaluation.classification.head import head_of
 from cxrtext.index.changes import set_attributes
 from cxrtext.index.features.scoring import exact_scores, images_a_piece
 from cxrtext.index.search.archive import Archive
@@ -44,14 +45,19 @@ class Labeler:
         self.findings = list(prompts)
         self._calibrations = [calibrations.get(name, Calibration()) for name in prompts]
         self._vectors = prompt_embeddings(model, prompts).flatten(0, 1)
+        self._head = head_of(model, prompts)
+
+    def differences(self, regions: Tensor) -> Tensor:
+        """``γ² (s_pos − s_neg)`` of images with regions [B, N, D], [F, B], without a head."""
+        found = exact_scores(self._model, regions, self._vectors)
+        found = found.view(len(self.findings), 2, -1)
+        return float(self._model.gamma_sq) * (found[:, 0] - found[:, 1])
 
     @torch.inference_mode()
     def scores(self, regions: Tensor) -> NDArray[np.float32]:
-        """``γ² (s_pos − s_neg)`` of images with regions [B, N, D], [F, B]."""
-        found = exact_scores(self._model, regions, self._vectors)
-        found = found.view(len(self.findings), 2, -1)
-        gamma_sq = float(self._model.gamma_sq)
-        scores: NDArray[np.float32] = (gamma_sq * (found[:, 0] - found[:, 1])).numpy()
+        """The same after the checkpoint's head, where there is one."""
+        found = self.differences(regions)
+        scores: NDArray[np.float32] = (self._head(found, regions) if self._head else found).numpy()
         return scores
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:

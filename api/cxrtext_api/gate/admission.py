@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from cxrtext_api.gate.keys import CALLER, METRICS, READ, WRITE, KeyRing
+from cxrtext_api.gate.keys import CALLER, MARK, METRICS, READ, WRITE, KeyRing
 from cxrtext_api.settings import Settings
 
 OPEN_PATHS = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
@@ -193,6 +193,8 @@ def scopes_for(method: str, path: str) -> frozenset[str]:
     under_images = path == "/v1/images" or path.startswith("/v1/images/")
     if under_images and method not in ("GET", "HEAD", "OPTIONS"):
         return frozenset({WRITE})
+    if path == "/v1/marks" and method == "POST":
+        return frozenset({MARK})
     return frozenset({READ})
 
 

@@ -27,11 +27,12 @@ from cxrtext.errors import ConfigError
 
 KEYS_FILE_VARIABLE = "CXRTEXT_API_KEYS_FILE"
 CALLER = "cxrtext.caller"  # key of the :class:`Caller` in the ASGI scope
-READ, WRITE, ADMIN, METRICS = "read", "write", "admin", "metrics"
+READ, MARK, WRITE, ADMIN, METRICS = "read", "mark", "write", "admin", "metrics"
 
-SCOPES = frozenset({READ, WRITE, ADMIN, METRICS})
-"""What a key may do: ask; add images, and change and delete its own; change and delete, beside
-``write``, what others brought in; read the metrics (which ``read`` may too)."""
+SCOPES = frozenset({READ, MARK, WRITE, ADMIN, METRICS})
+"""What a key may do: ask; mark answers as right or wrong; add images, and change and delete its
+own; change and delete, beside ``write``, what others brought in; read the metrics (which ``read``
+may too)."""
 
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"

@@ -44,22 +44,23 @@ def result_uid(source: SourceImage, model: str, sentence: str, kind: str) -> str
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """A result that is being built: of which image, of what, and when."""
+class Making:
+    """An object that is being built: of which image, by which model, about what, and when."""
 
     source: SourceImage
-    finding: "Finding"
+    model: str  # fingerprint
+    about: str
     made: datetime
 
     def uid(self, kind: str) -> str:
-        return result_uid(self.source, self.finding.model, self.finding.sentence, kind)
+        return result_uid(self.source, self.model, self.about, kind)
 
     def given(self, kind: str) -> dict[str, Any]:
         """What highdicom's objects are given; a series is of an image, a model and a kind."""
         number = int(self.uid(kind).removeprefix("2.25."))
         # OHIF shows one report of a series, the last.
-        own = ("series", self.finding.sentence) if kind == "sr" else ()
-        series = uid(FORMAT, self.source.fingerprint, self.finding.model, kind, *own)
+        own = ("series", self.about) if kind == "sr" else ()
+        series = uid(FORMAT, self.source.fingerprint, self.model, kind, *own)
         return {
             "series_instance_uid": series,
             "series_number": NUMBERS[kind],
@@ -71,8 +72,15 @@ class Result:
     def finish(self, kind: str, built: "Dataset") -> "Dataset":
         """Put patient, study, series and time into an object that was built."""
         repeat(self.source, built)
-        built.ContributingEquipmentSequence = [_algorithm(self.finding.model)]
-        return series_attributes(kind, built, self.finding.model, self.made)
+        built.ContributingEquipmentSequence = [_algorithm(self.model)]
+        return series_attributes(kind, built, self.model, self.made)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Making):
+    """A result of a finding."""
+
+    finding: "Finding"
 
 
 def device_uid(model: str) -> str:

@@ -160,6 +160,28 @@ def forget_facts(path: Path, subject: Subject) -> None:
         base.executemany("DELETE FROM facts WHERE path = ?", rows)
 
 
+# --- marks of readers (`cxrtext.records.marks`) ---
+
+MARKS = frozenset({"marks"})
+"""Tables by which a file of marks is known."""
+
+
+def _marks(base: sqlite3.Connection, subject: Subject) -> list[tuple[int]]:
+    rows = base.execute("SELECT mark, patient_id, study_id, image FROM marks").fetchall()
+    columns = ("patient_id", "study_id", "image")
+    return [(row[0],) for row in rows if subject.has(dict(zip(columns, row[1:], strict=True)))]
+
+
+def count_marks(path: Path, subject: Subject) -> int:
+    with opened(path, mend=NO_CACHE) as base:
+        return len(_marks(base, subject))
+
+
+def forget_marks(path: Path, subject: Subject) -> None:
+    with opened(path, write=True, mend=NO_CACHE) as base:
+        base.executemany("DELETE FROM marks WHERE mark = ?", _marks(base, subject))
+
+
 # --- results for a PACS (`cxrtext.pacs.results.folder`, which stands above this layer) ---
 
 RESULTS = frozenset({"results", "sent", "answered"})

@@ -347,6 +347,7 @@ class _Work:
             ("sentence scores", places.scores, caches.count_scores, caches.forget_scores, told),
             ("facts of check-data", places.facts, caches.count_facts, caches.forget_facts, about),
             ("results", places.results, caches.count_results, caches.forget_results, about),
+            ("marks of readers", places.marks, caches.count_marks, caches.forget_marks, about),
             ("inbox", places.inboxes, inboxes.count_inbox, inboxes.forget_inbox, known),
             ("state of a peer", places.peers, inboxes.count_peer, inboxes.forget_peer, known),
         )

@@ -14,7 +14,7 @@ from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.index.store.columns import ENDING
 from cxrtext.index.store.replica import POINTER, PUBLICATIONS
 from cxrtext.models.folders import VOCABULARY_FILES
-from cxrtext.service.forget.caches import RESULTS, tables_of
+from cxrtext.service.forget.caches import MARKS, RESULTS, tables_of
 from cxrtext.service.forget.inboxes import INBOX_TABLES, PEER_TABLES
 from cxrtext.service.forget.tables import ENDINGS, ending_of, is_table
 
@@ -38,6 +38,7 @@ class KnownFiles:
     scores: list[Path] = field(default_factory=list)
     facts: list[Path] = field(default_factory=list)
     results: list[Path] = field(default_factory=list)  # of folders of results for a PACS
+    marks: list[Path] = field(default_factory=list)  # of readers
     inboxes: list[Path] = field(default_factory=list)  # their queues
     peers: list[Path] = field(default_factory=list)  # what pull and follow know of one
     features: list[Path] = field(default_factory=list)
@@ -127,6 +128,7 @@ def _put(found: KnownFiles, path: Path, *, is_index: bool) -> None:
             (found.peers, PEER_TABLES),
             (found.facts, {"facts"}),
             (found.results, RESULTS),
+            (found.marks, MARKS),
             (found.inboxes, INBOX_TABLES),
         )
         paths = next((paths for paths, tables in kinds if tables <= names), found.others)

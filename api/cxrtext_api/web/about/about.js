@@ -122,7 +122,7 @@ function indexCard(model) {
 function accessCard({ access }) {
   if (!access) return card("Access", said("This server does not say what you may do."));
   const may = {
-    read: "ask and search", write: "add images, and change and remove your own",
+    read: "ask and search", mark: "mark answers as right or wrong", write: "add images, and change and remove your own",
     admin: "change and remove others' images", metrics: "read the metrics",
   };
   return card("Access", list([

@@ -127,6 +127,11 @@ export const ground = (source, fields, signal) => post("/v1/ground", source, fie
 export const verify = (source, fields, signal) => post("/v1/verify", source, fields, signal);
 export const search = (source, fields, signal) => post("/v1/search", source, fields, signal);
 
+export const mark = (source, fields) => post("/v1/marks", source, fields);
+export const marks = (id, signal) =>
+  get(`/v1/marks?${new URLSearchParams({ image_id: id })}`, signal);
+export const nextFilm = (finding) => get(`/v1/marks/next?${new URLSearchParams({ finding })}`);
+
 export const results = (study, signal) =>
   get(`/v1/results?${new URLSearchParams({ study_id: study })}`, signal);
 

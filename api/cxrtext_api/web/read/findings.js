@@ -3,6 +3,7 @@
 import * as api from "../lib/api.js";
 import { byId, element, skeletons, whenReleased } from "../lib/dom.js";
 import { problemCard } from "../lib/notices.js";
+import * as marks from "./marks.js";
 import * as prompts from "./prompts.js";
 import { isUnlike, quality, qualityTag } from "../lib/quality.js";
 import * as session from "../lib/session.js";
@@ -39,7 +40,8 @@ function row(found, ofUnlike) {
     element("span", { className: "finding-prompts" }, `${asked.positive[0]} / ${asked.negative[0]}`),
   );
   shown.addEventListener("click", () => session.locate(asked.positive[0]));
-  return element("li", { className: "finding-item" }, shown, prompts.editor(finding));
+  const mark = marks.control("finding", finding, { said: found.flagged ?? probability >= 0.5 });
+  return element("li", { className: "finding-item" }, shown, mark, prompts.editor(finding));
 }
 
 function tellCalibration({ calibrated, findings, unlike = null }) {

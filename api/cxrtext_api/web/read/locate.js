@@ -3,6 +3,7 @@
 import * as api from "../lib/api.js";
 import { button, byId, element, plural, score, sendOnEnter, settled } from "../lib/dom.js";
 import { emptyLine, problemCard } from "../lib/notices.js";
+import * as marks from "./marks.js";
 import { isUnlike, qualityTag, UNLIKE_SENTENCE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 
@@ -88,6 +89,8 @@ function showResult(sentence, found, secret) {
           : null,
       ),
       thresholdSlider(sentence, found, secret),
+      found.stands_out === false || found.boxes.length === 0
+        ? null : marks.control("box", sentence, { box: found.boxes[0].bbox }),
     ),
   );
 }

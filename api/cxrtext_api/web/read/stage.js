@@ -4,6 +4,7 @@ import { byId, dayOf, element } from "../lib/dom.js";
 import * as files from "../lib/files.js";
 import * as frames from "./frames.js";
 import * as address from "./link.js";
+import * as marks from "./marks.js";
 import * as overlay from "./overlay.js";
 import { listen } from "./pointing.js";
 import * as ruler from "./ruler.js";
@@ -182,6 +183,7 @@ export function start() {
   active = viewer;
   listenToControls();
   overlay.start(() => active);
+  marks.start(viewer);
   files.start();
   session.on("opening", onOpening);
   session.on("closed", (wanted) => onClosed(viewer, wanted));

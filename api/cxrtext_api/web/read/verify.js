@@ -3,6 +3,7 @@
 import * as api from "../lib/api.js";
 import { byId, element, plural, reportOf, score, sectionsOf, skeletons, whole } from "../lib/dom.js";
 import { emptyLine, problemCard } from "../lib/notices.js";
+import * as marks from "./marks.js";
 import { isUnlike, UNLIKE_SENTENCE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
 import * as unlikeness from "./unlike.js";
@@ -94,7 +95,7 @@ function sentenceRow(answer, one) {
     const { region, shift, width, height } = answer;
     session.show(one.sentence, { ...one, region, shift, width, height });
   });
-  return element("li", {}, shown);
+  return element("li", {}, ...[shown, marks.control("sentence", one.sentence)].filter(Boolean));
 }
 
 function summary(answer) {

@@ -4,6 +4,7 @@ import { button, byId, element, moveAmong, plural, score, skeletons } from "../l
 import * as cohort from "./cohort.js";
 import { forget, watch } from "./hover.js";
 import { fit, line } from "../read/locate.js";
+import * as marks from "../read/marks.js";
 import { go } from "../lib/router.js";
 import { quality, UNLIKE_IMAGE } from "../lib/quality.js";
 import * as session from "../lib/session.js";
@@ -39,7 +40,7 @@ function labelsOf({ labels = {} }) {
   return shown.length ? element("span", { className: "label-rows" }, ...shown) : null;
 }
 
-function actions(hit) {
+function actions(hit, sentence) {
   const study = `study ${hit.study_id}`;
   return element(
     "div",
@@ -50,6 +51,7 @@ function actions(hit) {
     button("More like this", () => showSimilar(hit.image_id), {
       className: "quiet small", "aria-label": `More like this, ${study}`,
     }),
+    ...[sentence && marks.control("hit", sentence, { image_id: hit.image_id })].filter(Boolean),
   );
 }
 
@@ -87,7 +89,7 @@ function card(hit, sentence) {
   pick.addEventListener("click", (event) => cohort.pick(hit.image_id, event.shiftKey));
   pick.addEventListener("dblclick", () => go("read", { image: hit.image_id }));
   if (sentence) watch(pick, hit, sentence);
-  return element("li", { className: "card" }, pick, actions(hit));
+  return element("li", { className: "card" }, pick, actions(hit, sentence));
 }
 
 export function clear(target) {

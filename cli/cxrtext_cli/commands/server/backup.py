@@ -26,7 +26,7 @@ def backup(
     model: Annotated[bool, typer.Option(help="Whether to copy the index's checkpoint.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an index with its uploads, model, keys and a gateway's state, while all of these run.
+    """Copy an index, its uploads, marks, model, keys and a gateway's state, while all these run.
 
     Images that lie where their manifest lists them are not copied.
     """
@@ -78,5 +78,6 @@ def _show(made: "BackupSummary", folder: Path, as_json: bool) -> None:
     parts += ["the model"] if made.model else []
     parts += ["the keys"] if made.keys else []
     parts += ["the gateway's state"] if made.gateway else []
+    parts += ["marks of readers"] if made.marks else []
     said = f"{folder}: {', '.join(parts)}; {made.size / 1e6:.1f} MB, backed up {made.made}"
     show({**asdict(made), "folder": str(folder)}, as_json, said)

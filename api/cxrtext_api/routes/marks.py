@@ -1,0 +1,131 @@
+"""Marks of readers: what they found right or wrong, and which film to look at next."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+
+from cxrtext.client.models import Image, Mark, Marks, NextFilm
+from cxrtext.errors import InputError
+from cxrtext.records.marks import Kind, Verdict, add_mark, marks_beside, read_marks
+from cxrtext.service.marking import mark_of, next_film, truths_of
+from cxrtext_api.gate.keys import CALLER, Caller
+from cxrtext_api.observe.audit import note_images
+from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, SessionDep, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cxrtext.records.boxes import Corners
+    from cxrtext.service import Service
+    from cxrtext_api.runtime.resources import Session
+
+router = APIRouter(prefix="/v1", tags=["marks"], dependencies=GUARDED)
+
+ImageId = Annotated[str, Form(max_length=MAX_ID_CHARACTERS, description="An indexed image.")]
+OneImage = Annotated[
+    str | None, Query(max_length=MAX_ID_CHARACTERS, description="Marks of this image alone.")
+]
+Text = Annotated[
+    str,
+    Form(description="The finding, the sentence, or the word of a box.", examples=["Edema"]),
+]
+Said = Annotated[bool, Form(description="Whether it was said to be there; the verdict is on that.")]
+BoxField = Annotated[
+    str | None,
+    Form(
+        max_length=200,
+        description="Of a box: x,y,w,h in pixels of the original, from the top left.",
+        examples=["120,80,64,48"],
+    ),
+]
+Finding = Annotated[
+    str, Query(max_length=MAX_ID_CHARACTERS, description="One of the prompts.", examples=["Edema"])
+]
+
+
+def _path(session: "Session") -> "Path":
+    return marks_beside(session.service.index.folder)
+
+
+def _of_image(path: "Path", image_id: str | None) -> Marks:
+    return Marks(marks=[Mark.model_validate(asdict(one)) for one in read_marks(path, image_id)])
+
+
+@router.post(
+    "/marks",
+    summary="Mark something as right or wrong",
+    operation_id="add_mark",
+    responses=problems(404, 422),
+)
+async def add(
+    request: Request,
+    session: SessionDep,
+    image_id: ImageId,
+    kind: Annotated[Kind, Form(description="What is marked.")],
+    text: Text,
+    verdict: Annotated[Verdict, Form(description="What the reader says of it.")],
+    said: Said = True,
+    box: BoxField = None,
+) -> Mark:
+    """Keep what a reader says of a finding, a sentence, a search's hit or a box.
+
+    Marks are kept beside the index under the key's name.  A later mark of the same reader on the
+    same thing takes the place of the earlier one.
+    """
+    caller: Caller = request.scope[CALLER]
+    given = None if box is None else _corners(box)
+    what = {"text": text.strip(), "said": said, "box": given}
+    mark = await session.read(
+        mark_of, session.service, caller.key_id, image_id, kind, verdict, **what
+    )
+    await session.read(add_mark, _path(session), mark)
+    note_images(request, [(mark.image, mark.study_id, mark.patient_id)])
+    return Mark.model_validate(asdict(mark))
+
+
+def _corners(box: str) -> "Corners":
+    try:
+        x, y, w, h = map(float, box.split(","))
+    except ValueError:
+        raise InputError("box: write x,y,w,h, such as 120,80,64,48") from None
+    return x, y, w, h
+
+
+@router.get(
+    "/marks",
+    summary="The marks that hold",
+    operation_id="list_marks",
+    responses=problems(404, 422),
+)
+async def list_marks(request: Request, session: SessionDep, image_id: OneImage = None) -> Marks:
+    """Of each reader the last mark on each thing, the oldest first."""
+    found = await session.read(_of_image, _path(session), image_id)
+    note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in found.marks])
+    return found
+
+
+@router.get(
+    "/marks/next",
+    summary="The film to mark next",
+    operation_id="next_film",
+    responses=problems(404, 422),
+)
+async def next_to_mark(request: Request, session: SessionDep, finding: Finding) -> NextFilm:
+    """The film that a mark of a finding would tell most about.
+
+    Of the films that are least certain, the one most unlike those that are marked.
+    """
+    await session.see_index()
+    found = await session.read(_next, session.service, _path(session), finding)
+    if found.image is not None:
+        one = found.image
+        note_images(request, [(one.image_id, one.study_id, one.patient_id)])
+    return found
+
+
+def _next(service: "Service", path: "Path", finding: str) -> NextFilm:
+    marks = read_marks(path)
+    found = next_film(service, finding, marks)
+    image = None if found is None else Image.model_validate(found)
+    return NextFilm(image=image, marked=len(truths_of(marks, [finding])))

@@ -1,0 +1,74 @@
+"""Marks over HTTP: who may, under whose name, and what is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from cxrtext.client import Client
+from cxrtext.service import Service
+from cxrtext_api.gate.keys import add_key
+from cxrtext_api.settings import Settings
+from tests.api.conftest import check_problem, serving
+
+IMAGE = "images/s25.png"
+FORM = {"image_id": IMAGE, "kind": "finding", "text": "Edema", "verdict": "wrong"}
+
+
+@pytest.fixture
+def keyed(own_service: Service, tmp_path: Path) -> Iterator[tuple[TestClient, dict[str, Any]]]:
+    scopes = {"ward": ["read", "mark"], "night": ["read", "mark"], "guest": ["read"]}
+    scopes["scanner"] = ["write"]
+    path = tmp_path / "keys"
+    keys = {name: add_key(path, name, some) for name, some in scopes.items()}
+    settings = Settings(keys_file=path, audit_log=tmp_path / "audit.log")
+    with serving(own_service, settings) as made:
+        yield made, {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
+
+
+def test_a_mark_has_the_name_of_its_key(keyed: Any, tmp_path: Path) -> None:
+    client, of = keyed
+    for who, verdict in (("ward", "right"), ("night", "right"), ("ward", "wrong")):
+        answer = client.post("/v1/marks", data={**FORM, "verdict": verdict}, headers=of[who])
+        assert answer.status_code == 200, answer.text
+    listed = client.get("/v1/marks", params={"image_id": IMAGE}, headers=of["guest"]).json()
+    assert [(one["who"], one["verdict"]) for one in listed["marks"]] == [
+        ("night", "right"), ("ward", "wrong"),
+    ]  # fmt: skip
+    assert client.get("/v1/marks?image_id=other", headers=of["guest"]).json() == {"marks": []}
+    assert '"ward"' in (tmp_path / "audit.log").read_text()
+
+
+def test_who_may_not_mark_marks_nothing(keyed: Any) -> None:
+    client, of = keyed
+    check_problem(client.post("/v1/marks", data=FORM, headers=of["guest"]), 403, "mark")
+    check_problem(client.post("/v1/marks", data=FORM, headers=of["scanner"]), 403, "mark")
+    check_problem(client.get("/v1/marks", headers=of["scanner"]), 403, "read")
+    assert client.get("/v1/marks", headers=of["ward"]).json() == {"marks": []}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [({"image_id": "none"}, 404), ({"verdict": "maybe"}, 422), ({"kind": "film"}, 422),
+     ({"text": ""}, 422), ({"box": "1,2,3,4"}, 422), ({"kind": "box"}, 422),
+     ({"kind": "box", "box": "1,2,3"}, 422), ({"kind": "box", "box": "1,2,nan,4"}, 422)],
+)  # fmt: skip
+def test_what_is_no_mark_is_refused(keyed: Any, wrong: dict[str, str], status: int) -> None:
+    client, of = keyed
+    check_problem(client.post("/v1/marks", data={**FORM, **wrong}, headers=of["ward"]), status)
+    assert client.get("/v1/marks", headers=of["ward"]).json() == {"marks": []}
+
+
+def test_the_client_marks_and_asks_for_the_next_film(own_service: Service) -> None:
+    with serving(own_service) as server, Client("http://localhost", http=server) as client:
+        made = client.mark(IMAGE, "box", "nodule", "right", box=(1, 2, 3, 4))
+        assert (made.who, made.box, made.patient_id) == ("-", (1, 2, 3, 4), "p25")
+        client.mark(IMAGE, "finding", "Edema", "wrong", said=False)
+        assert [one.text for one in client.marks(IMAGE)] == ["nodule", "Edema"]
+        found = client.next_film("Edema")
+        assert found.marked == 1
+        assert found.image is not None
+        assert found.image.image_id != IMAGE
+        check_problem(server.get("/v1/marks/next?finding=Nothing"), 422, "Edema")

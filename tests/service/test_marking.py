@@ -1,0 +1,126 @@
+"""Marks and the archive: forgotten with their patient, backed up, and the next film to mark."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cxrtext.errors import InputError
+from cxrtext.index import keep_labels, label_archive, open_index
+from cxrtext.index.backup import back_up, restore
+from cxrtext.models import ImageTextModel
+from cxrtext.records.boxes import Box, iter_boxes
+from cxrtext.records.labels import read_labels
+from cxrtext.records.marks import Mark, Verdict, add_mark, marks_beside, read_marks
+from cxrtext.records.tables import write_table
+from cxrtext.service import Service
+from cxrtext.service.forget.forget import forget
+from cxrtext.service.marking import (
+    box_rows,
+    choose_next,
+    label_rows,
+    mark_of,
+    next_film,
+    threshold_of,
+    truths_of,
+)
+
+
+@pytest.fixture
+def marked(model: ImageTextModel, index_copy: Path) -> Service:
+    """A service with its own index, in which two images of two patients were marked."""
+    service = Service(model, open_index(index_copy, model))
+    keep_labels(service.archive, service.prompts)
+    for name in ("images/s01.png", "images/s25.png"):
+        mark = mark_of(service, "ward", name, "finding", "wrong", text="Edema", said=True)
+        add_mark(marks_beside(index_copy), mark)
+    return service
+
+
+def marks(folder: Path) -> list[Mark]:
+    return read_marks(marks_beside(folder))
+
+
+def test_marks_go_with_their_patient_alone(marked: Service, index_copy: Path) -> None:
+    gone, kept = marks(index_copy)
+    assert gone.model == marked.model.fingerprint
+    done = forget([index_copy.parent], patient=gone.patient_id)
+    assert ("marks of readers", 1, True) in [(p.what, p.entries, p.done) for p in done.places]
+    assert marks(index_copy) == [kept]
+    name = gone.patient_id.encode()
+    assert name not in marks_beside(index_copy).read_bytes()
+
+
+def test_marks_are_backed_up_and_survive_the_index(
+    marked: Service, index_copy: Path, tmp_path: Path
+) -> None:
+    made = back_up(index_copy, tmp_path / "backup", model=False)
+    before = marks(index_copy)
+    shutil.rmtree(index_copy)
+    assert marks(index_copy) == before
+    assert made.marks
+    restore(tmp_path / "backup", tmp_path / "restored")
+    assert marks(tmp_path / "restored/index") == before
+
+
+def test_each_film_comes_once_the_least_certain_first(marked: Service) -> None:
+    far = {
+        one.image.image: (abs(one.probabilities["Edema"] - threshold_of(marked, "Edema")), one)
+        for one in label_archive(marked.archive, marked.prompts)
+    }
+    marks: list[Mark] = []
+    while (found := next_film(marked, "Edema", marks)) is not None:
+        verdict: Verdict = "right" if len(marks) % 3 else "wrong"
+        marks.append(mark_of(marked, "w", found.image, "finding", verdict, text="Edema", said=True))
+    assert sorted(one.image for one in marks) == sorted(far)
+    assert far[marks[0].image][0] == pytest.approx(min(d for d, _ in far.values()), abs=1e-6)
+    with pytest.raises(InputError, match="Edema"):
+        next_film(marked, "Effusions", marks)
+
+
+def test_the_farthest_of_the_least_certain_comes_next() -> None:
+    logits = np.array([0.0, 5.0, 0.1, -0.1, 4.0, 5.0, 6.0, 7.0, 8.0, -9.0, 0.2, -7.0])
+    angles = np.array([0.0, 3.0, 0.1, 1.0, 3.1, 0, 0, 0, 0, 0, 0.05, 0])
+    means = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert choose_next(logits, means, [None] * 12) == 0
+    assert choose_next(logits, means, [-1] + [None] * 11) == 3
+    assert choose_next(logits, means, [0] * 12) is None
+    # Once a few marks are there, what they say decides what is uncertain: here 5 and above.
+    known = [None, 0, None, None, 0, 0, 1, 1, 1, None, None, None]
+    assert choose_next(logits, means, known) not in (9, 11)
+
+
+MARK = Mark("w", "t", "m", "i", "s", "p", "sentence", "No pneumothorax.", True, "right")
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [({}, {"Pneumothorax": 0}), ({"verdict": "wrong"}, {"Pneumothorax": 1}),
+     ({"text": "Left pneumothorax."}, {"Pneumothorax": 1}),
+     ({"text": "Left pneumothorax.", "verdict": "wrong"}, {}), ({"verdict": "unclear"}, {}),
+     ({"kind": "box", "box": (0, 0, 1, 1)}, {}),
+     ({"kind": "finding", "text": "Edema", "said": False, "verdict": "wrong"}, {"Edema": 1}),
+     ({"kind": "finding", "text": "Fracture"}, {})],
+)  # fmt: skip
+def test_what_a_mark_says_of_findings(change: dict[str, Any], value: dict[str, int]) -> None:
+    found = truths_of([replace(MARK, **change)], ["Pneumothorax", "Edema"])
+    assert {one.finding: one.value for one in found} == value
+
+
+def test_marks_become_labels_and_boxes(tmp_path: Path) -> None:
+    other = replace(MARK, who="night", verdict="wrong")
+    edema = replace(MARK, kind="finding", text="Edema", study_id="r", image="j")
+    box = replace(MARK, kind="box", text="nodule", box=(1.0, 2.5, 3.0, 4.0))
+    some = [MARK, other, edema, box, replace(box, verdict="wrong", text="mass")]
+    findings = ["Edema", "Pneumothorax"]
+    write_table(tmp_path / "l.csv", ["study_id", *findings], label_rows(some, findings))
+    assert read_labels(tmp_path / "l.csv", tuple(findings)) == {
+        "r": {"Edema": 1, "Pneumothorax": None}, "s": {"Edema": None, "Pneumothorax": -1},
+    }  # fmt: skip
+    write_table(tmp_path / "b.csv", ["image", "label_text", *"xywh"], box_rows(some))
+    (found,) = iter_boxes(tmp_path / "b.csv")
+    assert isinstance(found, Box)
+    assert (found.image, found.label_text, found.bbox) == ("i", "nodule", (1.0, 2.5, 3.0, 4.0))
