@@ -29,6 +29,7 @@ from cxrtext_cli.commands.models.calibrate import calibrate
 from cxrtext_cli.commands.models.compare import compare
 from cxrtext_cli.commands.models.evaluate import evaluate
 from cxrtext_cli.commands.models.features import encode, probe
+from cxrtext_cli.commands.models.learn_changes import learn_changes
 from cxrtext_cli.commands.models.papers import benchmark, experiment
 from cxrtext_cli.commands.models.pretrain import pretrain_image, pretrain_text
 from cxrtext_cli.commands.models.score_text import score_text
@@ -106,6 +107,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "evaluate": (evaluate, "Measure a checkpoint: zero-shot labels, retrieval."),
         "compare": (compare, "Compare evaluations of several models."),
         "calibrate": (calibrate, "Keep with a checkpoint what validation images tell."),
+        "learn-changes": (learn_changes, "Learn what becomes of findings from films in time."),
         "benchmark": (benchmark, "Measure a checkpoint on a public set by a frozen recipe."),
         "experiment": (experiment, "Run a paper's experiment, its table beside the paper's."),
     },

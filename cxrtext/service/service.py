@@ -30,12 +30,14 @@ from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.changes import changes_beside, finding_vectors
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
 from cxrtext.models.similarity import region_scores
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
     EmbeddedImage,
+    FindingChange,
     FindingScore,
     Grounding,
     Image,
@@ -95,6 +97,7 @@ class Service:
         self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
+        self._changes = changes_beside(model)
 
     @property
     def archive(self) -> Archive:
@@ -261,6 +264,33 @@ class Service:
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
         known = None if image.is_unlike else self.calibration
         return calibrated([FindingScore(*found) for found in findings], known, asked)
+
+    def compare(
+        self,
+        prior: EmbeddedImage,
+        present: EmbeddedImage,
+        prompts: Mapping[str, Prompts] | None = None,
+    ) -> list[FindingChange]:
+        """What has become of findings between two films of a patient, in the order of the prompts.
+
+        A NotFoundError says that the checkpoint has no head for it.
+        """
+        if self._changes is None:
+            raise NotFoundError(
+                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT "
+                "--order COLUMN'"
+            )
+        if prompts is not None:
+            check_prompts(prompts)
+        with self._lock, torch.inference_mode():
+            vectors = (
+                self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
+            )
+            films = torch.stack([prior.regions, present.regions]).to(self.model.device).float()
+            before, now = self._changes.scores(films, finding_vectors(vectors)).T
+            held = self._changes.probabilities(now - before)
+        rows = zip(prompts or self.prompts, *held.tolist(), (now - before).tolist(), strict=True)
+        return [FindingChange(*row) for row in rows]
 
     def ground(
         self,
