@@ -53,6 +53,7 @@ from cxrtext.service.limits import check_count, check_prompts, check_query, chec
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
+from cxrtext.text.labelling import NO_FINDING
 from cxrtext.text.rewording import reworded
 
 READERS = 2
@@ -273,6 +274,7 @@ class Service:
     ) -> list[FindingChange]:
         """What has become of findings between two films of a patient, in the order of the prompts.
 
+        No Finding, which neither improves nor gets worse, is left out.
         A NotFoundError says that the checkpoint has no head for it.
         """
         if self._changes is None:
@@ -282,14 +284,13 @@ class Service:
             )
         if prompts is not None:
             check_prompts(prompts)
+        asked = {n: p for n, p in (prompts or self.prompts).items() if n != NO_FINDING}
         with self._lock, torch.inference_mode():
-            vectors = (
-                self._prompt_vectors if prompts is None else prompt_vectors(self.texts, prompts)
-            )
+            vectors = prompt_vectors(self.texts, asked)
             films = torch.stack([prior.regions, present.regions]).to(self.model.device).float()
             before, now = self._changes.scores(films, finding_vectors(vectors)).T
             held = self._changes.probabilities(now - before)
-        rows = zip(prompts or self.prompts, *held.tolist(), (now - before).tolist(), strict=True)
+        rows = zip(asked, *held.tolist(), (now - before).tolist(), strict=True)
         return [FindingChange(*row) for row in rows]
 
     def ground(
