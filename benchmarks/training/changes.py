@@ -1,18 +1,18 @@
-"""Improved, unchanged and worse on drawn follow-ups: the head of `learn-changes`, and the difference
-of the two films' zero-shot scores, which knows no pairs.
+"""Improved, unchanged and worse on drawn follow-ups, by two films.
 
-Beside them a head that joins the regions of both films before they are scored, trained on the same,
-and as a control each film's prior exchanged for that of another patient.  One index a seed, of the
-same images: single-film models of several seeds.  `truth` is changes.csv of `cxrtext phantom
---follow-ups`; the index has its column follow_up.  AUCs are means over the five CheX5 findings and
-the seeds, on pairs of the split test; intervals resample patients.
+The head of `learn-changes` beside the difference of the films' zero-shot scores, which knows no
+pairs, and a head that joins the regions of both before they are scored; as a control the prior is
+another patient's.  One index a seed, of the same images by single-film models of several seeds,
+with the column follow_up of `cxrtext phantom --follow-ups`.  AUCs are means over the five CheX5
+findings and the seeds, on pairs of the split test; intervals resample patients.
 """
 
 import argparse
 import csv
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +44,8 @@ from cxrtext.records.tables import read_table
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Scores = dict[str, Floats]  # by model, [findings, kinds, pairs]
 RESAMPLES = 300
+ENDS = ("present", "prior")
 GROUPS = {
     "all": ("new", "worse", "unchanged", "improved", "resolved"),
     "on both films": ("worse", "unchanged", "improved"),
@@ -106,61 +106,58 @@ def other_patients(patients: list[str], seed: int) -> Numbers:
     return order
 
 
-def measured(
-    index: Path, truth: Mapping[tuple[str, str], dict[str, str]], seed: int
-) -> Iterator[object]:
-    """Scores of the test pairs by each model; the pairs' patients, and what is true of them."""
+@dataclass(frozen=True)
+class Measured:
+    scores: dict[str, Floats]  # by model, [findings, kinds, pairs]
+    patients: list[str]
+    found: list[dict[str, str]]  # what is true of each pair, by finding
+
+
+def measured(index: Path, truth: Mapping[tuple[str, str], dict[str, str]], seed: int) -> Measured:
+    """Train on the training pairs, and score the test pairs."""
     archive = open_index([index], None)
     part, model = archive.parts[0], archive.model
     prompts = {name: prompts_beside(model)[name] for name in CHEX5}
     pairs = study_pairs(part, "follow_up")
     train = [one for one in pairs if one.present.split == "train"]
     test = [one for one in pairs if one.present.split == "test"]
+    patients = [one.present.patient_id for one in test]
     said, _ = said_of(part, train, list(prompts))
     regions, embedded = regions_of(part), prompt_embeddings(model, prompts).clone()
     vectors = finding_vectors(embedded)
-    prior = np.array([one.prior.number for one in test])
-    present = np.array([one.present.number for one in test])
-    patients = [one.present.patient_id for one in test]
     started = time.process_time()
     head = fit_changes(model, said, regions, vectors, seed=seed)
     print(
         f"{index}: {len(said)} findings said of {len(train)} pairs, {len(test)} test pairs; "
-        f"head {time.process_time() - started:.1f} s of CPU"
+        f"trained in {time.process_time() - started:.1f} s of CPU"
     )
     fused = fit_fused(said, regions, vectors, seed)
+
+    def of_films(films: Numbers, score: Callable[[Tensor], Tensor]) -> Tensor:
+        return torch.cat([score(regions(some)) for some in np.array_split(films, 8)], dim=1)
+
+    def difference(before: Numbers, score: Callable[[Tensor], Tensor]) -> Tensor:
+        return of_films(present, score) - of_films(before, score)
+
+    present, prior = (np.array([getattr(one, end).number for one in test]) for end in ENDS)
     exchanged = prior[other_patients(patients, seed)]
     with torch.inference_mode():
-
-        def of(films: Numbers, score: Callable[[Tensor], Tensor]) -> Tensor:
-            return torch.cat([score(regions(some)) for some in np.array_split(films, 8)], dim=1)
-
-        def by_head(before: Numbers) -> Floats:
-            now, then = (
-                of(films, lambda r: head.scores(r, vectors)) for films in (present, before)
-            )
-            return head.probabilities(now - then).transpose(0, 1).double().numpy()
-
-        single = of(present, lambda r: score_differences(model, r, embedded)) - of(
-            prior, lambda r: score_differences(model, r, embedded)
+        plain = difference(prior, lambda r: score_differences(model, r, embedded))
+        learned, control = (
+            head.probabilities(difference(before, lambda r: head.scores(r, vectors)))
+            for before in (prior, exchanged)
         )
-        logits = torch.cat(
-            [
-                fused(regions(a), regions(b), vectors)
-                for a, b in zip(np.array_split(prior, 8), np.array_split(present, 8), strict=True)
-            ],
-            dim=2,
-        )
-        scores = {
-            DIFFERENCE: torch.stack([-single, -single.abs(), single], dim=1).double().numpy(),
-            HEAD: by_head(prior),
-            FUSED: logits.softmax(dim=1).double().numpy(),
-            PERMUTED: by_head(exchanged),
-        }
+        parts = zip(np.array_split(prior, 8), np.array_split(present, 8), strict=True)
+        logits = torch.cat([fused(regions(a), regions(b), vectors) for a, b in parts], dim=2)
+    scores = {
+        DIFFERENCE: torch.stack([-plain, -plain.abs(), plain], dim=1),
+        HEAD: learned.transpose(0, 1),
+        FUSED: logits.softmax(dim=1),
+        PERMUTED: control.transpose(0, 1),
+    }
     archive.close()
-    yield scores
-    yield patients
-    yield [truth[one.prior.study_id, one.present.study_id] for one in test]
+    found = [truth[one.prior.study_id, one.present.study_id] for one in test]
+    return Measured({n: s.double().numpy() for n, s in scores.items()}, patients, found)
 
 
 def aucs(scores: Floats, found: list[dict[str, str]], group: str, counts: Floats) -> Floats:
@@ -172,7 +169,8 @@ def aucs(scores: Floats, found: list[dict[str, str]], group: str, counts: Floats
         for k, kind in enumerate(KINDS):
             values[f, k, 0] = area_under_curve(scores[f, k, rows], kinds == kind)
             values[f, k, 1:] = area_under_curve(scores[f, k, rows], kinds == kind, counts[:, rows])
-    return np.nanmean(values, axis=0)
+    means: Floats = np.nanmean(values, axis=0)
+    return means
 
 
 def main() -> None:
@@ -183,14 +181,14 @@ def main() -> None:
     given = parser.parse_args()
     rows = read_table(given.truth, required=["study_id", "prior_study_id"]).rows
     truth = {(row["prior_study_id"], row["study_id"]): row for row in rows}
-    seeds = [tuple(measured(index, truth, seed)) for seed, index in enumerate(given.indexes)]
-    _, patients, found = seeds[0]
+    seeds = [measured(index, truth, seed) for seed, index in enumerate(given.indexes)]
+    patients, found = seeds[0].patients, seeds[0].found
     counts = draw(patients, RESAMPLES, [1]).astype(np.float64)
     written = []
     for group in GROUPS:
         by_model = {
-            name: np.stack([aucs(scores[name], found, group, counts) for scores, *_ in seeds])
-            for name in seeds[0][0]
+            name: np.stack([aucs(one.scores[name], found, group, counts) for one in seeds])
+            for name in seeds[0].scores
         }
         for k, kind in enumerate(KINDS):
             plain = by_model[DIFFERENCE][:, k].mean(axis=0)

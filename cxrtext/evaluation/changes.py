@@ -11,15 +11,15 @@ from torch import Tensor
 
 from cxrtext.models import ImageTextModel
 from cxrtext.models.changes import ChangeHead, head_for
-from cxrtext.text.comparing import Change, comparison
+from cxrtext.text.comparing import comparison
 from cxrtext.text.labelling import sentence_labels
 
 KINDS = ("improved", "unchanged", "worse")
-KIND: Mapping[Change, str] = {
+KIND: Mapping[str, str] = {
     **{"improved": "improved", "unchanged": "unchanged", "worse": "worse"},
     **{"resolved": "improved", "new": "worse"},
 }
-"""What a change is among :data:`KINDS`."""
+"""What a change that sentences say is among :data:`KINDS`."""
 STEPS, BATCH, RATE, DECAY = 200, 64, 2e-3, 0.1
 
 

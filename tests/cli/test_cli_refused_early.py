@@ -33,6 +33,7 @@ score-text REPORTS --model LM --out new.csv
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA
+learn-changes INDEX --order age
 benchmark nih CHECKPOINT --data DATA
 experiment table1
 index build MANIFEST --model CHECKPOINT --out new
