@@ -68,34 +68,23 @@ def fit_changes(
     """
     with torch.random.fork_rng(devices=[]):  # the head's weights and what is dropped
         torch.manual_seed(seed)
-        return _fitted(head_for(model), said, regions, vectors, seed, steps)
-
-
-def _fitted(
-    head: ChangeHead,
-    said: ChangesSaid,
-    regions: Callable[[NDArray[np.int64]], Tensor],
-    vectors: Tensor,
-    seed: int,
-    steps: int,
-) -> ChangeHead:
-    draws = np.random.default_rng(seed)
-    optimizer = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
-    head.train()
-    for _ in range(steps):
-        rows = draws.choice(len(said), min(BATCH, len(said)), replace=False)
-        finding, each = torch.from_numpy(said.finding[rows]), torch.arange(len(rows))
-        now, then = (
-            head.scores(regions(films[rows]), vectors)[finding, each]
-            for films in (said.present, said.prior)
-        )
-        held = head.probabilities(torch.cat([now - then, then - now]))
-        kind = torch.from_numpy(said.kind[rows])
-        true = torch.cat([kind, len(KINDS) - 1 - kind])  # films exchanged: the other way round
-        loss = F.nll_loss(held.clamp_min(1e-6).log().T, true)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
+        head = head_for(model).train()
+        draws = np.random.default_rng(seed)
+        optimizer = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=DECAY)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
+        for _ in range(steps):
+            rows = draws.choice(len(said), min(BATCH, len(said)), replace=False)
+            finding, each = torch.from_numpy(said.finding[rows]), torch.arange(len(rows))
+            now, then = (
+                head.scores(regions(films[rows]), vectors)[finding, each]
+                for films in (said.present, said.prior)
+            )
+            held = head.probabilities(torch.cat([now - then, then - now]))
+            kind = torch.from_numpy(said.kind[rows])
+            true = torch.cat([kind, len(KINDS) - 1 - kind])  # films exchanged: the other way round
+            loss = F.nll_loss(held.clamp_min(1e-6).log().T, true)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
     return head.eval()

@@ -1,10 +1,11 @@
 """A patient's studies in time: their pairs in an index, and the head that is trained on them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,7 @@ FEWEST = 20
 """Findings of pairs that reports must say of each kind, for a head to be trained."""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyPair:
+class StudyPair(NamedTuple):
     """Two studies of a patient, the second next after the first, by the first image of each."""
 
     prior: IndexedImage
@@ -46,40 +46,31 @@ def study_pairs(index: Index, order: str) -> list[StudyPair]:
     Studies with an empty cell, and such of a patient with equal ones, are left out: nobody knows
     their order.
     """
-    first: dict[tuple[str, str], IndexedImage] = {}
+    first: dict[str, IndexedImage] = {}
+    of_patient: dict[str, list[IndexedImage]] = defaultdict(list)
     for image in index.catalogue.images(np.sort(index.snapshot.numbers).tolist()):
-        if image is not None and image.metadata.get(order, "").strip():
-            first.setdefault((image.patient_id, image.study_id), image)
+        known = image is not None and image.metadata.get(order, "").strip()
+        if image and known and first.setdefault(image.study_id, image) is image:
+            of_patient[image.patient_id].append(image)
     if not first:
         raise DataError(
             f"{index.folder}: no image has a value in the column '{order}'; name one that orders a "
             "patient's studies"
         )
-    key = _sortable({image.metadata[order].strip() for image in first.values()})
-    of_patient: dict[str, list[IndexedImage]] = defaultdict(list)
-    for (patient, _), image in first.items():
-        of_patient[patient].append(image)
-    return [pair for images in of_patient.values() for pair in _pairs(images, key, order)]
+    when = _sortable({image.metadata[order].strip() for image in first.values()})
+    pairs = []
+    for images in of_patient.values():
+        images.sort(key=lambda image: when[image.metadata[order].strip()])
+        told = [list(same) for _, same in groupby(images, lambda one: one.metadata[order].strip())]
+        pairs += [StudyPair(*a, *b) for a, b in pairwise(told) if len(a) == len(b) == 1]
+    return pairs
 
 
-def _sortable(cells: set[str]) -> Mapping[str, float | str]:
+def _sortable(cells: set[str]) -> Mapping[str, Any]:
     try:
         return {cell: float(cell) for cell in cells}
     except ValueError:
         return {cell: cell for cell in cells}
-
-
-def _pairs(
-    images: Sequence[IndexedImage], key: Mapping[str, float | str], order: str
-) -> Iterator[StudyPair]:
-    def when(image: IndexedImage) -> float | str:
-        return key[image.metadata[order].strip()]
-
-    in_time = sorted(images, key=when)
-    told = [list(same) for _, same in groupby(in_time, when)]
-    for before, now in pairwise(told):
-        if len(before) == len(now) == 1:
-            yield StudyPair(before[0], now[0])
 
 
 def said_of(

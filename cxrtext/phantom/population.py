@@ -24,17 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cxrtext.phantom.state import (
-    AXES,
-    BASES,
-    GRADE_SHARE,
-    LOBE_PAIRS,
-    LOBES,
-    SIDES,
-    VALUES,
-    State,
-    change_of,
-)
+from cxrtext.phantom.state import AXES, BASES, GRADE_SHARE, LOBE_PAIRS, LOBES, SIDES, VALUES, State
 
 Floats = NDArray[np.float64]
 
@@ -208,6 +198,39 @@ def draw_findings(generator: np.random.Generator, group: int, emphysema: int = 0
     for axis, parents in PARENTS.items():
         places[axis] = _draw(generator, axis, *(places[parent] for parent in parents))
     return State(**{axis: VALUES[axis][places[axis]] for axis in PARENTS})
+
+
+def _severity(axis: str, value: Any) -> tuple[int, Any]:
+    """How severe a value is, and what must agree for two severities to be compared."""
+    if axis == "cardiomegaly":
+        return value, ""
+    if axis == "effusion":
+        return sum(value), (value[0] > 0, value[1] > 0)
+    if axis in ("edema", "pneumonia", "pneumothorax", "atelectasis"):
+        return value[0], value[1] if axis != "edema" else ""
+    return 0, value
+
+
+def change_of(axis: str, now: Any, then: Any) -> str:
+    """How a value of an axis compares with an earlier one.
+
+    "new", "gone", "same", "more" or "less"; "" of two normal ones, and where places differ.
+    """
+    normal = VALUES[axis][0]
+    if now == normal:
+        return "gone" if then != normal else ""
+    if then == normal:
+        return "new"
+    if now == then:
+        return "same"
+    (grade, place), (old_grade, old_place) = _severity(axis, now), _severity(axis, then)
+    if place != old_place or grade == old_grade:
+        return ""
+    if axis == "effusion" and {n < t for n, t in zip(now, then, strict=True) if n != t} != {
+        grade < old_grade
+    }:
+        return ""
+    return "more" if grade > old_grade else "less"
 
 
 def follow_up(generator: np.random.Generator, before: State, other: State) -> State:

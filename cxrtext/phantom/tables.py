@@ -17,12 +17,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cxrtext.phantom.claims import UNCHANGED, Claim, rho
-from cxrtext.phantom.population import CHANGING
+from cxrtext.phantom.claims import Claim, rho
+from cxrtext.phantom.population import CHANGING, change_of
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.sentences.grammar import phrases_of
 from cxrtext.phantom.sentences.present import Statement
-from cxrtext.phantom.state import AXES, VALUES, State, change_of
+from cxrtext.phantom.state import AXES, VALUES, State
 from cxrtext.phantom.studies import PhantomStudy
 from cxrtext.records import CHEX5, Box, write_boxes, write_table
 from cxrtext.records.labels import CHEXPERT
@@ -118,14 +118,10 @@ TABLES = (
 """What is written beside the images."""
 CHANGES = "changes.csv"
 """Beside a set of follow-ups, how each finding compares with the patient's study before."""
-CHANGE = {
-    "new": "new",
-    "more": "worse",
-    "same": "unchanged",
-    "less": "improved",
-    "gone": "resolved",
-}
-"""What it says of how a value compares; "" of what is on neither, or elsewhere than before."""
+CHANGE = {"new": "new", "more": "worse", "same": "unchanged", "less": "improved"}
+CHANGE |= {"gone": "resolved", "": ""}
+"""What it says of how a value compares; nothing of what is on neither, or elsewhere than before."""
+CHANGE_COLUMNS = ("study_id", "prior_study_id", "patient_id", *(AXES[a].finding for a in CHANGING))
 
 TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
@@ -143,9 +139,12 @@ class PhantomSummary:
 
 
 def truth_rows(
-    studies: Sequence[PhantomStudy], of: Callable[[Claim], float] = rho
+    studies: Sequence[PhantomStudy], *, follow_ups: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """One row a sentence: where it stands, its class, and the class's true probability."""
+    """One row a sentence: where it stands, its class, and the class's true probability.
+
+    That of follow-ups is not known.
+    """
     for study in studies:
         for section, statements in study.report.sections():
             for position, statement in enumerate(statements):
@@ -155,22 +154,8 @@ def truth_rows(
                     "position": position,
                     "sentence": statement.text,
                     "class": statement.claim.name,
-                    "rho": repr(of(statement.claim)),
+                    "rho": "" if follow_ups else repr(rho(statement.claim)),
                 }
-
-
-def _share_in(studies: Sequence[PhantomStudy]) -> Callable[[Claim], float]:
-    """The share of some studies of which a claim is true: of follow-ups no table tells."""
-
-    @cache
-    def share(claim: Claim) -> float:
-        true = (
-            study.unchanged if claim == UNCHANGED else claim.holds(study.patient.state)
-            for study in studies
-        )
-        return sum(true) / len(studies)
-
-    return share
 
 
 def change_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
@@ -178,14 +163,9 @@ def change_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
     for before, study in pairwise(studies):
         if before.patient_id == study.patient_id:
             now, then = study.patient.state, before.patient.state
-            yield {
-                "study_id": study.study_id,
-                "prior_study_id": before.study_id,
-                "patient_id": study.patient_id,
-            } | {
-                AXES[axis].finding: CHANGE.get(
-                    change_of(axis, getattr(now, axis), getattr(then, axis)), ""
-                )
+            ids = (study.study_id, before.study_id, study.patient_id)
+            yield dict(zip(CHANGE_COLUMNS, ids, strict=False)) | {
+                AXES[axis].finding: CHANGE[change_of(axis, getattr(now, axis), getattr(then, axis))]
                 for axis in CHANGING
             }
 
@@ -260,9 +240,7 @@ def write_tables(
     if follow_ups:
         for row, study in zip(manifest, studies, strict=True):
             row["follow_up"] = study.follow_up
-        changes = list(change_rows(studies))
-        columns = ("study_id", "prior_study_id", "patient_id", *(AXES[a].finding for a in CHANGING))
-        write_table(out / CHANGES, columns, changes)
+        write_table(out / CHANGES, CHANGE_COLUMNS, list(change_rows(studies)))
     write_table(out / "manifest.csv", list(manifest[0]), manifest)
     reports = [_report_row(study) for study in studies]
     write_table(out / "reports.csv", list(reports[0]), reports)
@@ -270,7 +248,7 @@ def write_tables(
     _write_labels(out, studies)
     boxes = list(_boxes(studies, names, placed, size))
     write_boxes(out / "boxes.json", boxes)
-    truth = list(truth_rows(studies, _share_in(studies) if follow_ups else rho))
+    truth = list(truth_rows(studies, follow_ups=follow_ups))
     write_table(out / "truth.csv", TRUTH_COLUMNS, truth)
     return PhantomSummary(
         studies=len(studies),

@@ -59,7 +59,7 @@ def test_sentences_of_drawn_follow_ups_are_told_by_what_they_compare(language: s
         for _, statements in study.report.sections():
             for one in statements:
                 same = one.claim.name == "unchanged"
-                said = "unchanged" if same else CHANGE.get(one.change[1])
+                said = "unchanged" if same else CHANGE[one.change[1]] or None
                 counts[said is not None, said == comparison(one.text)] += 1
     assert counts[True, True] > 100  # there is something to tell
     assert counts[True, False] < 0.05 * counts[True, True]

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from cxrtext.phantom import claims
 from cxrtext.phantom.claims import LUNGS_CLEAR, lobe_side, none
+from cxrtext.phantom.population import change_of
 from cxrtext.phantom.sentences.grammar import choose, matches, polish, uncapitalized
 from cxrtext.phantom.sentences.present import Statement, Voice
-from cxrtext.phantom.state import State, change_of
+from cxrtext.phantom.state import State
 
 COMPARED = 0.5
 """Probability that a sentence on a finding compares it with the study before, where it can."""
