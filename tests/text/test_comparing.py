@@ -26,6 +26,7 @@ COMPARING = {
         "No significant change since the prior study.",
         "No new infiltrate.",
         "The effusion has not increased.",
+        "Stable appearance without evidence of progression of disease.",
         "Persistent low lung volumes.",
         "Again noted is a calcified granuloma.",
     ],
