@@ -25,9 +25,11 @@ def comparison(sentence: str) -> Change | None:
     """
     patterns, text = rules_of(sentence).comparing, sentence
     found = list[tuple[int, Change]]()
-    since = patterns["since"].search(text)
+    skipped = {"since"}
+    if "since" in patterns and patterns["since"].search(text):
+        skipped.add("none")
     for name, pattern in patterns.items():
-        if name == "since" or (name == "none" and since):
+        if name in skipped:
             continue
         if name in _SAYS:
             found += [(match.start(), _SAYS[name]) for match in pattern.finditer(text)]
