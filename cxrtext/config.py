@@ -41,6 +41,7 @@ class DataSection(Section):
     sentences: Path
     sections: tuple[str, ...] | None = None
     words: Path | None = None
+    comparing: Literal["keep", "drop"] = "keep"
     features: Path | None = None
     resize: Positive = 512
     crop: Positive = 480

@@ -123,7 +123,12 @@ def _kind_of(path: Path) -> tuple[str, Check | None]:
         return "notes", read_sealed if _is_sealed(path) else None
     if suffix == ".pt" and path.stem.startswith(("step-", "state-")):
         return "training states", _named
-    if name in ("reference.safetensors", "familiar.safetensors", "encoder.safetensors"):
+    if name in (
+        "reference.safetensors",
+        "familiar.safetensors",
+        "changes.safetensors",
+        "encoder.safetensors",
+    ):
         return "tensors", _tensors
     if suffix == ".jsonl" and path.with_suffix(".key").is_file():
         return "signed logs", _signed_log

@@ -17,6 +17,7 @@ of finding × place × severity long.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,13 @@ KEEP = 0.35  # probability that a later study of a patient repeats the findings 
 
 STUDY_COUNT: Floats = np.array([0.50, 0.25, 0.15, 0.10])
 """Probabilities of 1, 2, 3 and 4 studies a patient."""
+
+FOLLOWED_COUNT: Floats = np.array([0.0, 0.50, 0.30, 0.20])
+"""The same of a set of follow-ups."""
+FATES = {"same": 0.26, "more": 0.27, "less": 0.27, "gone": 0.20}
+"""What becomes of a finding until a follow-up; one that cannot grow, or shrink, stays."""
+COMING = 0.5
+"""How likely a follow-up shows a new finding, beside a study of somebody else."""
 
 FRAME = tuple(name for name, axis in AXES.items() if axis.stays)
 """The axes that stay with a patient."""
@@ -190,6 +198,59 @@ def draw_findings(generator: np.random.Generator, group: int, emphysema: int = 0
     for axis, parents in PARENTS.items():
         places[axis] = _draw(generator, axis, *(places[parent] for parent in parents))
     return State(**{axis: VALUES[axis][places[axis]] for axis in PARENTS})
+
+
+def _severity(axis: str, value: Any) -> tuple[int, Any]:
+    """How severe a value is, and what must agree for two severities to be compared."""
+    if axis == "cardiomegaly":
+        return value, ""
+    if axis == "effusion":
+        return sum(value), (value[0] > 0, value[1] > 0)
+    if axis in ("edema", "pneumonia", "pneumothorax", "atelectasis"):
+        return value[0], value[1] if axis != "edema" else ""
+    return 0, value
+
+
+def change_of(axis: str, now: Any, then: Any) -> str:
+    """How a value of an axis compares with an earlier one.
+
+    "new", "gone", "same", "more" or "less"; "" of two normal ones, and where places differ.
+    """
+    normal = VALUES[axis][0]
+    if now == normal:
+        return "gone" if then != normal else ""
+    if then == normal:
+        return "new"
+    if now == then:
+        return "same"
+    (grade, place), (old_grade, old_place) = _severity(axis, now), _severity(axis, then)
+    if place != old_place or grade == old_grade:
+        return ""
+    if axis == "effusion" and {n < t for n, t in zip(now, then, strict=True) if n != t} != {
+        grade < old_grade
+    }:
+        return ""
+    return "more" if grade > old_grade else "less"
+
+
+def follow_up(generator: np.random.Generator, before: State, other: State) -> State:
+    """What a follow-up shows: findings stay, grow, shrink, resolve or come.
+
+    New ones come as ``other``, a state drawn by itself, has them; so does the lung volume.
+    """
+    found: dict[str, Any] = {}
+    for axis in CHANGING:
+        was, normal = getattr(before, axis), VALUES[axis][0]
+        if was == normal:
+            found[axis] = getattr(other, axis) if generator.random() < COMING else normal
+            continue
+        fate = str(generator.choice(list(FATES), p=list(FATES.values())))
+        may = [one for one in VALUES[axis] if change_of(axis, one, was) == fate] or [was]
+        found[axis] = may[int(generator.integers(len(may)))]
+    places = (VALUES[axis].index(found[axis]) for axis in ("effusion", "pneumothorax", "drain"))
+    if tables()["drain"][tuple(places)] == 0:  # there is nothing left to drain
+        found["drain"] = ""
+    return replace(other, **found)
 
 
 def draw_frame(generator: np.random.Generator, group: int) -> dict[str, Any]:

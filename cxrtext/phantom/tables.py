@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from cxrtext.phantom.claims import Claim, rho
+from cxrtext.phantom.population import CHANGING, change_of
 from cxrtext.phantom.render import PlacedBox
 from cxrtext.phantom.sentences.grammar import phrases_of
 from cxrtext.phantom.sentences.present import Statement
@@ -114,6 +116,12 @@ TABLES = (
     *("boxes.json", "truth.csv"),
 )
 """What is written beside the images."""
+CHANGES = "changes.csv"
+"""Beside a set of follow-ups, how each finding compares with the patient's study before."""
+CHANGE = {"new": "new", "more": "worse", "same": "unchanged", "less": "improved"}
+CHANGE |= {"gone": "resolved", "": ""}
+"""What it says of how a value compares; nothing of what is on neither, or elsewhere than before."""
+CHANGE_COLUMNS = ("study_id", "prior_study_id", "patient_id", *(AXES[a].finding for a in CHANGING))
 
 TRUTH_COLUMNS = ("study_id", "section", "position", "sentence", "class", "rho")
 
@@ -130,8 +138,13 @@ class PhantomSummary:
     classes: int  # different classes among them
 
 
-def truth_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
-    """One row a sentence: where it stands, its class, and the class's true probability."""
+def truth_rows(
+    studies: Sequence[PhantomStudy], *, follow_ups: bool = False
+) -> Iterator[dict[str, Any]]:
+    """One row a sentence: where it stands, its class, and the class's true probability.
+
+    That of follow-ups is not known.
+    """
     for study in studies:
         for section, statements in study.report.sections():
             for position, statement in enumerate(statements):
@@ -141,8 +154,20 @@ def truth_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
                     "position": position,
                     "sentence": statement.text,
                     "class": statement.claim.name,
-                    "rho": repr(rho(statement.claim)),
+                    "rho": "" if follow_ups else repr(rho(statement.claim)),
                 }
+
+
+def change_rows(studies: Sequence[PhantomStudy]) -> Iterator[dict[str, Any]]:
+    """One row a study that has one before it: how each finding that may change compares."""
+    for before, study in pairwise(studies):
+        if before.patient_id == study.patient_id:
+            now, then = study.patient.state, before.patient.state
+            ids = (study.study_id, before.study_id, study.patient_id)
+            yield dict(zip(CHANGE_COLUMNS, ids, strict=False)) | {
+                AXES[axis].finding: CHANGE[change_of(axis, getattr(now, axis), getattr(then, axis))]
+                for axis in CHANGING
+            }
 
 
 def _manifest_row(study: PhantomStudy, name: str) -> dict[str, Any]:
@@ -207,9 +232,15 @@ def write_tables(
     names: Sequence[str],
     placed: Mapping[str, Sequence[PlacedBox]],
     size: int,
+    *,
+    follow_ups: bool = False,
 ) -> PhantomSummary:
     """Write everything but the images."""
     manifest = [_manifest_row(s, name) for s, name in zip(studies, names, strict=True)]
+    if follow_ups:
+        for row, study in zip(manifest, studies, strict=True):
+            row["follow_up"] = study.follow_up
+        write_table(out / CHANGES, CHANGE_COLUMNS, list(change_rows(studies)))
     write_table(out / "manifest.csv", list(manifest[0]), manifest)
     reports = [_report_row(study) for study in studies]
     write_table(out / "reports.csv", list(reports[0]), reports)
@@ -217,7 +248,7 @@ def write_tables(
     _write_labels(out, studies)
     boxes = list(_boxes(studies, names, placed, size))
     write_boxes(out / "boxes.json", boxes)
-    truth = list(truth_rows(studies))
+    truth = list(truth_rows(studies, follow_ups=follow_ups))
     write_table(out / "truth.csv", TRUTH_COLUMNS, truth)
     return PhantomSummary(
         studies=len(studies),

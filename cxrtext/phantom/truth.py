@@ -64,6 +64,7 @@ def read_truth(folder: Path) -> KnownTruth | None:
         noted = json.loads(note.read_text(encoding="utf-8"))
         version, count, seed = (int(noted[key]) for key in ("version", "studies", "seed"))
         language = str(noted.get("language", "en"))
+        follow_ups = bool(noted.get("follow_ups", False))
     except (ValueError, KeyError, TypeError):
         raise DataError(
             f"{note}: not readable; draw the set again with 'cxrtext phantom'"
@@ -73,7 +74,7 @@ def read_truth(folder: Path) -> KnownTruth | None:
             f"{note}: drawn by version {version} of the phantoms, and this is {VERSION}; draw the "
             "set again with 'cxrtext phantom'"
         )
-    studies = draw_studies(count, seed, language)
+    studies = draw_studies(count, seed, language, follow_ups=follow_ups)
     meant: dict[str, set[Claim]] = defaultdict(set)
     for study in studies:
         for _, statements in study.report.sections():

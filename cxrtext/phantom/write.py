@@ -25,7 +25,7 @@ from cxrtext.phantom.scanners import SCANNERS, site
 from cxrtext.phantom.sentences.grammar import Language
 from cxrtext.phantom.shapes import Map
 from cxrtext.phantom.studies import PhantomStudy, draw_studies
-from cxrtext.phantom.tables import TABLES, PhantomSummary, write_tables
+from cxrtext.phantom.tables import CHANGES, TABLES, PhantomSummary, write_tables
 
 if TYPE_CHECKING:
     from pydicom.dataset import FileDataset
@@ -322,6 +322,7 @@ def write_phantoms(
     difficulty: float = 1.0,
     masks: bool = False,
     language: Language = "en",
+    follow_ups: bool = False,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PhantomSummary:
@@ -341,19 +342,23 @@ def write_phantoms(
             spread, 0 to 3.  At 0 they stand out; at 1 those of the first grade are subtle.
         masks: Whether to write what each finding covers, ``masks/<study>_<finding>_<part>.png``.
         language: Of the reports.
+        follow_ups: Whether every patient comes back, with findings that have grown, shrunk or
+            resolved; ``changes.csv`` then says which.
         workers: Processes; by default as many as there are cores.
     """
     job = Job(out, size, seed, image_format, float(difficulty), masks)
     _check(job, studies, workers, language)
     drawn = {name: value for name, value in asdict(job).items() if name != "out"}
     drawn |= {"language": language} if language != "en" else {}
+    drawn |= {"follow_ups": True} if follow_ups else {}
     _claim_folder(out, {"version": VERSION, "studies": studies, **drawn})
-    planned = draw_studies(studies, seed, language)
+    planned = draw_studies(studies, seed, language, follow_ups=follow_ups)
     for folder in ("images", "masks") if masks else ("images",):
         (out / folder).mkdir(exist_ok=True)
     (out / SUMS).unlink(missing_ok=True)  # until the set is whole
     boxes = _draw_missing(job, planned, workers or cores(), progress)
     names = [image_name(study, image_format) for study in planned]
-    summary = write_tables(out, planned, names, boxes, size)
-    write_sums(out, (PARAMETERS, *TABLES, *names))
+    summary = write_tables(out, planned, names, boxes, size, follow_ups=follow_ups)
+    tables = (*TABLES, CHANGES) if follow_ups else TABLES
+    write_sums(out, (PARAMETERS, *tables, *names))
     return summary

@@ -45,6 +45,17 @@ class FindingScore:
     flagged: bool | None = None  # whether it is above the threshold that validation images chose
 
 
+@dataclass(frozen=True, slots=True)
+class FindingChange:
+    """What has become of a finding between two films; the probabilities sum to 1."""
+
+    finding: str
+    improved: float  # less of it than before, or resolved
+    unchanged: float  # as much of it, or on neither film
+    worse: float  # more of it than before, or new
+    difference: float  # the score of the present film less that of the prior one
+
+
 def calibrated(
     findings: Sequence[FindingScore],
     calibration: KeptCalibration | None,

@@ -31,11 +31,13 @@ from cxrtext.index.search.archive import SearchOptions, SentenceOptions
 from cxrtext.index.store.catalogue import CATALOGUE, Catalogue, noted_checkpoint
 from cxrtext.index.store.replica import Publication, index_at
 from cxrtext.models import ImageTextModel, load_model
+from cxrtext.models.changes import changes_beside, finding_vectors
 from cxrtext.models.familiar import Familiar, Unlike, familiar_beside
 from cxrtext.models.regions import embed_squares
 from cxrtext.pausing import Pausing, finish, within
 from cxrtext.service.answers import (
     EmbeddedImage,
+    FindingChange,
     FindingScore,
     Grounding,
     Image,
@@ -52,6 +54,7 @@ from cxrtext.service.timeline import Timeline, timeline
 from cxrtext.service.verify.reference import References, ReferenceScores
 from cxrtext.service.verify.sentences import ReportSentence, report_sentences
 from cxrtext.service.verify.verify import Verification, verify_sentences
+from cxrtext.text.labelling import NO_FINDING
 from cxrtext.text.rewording import reworded
 
 READERS = 2
@@ -97,6 +100,7 @@ class Service:
         self._scales = HeatScales(self._references)
         self._judge = Judge(KeptVerdicts.beside(model))
         self._prompt_vectors = prompt_vectors(self.texts, self.prompts)
+        self._changes = changes_beside(model)
 
     @property
     def archive(self) -> Archive:
@@ -276,6 +280,33 @@ class Service:
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
         known = None if image.is_unlike else self.calibration
         return calibrated([FindingScore(*found) for found in findings], known, asked)
+
+    def compare(
+        self,
+        prior: EmbeddedImage,
+        present: EmbeddedImage,
+        prompts: Mapping[str, Prompts] | None = None,
+    ) -> list[FindingChange]:
+        """What has become of findings between two films of a patient, in the order of the prompts.
+
+        No Finding, which neither improves nor gets worse, is left out.
+        A NotFoundError says that the checkpoint has no head for it.
+        """
+        if self._changes is None:
+            raise NotFoundError(
+                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT "
+                "--order COLUMN'"
+            )
+        if prompts is not None:
+            check_prompts(prompts)
+        asked = {n: p for n, p in (prompts or self.prompts).items() if n != NO_FINDING}
+        with self._lock, torch.inference_mode():
+            vectors = prompt_vectors(self.texts, asked)
+            films = torch.stack([prior.regions, present.regions]).to(self.model.device).float()
+            before, now = self._changes.scores(films, finding_vectors(vectors)).T
+            held = self._changes.probabilities(now - before)
+        rows = zip(asked, *held.tolist(), (now - before).tolist(), strict=True)
+        return [FindingChange(*row) for row in rows]
 
     def ground(
         self,

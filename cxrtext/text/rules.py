@@ -56,6 +56,7 @@ class Rules:
     findings: Mapping[str, re.Pattern[str]]  # what names each
     ruled_out: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]  # statements, and of which
     prompts: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    comparing: Mapping[str, re.Pattern[str]]  # what compares with an earlier film
 
 
 _PHRASES = (
@@ -113,6 +114,7 @@ def rules(language: str) -> Rules:
             name: (tuple(one["prompts"]["positive"]), tuple(one["prompts"]["negative"]))
             for name, one in findings.items()
         },
+        {name: phrases(text) for name, text in said["comparing"].items()},
     )
 
 

@@ -21,6 +21,7 @@ from cxrtext.models.folders import POOLING
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.image_weights import load_image_weights
 from cxrtext.records import ImageRecord, Rejects, Sentence, read_manifest, read_sentences
+from cxrtext.text.comparing import comparison
 from cxrtext.text.finding_words import read_words
 from cxrtext.training.data.loader import (
     Examples,
@@ -242,6 +243,8 @@ def read_tables(config: Config) -> Tables:
         studies = study_words(own)
         words = read_words(config.data.words, list(studies.values()))
         readable += short_sentences(studies, words, own)
+    if config.data.comparing == "drop":
+        readable = [s for s in readable if comparison(s.sentence) is None]
     text = Path(config.model.init or config.model.text)
     deciding_text = ("vocab.txt", "tokenizer.json", "vocab.json", "merges.txt", POOLING)
     files = [

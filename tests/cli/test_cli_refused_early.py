@@ -34,6 +34,7 @@ negatives DATA --sentences REPORTS --out new
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA
+learn-changes INDEX --order age
 benchmark nih CHECKPOINT --data DATA
 experiment table1
 index build MANIFEST --model CHECKPOINT --out new

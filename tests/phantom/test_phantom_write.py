@@ -18,7 +18,8 @@ from PIL import Image
 from cxrtext.errors import DataError
 from cxrtext.phantom import write, write_phantoms
 from cxrtext.phantom.render import paint
-from cxrtext.phantom.tables import TABLES
+from cxrtext.phantom.tables import CHANGES, TABLES
+from cxrtext.phantom.truth import read_truth
 from cxrtext.phantom.write import mask_name
 from cxrtext.records import CHEX5, read_labels, read_manifest, read_reports, read_table
 from tests.waiting import PATIENCE_S
@@ -309,3 +310,28 @@ def test_dicom_shows_the_same_picture(folder: Path, tmp_path: Path) -> None:
     assert len(uids) == COUNT
     for name in ("reports.csv", "labels.csv", "truth.csv"):
         assert (out / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_follow_ups_say_what_became_of_each_finding(tmp_path: Path) -> None:
+    out = tmp_path / "follow-ups"
+    write_phantoms(out, studies=30, size=64, seed=3, workers=1, follow_ups=True)
+    manifest = {row["study_id"]: row for row in read_table(out / "manifest.csv").rows}
+    labels = {row["study_id"]: row for row in read_table(out / "labels.csv").rows}
+    changes = read_table(out / CHANGES).rows
+    assert len(changes) == sum(int(row["follow_up"]) > 0 for row in manifest.values()) > 10
+    for row in changes:
+        now, then = manifest[row["study_id"]], manifest[row["prior_study_id"]]
+        assert now["patient_id"] == then["patient_id"] == row["patient_id"]
+        assert int(now["follow_up"]) == int(then["follow_up"]) + 1
+        for finding in CHEX5:
+            there = tuple(labels[one[key]][finding] for one, key in _ends(row))
+            told = {"new": ("0", "1"), "resolved": ("1", "0"), "": there}
+            assert there == told.get(row[finding], ("1", "1"))
+    held = read_truth(out)
+    assert held is not None  # drawn again, as follow-ups
+    assert set(held.states) == set(manifest)
+    assert CHANGES in (out / "SHA256SUMS").read_text()
+
+
+def _ends(row: dict[str, str]) -> list[tuple[dict[str, str], str]]:
+    return [(row, "prior_study_id"), (row, "study_id")]

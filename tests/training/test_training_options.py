@@ -15,6 +15,7 @@ from cxrtext.experiments.papers.table1 import SCALES
 from cxrtext.models import load_model
 from cxrtext.records import write_table
 from cxrtext.training import Listener, train
+from cxrtext.training.image_text import read_tables
 from cxrtext.training.initialization import training_arguments
 from cxrtext.training.loop.job import RunProgress, check_loss
 from cxrtext.training.loop.optimization import TrainingArguments
@@ -47,6 +48,18 @@ def test_options_train(options: list[str], changes: list[str], drawn: None) -> N
         assert (row["mlm"] > 0) == (config.training.mlm_weight > 0)
     assert (config.out / "curves.png").stat().st_size > 1000
     load_model(config.out / "checkpoint")
+
+
+def test_comparing_sentences_are_left_out_where_that_is_asked(
+    options: list[str], sentences_table: Path, tmp_path: Path
+) -> None:
+    rows = read_csv(sentences_table)
+    rows[0]["sentence"] = "Stable cardiomegaly."
+    write_table(tmp_path / "compared.csv", list(rows[0]), rows)
+    given = [*options, f"data.sentences={tmp_path / 'compared.csv'}"]
+    kept = read_tables(load_config(None, given)).sentences
+    dropped = read_tables(load_config(None, [*given, "data.comparing=drop"])).sentences
+    assert [one.sentence for one in kept if one not in dropped] == ["Stable cardiomegaly."]
 
 
 @pytest.mark.slow

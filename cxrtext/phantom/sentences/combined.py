@@ -5,13 +5,13 @@ Words of comparison carry no class: they are true of the patient's history, not 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from cxrtext.phantom import claims
 from cxrtext.phantom.claims import LUNGS_CLEAR, lobe_side, none
+from cxrtext.phantom.population import change_of
 from cxrtext.phantom.sentences.grammar import choose, matches, polish, uncapitalized
 from cxrtext.phantom.sentences.present import Statement, Voice
-from cxrtext.phantom.state import VALUES, State
+from cxrtext.phantom.state import State
 
 COMPARED = 0.5
 """Probability that a sentence on a finding compares it with the study before, where it can."""
@@ -19,36 +19,11 @@ COMPARED = 0.5
 MENTIONED = 0.25  # probability that a report names what is no longer there, by axis
 
 
-def _severity(axis: str, value: Any) -> tuple[int, Any]:
-    """How severe a value is, and what must agree for two severities to be compared."""
-    if axis == "cardiomegaly":
-        return value, ""
-    if axis == "effusion":
-        return sum(value), (value[0] > 0, value[1] > 0)
-    if axis in ("edema", "pneumonia", "pneumothorax", "atelectasis"):
-        return value[0], value[1] if axis != "edema" else ""
-    return 0, value
-
-
 def change(axis: str, state: State, before: State | None) -> str:
-    """How an axis compares with the study before: "gone", "" where it does not, or as words do."""
+    """How an axis compares with the study before; "" where it does not, or there is none."""
     if before is None:
         return ""
-    now, then, normal = getattr(state, axis), getattr(before, axis), VALUES[axis][0]
-    if now == normal:
-        return "gone" if then != normal else ""
-    if then == normal:
-        return "new"
-    if now == then:
-        return "same"
-    (grade, place), (old_grade, old_place) = _severity(axis, now), _severity(axis, then)
-    if place != old_place or grade == old_grade:
-        return ""
-    if axis == "effusion" and {n < t for n, t in zip(now, then, strict=True) if n != t} != {
-        grade < old_grade
-    }:
-        return ""
-    return "more" if grade > old_grade else "less"
+    return change_of(axis, getattr(state, axis), getattr(before, axis))
 
 
 def compare(

@@ -23,6 +23,10 @@ def phantom(
     language: Annotated[
         Literal["en", "de", "es"], typer.Option(help="Language of the reports.")
     ] = "en",
+    follow_ups: Annotated[
+        bool,
+        typer.Option("--follow-ups", help="Patients come back, with findings that changed."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write an embedded data set: drawn radiographs, reports, labels and boxes."""
@@ -37,6 +41,7 @@ def phantom(
             image_format=image_format,
             masks=masks,
             language=language,
+            follow_ups=follow_ups,
             progress=update,
         )
     if as_json:
