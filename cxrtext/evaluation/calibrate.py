@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.calibration import (
@@ -15,10 +16,11 @@ from cxrtext.evaluation.classification.calibration import (
     OperatingPoint,
     Source,
 )
-from cxrtext.evaluation.classification.classified import Classified
-from cxrtext.evaluation.classification.here import LabelError, corrected_point, given
+from cxrtext.evaluation.classification.classified import Classified, label_codes
+from cxrtext.evaluation.classification.here import given, sampled_point
 from cxrtext.evaluation.classification.operating import operating_point
 from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
+from cxrtext.evaluation.classification.zero_shot import Labels
 from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.drift import Distribution, distribution_of, inputs_of, score_signal
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
@@ -41,11 +43,12 @@ MOST_LOOKED_AT = 2048
 
 
 def calibration_of(
-    evaluation: Evaluation, errors: Mapping[str, LabelError] | None = None
+    evaluation: Evaluation, checked: Labels | None = None
 ) -> tuple[KeptCalibration, list[str]]:
     """The calibration that an evaluation, just done, fitted; a line for each finding left out.
 
-    Labels that err are corrected by their ``errors``, by finding.
+    ``checked``: what people read in some of the studies measured; what the labels say of a
+    threshold is then corrected.
     """
     details = evaluation.details
     if details is None:
@@ -62,9 +65,8 @@ def calibration_of(
         elif not fit.platt.scale > 0:
             left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
         else:
-            error = None if errors is None else errors[name]
             validation, measured = (
-                _films(evaluation, part, name, error, measured=which) for which in (False, True)
+                _films(evaluation, part, name, checked, measured=which) for which in (False, True)
             )
             findings[name] = FindingCalibration(
                 scale=fit.platt.scale,
@@ -99,38 +101,49 @@ def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | N
 
 @dataclass(frozen=True, slots=True)
 class _Films:
-    """Images [n] of a finding, of patients, with their metadata; the labels may err."""
+    """Images [n] whose label of a finding is known, and what people read in some of them.
+
+    ``read`` is 1, 0 or else; None where the labels are taken to be right.
+    """
 
     scores: Floats
     truth: Truth
-    patients: list[str]
+    patients: NDArray[np.object_]
     metadata: list[Mapping[str, str]]
-    error: LabelError | None = None
+    read: NDArray[np.int8] | None = None
 
     def of_group(self, column: str, value: str) -> "_Films":
         """Those of them whose metadata have a value."""
         at = [row for row, cells in enumerate(self.metadata) if cells.get(column) == value]
-        some = ([self.patients[row] for row in at], [self.metadata[row] for row in at])
-        return _Films(self.scores[at], self.truth[at], *some, self.error)
+        read = None if self.read is None else self.read[at]
+        metadata = [self.metadata[row] for row in at]
+        return _Films(self.scores[at], self.truth[at], self.patients[at], metadata, read)
 
     @property
     def enough(self) -> bool:
         """Whether they may choose a threshold."""
-        sides = (np.flatnonzero(rows) for rows in (self.truth, ~self.truth))
-        return all(len({self.patients[row] for row in some}) >= FEW for some in sides)
+        return all(len(set(self.patients[rows])) >= FEW for rows in (self.truth, ~self.truth))
 
     def point(self, threshold: float) -> OperatingPoint | None:
         """What a threshold does to them; None where they lack a class."""
         if self.truth.all() or not self.truth.any():
             return None
         over = self.scores > threshold
-        if self.error is None:
-            found = operating_point(self.scores, self.truth, threshold, clusters=self.patients)
-            found["prevalence"] = share_of(self.truth, self.patients)
-        else:
-            found = corrected_point(self.scores, self.truth, threshold, self.error, self.patients)
-        source: Source = "labels" if self.error is None else "corrected labels"
-        return point_of(threshold, found, self.truth, over, self.patients, source)
+        if self.read is None:
+            people = self.patients.tolist()
+            found = operating_point(self.scores, self.truth, threshold, clusters=people)
+            found["prevalence"] = share_of(self.truth, people)
+            return point_of(threshold, found, self.truth, over, self.patients, "labels")
+        strata, known = 2 * over + self.truth, np.isin(self.read, (0, 1))
+        truth, people, sizes = (
+            self.read[known] == 1,
+            self.patients[known],
+            np.bincount(strata, minlength=4),
+        )
+        found = sampled_point(
+            truth, strata[known], sizes.tolist(), [False, False, True, True], people.tolist()
+        )
+        return point_of(threshold, found, truth, over[known], people, "corrected labels")
 
 
 def point_of(
@@ -138,7 +151,7 @@ def point_of(
     found: Mapping[str, Estimate],
     truth: Truth,
     over: Truth,
-    patients: Sequence[str],
+    patients: NDArray[np.object_],
     source: Source,
 ) -> OperatingPoint:
     """An operating point of what was estimated from films [n], as far as there are enough."""
@@ -146,12 +159,7 @@ def point_of(
         "sensitivity": truth, "specificity": ~truth, "PPV": over, "NPV": ~over,
         "prevalence": np.ones_like(over),
     }  # fmt: skip
-    shares = {
-        name.lower(): given(
-            found[name], len({patients[row] for row in np.flatnonzero(rows).tolist()})
-        )
-        for name, rows in under.items()
-    }
+    shares = {n.lower(): given(found[n], len(set(patients[rows]))) for n, rows in under.items()}
     return OperatingPoint.model_validate({"threshold": threshold, "source": source, **shares})
 
 
@@ -168,15 +176,20 @@ def _metadata(evaluation: Evaluation, names: Sequence[str]) -> list[Mapping[str,
 
 
 def _films(
-    evaluation: Evaluation, part: Classified, name: str, error: LabelError | None, *, measured: bool
+    evaluation: Evaluation, part: Classified, name: str, checked: Labels | None, *, measured: bool
 ) -> _Films:
     """The images of a finding whose label is known: those measured, or the validation images."""
     uncertain = Settings.from_dict(evaluation.settings).uncertain
     number = part.findings.index(name)
     rows, truth = part.rows(number, uncertain, measured=measured)
     some = part.images.take(rows)
-    metadata = _metadata(evaluation, some.names)
-    return _Films(part.scores[number][rows], truth, some.patients, metadata, error)
+    return _Films(
+        part.scores[number][rows],
+        truth,
+        np.array(some.patients, dtype=object),
+        _metadata(evaluation, some.names),
+        None if checked is None else label_codes(checked, some.studies, [name])[0],
+    )
 
 
 def _points(rows: Rows, finding: str, measured: _Films) -> dict[str, OperatingPoint]:
@@ -187,7 +200,7 @@ def _points(rows: Rows, finding: str, measured: _Films) -> dict[str, OperatingPo
     found = {}
     for chosen in rows.below(OPERATING):
         threshold = rows.value(f"{OPERATING}, {chosen}", finding, "threshold")
-        if threshold is None or (measured.error is not None and chosen != YOUDEN):
+        if threshold is None or (measured.read is not None and chosen != YOUDEN):
             continue
         if (point := measured.point(threshold)) is not None:
             found[chosen] = point
@@ -201,12 +214,9 @@ def _groups(validation: _Films, measured: _Films) -> dict[str, OperatingPoint | 
         counts = Counter(cells.get(column, "") for cells in measured.metadata)
         values = [value for value, _ in counts.most_common(MOST_GROUPS) if value]
         for value in values if len(values) > 1 else ():
-            chosen_on, own = (some.of_group(column, value) for some in (validation, measured))
-            found[f"{column}={value}"] = (
-                own.point(youden_threshold(chosen_on.scores, chosen_on.truth))
-                if chosen_on.enough
-                else None
-            )
+            chooses, own = (some.of_group(column, value) for some in (validation, measured))
+            threshold = youden_threshold(chooses.scores, chooses.truth) if chooses.enough else None
+            found[f"{column}={value}"] = None if threshold is None else own.point(threshold)
     return found
 
 

@@ -1,6 +1,5 @@
 """About a hundred films to read, drawn around a threshold, and what their labels say of all."""
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from cxrtext.evaluation.classification.calibration import (
     KeptCalibration,
     fit_platt,
 )
-from cxrtext.evaluation.classification.here import draw_films, sampled_point, strata_of
+from cxrtext.evaluation.classification.here import STRATA, draw_films, sampled_point, strata_of
 from cxrtext.evaluation.classification.prompts import Prompts
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import YOUDEN
@@ -21,9 +20,7 @@ from cxrtext.models import ImageTextModel
 from cxrtext.records import write_table
 from cxrtext.records.tables import plain, read_table
 
-COLUMNS = (
-    *("image", "study_id", "finding", "label", "score", "threshold", "stratum", "films", "model"),
-)
+NEEDED = ("patient_id", "finding", "label", "score", "threshold", "stratum", "films", "model")
 
 
 def write_reading_list(evaluation: Evaluation, finding: str, out: Path, films: int = 100) -> int:
@@ -46,15 +43,22 @@ def write_reading_list(evaluation: Evaluation, finding: str, out: Path, films: i
     strata = strata_of(scores, calibration.probabilities(scores), threshold)
     sizes = np.bincount(strata)
     drawn = draw_films(strata, films)
-    same = {"finding": finding, "label": "", "threshold": threshold}
-    write_table(out, COLUMNS, [
+    found = [
         {
-            "image": plain(images.names[row]), "study_id": plain(images.studies[row]), **same,
-            "score": scores[row], "stratum": strata[row], "films": sizes[strata[row]],
+            "image": plain(images.names[row]),
+            "study_id": plain(images.studies[row]),
+            "patient_id": plain(images.patients[row]),
+            "finding": finding,
+            "label": "",
+            "score": scores[row],
+            "threshold": threshold,
+            "stratum": strata[row],
+            "films": sizes[strata[row]],
             "model": evaluation.fingerprint,
         }
         for row in drawn.tolist()
-    ])  # fmt: skip
+    ]
+    write_table(out, tuple(found[0]), found)
     return len(drawn)
 
 
@@ -65,13 +69,12 @@ def calibrated_by_marks(
 
     They take the place of all that was kept of the finding; films without a label were not read.
     """
-    rows = [cells for _, cells in enumerate(read_table(path, required=COLUMNS).rows)]
+    rows = list(read_table(path, required=NEEDED).rows)
     read = [cells for cells in rows if cells["label"].strip() in ("0", "1")]
     names, models = ({cells[name] for cells in rows} for name in ("finding", "model"))
     if len(names) != 1 or not names <= set(prompts):
-        raise DataError(
-            f"{path}: column finding: expected one and the same of {', '.join(prompts)}"
-        )
+        some = ", ".join(prompts)
+        raise DataError(f"{path}: column finding: expected one and the same of {some}")
     if models != {model.fingerprint}:
         raise DataError(f"{path}: drawn for another model; draw again with --draw")
     truth = np.array([cells["label"].strip() == "1" for cells in read])
@@ -79,28 +82,26 @@ def calibrated_by_marks(
         raise DataError(f"{path}: column label: no film with 1, or none with 0; read more films")
     try:
         scores = np.array([float(cells["score"]) for cells in read])
-        threshold = float(read[0]["threshold"])
+        threshold, sizes = float(read[0]["threshold"]), np.zeros(2 * STRATA, dtype=np.int64)
         strata = np.array([int(cells["stratum"]) for cells in read])
-        sizes = {int(cells["stratum"]): int(cells["films"]) for cells in rows}
-    except ValueError as error:
+        for cells in rows:
+            sizes[int(cells["stratum"])] = int(cells["films"])
+    except (ValueError, IndexError) as error:
         raise DataError(f"{path}: {error}; leave all columns but label as they were") from None
-    counts = Counter(strata.tolist())
-    platt = fit_platt(scores, truth, [sizes[one] / counts[one] for one in strata.tolist()])
+    platt = fit_platt(scores, truth, (sizes / np.bincount(strata, minlength=2 * STRATA))[strata])
     if not platt.scale > 0:
         raise DataError(f"{path}: scores rank these films wrongly; there is nothing to calibrate")
-    (name,), over = names, scores > threshold
+    patients = np.array([cells["patient_id"] for cells in read], dtype=object)
+    above = [stratum >= STRATA for stratum in range(2 * STRATA)]
+    said = sampled_point(truth, strata, sizes.tolist(), above, patients.tolist())
+    point = point_of(threshold, said, truth, scores > threshold, patients, "marks")
     found = FindingCalibration(
         scale=platt.scale,
         shift=platt.shift,
         positives=int(truth.sum()),
         negatives=int((~truth).sum()),
-        points={
-            YOUDEN: point_of(
-                threshold, sampled_point(truth, strata, sizes), truth, over,
-                [cells["study_id"] for cells in read], "marks",
-            )
-        },
-    )  # fmt: skip
+        points={YOUDEN: point},
+    )
     kept = KeptCalibration.beside(model) or KeptCalibration(
         fingerprint=model.fingerprint,
         data=path.name,
@@ -108,4 +109,4 @@ def calibrated_by_marks(
         prompts=prompts,
         findings={},
     )
-    return kept.model_copy(update={"findings": {**kept.findings, name: found}})
+    return kept.model_copy(update={"findings": {**kept.findings, names.pop(): found}})

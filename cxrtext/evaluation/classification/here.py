@@ -1,14 +1,13 @@
-"""What a threshold does in an archive whose labels err, or of which a sample was read.
+"""What a threshold does in an archive of which people read a part: some films of each stratum.
 
-Films are in strata: above a threshold or not, finer where a sample was drawn so.  The share of
-films with the finding in each, and the share of films that it holds, give all that is asked.
-Intervals are percentiles over draws: of shares of films from Beta distributions (Jeffreys').
+Strata are above the threshold or below it, and on either side divided by the score, or by what a
+report says.  The share of films with the finding in each, and how many films it has, give all that
+is asked.  Intervals are percentiles over draws of both, by Jeffreys' prior.
 
-Source: Brown, Cai and DasGupta 2001 (Jeffreys' interval).
+Source: Horvitz and Thompson 1952, Cochran 1977 (strata); Brown, Cai and DasGupta 2001 (the prior).
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,17 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from cxrtext.evaluation.classification.calibration import Measured
 from cxrtext.evaluation.intervals.estimates import Estimate
 from cxrtext.evaluation.intervals.multiple import FEW
-from cxrtext.evaluation.intervals.proportions import cluster_codes, proportion
-from cxrtext.evaluation.metrics import Floats, Truth, quotient, scores_and_truth
+from cxrtext.evaluation.intervals.proportions import Clusters, proportion
+from cxrtext.evaluation.metrics import Floats, Truth, quotient
 
 MEASURES = ("sensitivity", "specificity", "PPV", "NPV", "prevalence")
 WIDEST = 0.3
 """Width of an interval beyond which a share is not given; nor is one of fewer than 25 patients."""
-LEAST_INFORMATIVE = 0.1
-"""Youden's index below which a labeller's labels say too little to be corrected."""
 DRAWS = 4000
 STRATA = 3
-"""Strata on either side of the threshold."""
+"""Strata of films to read on either side of the threshold."""
 
 
 def given(found: Estimate, patients: int) -> Measured | None:
@@ -42,7 +39,6 @@ def accuracy_of(present: Floats, weight: Floats, above: Truth) -> dict[str, Floa
     ``present``: the share of the films of each that have the finding; ``weight``: its share of all
     films.  NaN for 0 / 0.  Source: Bayes.
     """
-    weight = np.broadcast_to(weight, present.shape)
     have = present * weight
     true, missed = (have[..., at].sum(axis=-1) for at in (above, ~above))
     called, left = (weight[..., at].sum(axis=-1) for at in (above, ~above))
@@ -56,118 +52,61 @@ def accuracy_of(present: Floats, weight: Floats, above: Truth) -> dict[str, Floa
     return dict(zip(MEASURES, shares, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class LabelError:
-    """How labels err, by studies that were read again.
-
-    Of ``present`` that have the finding ``found`` are labelled so, of ``absent`` that have it not
-    ``passed`` are.
-    """
-
-    found: int
-    present: int
-    passed: int
-    absent: int
-
-    @property
-    def is_informative(self) -> bool:
-        if not (self.present and self.absent):
-            return False
-        return self.found / self.present - self.passed / self.absent > LEAST_INFORMATIVE
-
-
-Labels = Mapping[str, Mapping[str, int | None]]
-
-
-def label_errors(labels: Labels, read: Labels, findings: Sequence[str]) -> dict[str, LabelError]:
-    """By finding the error of labels at the studies that somebody has read again.
-
-    What either calls uncertain, or does not say, is left out.
-    """
-    found = {}
-    for name in findings:
-        pairs = [
-            (labels[study].get(name), values.get(name))
-            for study, values in read.items()
-            if study in labels
-        ]
-        said = {truth: [one for one, other in pairs if other == truth and one in (0, 1)]
-                for truth in (1, 0)}  # fmt: skip
-        found[name] = LabelError(said[1].count(1), len(said[1]), said[0].count(1), len(said[0]))
-    return found
-
-
-def corrected_point(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    threshold: float,
-    error: LabelError,
-    clusters: Sequence[Hashable],
-    *,
-    seed: int = 0,
+def sampled_point(
+    truth: ArrayLike,
+    strata: ArrayLike,
+    sizes: Sequence[int],
+    above: Sequence[bool],
+    clusters: Clusters | None = None,
 ) -> dict[str, Estimate]:
-    """:data:`MEASURES` of a threshold by labels that err, corrected for their error.
+    """:data:`MEASURES` of a threshold for all films, from those of them that were read.
 
-    Scores and labels are [n], ``clusters`` [n] patients.  The labels may err as they like but
-    alike on both sides of the threshold; the intervals hold the error's own uncertainty.  Without
-    values where the labels say too little.
+    Where the strata are by what reports say, this corrects their labels for the error that was
+    found, as it is on either side of the threshold.
 
-    Source: Rogan and Gladen 1978 (the correction); Staquet et al. 1981 (of a test's accuracy by an
-    imperfect reference); Lang and Reiczigel 2014 (that the error is itself estimated).
+    Args:
+        truth: [n], whether each film that was read has the finding.
+        strata: [n], the stratum of each, from 0.
+        sizes: [H], how many films each stratum has, read or not.
+        above: [H], whether it is above the threshold.
+        clusters: [n], patients.
+
+    Source: Tenenbein 1970 (double sampling: a label that errs for all, the truth for some).
     """
-    values, truth = scores_and_truth(scores, labels, positive=False, negative=False)
-    if not error.is_informative:
-        return dict.fromkeys(MEASURES, Estimate())
-    codes, over = cluster_codes(list(clusters)), values > threshold
-    rng, above = np.random.default_rng(seed), np.array([True, False])
-    called = _beta(rng, over, codes)
-    weight = np.stack([called, 1 - called], axis=-1)
-    said = np.stack([_beta(rng, truth[at], codes[at]) for at in (over, ~over)], axis=-1)
-    found = _jeffreys(rng, error.found, error.present)[:, None]
-    passed = _jeffreys(rng, error.passed, error.absent)[:, None]
-    return _percentiles(accuracy_of(_rogan_gladen(said, found, passed), weight, above))
+    said, place = np.asarray(truth, dtype=np.float64), np.asarray(strata)
+    over, films = np.asarray(above, dtype=bool), np.asarray(sizes, dtype=np.float64)
+    kept = films > 0
+    effect = max(1.0, proportion(said, clusters).design_effect) if len(said) else 1.0
+    read = np.bincount(place, minlength=len(films))[kept] / effect
+    hits = np.bincount(place, said, minlength=len(films))[kept] / effect
+    over, films = over[kept], films[kept]
+    # Of several strata without a film that has the finding each would else add one half of it.
+    prior = 0.5 / np.where(over, over.sum(), (~over).sum())
+    rng, shape = np.random.default_rng(0), (DRAWS, len(films))
+    present = rng.beta(hits + prior, read - hits + prior, shape)
+    weight = rng.dirichlet(films, DRAWS)
+    shares = np.where(read > 0, quotient(hits, read), 0.5)  # of which none was read: unknown
+    values = accuracy_of(shares, films / films.sum(), over)
+    drawn = accuracy_of(present, weight, over)
+    return {name: _percentiles(float(values[name]), drawn[name]) for name in MEASURES}
 
 
-def _rogan_gladen(said: Floats, found: Floats, passed: Floats) -> Floats:
-    """The share that has a finding, from that which is labelled so."""
-    gap = np.maximum(found - passed, LEAST_INFORMATIVE / 2)
-    corrected: Floats = np.clip((said - passed) / gap, 0.0, 1.0)
-    return corrected
-
-
-def _jeffreys(rng: np.random.Generator, hits: float, n: float, parts: int = 1) -> Floats:
-    """Draws of a share, or of one of several parts of it; the first is the share itself."""
-    drawn = rng.beta(hits + 0.5 / parts, n - hits + 0.5 / parts, DRAWS)
-    return np.concatenate([[hits / n if n else 0.5], drawn])
-
-
-def _beta(rng: np.random.Generator, right: Truth, codes: NDArray[np.intp]) -> Floats:
-    if not len(right):
-        return _jeffreys(rng, 0, 0)
-    share = proportion(right, codes)
-    return _jeffreys(rng, share.value * share.effective_rows, share.effective_rows)
-
-
-def _percentiles(drawn: Mapping[str, Floats]) -> dict[str, Estimate]:
-    """Estimates of draws [1 + DRAWS], whose first are the values; an interval holds its value."""
-    found = {}
-    for name, (value, *others) in drawn.items():
-        known = np.asarray(others)[~np.isnan(others)]
-        if np.isnan(value) or not known.size:
-            found[name] = Estimate()
-            continue
-        low, high = np.quantile(known, (0.025, 0.975)).tolist()
-        found[name] = Estimate(float(value), min(low, float(value)), max(high, float(value)))
-    return found
+def _percentiles(value: float, drawn: Floats) -> Estimate:
+    """A value with the percentiles of draws; an interval holds its value."""
+    known = drawn[~np.isnan(drawn)]
+    if np.isnan(value) or not known.size:
+        return Estimate()
+    low, high = np.quantile(known, (0.025, 0.975)).tolist()
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def strata_of(scores: ArrayLike, likely: ArrayLike, threshold: float) -> NDArray[np.intp]:
     """The stratum of each film, [n]: 0 to 2 below the threshold, 3 to 5 above.
 
-    On either side they are cut where films are about equally hard, so that equally many read of
-    each tell the most: each has the same sum of √(p (1 − p)), p = ``likely`` [n].
+    On either side they are cut so that equally many read of each tell the most: each has the same
+    sum of √(p (1 − p)), p = ``likely`` [n], so that those near the threshold are smaller.
 
-    Source: Dalenius and Hodges 1959; Neyman 1934.
+    Source: Neyman 1934; Dalenius and Hodges 1959.
     """
     values, p = np.asarray(scores, np.float64), np.asarray(likely, np.float64)
     strata = np.zeros(len(values), dtype=np.intp)
@@ -190,30 +129,3 @@ def draw_films(strata: NDArray[np.intp], films: int, seed: int = 0) -> NDArray[n
         each[room[each[room].argmin()]] += 1
     drawn = [rng.permutation(np.flatnonzero(strata == h))[:n] for h, n in enumerate(each)]
     return np.sort(np.concatenate(drawn))
-
-
-def sampled_point(
-    labels: ArrayLike, strata: ArrayLike, sizes: Mapping[int, int], *, seed: int = 0
-) -> dict[str, Estimate]:
-    """:data:`MEASURES` of the threshold that a sample was drawn at, for all films it is of.
-
-    Labels [n] and strata [n] of :func:`strata_of` are those of the films read; ``sizes`` say how
-    many films each stratum has.  The films of a stratum count for those that were not drawn.
-
-    Source: Horvitz and Thompson 1952; Cochran 1977 (stratified sampling).
-    """
-    truth, place = np.asarray(labels) == 1, np.asarray(strata)
-    names = [name for name, size in sorted(sizes.items()) if size]
-    rng, present = np.random.default_rng(seed), []
-    for name in names:
-        read = truth[place == name]
-        # what was read is known, and what was not is drawn
-        rest = 1 - len(read) / sizes[name]
-        # Of many strata without a film that has the finding each would else add one half of it.
-        side = sum((other >= STRATA) == (name >= STRATA) for other in names)
-        share = _jeffreys(rng, float(read.sum()), len(read), side)
-        known = read.mean() if len(read) else 0.0
-        present.append(known * (1 - rest) + share * rest)
-    weight = np.asarray([sizes[name] for name in names], np.float64)
-    above = np.asarray([name >= STRATA for name in names])
-    return _percentiles(accuracy_of(np.stack(present, -1), weight / weight.sum(), above))

@@ -28,7 +28,6 @@ from cxrtext_cli.options import (
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation
     from cxrtext.evaluation.classification.calibration import KeptCalibration
-    from cxrtext.evaluation.classification.here import LabelError
     from cxrtext.images.cache import DecodedCache
 
 
@@ -61,8 +60,8 @@ def calibrate(
     checked: Annotated[
         Path | None,
         typer.Option(
-            help="Labels that people gave some of the same studies, drawn at random: what labels "
-            "say of a threshold is corrected by the error found there."
+            help="Labels that people gave some of the studies measured, drawn at random: by them "
+            "what the other labels say of a threshold is corrected."
         ),
         FILE,
     ] = None,
@@ -142,11 +141,13 @@ def _keep_fits(
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
     from cxrtext.evaluation.calibrate import calibration_of, verdicts_of, watched_of
+    from cxrtext.records.labels import read_labels
 
     written: list[Path] = []
     lacking: list[Exception] = []
     try:
-        kept, left_out = calibration_of(result, _errors(result, checked))
+        read = checked and read_labels(checked, tuple(result.scores))
+        kept, left_out = calibration_of(result, read or None)
         result.left_out.extend(left_out)
         kept = kept.model_copy(update={"watched": watched_of(result, cache)})
         written.append(kept.save(checkpoint))
@@ -161,17 +162,6 @@ def _keep_fits(
     except DataError as error:
         lacking.append(error)
     return written, lacking
-
-
-def _errors(result: "Evaluation", checked: Path | None) -> "dict[str, LabelError] | None":
-    """By finding how labels err at the studies that people have read; None where none are given."""
-    if checked is None or result.details is None:
-        return None
-    from cxrtext.evaluation.classification.here import label_errors
-    from cxrtext.records.labels import read_labels
-
-    prompts = tuple(result.details.prompts)
-    return label_errors(result.details.folder.labels or {}, read_labels(checked, prompts), prompts)
 
 
 def _keep_marks(checkpoint: Path, marks: Path, prompts: Path | None, device: str) -> None:
