@@ -195,12 +195,17 @@ def by_site(path: Path, nih: Path) -> Iterator[Row]:
             people = np.random.default_rng(seed).permutation(np.unique(patients))
             chooses = np.isin(patients, people[: len(people) // 2]) & np.isin(sites, enough)
             pooled = youden_threshold(row[chooses], truth[chooses])
-            shares: dict[str, list[tuple[float, float]]] = {"pooled": [], "by site": []}
+            specificity = (row[chooses][~truth[chooses]] <= pooled).mean()
+            shares: dict[str, list[tuple[float, float]]] = defaultdict(list)
             for site in enough:
                 at, own = chooses & (sites == site), ~chooses & (sites == site)
                 if not (truth[own].any() and truth[at].any()):
                     break
-                cuts = {"pooled": pooled, "by site": youden_threshold(row[at], truth[at])}
+                cuts = {
+                    "pooled": pooled,
+                    "same specificity": np.quantile(row[at][~truth[at]], specificity),
+                    "Youden of each": youden_threshold(row[at], truth[at]),
+                }
                 for method, cut in cuts.items():
                     over = row[own] > cut
                     shares[method].append((over[truth[own]].mean(), (~over[~truth[own]]).mean()))
@@ -256,7 +261,7 @@ def weeks(project: Path, years: int) -> Iterator[Row]:
     other = {change: looked_at(project, change, films) for change in ("another device", "inverted")}
     found = archive_of(project)
     doubled = next(f for f in frequent(found, 60) if f[0] == "Pneumonia")
-    weight = np.where(doubled[2], 2.0, 1.0) if len(doubled[2]) == films else np.ones(films)
+    weights = {f"prevalence × {k}": np.where(doubled[2], float(k), 1.0) for k in (2, 3)}
     for n in (50, 200, 1000):
         for seed in SEEDS:
             rng = np.random.default_rng([seed, n])
@@ -277,9 +282,9 @@ def weeks(project: Path, years: int) -> Iterator[Row]:
                     return False
 
                 alarms += any(warned(calm, rng.integers(films, size=n)) for _ in range(52))
-                for change in ("another device", "inverted", "prevalence doubled"):
+                for change in (*other, *weights):
                     some = other.get(change, calm)
-                    p = weight / weight.sum() if change == "prevalence doubled" else None
+                    p = weights[change] / weights[change].sum() if change in weights else None
                     wait = next(
                         (week for week in range(1, 53)
                          if warned(some, rng.choice(films, size=n, p=p))), 53)  # fmt: skip

@@ -25,7 +25,7 @@ from cxrtext.evaluation.cohort import Embedder
 from cxrtext.evaluation.drift import Distribution, distribution_of, inputs_of, score_signal
 from cxrtext.evaluation.intervals.estimates import Estimate, share_of
 from cxrtext.evaluation.intervals.multiple import FEW
-from cxrtext.evaluation.metrics import Floats, Truth, youden_threshold
+from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.result import Evaluation
 from cxrtext.evaluation.rows import OPERATING, YOUDEN, ZERO_SHOT, Rows
 from cxrtext.evaluation.settings import Settings
@@ -77,7 +77,7 @@ def calibration_of(
                 error_after=rows.value(ZERO_SHOT, name, "ECE Platt"),
                 auc=_measured(rows, ZERO_SHOT, name, "AUC"),
                 points=_points(rows, name, measured),
-                groups=_groups(validation, measured),
+                groups=_groups(validation, measured, fit.threshold),
             )
     if not findings:
         raise DataError(
@@ -119,10 +119,14 @@ class _Films:
         metadata = [self.metadata[row] for row in at]
         return _Films(self.scores[at], self.truth[at], self.patients[at], metadata, read)
 
-    @property
-    def enough(self) -> bool:
-        """Whether they may choose a threshold."""
-        return all(len(set(self.patients[rows])) >= FEW for rows in (self.truth, ~self.truth))
+    def threshold(self, specificity: float) -> float | None:
+        """The threshold that such a share of those without the finding stay below, if enough are.
+
+        Youden's of few films is far less sure: docs/results/training-and-evaluation.md.
+        """
+        if len(set(self.patients[~self.truth])) < FEW:
+            return None
+        return float(np.quantile(self.scores[~self.truth], specificity))
 
     def point(self, threshold: float) -> OperatingPoint | None:
         """What a threshold does to them; None where they lack a class."""
@@ -207,15 +211,18 @@ def _points(rows: Rows, finding: str, measured: _Films) -> dict[str, OperatingPo
     return found
 
 
-def _groups(validation: _Films, measured: _Films) -> dict[str, OperatingPoint | None]:
-    """Youden's point of each group, None where it has too few films to choose or to measure."""
+def _groups(
+    validation: _Films, measured: _Films, pooled: float
+) -> dict[str, OperatingPoint | None]:
+    """The point of each group with the specificity of the pooled threshold; None of too few."""
+    specificity = float((validation.scores[~validation.truth] <= pooled).mean())
     found: dict[str, OperatingPoint | None] = {}
     for column in GROUPED:
         counts = Counter(cells.get(column, "") for cells in measured.metadata)
         values = [value for value, _ in counts.most_common(MOST_GROUPS) if value]
         for value in values if len(values) > 1 else ():
             chooses, own = (some.of_group(column, value) for some in (validation, measured))
-            threshold = youden_threshold(chooses.scores, chooses.truth) if chooses.enough else None
+            threshold = chooses.threshold(specificity)
             found[f"{column}={value}"] = None if threshold is None else own.point(threshold)
     return found
 

@@ -227,8 +227,8 @@ class FindingCalibration(Kept):
 
     ``positives`` and ``negatives`` count the validation images.  On the images measured: expected
     calibration error before and after, AUC, and ``points`` by how their threshold was chosen; None
-    or empty where they could not be measured.  ``groups``: Youden's by "column=value" of the
-    manifest, the first that an image is of counts; None where there are not enough images.
+    or empty where they could not be measured.  ``groups``: by "column=value" of the manifest
+    a point of the same specificity, the first that an image is of counts; None of too few images.
     """
 
     scale: Annotated[float, Field(gt=0)]
@@ -246,7 +246,7 @@ class FindingCalibration(Kept):
         return Calibration(self.scale, self.shift)
 
     def point_of(self, image: Mapping[str, str]) -> tuple[str, OperatingPoint | None]:
-        """Youden's point for an image of some metadata, and the group that it is of."""
+        """The point for an image of some metadata, and the group that it is of."""
         named = {f"{column}={value}" for column, value in image.items()}
         for name, point in self.groups.items():
             if point is not None and name in named:

@@ -1,4 +1,4 @@
-"""A week beside its reference: in the numbers and on the page; and whose threshold an answer has."""
+"""A week beside its reference, in numbers and on the page; and whose threshold an answer has."""
 
 from datetime import date, timedelta
 from pathlib import Path
