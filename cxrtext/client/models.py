@@ -181,6 +181,16 @@ class HowGood(Answer):
     lines: list[str] = Field(description="What it finds, weakly, and not; what that rests on.")
 
 
+class WeekInfo(Answer):
+    """The last whole week of what the server was asked, beside what the model was calibrated on."""
+
+    model_config = example(week="2026-W48", images=412, unlike=["score of Edema", "gray mean"])
+
+    week: str = Field(description="ISO 8601; empty: none is over yet, or the model keeps nothing.")
+    images: Count
+    unlike: list[str] = Field(description="What was distributed otherwise, the farthest first.")
+
+
 class ModelInfo(Answer):
     """What is loaded."""
 
@@ -216,6 +226,7 @@ class ModelInfo(Answer):
     evaluated: EvaluationInfo | None = Field(
         default=None, description="Null until the checkpoint is calibrated."
     )
+    week: WeekInfo | None = Field(default=None, description="Null from an older server.")
     how_good: HowGood | None = Field(default=None, description="Null from an older server.")
     limits: LimitInfo
     max_body_bytes: int = Field(description="Largest request.")
@@ -501,6 +512,11 @@ class Finding(Answer):
     flagged: bool | None = Field(
         default=None,
         description="Whether it is above the threshold that was kept; null: not calibrated.",
+    )
+    group: str | None = Field(
+        default=None,
+        description='Whose threshold that is: "view=AP", or "pooled" of all groups together.',
+        examples=["view=AP"],
     )
     evaluated: MeasuredFinding | None = Field(
         default=None,

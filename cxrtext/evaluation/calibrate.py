@@ -1,8 +1,12 @@
 """``cxrtext calibrate``: from an evaluation, just made, to what its checkpoint keeps."""
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cxrtext.errors import ConfigError, DataError
 from cxrtext.evaluation.classification.calibration import (
@@ -10,18 +14,42 @@ from cxrtext.evaluation.classification.calibration import (
     KeptCalibration,
     Measured,
     OperatingPoint,
+    Source,
 )
+from cxrtext.evaluation.classification.classified import Classified, label_codes
+from cxrtext.evaluation.classification.here import given, sampled_point
+from cxrtext.evaluation.classification.operating import operating_point
+from cxrtext.evaluation.classification.subgroups import MOST_GROUPS
+from cxrtext.evaluation.classification.zero_shot import Labels
 from cxrtext.evaluation.cohort import Embedder
+from cxrtext.evaluation.drift import Distribution, distribution_of, inputs_of, score_signal
+from cxrtext.evaluation.intervals.estimates import Estimate, share_of
+from cxrtext.evaluation.intervals.multiple import FEW
+from cxrtext.evaluation.metrics import Floats, Truth
 from cxrtext.evaluation.result import Evaluation
-from cxrtext.evaluation.rows import OPERATING, ZERO_SHOT, Rows
+from cxrtext.evaluation.rows import OPERATING, YOUDEN, ZERO_SHOT, Rows
+from cxrtext.evaluation.settings import Settings
 from cxrtext.evaluation.verdicts.fit import fit_verdicts
 from cxrtext.evaluation.verdicts.kept import KeptVerdicts
 from cxrtext.images.cache import DecodedCache
+from cxrtext.models.familiar import Familiar, familiar_beside
+from cxrtext.models.regions import read_squares
 from cxrtext.records import Rejects
 
+GROUPED = ("site", "device", "model", "manufacturer", "view")
+"""Columns of a manifest whose groups have operating points of their own; the first comes first."""
+MOST_LOOKED_AT = 2048
+"""Images whose pixels are described for what is watched."""
 
-def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
-    """The calibration that an evaluation, just done, fitted; a line for each finding left out."""
+
+def calibration_of(
+    evaluation: Evaluation, checked: Labels | None = None
+) -> tuple[KeptCalibration, list[str]]:
+    """The calibration that an evaluation, just done, fitted; a line for each finding left out.
+
+    ``checked``: what people read in some of the studies measured; what the labels say of a
+    threshold is then corrected.
+    """
     details = evaluation.details
     if details is None:
         raise ValueError("this evaluation was made without details")
@@ -29,7 +57,7 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         raise ConfigError("a calibration wants average 'embeddings', as 'cxrtext serve' has it")
     findings: dict[str, FindingCalibration] = {}
     left_out = []
-    rows, scores = evaluation.rows, evaluation.scores
+    rows, scores, part = evaluation.rows, evaluation.scores, classified(evaluation)
     for name in details.prompts:
         fit = scores[name].fit if name in scores else None
         if fit is None:
@@ -37,6 +65,9 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
         elif not fit.platt.scale > 0:
             left_out.append(f"calibration: {name}: its scores rank validation images wrongly")
         else:
+            validation, measured = (
+                _films(evaluation, part, name, checked, measured=which) for which in (False, True)
+            )
             findings[name] = FindingCalibration(
                 scale=fit.platt.scale,
                 shift=fit.platt.shift,
@@ -45,7 +76,8 @@ def calibration_of(evaluation: Evaluation) -> tuple[KeptCalibration, list[str]]:
                 error_before=rows.value(ZERO_SHOT, name, "ECE before"),
                 error_after=rows.value(ZERO_SHOT, name, "ECE Platt"),
                 auc=_measured(rows, ZERO_SHOT, name, "AUC"),
-                points=_points(rows, name),
+                points=_points(rows, name, measured),
+                groups=_groups(validation, measured, fit.threshold),
             )
     if not findings:
         raise DataError(
@@ -67,17 +99,158 @@ def _measured(rows: Rows, part: str, finding: str, measure: str) -> Measured | N
     return (row.value, *row.ends) if row and row.value is not None and row.ends else None
 
 
-def _points(rows: Rows, finding: str) -> dict[str, OperatingPoint]:
+@dataclass(frozen=True, slots=True)
+class _Films:
+    """Images [n] whose label of a finding is known, and what people read in some of them.
+
+    ``read`` is 1, 0 or else; None where the labels are taken to be right.
+    """
+
+    scores: Floats
+    truth: Truth
+    patients: NDArray[np.object_]
+    metadata: list[Mapping[str, str]]
+    read: NDArray[np.int8] | None = None
+
+    def of_group(self, column: str, value: str) -> "_Films":
+        """Those of them whose metadata have a value."""
+        at = [row for row, cells in enumerate(self.metadata) if cells.get(column) == value]
+        read = None if self.read is None else self.read[at]
+        metadata = [self.metadata[row] for row in at]
+        return _Films(self.scores[at], self.truth[at], self.patients[at], metadata, read)
+
+    def threshold(self, specificity: float) -> float | None:
+        """The threshold that such a share of those without the finding stay below, if enough are.
+
+        Youden's of few films is far less sure: docs/results/training-and-evaluation.md.
+        """
+        if len(set(self.patients[~self.truth])) < FEW:
+            return None
+        return float(np.quantile(self.scores[~self.truth], specificity))
+
+    def point(self, threshold: float) -> OperatingPoint | None:
+        """What a threshold does to them; None where they lack a class."""
+        if self.truth.all() or not self.truth.any():
+            return None
+        over = self.scores > threshold
+        if self.read is None:
+            people = self.patients.tolist()
+            found = operating_point(self.scores, self.truth, threshold, clusters=people)
+            found["prevalence"] = share_of(self.truth, people)
+            return point_of(threshold, found, self.truth, over, self.patients, "labels")
+        strata, known = 2 * over + self.truth, np.isin(self.read, (0, 1))
+        truth, people, sizes = (
+            self.read[known] == 1,
+            self.patients[known],
+            np.bincount(strata, minlength=4),
+        )
+        found = sampled_point(
+            truth, strata[known], sizes.tolist(), [False, False, True, True], people.tolist()
+        )
+        return point_of(threshold, found, truth, over[known], people, "corrected labels")
+
+
+def point_of(
+    threshold: float,
+    found: Mapping[str, Estimate],
+    truth: Truth,
+    over: Truth,
+    patients: NDArray[np.object_],
+    source: Source,
+) -> OperatingPoint:
+    """An operating point of what was estimated from films [n], as far as there are enough."""
+    under = {
+        "sensitivity": truth, "specificity": ~truth, "PPV": over, "NPV": ~over,
+        "prevalence": np.ones_like(over),
+    }  # fmt: skip
+    shares = {n.lower(): given(found[n], len(set(patients[rows]))) for n, rows in under.items()}
+    return OperatingPoint.model_validate({"threshold": threshold, "source": source, **shares})
+
+
+def classified(evaluation: Evaluation) -> Classified:
+    part = evaluation.predictions and evaluation.predictions.parts.get("classification")
+    assert isinstance(part, Classified)  # noqa: S101 - every evaluation that was made has it
+    return part
+
+
+def _metadata(evaluation: Evaluation, names: Sequence[str]) -> list[Mapping[str, str]]:
+    assert evaluation.details is not None  # noqa: S101 - the callers have asked
+    cells = {record.name: record.metadata for record in evaluation.details.folder.records}
+    return [cells[name] for name in names]
+
+
+def _films(
+    evaluation: Evaluation, part: Classified, name: str, checked: Labels | None, *, measured: bool
+) -> _Films:
+    """The images of a finding whose label is known: those measured, or the validation images."""
+    uncertain = Settings.from_dict(evaluation.settings).uncertain
+    number = part.findings.index(name)
+    rows, truth = part.rows(number, uncertain, measured=measured)
+    some = part.images.take(rows)
+    return _Films(
+        part.scores[number][rows],
+        truth,
+        np.array(some.patients, dtype=object),
+        _metadata(evaluation, some.names),
+        None if checked is None else label_codes(checked, some.studies, [name])[0],
+    )
+
+
+def _points(rows: Rows, finding: str, measured: _Films) -> dict[str, OperatingPoint]:
+    """Points by how their threshold was chosen; Youden's alone by labels that err.
+
+    An error that is alike on both sides of it makes Youden's index lower and does not move it.
+    """
     found = {}
     for chosen in rows.below(OPERATING):
-        part = f"{OPERATING}, {chosen}"
-        threshold = rows.value(part, finding, "threshold")
-        shares = [_measured(rows, part, finding, of) for of in ("sensitivity", "specificity")]
-        if threshold is not None and shares[0] and shares[1]:
-            found[chosen] = OperatingPoint(
-                threshold=threshold, sensitivity=shares[0], specificity=shares[1]
-            )
+        threshold = rows.value(f"{OPERATING}, {chosen}", finding, "threshold")
+        if threshold is None or (measured.read is not None and chosen != YOUDEN):
+            continue
+        if (point := measured.point(threshold)) is not None:
+            found[chosen] = point
     return found
+
+
+def _groups(
+    validation: _Films, measured: _Films, pooled: float
+) -> dict[str, OperatingPoint | None]:
+    """The point of each group with the specificity of the pooled threshold; None of too few."""
+    specificity = float((validation.scores[~validation.truth] <= pooled).mean())
+    found: dict[str, OperatingPoint | None] = {}
+    for column in GROUPED:
+        counts = Counter(cells.get(column, "") for cells in measured.metadata)
+        values = [value for value, _ in counts.most_common(MOST_GROUPS) if value]
+        for value in values if len(values) > 1 else ():
+            chooses, own = (some.of_group(column, value) for some in (validation, measured))
+            threshold = chooses.threshold(specificity)
+            found[f"{column}={value}"] = None if threshold is None else own.point(threshold)
+    return found
+
+
+def watched_of(
+    evaluation: Evaluation, cache: DecodedCache | None = None
+) -> dict[str, Distribution]:
+    """How scores and inputs of the images measured and of validation images are distributed."""
+    part, details = classified(evaluation), evaluation.details
+    if details is None:
+        raise ValueError("this evaluation was made without details")
+    paths = {record.name: record.path for record in details.folder.records}
+    seen: dict[str, list[float | str]] = defaultdict(list)
+    preprocessing = details.model.spec.preprocessing
+    familiar = familiar_beside(details.model) or Familiar()
+    names = part.images.names[:MOST_LOOKED_AT]
+    for square in read_squares(preprocessing, [paths[name] for name in names], cache):
+        if not isinstance(square, str):
+            for name, value in inputs_of(square, familiar.of_squares([square], preprocessing)[0]):
+                seen[name].append(value)
+    for cells in _metadata(evaluation, part.images.names):
+        for column in GROUPED:
+            if cells.get(column):
+                seen[column].append(cells[column])
+    for name, row in zip(part.findings, part.scores, strict=True):
+        seen[score_signal(name)] = row.tolist()
+    found = {name: distribution_of(some) for name, some in seen.items()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def verdicts_of(

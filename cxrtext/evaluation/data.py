@@ -84,8 +84,9 @@ def manifest_of(folder: Path) -> Path:
     return manifest
 
 
-def _labels(folder: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int | None]] | None:
-    path = find_table(folder, "labels")
+def _labels(
+    path: Path | None, findings: tuple[str, ...]
+) -> dict[str, dict[str, int | None]] | None:
     if path is None or not set(findings) & set(read_table(path, ["study_id"]).columns):
         return None
     return read_labels(path, findings)
@@ -111,23 +112,24 @@ def read_data_folder(
     allow_outside: bool = False,
     findings: tuple[str, ...] = CHEX5,
     boxes: Path | None = None,
+    labels: Path | None = None,
 ) -> DataFolder:
     """Read a data folder: ``manifest.csv`` (or ``.parquet``) and what lies beside it.
 
     Reports are taken from ``reports.csv`` or from the report columns of the manifest, labels of
     the findings from ``labels.csv``, boxes from ``boxes.json`` (or ``.csv``, ``.parquet``), or
-    from the box file that is given.  ``allow_outside``: images may lie outside the folder.
+    from the files that are given.  ``allow_outside``: images may lie outside the folder.
     """
     manifest = manifest_of(folder)
     good, absent, bad = _boxes(folder, boxes)
     records = read_manifest(manifest, allow_outside=allow_outside)
-    sentences, labels = sentences_beside(manifest), _labels(folder, findings)
+    sentences, table = sentences_beside(manifest), labels or find_table(folder, "labels")
+    values = _labels(table, findings)
     studies = {record.study_id for record in records}
     said = {sentence.study_id for sentence in sentences or ()}
     table_of_reports = find_table(folder, "reports") or manifest
     require_match(table_of_reports, "reports", said, studies, "study_id", manifest)
-    table = find_table(folder, "labels") or folder
-    require_match(table, "labels", labels or {}, studies, "study_id", manifest)
+    require_match(table or folder, "labels", values or {}, studies, "study_id", manifest)
     images = {record.name for record in records}
     drawn = {box.image for box in (*(good or ()), *absent)}
     file = boxes or find_table(folder, "boxes") or folder
@@ -136,7 +138,7 @@ def read_data_folder(
         path=folder,
         records=records,
         sentences=sentences,
-        labels=labels,
+        labels=values,
         boxes=good,
         absent=tuple(absent),
         bad_boxes=tuple(bad),

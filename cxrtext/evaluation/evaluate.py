@@ -27,13 +27,14 @@ def evaluate(
     rejects: Rejects | None = None,
     progress: Callable[[int, int], None] | None = None,
     settings: Settings | None = None,
+    labels: Path | None = None,
 ) -> Evaluation:
     """Measure a checkpoint: zero-shot classification, grounding and retrieval.
 
     What needs a file that ``data`` lacks is left out, and said.  ``prompts`` are by finding, the
     checkpoint's own by default; ``features`` of the model's backbone stand in place of images
     (``cxrtext encode``); ``rejects`` takes images that cannot be read; ``progress`` is called with
-    (done, total) images.
+    (done, total) images; ``labels`` stand in place of the data's.
     """
     predictions, details = predict(
         checkpoint,
@@ -47,5 +48,6 @@ def evaluate(
         features=features,
         rejects=rejects,
         progress=progress,
+        labels=labels,
     )
     return replace(measure(predictions), details=details)

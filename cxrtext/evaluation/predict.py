@@ -69,12 +69,17 @@ def predict(
     features: FeatureFolder | None = None,
     rejects: Rejects | None = None,
     progress: Callable[[int, int], None] | None = None,
+    labels: Path | None = None,
 ) -> tuple[Predictions, Details]:
     """Apply a model to the images of a split; see :func:`~cxrtext.evaluation.evaluate`."""
     model = load_model(checkpoint, device)
     prompts = prompts or prompts_beside(model)
     folder = read_data_folder(
-        data, allow_outside=allow_outside, findings=tuple(prompts), boxes=settings.boxes
+        data,
+        allow_outside=allow_outside,
+        findings=tuple(prompts),
+        boxes=settings.boxes,
+        labels=labels,
     )
     records = _usable(folder, split)
     others = _others(folder, split, settings)

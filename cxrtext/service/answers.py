@@ -1,7 +1,8 @@
 """What a service takes and gives: images, findings, and where a sentence fits an image."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ class EmbeddedImage:
     # how the picture lies over the pixels of its file; None where it is these, or not known.
     placement: Placement | None = None
     unlike: Unlike | None = None  # how unlike those that the model was trained on; None: not known
+    metadata: Mapping[str, str] = field(default_factory=dict)  # such as its view and its device
+    inputs: tuple[tuple[str, float], ...] = ()  # what is watched of its pixels, by signal
 
     @property
     def is_unlike(self) -> bool:
@@ -42,7 +45,8 @@ class FindingScore:
     probability: float  # logistic of the score difference, or its calibrated form
     score: float  # ``γ² (s_pos − s_neg)``; above 0 says present
     calibrated: bool = False  # whether the checkpoint's calibration gave the probability
-    flagged: bool | None = None  # whether it is above the threshold that validation images chose
+    flagged: bool | None = None  # whether it is above the threshold of the group
+    group: str | None = None  # "column=value" whose threshold that is, or "pooled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,11 @@ def calibrated(
     findings: Sequence[FindingScore],
     calibration: KeptCalibration | None,
     prompts: Mapping[str, Prompts],
+    metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> list[FindingScore]:
     """Findings with calibrated probabilities where there is a calibration of their prompts.
 
-    Scores stay, and with them which are above 0.
+    Scores stay, and with them which are above 0.  An image's ``metadata`` tell its group.
     """
     found = []
     for one in findings:
@@ -71,8 +76,10 @@ def calibrated(
         known = calibration.measured_of(one.finding, asked) if calibration else None
         if known is not None:
             probability = float(known.calibration.probabilities(one.score))
-            flagged = known.flags(one.score)
-            one = replace(one, probability=probability, calibrated=True, flagged=flagged)
+            group, point = known.point_of(metadata)
+            one = replace(one, probability=probability, calibrated=True)
+            if point is not None:
+                one = replace(one, flagged=one.score > point.threshold, group=group)
         found.append(one)
     return found
 

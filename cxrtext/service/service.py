@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cxrtext.datasets.importing.formats.dicom import groups_in
 from cxrtext.errors import DataError, InputError, NotFoundError
 from cxrtext.evaluation import Prompts, score_differences
 from cxrtext.evaluation.classification.calibration import KeptCalibration, prompts_beside
@@ -178,21 +179,27 @@ class Service:
             # Each a copy: a part would keep the whole batch in memory.
             return [regions.clone() for regions in embed_squares(self.model, squares)]
 
-    def embed(self, image: Image) -> EmbeddedImage:
-        """Embed an image [1, H, W] in [0, 1]."""
+    def embed(self, image: Image, metadata: Mapping[str, str] | None = None) -> EmbeddedImage:
+        """Embed an image [1, H, W] in [0, 1]; ``metadata`` as a manifest has them."""
         square = self.model.spec.preprocessing.square(image)
         (regions,) = self.embed_squares([square])
         unlike = self.familiar.of_squares([square], self.model.spec.preprocessing)[0]
-        return EmbeddedImage(regions, image.shape[1], image.shape[2], unlike=unlike)
+        return EmbeddedImage(
+            regions, image.shape[1], image.shape[2], unlike=unlike, metadata=metadata or {}
+        )
 
     def read_file(self, path: Path) -> Image:
         """Read an image file, [1, H, W] in [0, 1], in a process of its own (ImageError)."""
         note_source(path)
         return self._readers.read(path)
 
-    def embed_file(self, path: Path) -> EmbeddedImage:
-        """Read and embed an image file; see :meth:`read_file`."""
-        return self.embed(self.read_file(path))
+    def embed_file(self, path: Path, metadata: Mapping[str, str] | None = None) -> EmbeddedImage:
+        """Read and embed an image file; see :meth:`read_file`.
+
+        Without ``metadata`` a DICOM header tells them.
+        """
+        image = self.read_file(path)
+        return self.embed(image, groups_in(path) if metadata is None else metadata)
 
     def find_image(self, image_id: str) -> IndexedImage:
         """The indexed image of an id (else NotFoundError)."""
@@ -279,7 +286,8 @@ class Service:
         asked = prompts or self.prompts
         findings = zip(asked, probabilities.tolist(), differences.tolist(), strict=True)
         known = None if image.is_unlike else self.calibration
-        return calibrated([FindingScore(*found) for found in findings], known, asked)
+        scores = [FindingScore(*found) for found in findings]
+        return calibrated(scores, known, asked, image.metadata)
 
     def compare(
         self,
@@ -443,7 +451,13 @@ def embedded_of(part: Index, found: IndexedImage, familiar: Familiar) -> Embedde
         share = part.catalogue.unlike([found.number]).get(found.number) if same else None
     limit = None if familiar.images is None else familiar.images.threshold
     unlike = None if share is None or limit is None else Unlike(share * limit, limit)
-    return EmbeddedImage(part.regions(found.number), found.height, found.width, unlike=unlike)
+    return EmbeddedImage(
+        part.regions(found.number),
+        found.height,
+        found.width,
+        unlike=unlike,
+        metadata=found.metadata,
+    )
 
 
 def turned(service: Service) -> Service | None:

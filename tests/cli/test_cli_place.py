@@ -55,7 +55,7 @@ def test_what_is_calibrated_is_asked_of_the_checkpoint_from_then_on(
     cxrtext("calibrate", mine, "--prompts", prompts)
     done = cxrtext("classify", mine, mine / DATA / "images/s02.png", "--json")
     (row,) = json.loads(done.stdout)
-    assert set(row) == {"image", "Pneumothorax", "flagged", "unlike"}
+    assert set(row) == {"image", "Pneumothorax", "flagged", "threshold of", "unlike"}
     assert set(row["flagged"]) == {"Pneumothorax"}
     assert "calibrated: Pneumothorax" in done.stderr
     labels = json.loads(cxrtext("classify", mine, "--json").stdout)

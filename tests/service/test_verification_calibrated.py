@@ -2,6 +2,7 @@ import json
 import shutil
 from contextlib import closing
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,7 @@ def test_an_evaluation_gives_a_calibration(
     assert list(one.points) == [YOUDEN, "sensitivity 0.95"]
     point = one.points[YOUDEN]
     assert point.threshold == fit.threshold
-    share = evaluation.rows.find(f"{OPERATING}, {YOUDEN}", "Pneumothorax", "specificity")
-    assert share is not None
-    assert point.specificity == (share.value, share.low, share.high)
+    assert point.specificity is None  # twelve images are not enough
     assert not (checkpoint / CALIBRATION).exists()
     assert KeptCalibration.beside(load_model(checkpoint)) is None
     shutil.copytree(checkpoint, tmp_path / "checkpoint")
@@ -118,6 +117,44 @@ def test_an_evaluation_gives_a_calibration(
     model = load_model(tmp_path / "checkpoint")
     assert KeptCalibration.beside(model) == kept
     assert model.fingerprint == load_model(checkpoint).fingerprint
+
+
+def test_groups_with_enough_images_have_points_of_their_own(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an image of one is judged by that; where they are few it is pooled."""
+    details = evaluation.details
+    assert details is not None
+    views = cycle(["AP"] * 12 + ["PA"] * 12)  # both have validation images of either class
+    records = [replace(one, metadata={"view": next(views)}) for one in details.folder.records]
+    viewed = replace(
+        evaluation, details=replace(details, folder=replace(details.folder, records=records))
+    )
+    (few,) = calibration_of(viewed)[0].findings.values()
+    assert few.groups == {"view=AP": None, "view=PA": None}
+    assert few.point_of({"view": "AP"}) == ("pooled", few.points[YOUDEN])
+    monkeypatch.setattr("cxrtext.evaluation.calibrate.FEW", 1)
+    monkeypatch.setattr("cxrtext.evaluation.classification.here.FEW", 1)
+    monkeypatch.setattr("cxrtext.evaluation.classification.here.WIDEST", 1.0)
+    kept = calibration_of(viewed)[0]
+    (one,) = kept.findings.values()
+    name, point = one.point_of({"sex": "F", "view": "PA"})
+    assert name == "view=PA"
+    assert point is not None
+    assert point.sensitivity is not None
+    pooled = one.points[YOUDEN]
+    assert point.threshold != pooled.threshold
+    (share,) = (evaluation.rows.find(f"{OPERATING}, {YOUDEN}", "Pneumothorax", "PPV"),)
+    assert share is not None
+    assert pooled.ppv == (share.value, share.low, share.high)
+    between = (point.threshold + pooled.threshold) / 2
+    asked = [FindingScore("Pneumothorax", 0.5, between)]
+    for view, of in (("PA", "view=PA"), ("lateral", "pooled")):
+        (found,) = calibrated(asked, kept, PROMPTS, {"view": view})
+        assert (found.group, found.flagged) == (
+            of,
+            between > one.point_of({"view": view})[1].threshold,
+        )  # type: ignore[union-attr]
 
 
 def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(

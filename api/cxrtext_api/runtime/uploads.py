@@ -14,6 +14,8 @@ from PIL import Image
 
 from cxrtext.datasets.admission import NEEDED
 from cxrtext.datasets.admission.ids import IDS
+from cxrtext.datasets.importing.formats.dicom import GROUP_ELEMENTS, groups_of
+from cxrtext.evaluation.drift import inputs_of
 from cxrtext.images.dicom.described import Described
 from cxrtext.images.dicom.file import is_dicom
 from cxrtext.images.gray import MAX_PIXELS, Samples
@@ -154,17 +156,23 @@ class Uploads:
         self._engine.enter(scope)  # before it is decoded for nothing
         square = service.model.spec.preprocessing
 
-        def decode() -> tuple[ReadImage, Unlike | None]:
+        def decode() -> tuple[ReadImage, Unlike | None, dict[str, str]]:
             read = self._decoders.prepare_bytes(
                 upload.data, UPLOAD, square, frame=upload.frame, **shown
             )
-            return read, service.familiar.of_squares([read.pixels], square)[0]
+            groups = {}
+            if service.calibration is not None and is_dicom(upload.data):
+                read_of = self._decoders.describe_bytes(upload.data, UPLOAD, GROUP_ELEMENTS)
+                groups = groups_of(read_of)
+            return read, service.familiar.of_squares([read.pixels], square)[0], groups
 
-        read, unlike = await self._waiters.run(scope, decode)
+        read, unlike, groups = await self._waiters.run(scope, decode)
         if self._batch is None or self._batch_of is not service:
             self._batch_of = service
             self._batch = Batch("image", service.embed_squares, IMAGES_AT_ONCE)
         regions = await self._engine.do(scope, self._batch, read.pixels)
         pixels = None if read.whole is None else read.whole[0]
         scope.take(self._pixels, 0 if pixels is None else pixels.nbytes)
-        return EmbeddedImage(regions, read.height, read.width, read.placement, unlike), pixels
+        place, watched = read.placement, tuple(inputs_of(read.pixels, unlike))
+        embedded = EmbeddedImage(regions, read.height, read.width, place, unlike, groups, watched)
+        return embedded, pixels

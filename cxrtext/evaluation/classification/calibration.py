@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from cxrtext.evaluation.classification.prompts import CHEX5_PROMPTS, Prompts
+from cxrtext.evaluation.drift import Distribution
 from cxrtext.evaluation.kept import Kept, KeptFile, Share
 from cxrtext.evaluation.metrics import Floats, Truth, scores_and_truth
 from cxrtext.evaluation.rows import YOUDEN
@@ -48,8 +49,8 @@ def logistic(z: Floats) -> Floats:
     return np.where(z >= 0, 1 / (1 + small), small / (1 + small))
 
 
-def _loss(z: Floats, target: Floats) -> float:
-    return float((np.logaddexp(0.0, z) - target * z).mean())
+def _loss(z: Floats, target: Floats, weights: Floats | float = 1.0) -> float:
+    return float((weights * (np.logaddexp(0.0, z) - target * z)).mean())
 
 
 def log_loss(logits: ArrayLike, labels: ArrayLike) -> float:
@@ -88,21 +89,27 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     return Calibration(exp(brentq(slope, low, high, xtol=1e-13)) / size)
 
 
-def fit_logistic(design: Floats, target: Floats, offset: Floats | float = 0.0) -> Floats:
+def fit_logistic(
+    design: Floats,
+    target: Floats,
+    offset: Floats | float = 0.0,
+    weights: Floats | float = 1.0,
+) -> Floats:
     """Coefficients [k] of a logistic regression of targets [n] in [0, 1] on a design [n, k].
 
     Maximum likelihood without a penalty, for a few columns of size 1; an ``offset`` [n] has the
-    coefficient 1.
+    coefficient 1, and ``weights`` [n] have the mean 1.
     """
     from scipy.optimize import minimize
 
     def loss(at: Floats) -> tuple[float, Floats]:
         z = design @ at + offset
-        return _loss(z, target), design.T @ (logistic(z) - target) / len(target)
+        slope = design.T @ (weights * (logistic(z) - target)) / len(target)
+        return _loss(z, target, weights), slope
 
     def bend(at: Floats) -> Floats:
         p = logistic(design @ at + offset)
-        found: Floats = (design.T * (p * (1 - p))) @ design / len(target)
+        found: Floats = (design.T * (weights * p * (1 - p))) @ design / len(target)
         return found
 
     start, gtol = np.zeros(design.shape[1]), {"gtol": 1e-11}
@@ -111,11 +118,13 @@ def fit_logistic(design: Floats, target: Floats, offset: Floats | float = 0.0) -
     return best
 
 
-def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
+def fit_platt(
+    logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None
+) -> Calibration:
     """Fit a scale and a shift by the log-loss of validation images.
 
     The labels are drawn in a little, so that a best fit exists even where the logits separate the
-    classes.  Both classes must occur.
+    classes.  Both classes must occur.  ``weights`` [n] say for how many images each stands.
 
     Source: Platt 1999; Lin, Lin and Weng 2007 (the targets).
     """
@@ -126,7 +135,9 @@ def fit_platt(logits: ArrayLike, labels: ArrayLike) -> Calibration:
     columns = [np.ones_like(values)]
     if spread > 0:
         columns.append((values - center) / spread)
-    shift, *slope = fit_logistic(np.stack(columns, axis=1), target).tolist()
+    each = np.ones_like(values) if weights is None else np.asarray(weights, np.float64)
+    each = each / each.mean()
+    shift, *slope = fit_logistic(np.stack(columns, axis=1), target, weights=each).tolist()
     scale = slope[0] / spread if slope else 0.0
     return Calibration(scale, shift - scale * center)
 
@@ -190,15 +201,25 @@ Measured = tuple[Share, Share, Share]
 """A share, and the low and the high end of its 95 % interval."""
 
 
+POOLED = "pooled"
+"""The operating point of all groups together."""
+Source = Literal["labels", "corrected labels", "marks"]
+
+
 class OperatingPoint(Kept):
     """A threshold of scores that validation images chose, and what it does to the images measured.
 
-    Above it a finding is called present.
+    Above it a finding is called present.  A share is None where there are not enough images for it
+    (:func:`.here.given`); predictive values are of the prevalence among the images measured.
     """
 
     threshold: float
-    sensitivity: Measured
-    specificity: Measured
+    sensitivity: Measured | None
+    specificity: Measured | None
+    ppv: Measured | None = None
+    npv: Measured | None = None
+    prevalence: Measured | None = None
+    source: Source = "labels"
 
 
 class FindingCalibration(Kept):
@@ -206,7 +227,8 @@ class FindingCalibration(Kept):
 
     ``positives`` and ``negatives`` count the validation images.  On the images measured: expected
     calibration error before and after, AUC, and ``points`` by how their threshold was chosen; None
-    or empty where they could not be measured.
+    or empty where they could not be measured.  ``groups``: by "column=value" of the manifest
+    a point of the same specificity, the first that an image is of counts; None of too few images.
     """
 
     scale: Annotated[float, Field(gt=0)]
@@ -217,21 +239,26 @@ class FindingCalibration(Kept):
     error_after: float | None = None
     auc: Measured | None = None
     points: dict[str, OperatingPoint] = Field(default_factory=dict)
+    groups: dict[str, OperatingPoint | None] = Field(default_factory=dict)
 
     @property
     def calibration(self) -> Calibration:
         return Calibration(self.scale, self.shift)
 
-    def flags(self, score: float) -> bool | None:
-        """Whether a score is above Youden's threshold; None where none was measured."""
-        point = self.points.get(YOUDEN)
-        return None if point is None else score > point.threshold
+    def point_of(self, image: Mapping[str, str]) -> tuple[str, OperatingPoint | None]:
+        """The point for an image of some metadata, and the group that it is of."""
+        named = {f"{column}={value}" for column, value in image.items()}
+        for name, point in self.groups.items():
+            if point is not None and name in named:
+                return name, point
+        return POOLED, self.points.get(YOUDEN)
 
 
 class KeptCalibration(KeptFile):
     """A checkpoint's prompts, and the calibration of the findings that could be calibrated.
 
     ``measured`` is the split on which errors were measured, and how many images it has.
+    ``watched``: how what is asked was distributed, by what is watched.
     """
 
     FILE = CALIBRATION
@@ -241,6 +268,7 @@ class KeptCalibration(KeptFile):
     measured: tuple[str, int]
     prompts: dict[str, Prompts]
     findings: dict[str, FindingCalibration]
+    watched: dict[str, Distribution] = Field(default_factory=dict)
 
     def measured_of(self, finding: str, prompts: Prompts) -> FindingCalibration | None:
         """What was fitted and measured of a finding asked with some prompts."""

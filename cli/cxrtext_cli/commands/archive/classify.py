@@ -1,5 +1,6 @@
 """``cxrtext classify``."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 MAX_PRINTED = 1000
 """Images of an index whose labels are printed; more go to a file."""
+
+
+_Source = tuple[str, Path, Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +98,16 @@ def classify(
 
 
 def _classify_files(
-    service: "Service", sources: "Sequence[tuple[str, Path]]"
+    service: "Service", sources: "Sequence[_Source]"
 ) -> "tuple[list[_Classified], list[str]]":
     """The findings of each image that can be read, and why others cannot."""
     found, failed = [], []
     many = len(sources) > 1
     with ExitStack() as stack:
         update = stack.enter_context(progress("classifying", "images")) if many else None
-        for number, (name, path) in enumerate(sources, 1):
+        for number, (name, path, metadata) in enumerate(sources, 1):
             try:
-                embedded = service.embed_file(path)
+                embedded = service.embed_file(path, metadata)
                 found.append(_Classified(name, service.classify(embedded), embedded.unlike))
             except ImageError as error:
                 if not many:
@@ -124,8 +128,15 @@ def _show(found: "Sequence[_Classified]", out: Path | None, as_json: bool) -> No
         from cxrtext.client.models import Unlike
 
         far = [one.unlike and Unlike.model_validate(one.unlike).model_dump() for one in found]
-        flags = [{f.finding: f.flagged for f in one.findings if f.calibrated} for one in found]
-        more = [{"flagged": f, "unlike": u} for f, u in zip(flags, far, strict=True)]
+        known = [[f for f in one.findings if f.calibrated] for one in found]
+        more = [
+            {
+                "flagged": {f.finding: f.flagged for f in own},
+                "threshold of": {f.finding: f.group for f in own},
+                "unlike": unlike,
+            }
+            for own, unlike in zip(known, far, strict=True)
+        ]
         print_json([one.probabilities | also for one, also in zip(found, more, strict=True)])
     else:
         print_rows(rows)
@@ -176,14 +187,14 @@ def _say_calibrated(findings: list[str]) -> None:
     say(f"calibrated: {', '.join(findings)}" if findings else "probabilities are not calibrated")
 
 
-def _sources(images: list[Path], allow_outside: bool) -> list[tuple[str, Path]]:
-    """Name and path of every image; a table stands for the images that it names."""
+def _sources(images: list[Path], allow_outside: bool) -> "list[_Source]":
+    """Name, path and metadata of every image; a table stands for the images that it names."""
     tables = [path for path in images if path.suffix.lower() in (".csv", ".parquet")]
     if not tables:
-        return [(str(path), path) for path in images]
+        return [(str(path), path, None) for path in images]
     if len(images) > 1:
         raise InputError("give images, or one manifest alone")
     from cxrtext.records import read_manifest
 
     records = read_manifest(tables[0], allow_outside=allow_outside)
-    return [(record.name, record.path) for record in records]
+    return [(record.name, record.path, record.metadata) for record in records]

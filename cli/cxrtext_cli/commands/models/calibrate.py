@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cxrtext_cli.given import DATA_FOLDER, SPLIT
+from cxrtext.errors import InputError
+from cxrtext_cli.given import ABSENT_TABLE, DATA_FOLDER, FILE, SPLIT
 from cxrtext_cli.options import (
     AllowOutside,
     Cache,
@@ -18,6 +19,7 @@ from cxrtext_cli.options import (
     features_in,
     keep_how_good,
     pick_device,
+    print_table,
     progress,
     prompts_in,
     say,
@@ -25,6 +27,7 @@ from cxrtext_cli.options import (
 
 if TYPE_CHECKING:
     from cxrtext.evaluation import Evaluation
+    from cxrtext.evaluation.classification.calibration import KeptCalibration
     from cxrtext.images.cache import DecodedCache
 
 
@@ -49,6 +52,31 @@ def calibrate(
             "does not say yet, what its training images and sentences are like.",
         ),
     ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Labels instead of the data's, such as label-reports wrote."),
+        FILE,
+    ] = None,
+    checked: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labels that people gave some of the studies measured, drawn at random: by them "
+            "what the other labels say of a threshold is corrected."
+        ),
+        FILE,
+    ] = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(help="Write a table of films to read for --finding; calibrate nothing."),
+        ABSENT_TABLE,
+    ] = None,
+    finding: Annotated[str, typer.Option(help="The finding that films are drawn for.")] = "",
+    films: Annotated[int, typer.Option(min=2, help="How many to draw.")] = 100,
+    marks: Annotated[
+        Path | None,
+        typer.Option(help="Such a table, its labels filled in: calibrate its finding by it."),
+        FILE,
+    ] = None,
     device: Device = "auto",
     allow_outside: AllowOutside = False,
     max_rejected: MaxRejected = 100,
@@ -58,11 +86,16 @@ def calibrate(
     """Keep with a checkpoint what validation images tell.
 
     Calibrated probabilities of the prompts for classify, and thresholds of the verdicts of verify,
-    or one of them where the data lack the other.
+    or one of them where the data lack the other.  Operating points are printed.
     """
     from cxrtext.project import find_place
 
     found = find_place(place)
+    if marks is not None:
+        _keep_marks(found.model, marks, prompts, device)
+        return
+    if draw is not None and not finding:
+        raise InputError("--draw: name the finding with --finding")
     data, checkpoint = found.require_data(data), found.model
     from cxrtext.evaluation import Settings, evaluate
     from cxrtext.records import Rejects
@@ -81,32 +114,44 @@ def calibrate(
             features=features_in(features),
             progress=update,
             settings=Settings(slices=()),
+            labels=labels,
         )
-    written, lacking = _keep_fits(checkpoint, result, decoded)
+    if draw is not None:
+        from cxrtext.evaluation.reading_list import write_reading_list
+
+        many = write_reading_list(result, finding, draw, films)
+        typer.echo(f"{draw}: {many} films to read; write 1 or 0 into label, then give --marks")
+        return
+    written, lacking = _keep_fits(checkpoint, result, decoded, checked)
     if lacking and not written and not keep_reference:
         raise lacking[0]
     if keep_reference:
         written.append(_keep_references(checkpoint, data, device, allow_outside, decoded))
         written.append(_keep_familiar(checkpoint, data, allow_outside, decoded))
-    written += keep_how_good(checkpoint, result)
+    if labels is None:
+        written += keep_how_good(checkpoint, result)
     for line in (*result.left_out, *lacking):
         typer.echo(f"left out: {line}")
     typer.echo(f"written: {', '.join(map(str, written))}")
 
 
 def _keep_fits(
-    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None"
+    checkpoint: Path, result: "Evaluation", cache: "DecodedCache | None", checked: Path | None
 ) -> tuple[list[Path], list[Exception]]:
     """Keep calibrated probabilities and verdicts; returns the files, and what the data lack."""
     from cxrtext.errors import DataError
-    from cxrtext.evaluation.calibrate import calibration_of, verdicts_of
+    from cxrtext.evaluation.calibrate import calibration_of, verdicts_of, watched_of
+    from cxrtext.records.labels import read_labels
 
     written: list[Path] = []
     lacking: list[Exception] = []
     try:
-        kept, left_out = calibration_of(result)
+        read = checked and read_labels(checked, tuple(result.scores))
+        kept, left_out = calibration_of(result, read or None)
         result.left_out.extend(left_out)
+        kept = kept.model_copy(update={"watched": watched_of(result, cache)})
         written.append(kept.save(checkpoint))
+        _show_points(kept)
     except DataError as error:
         lacking.append(error)
     try:
@@ -117,6 +162,35 @@ def _keep_fits(
     except DataError as error:
         lacking.append(error)
     return written, lacking
+
+
+def _keep_marks(checkpoint: Path, marks: Path, prompts: Path | None, device: str) -> None:
+    """Calibrate a finding by films that were read."""
+    from cxrtext.evaluation.classification.calibration import prompts_beside
+    from cxrtext.evaluation.reading_list import calibrated_by_marks
+    from cxrtext.models import load_model
+
+    model = load_model(checkpoint, pick_device(device))
+    kept = calibrated_by_marks(model, marks, prompts_in(prompts) or prompts_beside(model))
+    written = kept.save(checkpoint)
+    _show_points(kept)
+    typer.echo(f"written: {written}")
+
+
+def _show_points(kept: "KeptCalibration") -> None:
+    """Print Youden's points: of all images, and of each group, "pooled" where it has too few."""
+    shown = ("sensitivity", "specificity", "PPV", "NPV")
+    rows = [["finding", "of", "threshold", *shown]]
+    for name, one in kept.findings.items():
+        for group, point in ({"all": one.point_of({})[1]} | one.groups).items():
+            if point is None:
+                rows.append([name, group, "pooled" if group != "all" else "-", *[""] * len(shown)])
+                continue
+            shares = (getattr(point, share.lower()) for share in shown)
+            cells = ["not enough" if of is None else "{:.2f} [{:.2f}, {:.2f}]".format(*of)
+                     for of in shares]  # fmt: skip
+            rows.append([name, group, f"{point.threshold:.2f}", *cells])
+    print_table(rows, left=2)
 
 
 def _keep_references(

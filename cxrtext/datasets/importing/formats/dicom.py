@@ -1,6 +1,7 @@
 """A tree of DICOM files: which are frontal radiographs, of which study and patient."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -84,6 +85,23 @@ def _acquired(said: Described) -> str:
     return (
         taken or moment(of("AcquisitionDateTime")[:14]) or moment(of("StudyDate"), of("StudyTime"))
     )
+
+
+_OF_GROUPS = ("site", "model", "manufacturer")
+GROUP_ELEMENTS = (*NEEDED, *(KEEP[name] for name in _OF_GROUPS))
+
+
+def groups_of(said: Described) -> dict[str, str]:
+    """Site, device and view as a manifest has them, of a header read for `GROUP_ELEMENTS`."""
+    found = {**metadata_of(said, _OF_GROUPS), "view": decide(said).view}
+    return {name: value for name, value in found.items() if value}
+
+
+def groups_in(path: Path) -> dict[str, str]:
+    """The same of a file; nothing of one whose header cannot be read."""
+    with suppress(ImageError, OSError):
+        return groups_of(described(read_wanted(path, GROUP_ELEMENTS), GROUP_ELEMENTS))
+    return {}
 
 
 @quiet()  # once for a file: it takes as long as to read a text

@@ -1,0 +1,359 @@
+"""Whether what ``calibrate`` says of a threshold holds, and how soon a server notices a change.
+
+The films of a project's evaluation (``evaluation/predictions.parquet``) are the archive: their
+labels are the truth, samples of them are what is calibrated on.  Three seeds.  Parts: coverage of
+the predictive values' intervals; labels read from reports, as they are and corrected; a hundred
+films at the threshold beside a hundred at random; thresholds pooled and by site; weeks.
+"""
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cxrtext.evaluation.classification.calibration import fit_platt
+from cxrtext.evaluation.classification.classified import Classified
+from cxrtext.evaluation.classification.here import (
+    accuracy_of,
+    draw_films,
+    given,
+    sampled_point,
+    strata_of,
+)
+from cxrtext.evaluation.classification.operating import operating_point
+from cxrtext.evaluation.drift import distribution_of, drift
+from cxrtext.evaluation.intervals.estimates import Estimate, share_of
+from cxrtext.evaluation.intervals.multiple import FEW
+from cxrtext.evaluation.measure import KINDS
+from cxrtext.evaluation.metrics import youden_threshold
+from cxrtext.evaluation.predictions.file import read_predictions
+from cxrtext.records.labels import read_labels
+
+SEEDS = (0, 1, 2)
+ASKED = ("sensitivity", "specificity", "PPV", "NPV", "prevalence")
+Row = dict[str, Any]
+Archive = tuple[tuple[str, ...], NDArray[Any], NDArray[Any], list[str]]
+
+
+def archive_of(project: Path) -> Archive:
+    """Findings, scores [F, B], labels [F, B] and studies [B] of a project's evaluation."""
+    part = read_predictions(project / "evaluation/predictions.parquet", KINDS).parts[
+        "classification"
+    ]
+    assert isinstance(part, Classified)
+    return part.findings, part.scores, part.labels, part.images.studies
+
+
+def frequent(found: Archive, least: int) -> Iterator[tuple[str, NDArray[Any], NDArray[Any], Any]]:
+    """Findings with enough films of either class: name, scores, truth, and the rows known."""
+    names, scores, labels, _ = found
+    for name, row, said in zip(names, scores, labels, strict=True):
+        at = np.flatnonzero((said == 0) | (said == 1))
+        truth = said[at] == 1
+        if min(truth.sum(), (~truth).sum()) >= least:
+            yield name, row[at], truth, at
+
+
+def truth_at(scores: NDArray[Any], truth: NDArray[Any], threshold: float) -> dict[str, float]:
+    over = scores > threshold
+    shares = np.array([truth[at].mean() if at.any() else 0.0 for at in (over, ~over)])
+    weight, above = np.array([over.mean(), 1 - over.mean()]), np.array([True, False])
+    return {name: float(one) for name, one in accuracy_of(shares, weight, above).items()}
+
+
+class Tally:
+    """Whether intervals held the truth, how wide they were, and how far values lay from it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, ...], list[tuple[bool, float, float, bool]]] = defaultdict(list)
+
+    def add(self, key: tuple[str, ...], found: Estimate, truth: float, films: int) -> None:
+        if found.value is None or found.low is None or found.high is None:
+            self._seen[key].append((False, np.nan, np.nan, False))
+            return
+        held = found.low - 1e-9 <= truth <= found.high + 1e-9
+        kept = given(found, films) is not None
+        self._seen[key].append((held, found.high - found.low, found.value - truth, kept))
+
+    def rows(self) -> Iterator[Row]:
+        for (part, data, method, measure), seen in self._seen.items():
+            known = [one for one in seen if not np.isnan(one[1])]
+            kept = [one for one in known if one[3]]
+            yield {
+                "part": part, "data": data, "method": method, "measure": measure, "n": len(seen),
+                "held": np.mean([one[0] for one in known]),
+                "width": np.mean([one[1] for one in known]),
+                "bias": np.mean([one[2] for one in known]),
+                "given": len(kept) / len(seen),
+                "held where given": np.mean([one[0] for one in kept]) if kept else "",
+            }  # fmt: skip
+
+
+def coverage(tally: Tally, data: str, found: Archive, times: int) -> None:
+    """Samples of 300 films choose a threshold, others of 300 measure it; a balanced one beside."""
+    for name, scores, truth, _ in frequent(found, 60):
+        for seed in SEEDS:
+            rng = np.random.default_rng([seed, len(name)])
+            for _ in range(times):
+                chosen, own = (rng.integers(len(scores), size=300) for _ in range(2))
+                if truth[chosen].all() or not truth[chosen].any():
+                    continue
+                threshold = youden_threshold(scores[chosen], truth[chosen])
+                real = truth_at(scores, truth, threshold)
+                half = [rng.choice(np.flatnonzero(truth == one), 150) for one in (True, False)]
+                for method, rows in (("own", own), ("balanced", np.concatenate(half))):
+                    point = operating_point(scores[rows], truth[rows], threshold)
+                    over = int((scores[rows] > threshold).sum())
+                    for measure, films in (("PPV", over), ("NPV", 300 - over)):
+                        key = ("interval", data, method, measure)
+                        tally.add(key, point[measure], real[measure], films)
+
+
+def from_reports(
+    tally: Tally, data: str, found: Archive, said: dict[str, dict[str, int | None]], times: int
+) -> None:
+    """Samples of 400 films labelled by their reports, of which 150 were read again."""
+    _, _, _, studies = found
+    for name, scores, truth, at in frequent(found, 60):
+        labels = np.array([said[studies[row]].get(name) == 1 for row in at])
+        threshold = youden_threshold(scores, truth)
+        real = truth_at(scores, truth, threshold)
+        for seed in SEEDS:
+            rng = np.random.default_rng([seed, len(name), 1])
+            for _ in range(times):
+                rows = rng.integers(len(scores), size=400)
+                read = rows[:150]
+                over = scores[rows] > threshold
+                strata = 2 * over + labels[rows]
+                sizes = np.bincount(strata, minlength=4).tolist()
+                sides = [False, False, True, True]
+                plain = operating_point(scores[rows], labels[rows], threshold)
+                plain["prevalence"] = share_of(labels[rows])
+                fixed = sampled_point(truth[read], strata[:150], sizes, sides)
+                alone = operating_point(scores[read], truth[read], threshold)
+                alone["prevalence"] = share_of(truth[read])
+                ways = {"as they are": plain, "corrected": fixed, "the 150 alone": alone}
+                for measure in ASKED:
+                    for method, one in ways.items():
+                        key = ("reports", data, method, measure)
+                        tally.add(key, one[measure], real[measure], 150)
+
+
+def of_a_hundred(tally: Tally, data: str, found: Archive, times: int) -> None:
+    """A hundred films read, at the threshold and at random; the calibration is of 150 others."""
+    for name, scores, truth, _ in frequent(found, 60):
+        for seed in SEEDS:
+            rng = np.random.default_rng([seed, len(name), 2])
+            for turn in range(times):
+                some = rng.integers(len(scores), size=150)
+                if truth[some].all() or not truth[some].any():
+                    continue
+                threshold = youden_threshold(scores[some], truth[some])
+                real = truth_at(scores, truth, threshold)
+                likely = fit_platt(scores[some], truth[some]).probabilities(scores)
+                strata = strata_of(scores, likely, threshold)
+                drawn = draw_films(strata, 100, seed * times + turn)
+                plain = np.where(scores > threshold, 3, 0)
+                rows = rng.choice(len(scores), 100, replace=False)
+                for method, at, parts in (
+                    ("at the threshold", drawn, strata), ("at random", rows, plain)
+                ):  # fmt: skip
+                    sizes = np.bincount(parts, minlength=6).tolist()
+                    above = [False] * 3 + [True] * 3
+                    point = sampled_point(truth[at], parts[at], sizes, above)
+                    for measure in ASKED:
+                        tally.add(("100 films", data, method, measure), point[measure],
+                                  real[measure], 100)  # fmt: skip
+
+
+def by_site(path: Path, nih: Path) -> Iterator[Row]:
+    """Half of the patients choose thresholds, pooled or by source, and the others measure them.
+
+    ``path``: an npz of the films' scores by a model that was trained on none of them.
+    """
+    with np.load(path) as kept:
+        names, images, patients = kept["findings"].tolist(), kept["images"], kept["patients"]
+        studies, scores = kept["studies"].tolist(), kept["scores"]
+    with (nih / "origin.csv").open(newline="") as handle:
+        source = {row["image"]: row["repository"] for row in csv.DictReader(handle)}
+    labels = read_labels(nih / "labels.csv", tuple(names))
+    sites = np.array([source.get(Path(name).name, "") for name in images])
+    for name, row in zip(names, scores, strict=True):
+        truth = np.array([labels[study].get(name) == 1 for study in studies])
+        enough = [
+            site for site in sorted(set(sites.tolist()))
+            if min(truth[sites == site].sum(), (~truth[sites == site]).sum()) >= 2 * FEW
+        ]  # fmt: skip
+        if len(enough) < 2:
+            continue
+        for seed in range(100):
+            people = np.random.default_rng(seed).permutation(np.unique(patients))
+            chooses = np.isin(patients, people[: len(people) // 2]) & np.isin(sites, enough)
+            pooled = youden_threshold(row[chooses], truth[chooses])
+            specificity = (row[chooses][~truth[chooses]] <= pooled).mean()
+            shares: dict[str, list[tuple[float, float]]] = defaultdict(list)
+            for site in enough:
+                at, own = chooses & (sites == site), ~chooses & (sites == site)
+                if not (truth[own].any() and truth[at].any()):
+                    break
+                cuts = {
+                    "pooled": pooled,
+                    "same specificity": np.quantile(row[at][~truth[at]], specificity),
+                    "Youden of each": youden_threshold(row[at], truth[at]),
+                }
+                for method, cut in cuts.items():
+                    over = row[own] > cut
+                    shares[method].append((over[truth[own]].mean(), (~over[~truth[own]]).mean()))
+            else:
+                for method, some in shares.items():
+                    se, sp = zip(*some, strict=True)
+                    yield {
+                        "finding": name, "method": method, "gap se": max(se) - min(se),
+                        "gap sp": max(sp) - min(sp),
+                        "J": np.mean(np.add(se, sp)) - 1,
+                    }  # fmt: skip
+
+
+def looked_at(project: Path, change: str, films: int) -> dict[str, NDArray[Any]]:
+    """Signals of a project's unseen films, changed: scores, gray values, distance."""
+    import torch
+
+    from cxrtext.evaluation.classification.calibration import prompts_beside
+    from cxrtext.evaluation.classification.prompt_scores import scorer
+    from cxrtext.evaluation.drift import inputs_of, score_signal
+    from cxrtext.evaluation.settings import Settings
+    from cxrtext.images import read_image
+    from cxrtext.models import load_model
+    from cxrtext.models.familiar import Familiar, familiar_beside
+    from cxrtext.models.regions import embed_squares
+    from cxrtext.project.layout import CHECKPOINT, DATA
+    from cxrtext.records import read_manifest
+
+    model = load_model(project / CHECKPOINT)
+    familiar, prompts = familiar_beside(model) or Familiar(), prompts_beside(model)
+    how, score = model.spec.preprocessing, scorer(model, prompts, Settings())
+    records = read_manifest(project / DATA / "manifest.csv")
+    seen: dict[str, list[float]] = defaultdict(list)
+    for record in [one for one in records if one.split != "train"][:films]:
+        image = read_image(record.path)
+        if change == "another device":
+            image = np.clip((image - 0.5) * 0.8 + 0.55, 0, 1).astype(np.float32) ** 0.8
+        square = how.square(1 - image if change == "inverted" else image)
+        with torch.inference_mode():
+            (regions,) = embed_squares(model, [square])
+            positive, negative = score(regions[None].float().cpu())
+        for signal, value in inputs_of(square, familiar.of_squares([square], how)[0]):
+            seen[signal].append(value)
+        for name, value in zip(prompts, (positive - negative)[:, 0].tolist(), strict=True):
+            seen[score_signal(name)].append(value)
+    return {name: np.array(some) for name, some in seen.items()}
+
+
+def weeks(project: Path, years: int) -> Iterator[Row]:
+    """Years without a change, and weeks until the warning after one, by films a week."""
+    films = 504
+    calm = looked_at(project, "", films)
+    other = {change: looked_at(project, change, films) for change in ("another device", "inverted")}
+    found = archive_of(project)
+    doubled = next(f for f in frequent(found, 60) if f[0] == "Pneumonia")
+    weights = {f"prevalence × {k}": np.where(doubled[2], float(k), 1.0) for k in (2, 3)}
+    for n in (50, 200, 1000):
+        for seed in SEEDS:
+            rng = np.random.default_rng([seed, n])
+            alarms, waits = 0, defaultdict(list)
+            for _ in range(years):
+                known = rng.integers(films, size=500)
+                reference = {name: distribution_of(all_[known].tolist())
+                             for name, all_ in calm.items()}  # fmt: skip
+
+                def warned(
+                    some: dict[str, NDArray[Any]], rows: NDArray[Any], known: Any = reference
+                ) -> bool:
+                    for name, one in known.items():
+                        places = np.searchsorted(one.edges, some[name][rows], side="left")
+                        counts = np.bincount(places, minlength=len(one.counts))
+                        if drift(one.counts, counts.tolist(), len(known)) > 1:
+                            return True
+                    return False
+
+                alarms += any(warned(calm, rng.integers(films, size=n)) for _ in range(52))
+                for change in (*other, *weights):
+                    some = other.get(change, calm)
+                    p = weights[change] / weights[change].sum() if change in weights else None
+                    wait = next(
+                        (week for week in range(1, 53)
+                         if warned(some, rng.choice(films, size=n, p=p))), 53)  # fmt: skip
+                    waits[change].append(wait)
+            yield {
+                "part": "weeks", "data": n, "method": f"seed {seed}",
+                "measure": "years with a false alarm", "n": years, "held": alarms / years,
+            }  # fmt: skip
+            for change, some in waits.items():
+                yield {
+                    "part": "weeks", "data": n, "method": f"seed {seed}", "measure": change,
+                    "n": years, "held": float(np.median(some)),
+                    "width": float(np.quantile(some, 0.9)),
+                }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="CSV to write")
+    parser.add_argument("--drawn", type=Path, help="a project of drawings")
+    parser.add_argument("--openi", type=Path, help="a project of Open-i's films")
+    parser.add_argument("--nih", type=Path, help="folder of NIH films with origin.csv")
+    parser.add_argument("--scores", type=Path, help="npz of the NIH films' scores")
+    parser.add_argument("--times", type=int, default=70, help="samples a seed and finding")
+    parser.add_argument("--years", type=int, default=100, help="years a seed; 0 for none")
+    given_ = parser.parse_args()
+    tally, rows = Tally(), []
+    for data, project in (("drawings", given_.drawn), ("Open-i", given_.openi)):
+        if project is None:
+            continue
+        found = archive_of(project)
+        coverage(tally, data, found, given_.times)
+        of_a_hundred(tally, data, found, given_.times)
+        from_reports(tally, data, found, labels_of_reports(project, found[0]), given_.times)
+    rows = list(tally.rows())
+    if given_.nih and given_.scores:
+        sites = list(by_site(given_.scores, given_.nih))
+        for key in sorted({(one["finding"], one["method"]) for one in sites}):
+            some = [one for one in sites if (one["finding"], one["method"]) == key]
+            for measure in ("gap se", "gap sp", "J"):
+                values = [one[measure] for one in some]
+                rows.append({
+                    "part": "sites", "data": key[0], "method": key[1], "measure": measure,
+                    "n": len(some), "held": np.mean(values), "width": np.std(values),
+                })  # fmt: skip
+    if given_.drawn and given_.years:
+        rows += weeks(given_.drawn, given_.years)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with given_.out.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
+
+
+def labels_of_reports(project: Path, findings: tuple[str, ...]) -> dict[str, dict[str, int | None]]:
+    """As ``label-reports --absent`` writes them, hedged as absent."""
+    from cxrtext.language.corpus import read_corpus
+    from cxrtext.text.labelling import label_report
+
+    found: dict[str, dict[str, int | None]] = defaultdict(dict)
+    for some in read_corpus(project / "data/reports.csv", None).studies:
+        if some:
+            labels = label_report([one.sentence for one in some])
+            found[some[0].study_id] = {
+                name: int(labels[name].value == 1) for name in findings if name in labels
+            }
+    return found
+
+
+if __name__ == "__main__":
+    main()
