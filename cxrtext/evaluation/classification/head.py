@@ -30,7 +30,7 @@ FOLDS = 5
 STAY_CLOSE = 1.0
 """How strongly a head is drawn to the model's own scores, in marks: over the archive's films, whose
 means have a variance of 1 in all, and whose scores one of 1."""
-SHIFT, TINY, STEPS = 0.01, 1e-7, 2000
+SHIFT, TINY, STEPS = 0.01, 1e-5, 500
 """The ridge of the shift, since how frequent a finding is among what was marked says nothing; and
 where a fit ends."""
 SHUFFLINGS, CHANCE = 199, 0.05

@@ -318,13 +318,15 @@ LET_IN = {
     "DELETE /v1/images/a/b": {"write"},
     "POST /v1/search": {"read"},
     "POST /v1/imagesx": {"read"},
+    "POST /v1/marks": {"mark"},
+    "GET /v1/marks": {"read"},
     "GET /nothing": {"read"},
     "GET /metrics": {"read", "metrics"},
 }
 
 
 def test_scopes_at_the_door(service: Service, path: Path) -> None:
-    keys = {name: add_key(path, name, [name]) for name in ("read", "write", "metrics")}
+    keys = {name: add_key(path, name, [name]) for name in ("read", "mark", "write", "metrics")}
     with serving(service, Settings(keys_file=path)) as client:
         for question, scopes in LET_IN.items():
             for name, key in keys.items():

@@ -79,6 +79,8 @@ def test_every_route_is_described(description: dict[str, Any]) -> None:
         "/v1/search": {"post"},
         "/v1/search/export": {"post"},
         "/v1/verify": {"post"},
+        "/v1/marks": {"get", "post"},
+        "/v1/marks/next": {"get"},
         "/v1/worklist": {"get"},
         "/v1/results": {"get"},
     }
@@ -246,7 +248,7 @@ def test_every_check_of_schemathesis(
     header: list[str] = []
     command = [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
     if guarded:
-        key = add_key(tmp_path / "keys", "fuzz", ("read", "write", "metrics"))
+        key = add_key(tmp_path / "keys", "fuzz", ("read", "mark", "write", "metrics"))
         options["keys_file"] = tmp_path / "keys"
         header = ["-H", f"Authorization: Bearer {key}"]
     with listening(tmp_path, model, index_folder, **options) as url:
