@@ -32,6 +32,7 @@ from cxrtext.evaluation.intervals.multiple import FEW
 from cxrtext.evaluation.measure import KINDS
 from cxrtext.evaluation.metrics import youden_threshold
 from cxrtext.evaluation.predictions.file import read_predictions
+from cxrtext.records import read_manifest
 from cxrtext.records.labels import read_labels
 
 SEEDS = (0, 1, 2)
@@ -171,11 +172,38 @@ def of_a_hundred(tally: Tally, data: str, found: Archive, times: int) -> None:
                                   real[measure], 100)  # fmt: skip
 
 
-def by_site(path: Path, nih: Path) -> Iterator[Row]:
-    """Half of the patients choose thresholds, pooled or by source, and the others measure them.
+def score_films(project: Path, data: Path, out: Path) -> None:
+    """Scores of the films of a data folder by a project's model, which saw none of them, as npz."""
+    import torch
 
-    ``path``: an npz of the films' scores by a model that was trained on none of them.
-    """
+    from cxrtext.evaluation.classification.calibration import prompts_beside
+    from cxrtext.evaluation.classification.prompt_scores import scorer
+    from cxrtext.evaluation.cohort import Embedder
+    from cxrtext.evaluation.settings import Settings
+    from cxrtext.models import load_model
+    from cxrtext.project.layout import CHECKPOINT
+    from cxrtext.records import Rejects
+
+    model = load_model(project / CHECKPOINT)
+    prompts, records = prompts_beside(model), read_manifest(data / "manifest.csv")
+    score, rows, parts = scorer(model, prompts, Settings()), [], []
+    with torch.inference_mode():
+        for some, _, regions in Embedder(model, None, Rejects(), len(records)).batches(records):
+            parts.append(score(regions.float()))
+            rows += [records[row] for row in some]
+    positive, negative = np.concatenate(parts, axis=2)
+    np.savez(
+        out,
+        scores=positive - negative,
+        findings=np.array(list(prompts)),
+        images=np.array([one.name for one in rows]),
+        studies=np.array([one.study_id for one in rows]),
+        patients=np.array([one.patient_id for one in rows]),
+    )
+
+
+def by_site(path: Path, nih: Path) -> Iterator[Row]:
+    """Half of the patients choose thresholds, pooled or by source, and the others measure them."""
     with np.load(path) as kept:
         names, images, patients = kept["findings"].tolist(), kept["images"], kept["patients"]
         studies, scores = kept["studies"].tolist(), kept["scores"]
@@ -232,7 +260,6 @@ def looked_at(project: Path, change: str, films: int) -> dict[str, NDArray[Any]]
     from cxrtext.models.familiar import Familiar, familiar_beside
     from cxrtext.models.regions import embed_squares
     from cxrtext.project.layout import CHECKPOINT, DATA
-    from cxrtext.records import read_manifest
 
     model = load_model(project / CHECKPOINT)
     familiar, prompts = familiar_beside(model) or Familiar(), prompts_beside(model)
@@ -260,8 +287,10 @@ def weeks(project: Path, years: int) -> Iterator[Row]:
     calm = looked_at(project, "", films)
     other = {change: looked_at(project, change, films) for change in ("another device", "inverted")}
     found = archive_of(project)
-    doubled = next(f for f in frequent(found, 60) if f[0] == "Pneumonia")
-    weights = {f"prevalence × {k}": np.where(doubled[2], float(k), 1.0) for k in (2, 3)}
+    said = dict(zip(found[3], found[2][found[0].index("Pneumonia")] == 1, strict=True))
+    records = read_manifest(project / "data/manifest.csv")
+    ill = np.array([said[one.study_id] for one in records if one.split != "train"][:films])
+    weights = {f"prevalence × {k}": np.where(ill, float(k), 1.0) for k in (2, 3)}
     for n in (50, 200, 1000):
         for seed in SEEDS:
             rng = np.random.default_rng([seed, n])
@@ -307,7 +336,7 @@ def main() -> None:
     parser.add_argument("--drawn", type=Path, help="a project of drawings")
     parser.add_argument("--openi", type=Path, help="a project of Open-i's films")
     parser.add_argument("--nih", type=Path, help="folder of NIH films with origin.csv")
-    parser.add_argument("--scores", type=Path, help="npz of the NIH films' scores")
+    parser.add_argument("--scores", type=Path, help="npz of the NIH films' scores, made if missing")
     parser.add_argument("--times", type=int, default=70, help="samples a seed and finding")
     parser.add_argument("--years", type=int, default=100, help="years a seed; 0 for none")
     given_ = parser.parse_args()
@@ -321,6 +350,8 @@ def main() -> None:
         from_reports(tally, data, found, labels_of_reports(project, found[0]), given_.times)
     rows = list(tally.rows())
     if given_.nih and given_.scores:
+        if not given_.scores.exists():
+            score_films(given_.openi, given_.nih, given_.scores)
         sites = list(by_site(given_.scores, given_.nih))
         for key in sorted({(one["finding"], one["method"]) for one in sites}):
             some = [one for one in sites if (one["finding"], one["method"]) == key]

@@ -44,12 +44,6 @@ function row(found, ofUnlike) {
   return element("li", { className: "finding-item" }, shown, mark, prompts.editor(finding));
 }
 
-/** Whose thresholds say what is above them, where that is a group of images. */
-function thresholdsOf(findings) {
-  const groups = [...new Set(findings.map(({ group }) => group))].filter(Boolean);
-  return groups.some((group) => group !== "pooled") ? ` Thresholds are of ${groups.join(", ")}.` : "";
-}
-
 function tellCalibration({ calibrated, findings, unlike = null }) {
   const custom = prompts.changed();
   byId("calibration").hidden = findings.length === 0;
@@ -59,7 +53,7 @@ function tellCalibration({ calibrated, findings, unlike = null }) {
   byId("findings-foot").textContent =
     "Select a finding to see where the image supports it. " +
     (calibrated
-      ? "Probabilities are calibrated on the validation images." + thresholdsOf(findings)
+      ? "Probabilities are calibrated on the validation images."
       : "Each compares a sentence that says so with one that denies it; it is no share of patients.") +
     (custom ? " Prompts were changed on this page." : "") +
     (unlike || findings.length === 0 ? "" : unlikeness.unknown());
