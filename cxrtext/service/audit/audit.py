@@ -96,19 +96,20 @@ def audit_archive(
     reports: Reports,
     *,
     order: str = "date",
+    reader: Reader | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Compare every report with the films of its study (DataError: what is wanted for it lacks).
 
     ``reports`` are sentences by study; the column ``order`` tells which study of a patient came
-    first.
+    first; ``reader`` remembers what sentences say.
     """
     if kept is None:
         raise DataError(MISSING)
     times = [time.perf_counter()]
     films = read_films(archive, reports, kept.contrasts(), progress)
     times.append(time.perf_counter())
-    reader = Reader(kept)
+    reader = reader or Reader(kept)
     read = {one.study_id: reader.report(reports[one.study_id]) for one in films.images}
     times.append(time.perf_counter())
     own = np.array([one.split == kept.split for one in films.images], dtype=bool)
@@ -233,7 +234,8 @@ class _Comparison:
             Disagreement(
                 self.films.images[film[row]], KINDS[kind[row]], names[finding[row]],
                 None if sentence[row] == UNSAID else int(sentence[row]),
-                float(evidence[row]), float(probability[row]), float(q[row]), not free[row], KINDS[kind[row]],
+                float(evidence[row]), float(probability[row]), float(q[row]),
+                not free[row], KINDS[kind[row]],
             )
             for row in np.flatnonzero(marked).tolist()
         ]  # fmt: skip

@@ -70,7 +70,8 @@ class Reader:
             for one in said:
                 for kind, side in self._kinds(one, affirmed | hedged):
                     claims.setdefault((one.finding, kind), (side, place))
-        for name in self.judged.keys() - affirmed - hedged - absent:
+        named = {one.finding for said, *_ in read for one in said}
+        for name in self.judged.keys() - affirmed - hedged - absent - named:
             claims.setdefault((name, MISSED), (0, UNSAID))
         judged = sum(any(one.finding in self.judged for one in said) for said, *_ in read)
         return Report(affirmed, absent, tuple((*k, *v) for k, v in claims.items()), judged)

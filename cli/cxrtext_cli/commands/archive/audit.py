@@ -9,9 +9,9 @@ from cxrtext_cli.given import NEW_FOLDER
 from cxrtext_cli.options import (
     Device,
     PlaceFolder,
-    Stages,
     open_place,
     print_rows,
+    progress,
     say,
     write_rows,
 )
@@ -39,7 +39,7 @@ def audit(
     from cxrtext.service.audit.audit import audit_archive
     from cxrtext.service.audit.films import indexed_reports
     from cxrtext.service.audit.page import audit_page
-    from cxrtext.service.audit.tables import disagreement_rows, summary
+    from cxrtext.service.audit.tables import TAKEN, disagreement_rows, summary
 
     found_in = find_place(place)
     found_in.require_indexes()
@@ -47,28 +47,27 @@ def audit(
     if target.exists() and not (target / "audit.csv").is_file() and not is_empty(target):
         raise DataError(f"{target}: is there and holds no audit; give another folder with --out")
     service = open_place(found_in, device)
-    with Stages() as stages:
+    with progress("comparing", "films") as update:
         found = audit_archive(
             service.archive,
             service.verdicts,
             indexed_reports(service.archive),
             order=order,
-            progress=lambda done, total: stages.show("comparing", done, total, "films"),
-        )
-        page = audit_page(
-            found, service, lambda done, total: stages.show("drawing", done, total, "films")
+            progress=update,
         )
     counts = summary(found)
+    page = audit_page(found, service)
     with replacing_folder(target, private=True) as folder:
         write_rows(folder / "audit.csv", disagreement_rows(found))
         write_json(folder / "summary.json", counts)
         write_text(folder / "audit.html", page)
     print_rows(counts["by_finding"])
     typer.echo(
-        f"{counts['taken']} disagreements at a false-discovery rate of "
-        f"{counts['false_discovery_rate']} ({counts['expected_wrong']} of them false alarms), "
-        f"{counts['marked']} marked; at most {counts['if_right']} would be, were every report "
-        f"right, and {counts['if_dealt']}, were reports dealt to other patients"
+        f"marked {counts['marked']}: at most {counts['if_right']:.0f} if every report were right, "
+        f"{counts['if_dealt']:.0f} if reports were dealt to other patients"
+    )
+    typer.echo(
+        f"q up to {TAKEN}: {counts['taken']}, of them {counts['expected_wrong']:.1f} false alarms"
     )
     seconds = sum(counts["seconds"].values())
-    say(f"{target}/audit.html: {counts['sentences']} sentences in {seconds:.1f} s")
+    say(f"{target / 'audit.html'}: {counts['sentences']} sentences in {seconds:.1f} s")
