@@ -1,0 +1,1 @@
+"""An archive's reports against its films: where the two disagree."""
