@@ -151,10 +151,9 @@ def test_groups_with_enough_images_have_points_of_their_own(
     asked = [FindingScore("Pneumothorax", 0.5, between)]
     for view, of in (("PA", "view=PA"), ("lateral", "pooled")):
         (found,) = calibrated(asked, kept, PROMPTS, {"view": view})
-        assert (found.group, found.flagged) == (
-            of,
-            between > one.point_of({"view": view})[1].threshold,
-        )  # type: ignore[union-attr]
+        own = one.point_of({"view": view})[1]
+        assert own is not None
+        assert (found.group, found.flagged) == (of, between > own.threshold)
 
 
 def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(
