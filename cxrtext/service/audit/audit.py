@@ -29,7 +29,7 @@ from cxrtext.service.audit.claims import (
     claims_of,
 )
 from cxrtext.service.audit.films import Films, Reports, Rows, read_films
-from cxrtext.service.audit.rates import log_ratio, posteriors, q_values
+from cxrtext.service.audit.rates import log_ratio, posteriors, q_values, within_sight
 
 Marks = NDArray[np.bool_]
 REPEATED = 0.5
@@ -157,13 +157,21 @@ class _Comparison:
             rows = (kind == WRONG_SIDE) & (finding == at)
             sides = np.bincount(film[rows], side[rows], len(films))
             if rows.any():
-                self.left[:, at] = self._ratio(films.left[:, at], sides > 0, sides < 0)
+                self.left[:, at] = self._side_ratio(films.left[:, at], np.sign(sides))
 
     def _ratio(self, values: Floats, true: Marks, false: Marks) -> Floats:
         rows = self.own & (true | false)
         scale, shift = log_ratio(values[rows, None], true[rows])
-        found: Floats = scale * values + shift
-        return found
+        return within_sight(scale * values + shift, int(true[rows].sum()), int(false[rows].sum()))
+
+    def _side_ratio(self, values: Floats, sides: Floats) -> Floats:
+        """As above, of what is left; each image is one of the other side mirrored, too."""
+        rows = self.own & (sides != 0)
+        named = (sides * values)[rows, None]
+        scale, shift = log_ratio(
+            np.concatenate([named, -named]), np.arange(2 * len(named)) < len(named)
+        )
+        return within_sight(scale * values + shift, len(named), len(named))
 
     def _against(self, film: Rows) -> Floats:
         """Of claims beside some films: evidence, whether it stands against them, log-ratio, [n, 3].
@@ -203,7 +211,7 @@ class _Comparison:
         theirs, mine = others & self.own[:, None], home & (self.own & asked)[:, None]
         sample = np.concatenate([columns[theirs], columns[mine]])
         *weights, shift = log_ratio(sample, np.arange(len(sample)) < theirs.sum())
-        ratio = columns @ np.array(weights) + shift
+        ratio = within_sight(columns @ np.array(weights) + shift, theirs.sum(), mine.sum())
         beyond = -ratio < (lower_quantiles(-ratio[mine], 1)[0] or -np.inf)
         dealt = (beyond & others).sum(axis=1) / np.maximum(others.sum(axis=1), 1)
         tests = np.column_stack([-ratio[home], beyond[home], ratio[home], dealt])

@@ -40,6 +40,15 @@ def log_ratio(columns: Floats, truth: NDArray[np.bool_]) -> Floats:
     return found
 
 
+def within_sight(ratios: Floats, true: int, false: int) -> Floats:
+    """Log-ratios no larger than so many validation images of each class can show.
+
+    Of n images none may lie where the ratio is large; still up to one in n + 1 of all may, the
+    least p-value that n images give (Vovk, Gammerman and Shafer 2005).
+    """
+    return np.clip(ratios, -log(true + 1), log(false + 1))
+
+
 def posteriors(ratios: Floats, free: NDArray[np.bool_]) -> Floats:
     """The probability [n] that each test is a disagreement, by log-ratios [n] that speak for one.
 
