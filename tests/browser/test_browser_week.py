@@ -6,7 +6,7 @@ import pytest
 
 from cxrtext.service import Service
 from cxrtext.service.watch import Judged, Watch
-from tests.browser.conftest import fits, go
+from tests.browser.conftest import fits
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_films_are_drawn_around_the_threshold_and_stand_for_all(
         found.append(sampled_point(truth[rows], strata[rows], sizes, sides))
     means = [np.mean([one[name].value for one in found]) for name in ("PPV", "prevalence")]
     assert means == pytest.approx([ppv, truth.mean()], abs=0.015)
-    held = np.mean([one["PPV"].low <= ppv <= one["PPV"].high for one in found])  # type: ignore[operator]
+    held = np.mean([one["PPV"].low <= ppv <= one["PPV"].high for one in found])
     assert held > 0.85
 
 
