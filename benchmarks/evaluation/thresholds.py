@@ -223,7 +223,7 @@ def by_site(path: Path, nih: Path) -> Iterator[Row]:
             people = np.random.default_rng(seed).permutation(np.unique(patients))
             chooses = np.isin(patients, people[: len(people) // 2]) & np.isin(sites, enough)
             pooled = youden_threshold(row[chooses], truth[chooses])
-            specificity = (row[chooses][~truth[chooses]] <= pooled).mean()
+            specificity = float((row[chooses][~truth[chooses]] <= pooled).mean())
             shares: dict[str, list[tuple[float, float]]] = defaultdict(list)
             for site in enough:
                 at, own = chooses & (sites == site), ~chooses & (sites == site)
@@ -322,11 +322,11 @@ def weeks(project: Path, years: int) -> Iterator[Row]:
                 "part": "weeks", "data": n, "method": f"seed {seed}",
                 "measure": "years with a false alarm", "n": years, "held": alarms / years,
             }  # fmt: skip
-            for change, some in waits.items():
+            for change, took in waits.items():
                 yield {
                     "part": "weeks", "data": n, "method": f"seed {seed}", "measure": change,
-                    "n": years, "held": float(np.median(some)),
-                    "width": float(np.quantile(some, 0.9)),
+                    "n": years, "held": float(np.median(took)),
+                    "width": float(np.quantile(took, 0.9)),
                 }  # fmt: skip
 
 
