@@ -152,13 +152,7 @@ def test_groups_with_enough_images_have_points_of_their_own(
     thresholds = {"PA": ("view=PA", point.threshold), "lateral": ("pooled", pooled.threshold)}
     for view, (of, threshold) in thresholds.items():
         (found,) = calibrated(asked, kept, PROMPTS, {"view": view})
-<<<<<<< HEAD
-        own = one.point_of({"view": view})[1]
-        assert own is not None
-        assert (found.group, found.flagged) == (of, between > own.threshold)
-=======
         assert (found.group, found.flagged) == (of, between > threshold)
->>>>>>> thresholds
 
 
 def test_a_checkpoint_answers_by_its_own_prompts_unless_told_otherwise(
