@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ def audited(judged_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def audit_of(audited: Path, judged_checkpoint: Path) -> Callable[..., Audit]:
-    def make(**given: str) -> Audit:
+    def make(**given: Any) -> Audit:
         with closing(load_service(judged_checkpoint, audited)) as service:
             reports = indexed_reports(service.archive)
             return audit_archive(service.archive, service.verdicts, reports, **given)

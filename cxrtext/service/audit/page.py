@@ -11,7 +11,6 @@ from PIL import Image as Pictures
 from cxrtext.errors import CxrTextError
 from cxrtext.images import Geometry
 from cxrtext.images.overlay import encode_png, shrunk
-from cxrtext.models.similarity import region_scores
 from cxrtext.page import (
     Block,
     Folded,
@@ -92,13 +91,16 @@ def _blocks(audit: Audit, service: Service, one: Disagreement) -> list[Block]:
         for place, sentence in enumerate(audit.reports[one.image.study_id])
     )
     said = f"evidence {number(one.evidence, 2)}, probability {number(one.probability, 2)}"
-    text = [Markup("<p>{}</p>").format(report), Text(f"{one.image.image}: {said}", "note")]
+    text: list[Block] = [
+        Markup("<p>{}</p>").format(report),
+        Text(f"{one.image.image}: {said}", "note"),
+    ]
     try:
         pixels = shrunk(service.shown(one.image.image), LONGEST_SIDE)
     except CxrTextError as error:
         return [*text, Text(f"no picture: {error}", "warn")]
     pictures = [Picture([encode_png(Pictures.fromarray(pixels))], ["The film"])]
-    if one.kind != KINDS[EXCHANGED]:
+    if one.kind != KINDS[EXCHANGED] and service.model.has_regions:
         asked, grounding = _grounding(audit, service, one)
         pictures.append(Picture([encode_png(grounding.drawn_on(pixels))], [asked]))
     return [*text, Gallery("", "", pictures)]
@@ -115,7 +117,8 @@ def _grounding(audit: Audit, service: Service, one: Disagreement) -> tuple[str, 
         asked = audit.reports[one.image.study_id][one.sentence or 0]
         vector = service.embed_sentences([asked])[0]
     regions = image.regions[None].float().to(service.model.device)
-    grid = region_scores(regions, vector[None].float().to(regions.device))[0, 0].cpu().numpy()
+    maps = service.model.maps(regions, vector[None].float().to(regions.device))
+    grid = maps[0, 0].cpu().numpy()
     side = math.isqrt(len(grid))
     geometry = Geometry(image.height, image.width, service.model.spec.preprocessing)
     found = ground_grid(grid.reshape(side, side), float(grid.max()), geometry, np.inf)
