@@ -22,7 +22,8 @@ def test_an_audit_of_a_project(
     assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o600}
     assert out.stat().st_mode & 0o777 == 0o700
     cxrtext("audit", index, "--out", out)  # an audit is replaced
-    shutil.copy(data / "reports.csv", (other := tmp_path / "other").mkdir() or other)
+    (other := tmp_path / "other").mkdir()
+    shutil.copy(data / "reports.csv", other)
     assert "holds no audit" in refused("audit", index, "--out", other)
     few = cxrtext("audit", project_folder, code=2)
     assert "error: 8 films of split 'val'" in few.stderr

@@ -92,7 +92,10 @@ def _blocks(audit: Audit, service: Service, one: Disagreement) -> list[Block]:
         for place, sentence in enumerate(audit.reports[one.image.study_id])
     )
     said = f"evidence {number(one.evidence, 2)}, probability {number(one.probability, 2)}"
-    text = [Markup("<p>{}</p>").format(report), Text(f"{one.image.image}: {said}", "note")]
+    text: list[Block] = [
+        Markup("<p>{}</p>").format(report),
+        Text(f"{one.image.image}: {said}", "note"),
+    ]
     try:
         pixels = shrunk(service.shown(one.image.image), LONGEST_SIDE)
     except CxrTextError as error:
