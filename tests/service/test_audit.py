@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -150,10 +149,10 @@ def audited(judged_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def audit_of(audited: Path, judged_checkpoint: Path) -> Callable[..., Audit]:
-    def make(**given: Any) -> Audit:
+    def make(order: str = "date") -> Audit:
         with closing(load_service(judged_checkpoint, audited)) as service:
             reports = indexed_reports(service.archive)
-            return audit_archive(service.archive, service.verdicts, reports, **given)
+            return audit_archive(service.archive, service.verdicts, reports, order=order)
 
     return make
 

@@ -32,6 +32,9 @@ from cxrtext.service.audit.films import Films, Reports, Rows, read_films
 from cxrtext.service.audit.rates import log_ratio, posteriors, q_values, within_sight
 
 Marks = NDArray[np.bool_]
+LOOKS_ALIKE = 4 * RATE, 5
+"""From which share of films that another finding is said of it explains the evidence for one that
+is not named, and of how many films."""
 REPEATED = 0.5
 """The share of a report's sentences from which on it repeats the one before."""
 DEALS = 20
@@ -158,6 +161,27 @@ class _Comparison:
             sides = np.bincount(film[rows], side[rows], len(films))
             if rows.any():
                 self.left[:, at] = self._side_ratio(films.left[:, at], np.sign(sides))
+
+        self.claims = self.claims[~self._explained()]
+
+    def _explained(self) -> Marks:
+        """Claims [n] that do not name a finding and say another that looks alike to the model.
+
+        It may be another word for it, or what it comes with: that is no missed finding.
+        """
+        named = sorted({name for one in self.said for name in one.affirmed | one.hedged})
+        says = np.array([[n in (r.affirmed | r.hedged) for n in named] for r in self.said], float)
+        film, finding, kind, _, sentence = self.claims.T
+        unsaid = (kind == MISSED) & (sentence == UNSAID)
+        marked = self._against(film)[:, 1]
+        found = np.zeros(len(film), dtype=bool)
+        for at in np.unique(finding[unsaid]).tolist():
+            rows = unsaid & (finding == at)
+            times = says[film[rows]].sum(axis=0)
+            share = marked[rows] @ says[film[rows]] / np.maximum(times, 1)
+            alike = (share > LOOKS_ALIKE[0]) & (times >= LOOKS_ALIKE[1])
+            found[rows] = says[film[rows]] @ alike > 0
+        return found
 
     def _ratio(self, values: Floats, true: Marks, false: Marks) -> Floats:
         rows = self.own & (true | false)

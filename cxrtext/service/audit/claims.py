@@ -30,7 +30,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report says: findings that it affirms and that it rules out, and its claims.
+    """What a report says: findings that it affirms, rules out and hedges, and its claims.
 
     A claim is the first of its finding and kind: finding, kind, side (1 left, −1 right, 0) and the
     place of its sentence from 0.
@@ -38,6 +38,7 @@ class Report:
 
     affirmed: Names
     absent: Names
+    hedged: Names
     claims: tuple[tuple[str, int, int, int], ...]
     judged: int  # sentences that say something of a finding that is judged
 
@@ -74,7 +75,7 @@ class Reader:
         for name in self.judged.keys() - affirmed - hedged - absent - named:
             claims.setdefault((name, MISSED), (0, UNSAID))
         judged = sum(any(one.finding in self.judged for one in said) for said, *_ in read)
-        return Report(affirmed, absent, tuple((*k, *v) for k, v in claims.items()), judged)
+        return Report(affirmed, absent, hedged, tuple((*k, *v) for k, v in claims.items()), judged)
 
     def _kinds(self, one: Assertion, said: Names) -> Iterator[tuple[int, int]]:
         """The ways in which a film can stand against an assertion, and the side that is named."""

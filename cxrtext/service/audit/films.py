@@ -20,7 +20,7 @@ from cxrtext.index.store.vectors import rows_of
 from cxrtext.models.regions import unpack
 from cxrtext.pausing import Progress
 
-BESIDE = 64
+BESIDE = 32
 """Films that a report is scored with, its own among them; bounds memory, too."""
 FEWEST_BESIDE = 8
 """Films of other patients that a fit is measured by."""
