@@ -35,6 +35,9 @@ evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA
 learn-changes INDEX --order age
+marks INDEX --out new
+learn INDEX
+audit INDEX --out new
 benchmark nih CHECKPOINT --data DATA
 experiment table1
 index build MANIFEST --model CHECKPOINT --out new

@@ -249,8 +249,8 @@ def test_kinds_and_their_keys() -> None:
         assert Preprocessing.from_dict(json.loads(json.dumps(wanted.to_dict()))) == wanted
     with pytest.raises(ValueError, match="'cubic' is none of nearest, box, bilinear"):
         Preprocessing(resample="cubic")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'pad' is none of crop, center, stretch"):
-        Preprocessing.from_dict(plain.to_dict() | {"fit": "pad"})
+    with pytest.raises(ValueError, match="'fill' is none of crop, center, stretch, pad"):
+        Preprocessing.from_dict(plain.to_dict() | {"fit": "fill"})
 
 
 def test_cells_and_boxes_of_a_grid_that_lies_further_left_and_up() -> None:
@@ -268,3 +268,17 @@ def test_cells_and_boxes_of_a_grid_that_lies_further_left_and_up() -> None:
     lit[1, 2] = 1
     full = geometry.map_to_original(lit)
     assert divmod(int(full.argmax()), 64) == (16, 32)
+
+
+@pytest.mark.parametrize(("height", "width"), [(90, 60), (60, 90), (50, 50)])
+def test_padding_puts_black_beside_the_shorter_side(height: int, width: int) -> None:
+    wanted = Preprocessing(30, 30, 0.0, 1.0, "lanczos", "pad")
+    square = wanted.square(np.full((1, height, width), 200, dtype=np.uint8))[0]
+    geometry = wanted.geometry(height, width)
+    corners = geometry.points_to_crop([[0, 0], [width, height]])
+    (left, top), (right, bottom) = np.round(corners).astype(int)
+    inside = np.zeros((30, 30), dtype=bool)
+    inside[top:bottom, left:right] = True
+    assert (square == np.where(inside, 200, 0)).all()
+    assert max(right - left, bottom - top) == 30
+    np.testing.assert_allclose(geometry.points_to_original(corners), [[0, 0], [width, height]])

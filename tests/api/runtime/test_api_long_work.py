@@ -196,7 +196,7 @@ def test_a_turn_is_of_bounded_cost() -> None:
 
 def test_searches_wait_for_no_pictures(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Held(Mock(side_effect=InputError("no picture")))
-    monkeypatch.setattr(service, "shown", shown)
+    monkeypatch.setattr(service, "viewed", shown)
     with serving(service) as client, ThreadPoolExecutor(6) as pool:
         data = {"image_id": "images/s01.png"}
         pictures = [pool.submit(client.post, "/v1/render", data=data) for _ in range(6)]

@@ -105,6 +105,8 @@ from cxrtext_api.server.serve import run_server
 from cxrtext_api.settings import Settings
 
 class Loaded:
+    calibration = None
+
     def warm_up(self):
         pass
 
