@@ -19,7 +19,7 @@ from cxrtext.service.audit.audit import Audit, audit_archive
 from cxrtext.service.audit.claims import MISSED, NOT_THERE, UNSAID, WRONG_SIDE, Reader, against
 from cxrtext.service.audit.films import indexed_reports, standardized
 from cxrtext.service.audit.page import audit_page
-from cxrtext.service.audit.rates import log_ratio, posteriors, q_values
+from cxrtext.service.audit.rates import log_ratios, posteriors, q_values
 from cxrtext.service.audit.tables import disagreement_rows, summary
 from cxrtext.text.assertions import Assertion
 from tests.conftest import SENTENCES, read_csv, write_data
@@ -79,9 +79,11 @@ def test_what_is_claimed_by_a_report(judged_checkpoint: Path) -> None:
 def test_a_log_ratio_of_two_normal_distributions() -> None:
     rng = np.random.default_rng(0)
     truth = np.arange(30_000) < 10_000
-    slope, shift = log_ratio((rng.normal(0, 1, 30_000) + 2 * truth)[:, None], truth)
-    assert (slope, shift) == pytest.approx((2, -2), abs=0.1)  # 2 x − 2, whatever the shares are
-    assert log_ratio(np.ones((3, 2)), np.ones(3, dtype=bool)).tolist() == [0, 0, 0]
+    sample = (rng.normal(0, 1, 30_000) + 2 * truth)[:, None]
+    found = log_ratios(np.array([[0.0], [1.0], [3.0], [99.0]]), sample, truth)
+    assert found[:3] == pytest.approx([-2, 0, 4], abs=0.2)  # 2 x − 2, whatever the shares are
+    assert found[3] == pytest.approx(np.log(20_001))
+    assert log_ratios(np.ones((3, 2)), np.ones((4, 2)), np.ones(4, bool)).tolist() == [0, 0, 0]
 
 
 def test_rates_of_planted_ones_and_of_none() -> None:
