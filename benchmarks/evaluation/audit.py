@@ -42,7 +42,7 @@ def swapped(report: Report, reader: Reader) -> Planted:
 
 def dropped(report: Report, reader: Reader) -> Planted:
     """What affirms a finding is left out."""
-    for name in reader.report(report).affirmed & reader.judged.keys():
+    for name in sorted(reader.report(report).affirmed & reader.judged.keys()):
         rest = [one for one in report if name not in reader.report([one]).affirmed]
         said = reader.report(rest)
         if rest and any((one, kind) == (name, MISSED) for one, kind, *_ in said.claims):
@@ -211,7 +211,7 @@ def main() -> None:
     if given.seconds:
         timed(service, given.seconds)
         return
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in rows_of(service):
         rows.append(row)
         print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)

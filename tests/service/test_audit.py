@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,22 @@ from cxrtext.errors import DataError
 from cxrtext.evaluation.verdicts.judge import Evidence, judge_assertions
 from cxrtext.evaluation.verdicts.kept import FindingVerdicts, KeptVerdicts, Tails
 from cxrtext.index import build_index
+from cxrtext.index.store.catalogue import IndexedImage
 from cxrtext.models import load_model
 from cxrtext.service import load_service
-from cxrtext.service.audit.audit import Audit, audit_archive
-from cxrtext.service.audit.claims import MISSED, NOT_THERE, UNSAID, WRONG_SIDE, Reader, against
-from cxrtext.service.audit.films import indexed_reports, standardized
+from cxrtext.service.audit.audit import Audit, _Comparison, audit_archive
+from cxrtext.service.audit.claims import (
+    MISSED,
+    NOT_THERE,
+    UNSAID,
+    WRONG_SIDE,
+    Reader,
+    Report,
+    against,
+)
+from cxrtext.service.audit.films import Films, indexed_reports, standardized
 from cxrtext.service.audit.page import audit_page
-from cxrtext.service.audit.rates import log_ratio, posteriors, q_values
+from cxrtext.service.audit.rates import log_ratios, posteriors, q_values
 from cxrtext.service.audit.tables import disagreement_rows, summary
 from cxrtext.text.assertions import Assertion
 from tests.conftest import SENTENCES, read_csv, write_data
@@ -79,9 +89,11 @@ def test_what_is_claimed_by_a_report(judged_checkpoint: Path) -> None:
 def test_a_log_ratio_of_two_normal_distributions() -> None:
     rng = np.random.default_rng(0)
     truth = np.arange(30_000) < 10_000
-    slope, shift = log_ratio((rng.normal(0, 1, 30_000) + 2 * truth)[:, None], truth)
-    assert (slope, shift) == pytest.approx((2, -2), abs=0.1)  # 2 x − 2, whatever the shares are
-    assert log_ratio(np.ones((3, 2)), np.ones(3, dtype=bool)).tolist() == [0, 0, 0]
+    sample = (rng.normal(0, 1, 30_000) + 2 * truth)[:, None]
+    found = log_ratios(np.array([[0.0], [1.0], [3.0], [99.0]]), sample, truth)
+    assert found[:3] == pytest.approx([-2, 0, 4], abs=0.2)  # 2 x − 2, whatever the shares are
+    assert found[3] == pytest.approx(np.log(20_001))
+    assert log_ratios(np.ones((3, 2)), np.ones((4, 2)), np.ones(4, bool)).tolist() == [0, 0, 0]
 
 
 def test_rates_of_planted_ones_and_of_none() -> None:
@@ -110,6 +122,23 @@ def test_scores_as_deviations_from_those_of_other_patients() -> None:
     others = centered[0, 2:]
     assert found[0, 0] == pytest.approx((centered[0, 0] - others.mean()) / others.std())
     assert np.isnan(standardized(scores, ["a"] * 12)).all()
+
+
+def test_what_another_finding_explains_is_not_missed() -> None:
+    names = ["fluid"] * 10 + ["scoliosis"] * 10 + [""] * 10
+    image = IndexedImage(1, "a.png", "a.png", "s", "p", "test", 9, 9)
+    high = np.array([2.0] * 5 + [-2.0] * 5 + [2.0] + [-2.0] * 9 + [2.0] + [-2.0] * 9)[:, None]
+    films = Films(
+        [replace(image, number=at, patient_id=f"p{at}") for at in range(30)], ("effusion",),
+        high, np.full((30, 1), np.nan), np.full((30, 1), np.nan), np.arange(30)[:, None],
+    )  # fmt: skip
+    none = frozenset[str]()
+    claim = (("effusion", MISSED, 0, UNSAID),)
+    said = [Report(frozenset({one} - {""}), none, none, claim, 0) for one in names]
+    work = _Comparison(films, said, np.zeros(30, dtype=bool), {"effusion": EFFUSION})
+    # Half of the films of fluid look like an effusion, one in ten of scoliosis does.
+    assert work.claims[:, 0].tolist() == list(range(10, 30))
+    assert {one.image.number for one in work.disagreements()[0]} == {10, 20}
 
 
 def swap(rows: list[dict[str, str]], one: int, other: int) -> None:

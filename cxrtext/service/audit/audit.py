@@ -1,6 +1,7 @@
 """Where the reports of an archive and its films disagree, the likeliest first."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ from cxrtext.service.audit.claims import (
     claims_of,
 )
 from cxrtext.service.audit.films import Films, Reports, Rows, read_films
-from cxrtext.service.audit.rates import log_ratio, posteriors, q_values, within_sight
+from cxrtext.service.audit.rates import log_ratios, posteriors, q_values
 
 Marks = NDArray[np.bool_]
 LOOKS_ALIKE = 4 * RATE, 5
@@ -73,11 +74,6 @@ class Asked:
     finding: str
     times: int
     dealt: Floats
-
-    @property
-    def if_right(self) -> float:
-        """How many are marked at most, were every report right."""
-        return RATE * self.times
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +152,16 @@ class _Comparison:
             absent = np.array([name in one.absent for one in said], dtype=bool)
             if self.kept[at].without == "not named":
                 absent = ~affirmed
-            self.there[:, at] = self._ratio(films.presence[:, at], affirmed, absent)
-            rows = (kind == WRONG_SIDE) & (finding == at)
-            sides = np.bincount(film[rows], side[rows], len(films))
-            if rows.any():
-                self.left[:, at] = self._side_ratio(films.left[:, at], np.sign(sides))
-
+            values, rows = films.presence[:, at], own & (affirmed | absent)
+            self.there[:, at] = log_ratios(values[:, None], values[rows, None], affirmed[rows])
+            # Each film that one side is named of is one of the other side mirrored, too.
+            rows = (kind == WRONG_SIDE) & (finding == at) & own[film]
+            values, signed = films.left[:, at], side[rows] * films.left[film[rows], at]
+            sample, truth = np.r_[signed, -signed], np.arange(2 * len(signed)) < len(signed)
+            self.left[:, at] = log_ratios(values[:, None], sample[:, None], truth)
+        self.rows: dict[str, list[int]] = defaultdict(list)
+        for row, image in enumerate(films.images):
+            self.rows[image.patient_id].append(row)
         self.claims = self.claims[~self._explained()]
 
     def _explained(self) -> Marks:
@@ -182,20 +182,6 @@ class _Comparison:
             alike = (share > LOOKS_ALIKE[0]) & (times >= LOOKS_ALIKE[1])
             found[rows] = says[film[rows]] @ alike > 0
         return found
-
-    def _ratio(self, values: Floats, true: Marks, false: Marks) -> Floats:
-        rows = self.own & (true | false)
-        scale, shift = log_ratio(values[rows, None], true[rows])
-        return within_sight(scale * values + shift, int(true[rows].sum()), int(false[rows].sum()))
-
-    def _side_ratio(self, values: Floats, sides: Floats) -> Floats:
-        """As above, of what is left; each image is one of the other side mirrored, too."""
-        rows = self.own & (sides != 0)
-        named = (sides * values)[rows, None]
-        scale, shift = log_ratio(
-            np.concatenate([named, -named]), np.arange(2 * len(named)) < len(named)
-        )
-        return within_sight(scale * values + shift, len(named), len(named))
 
     def _against(self, film: Rows) -> Floats:
         """Of claims beside some films: evidence, whether it stands against them, log-ratio, [n, 3].
@@ -234,15 +220,17 @@ class _Comparison:
         columns = np.stack([np.nan_to_num(films.fit), agreed], axis=-1)
         theirs, mine = others & self.own[:, None], home & (self.own & asked)[:, None]
         sample = np.concatenate([columns[theirs], columns[mine]])
-        *weights, shift = log_ratio(sample, np.arange(len(sample)) < theirs.sum())
-        ratio = within_sight(columns @ np.array(weights) + shift, theirs.sum(), mine.sum())
-        beyond = -ratio < (lower_quantiles(-ratio[mine], 1)[0] or -np.inf)
+        ratio = log_ratios(
+            columns.reshape(-1, 2), sample, np.arange(len(sample)) < theirs.sum()
+        ).reshape(home.shape)
+        (least,) = lower_quantiles(-ratio[mine], 1)
+        beyond = -ratio < (-np.inf if least is None else least)
         dealt = (beyond & others).sum(axis=1) / np.maximum(others.sum(axis=1), 1)
         tests = np.column_stack([-ratio[home], beyond[home], ratio[home], dealt])
         rows = np.flatnonzero(asked)
-        return np.column_stack([rows, *np.outer([-1, EXCHANGED, 0, UNSAID], rows * 0 + 1)]), tests[
-            rows
-        ]
+        claims = np.tile([0, -1, EXCHANGED, 0, UNSAID], (len(rows), 1))
+        claims[:, 0] = rows
+        return claims, tests[rows]
 
     def disagreements(self) -> tuple[list[Disagreement], list[Asked]]:
         whole, of_whole = self._whole_reports()
@@ -278,7 +266,7 @@ class _Comparison:
         images, now = self.films.images, one.image.metadata.get(order, "")
         if not now or one.kind not in (KINDS[MISSED], KINDS[NOT_THERE]):
             return one
-        rows = np.flatnonzero(self.patients == one.image.patient_id).tolist()
+        rows = self.rows[one.image.patient_id]
         when = {row: images[row].metadata.get(order, "") for row in rows}
         last = max((time for time in when.values() if "" < time < now), default="")
         then = [row for row, time in when.items() if last and time == last]

@@ -72,7 +72,7 @@ class Reader:
                 for kind, side in self._kinds(one, affirmed | hedged):
                     claims.setdefault((one.finding, kind), (side, place))
         named = {one.finding for said, *_ in read for one in said}
-        for name in self.judged.keys() - affirmed - hedged - absent - named:
+        for name in sorted(self.judged.keys() - affirmed - hedged - absent - named):
             claims.setdefault((name, MISSED), (0, UNSAID))
         judged = sum(any(one.finding in self.judged for one in said) for said, *_ in read)
         return Report(affirmed, absent, hedged, tuple((*k, *v) for k, v in claims.items()), judged)

@@ -23,30 +23,25 @@ SUPPOSED, TESTS = 0.01, 100
 ROUNDS = 500
 
 
-def log_ratio(columns: Floats, truth: NDArray[np.bool_]) -> Floats:
-    """Coefficients [k + 1] of ``log p(columns | true) / p(columns | false)``, the last a constant.
+def log_ratios(columns: Floats, sample: Floats, truth: NDArray[np.bool_]) -> Floats:
+    """``log p(columns | true) / p(columns | false)`` of columns [n, k], fitted to a sample [m, k].
 
-    Of columns [n, k]; 0 where a class lacks.  Source of the targets: Platt 1999.
+    0 where the sample lacks a class, and no larger than it can show: of m values none may lie
+    where the ratio is large, and still one in m + 1 of all may (the least conformal p-value).
+
+    Source: Platt 1999 (the targets of the fit).
     """
     true, false = int(truth.sum()), int((~truth).sum())
     if not true or not false:
-        return np.zeros(columns.shape[1] + 1)
-    spread = np.append(np.maximum(columns.std(axis=0), 1e-9), 1.0)
-    design = np.column_stack([columns, np.ones(len(columns))]) / spread
-    found: Floats = (
-        fit_logistic(design, np.where(truth, (true + 1) / (true + 2), 1 / (false + 2))) / spread
+        return np.zeros(len(columns))
+    spread = np.maximum(sample.std(axis=0), 1e-9)
+    design = np.column_stack([sample / spread, np.ones(len(sample))])
+    *weights, shift = fit_logistic(
+        design, np.where(truth, (true + 1) / (true + 2), 1 / (false + 2))
     )
-    found[-1] -= log(true / false)
-    return found
-
-
-def within_sight(ratios: Floats, true: int, false: int) -> Floats:
-    """Log-ratios no larger than so many validation images of each class can show.
-
-    Of n images none may lie where the ratio is large; still up to one in n + 1 of all may, the
-    least p-value that n images give (Vovk, Gammerman and Shafer 2005).
-    """
-    return np.clip(ratios, -log(true + 1), log(false + 1))
+    found = columns @ (np.array(weights) / spread) + shift - log(true / false)
+    held: Floats = np.clip(found, -log(true + 1), log(false + 1))
+    return held
 
 
 def posteriors(ratios: Floats, free: NDArray[np.bool_]) -> Floats:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cxrtext.evaluation.verdicts.fit import RATE
 from cxrtext.index.store.catalogue import IndexedImage
 from cxrtext.service.audit.audit import Audit, Disagreement
 
@@ -31,7 +32,7 @@ def disagreement_rows(audit: Audit) -> list[Row]:
 def summary(audit: Audit) -> Row:
     """What ``summary.json`` holds; stale texts are counted as what they say, and once more."""
     by_finding = [
-        {"kind": one.kind, "finding": one.finding, "asked": one.times, "if_right": one.if_right}
+        {"kind": one.kind, "finding": one.finding, "asked": one.times, "if_right": RATE * one.times}
         | _counts([d for d in audit.found if (d.was, d.finding) == (one.kind, one.finding)])
         | {"if_dealt": float(one.dealt.sum())}
         for one in audit.asked
