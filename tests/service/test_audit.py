@@ -178,7 +178,7 @@ def audited(judged_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def audit_of(audited: Path, judged_checkpoint: Path) -> Callable[..., Audit]:
-    def make(order: str = "date") -> Audit:
+    def make(order: str = "") -> Audit:
         with closing(load_service(judged_checkpoint, audited)) as service:
             reports = indexed_reports(service.archive)
             return audit_archive(service.archive, service.verdicts, reports, order=order)

@@ -36,6 +36,8 @@ Marks = NDArray[np.bool_]
 LOOKS_ALIKE = 4 * RATE, 5
 """From which share of films that another finding is said of it explains the evidence for one that
 is not named, and of how many films."""
+DATES = ("acquired", "date")
+"""The first of these columns that an index has orders the studies of a patient."""
 REPEATED = 0.5
 """The share of a report's sentences from which on it repeats the one before."""
 DEALS = 20
@@ -94,14 +96,14 @@ def audit_archive(
     kept: KeptVerdicts | None,
     reports: Reports,
     *,
-    order: str = "date",
+    order: str = "",
     reader: Reader | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Compare every report with the films of its study (DataError: what is wanted for it lacks).
 
-    ``reports`` are sentences by study; the column ``order`` tells which study of a patient came
-    first; ``reader`` remembers what sentences say.
+    ``reports`` are sentences by study; the column ``order``, by default of :data:`DATES`, tells
+    which study of a patient came first; ``reader`` remembers what sentences say.
     """
     if kept is None:
         raise DataError(MISSING)
@@ -119,6 +121,8 @@ def audit_archive(
         )
     work = _Comparison(films, [read[one.study_id] for one in films.images], own, reader.judged)
     found, asked = work.disagreements()
+    images = work.films.images
+    order = order or next((n for n in DATES if any(one.metadata.get(n) for one in images)), "")
     found = [work.stale(one, reports, order) for one in found]
     times.append(time.perf_counter())
     return Audit(

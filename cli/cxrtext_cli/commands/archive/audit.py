@@ -25,8 +25,11 @@ def audit(
         NEW_FOLDER,
     ] = None,
     order: Annotated[
-        str, typer.Option(help="Column that tells which study of a patient came first.")
-    ] = "date",
+        str,
+        typer.Option(
+            help="Column that orders a patient's studies; acquired, or date.", show_default=False
+        ),
+    ] = "",
     device: Device = "auto",
 ) -> None:
     """Look for films and reports of an index that disagree; the likeliest come first.
