@@ -115,9 +115,7 @@ def test_the_ruler_says_what_a_millimeter_is_of(visit: Any) -> None:
 
 def test_what_is_flipped_and_turned_says_so(visit: Any) -> None:
     page = visit(f"{READ}&say=Left pleural effusion.", wait="#overlay:not(.idle)")
-    sides = (
-        "() => ['left', 'right'].map((one) => document.querySelector(`.side-${one}`).dataset.at)"
-    )
+    sides = "() => ['left', 'right'].map((one) => document.querySelector(`#stage .side-${one}`).dataset.at)"
     where = "({ left, top }) => [left, top].map(parseFloat)"
     plain, peak = picture(page), page.evaluate(where, page.eval_on_selector(
         "#peak", "(peak) => ({ left: peak.style.left, top: peak.style.top })"))  # fmt: skip
@@ -159,7 +157,7 @@ def test_frames_are_read_one_by_one(visit: Any) -> None:
 
 def test_a_link_brings_back_film_sentence_and_window(visit: Any, page: Any) -> None:
     visit(f"{READ}&say=Left pleural effusion.", wait="#overlay:not(.idle)")
-    press(page, "4", "]", "i", "l")
+    press(page, "4", "]", "i", "k")
     page.wait_for_selector("#ruler-note:not(:empty)")
     link, shown = page.url, picture(page)
     assert "say=Left" in link.partition("#")[2]
