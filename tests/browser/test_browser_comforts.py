@@ -115,7 +115,8 @@ def test_the_ruler_says_what_a_millimeter_is_of(visit: Any) -> None:
 
 def test_what_is_flipped_and_turned_says_so(visit: Any) -> None:
     page = visit(f"{READ}&say=Left pleural effusion.", wait="#overlay:not(.idle)")
-    sides = "() => ['left', 'right'].map((one) => document.querySelector(`#stage .side-${one}`).dataset.at)"
+    of = "document.querySelector(`#stage .side-${one}`)"
+    sides = f"() => ['left', 'right'].map((one) => {of}.dataset.at)"
     where = "({ left, top }) => [left, top].map(parseFloat)"
     plain, peak = picture(page), page.evaluate(where, page.eval_on_selector(
         "#peak", "(peak) => ({ left: peak.style.left, top: peak.style.top })"))  # fmt: skip
