@@ -84,7 +84,11 @@ class Watch:
         values: dict[str, float | str] = {
             **dict(image.inputs),
             **image.metadata,
-            **{score_signal(one.finding): one.score for one in findings},
+            **{
+                score_signal(one.finding): one.score
+                for one in findings
+                if service.prompts[one.finding] == kept.prompts.get(one.finding)
+            },
         }
         pixels = image.regions.float().cpu().numpy().tobytes()
         digest = hashlib.blake2b(pixels, digest_size=8).digest()

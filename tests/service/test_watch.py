@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from cxrtext.evaluation import CHEX5_PROMPTS
 from cxrtext.evaluation.classification.calibration import KeptCalibration
 from cxrtext.evaluation.drift import distribution_of
 from cxrtext.service import FindingScore
@@ -30,7 +31,8 @@ class Asked:
     def __init__(self, path: Path | None) -> None:
         self.day = date(2026, 11, 23)
         self.service: Any = SimpleNamespace(
-            calibration=KeptCalibration.model_construct(watched=WATCHED)
+            prompts=CHEX5_PROMPTS,
+            calibration=KeptCalibration.model_construct(watched=WATCHED, prompts=CHEX5_PROMPTS),
         )
         self.watch, self.many = Watch(path, lambda: self.day), 0
 
@@ -93,7 +95,15 @@ def test_counts_outlive_the_process_and_damage_begins_anew(tmp_path: Path) -> No
 def test_another_reference_begins_anew_and_none_counts_nothing() -> None:
     asked = Asked(None)
     asked.ask(60, shift=3.0)
-    asked.service.calibration = KeptCalibration.model_construct(watched={"view": WATCHED["view"]})
+    asked.service.calibration = KeptCalibration.model_construct(
+        watched={"view": WATCHED["view"]}, prompts={}
+    )
+    assert asked.week_goes_by() == []
+    asked.service = SimpleNamespace(
+        prompts={"Edema": CHEX5_PROMPTS["Pneumonia"]},  # other prompts than those of the reference
+        calibration=KeptCalibration.model_construct(watched=WATCHED, prompts=CHEX5_PROMPTS),
+    )
+    asked.ask(60, shift=3.0)
     assert asked.week_goes_by() == []
     asked.service.calibration = None
     asked.ask(60, shift=3.0)
