@@ -22,6 +22,7 @@ from cxrtext.files import (
 from cxrtext.files.digests import read_sums
 from cxrtext.files.signed_log import faults, key_of
 from cxrtext.files.sqlite import open_database
+from cxrtext.models.folders import has_model
 
 Check = Callable[[Path], object]
 """Takes a file, or a folder's catalogue; gives a list of what is wrong, a line each, or raises."""
@@ -78,7 +79,7 @@ def accept_changes(folder: Path) -> list[str]:
         before = {}
     if before is None:
         raise DataError(f"{folder}: has no {SUMS}; there is nothing to accept")
-    if (folder / "config.json").exists():
+    if has_model(folder):
         raise DataError(
             f"{folder}: is a model; one whose files changed is not that model, and is not accepted"
         )

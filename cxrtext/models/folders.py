@@ -235,6 +235,11 @@ def layout_of(folder: Path) -> str | None:
     return "openai" if not config and any(folder.glob(OPENAI)) else None
 
 
+def has_model(folder: Path) -> bool:
+    """Whether a folder holds a checkpoint or a finished pair, whole or not."""
+    return (folder / CONFIG).is_file() or layout_of(folder) is not None
+
+
 def pair_fingerprint(folder: Path) -> str:
     """SHA-256 over the list of digests of a finished pair's files."""
     return hashlib.sha256((folder / SUMS).read_bytes()).hexdigest()

@@ -6,7 +6,7 @@ from pathlib import Path
 from cxrtext.errors import DataError
 from cxrtext.index.store.catalogue import CATALOGUE, checkpoint_of
 from cxrtext.index.store.replica import index_at
-from cxrtext.models.folders import CONFIG, check_checkpoint, checkpoints_in, layout_of
+from cxrtext.models.folders import check_checkpoint, checkpoints_in, has_model
 from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, INDEX, RECIPE
 
 
@@ -60,7 +60,7 @@ def find_part(folder: Path) -> Place:
         raise DataError(f"{folder}: {what}; give a project, a checkpoint or an index first")
     if (folder / RECIPE).is_file():
         return _project(folder)
-    if _has_model(folder):
+    if has_model(folder):
         check_checkpoint(folder)
         return Place(folder, checkpoint=folder)
     if (index_at(folder) / CATALOGUE).is_file():
@@ -72,7 +72,7 @@ def find_part(folder: Path) -> Place:
 
 def _project(folder: Path) -> Place:
     checkpoint = folder / CHECKPOINT
-    if not _has_model(checkpoint):
+    if not has_model(checkpoint):
         raise DataError(
             f"{folder}: the project has no model yet; 'cxrtext fit' of its archive goes on with it"
         )
@@ -84,7 +84,3 @@ def _project(folder: Path) -> Place:
         folder / DATA,
         folder / DECODED,
     )
-
-
-def _has_model(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() or layout_of(folder) is not None

@@ -419,4 +419,5 @@ def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_p
     assert load_model(best).fingerprint == load_model(folder).fingerprint
     assert (best / "calibration.json").is_file()
     assert "again" not in cxrtext(*words).stderr
-    assert "images/" in cxrtext("search", tmp_path / "project", "Left pleural effusion.").stdout
+    for place in (tmp_path / "project", tmp_path / "project/index"):
+        assert "images/" in cxrtext("search", place, "Left pleural effusion.").stdout

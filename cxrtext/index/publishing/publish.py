@@ -56,6 +56,7 @@ from cxrtext.index.store.replica import INDEX, MODEL, refuse_replica
 from cxrtext.index.store.vectors import VectorFile, counted_rows, vector_files
 from cxrtext.index.store.writer import disk_errors, writing
 from cxrtext.models.checkpoint import checkpoint_fingerprint
+from cxrtext.models.folders import has_model
 from cxrtext.pausing import StageProgress
 
 KEEP = 3
@@ -335,7 +336,7 @@ def _copy_catalogue(index: Path, copy: Path) -> Moment:
 
 def _checkpoint_of(moment: Moment) -> Path:
     noted = moment.index / moment.meta.get("checkpoint", "")
-    if not (noted / "config.json").is_file():
+    if not has_model(noted):
         raise CheckpointError(
             f"{moment.index}: the checkpoint that made this index is no longer at "
             f"'{moment.meta.get('checkpoint', '')}'; {WITHOUT}"

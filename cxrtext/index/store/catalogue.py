@@ -18,6 +18,7 @@ from cxrtext.files import sha256
 from cxrtext.files.sqlite import WAIT_S, open_database, sqlite_errors, transaction
 from cxrtext.files.table_sums import keep_sums
 from cxrtext.index.store.replica import index_at
+from cxrtext.models.folders import has_model
 from cxrtext.records.manifest import LABEL, OF_MODEL
 
 SCHEMA_VERSION = 5
@@ -315,7 +316,7 @@ def noted_checkpoint(folder: Path, meta: Mapping[str, str]) -> str:
     if "checkpoint" not in meta:
         raise empty_index(folder)
     noted = str(folder / meta["checkpoint"])  # that of a publication lies beside its index
-    if not (Path(noted) / "config.json").is_file():
+    if not has_model(Path(noted)):
         raise CheckpointError(
             f"{folder}: the checkpoint that made this index is no longer at '{noted}'; 'cxrtext "
             f"index move {folder} DIR' notes where it lies now"
