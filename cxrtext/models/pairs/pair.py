@@ -23,7 +23,7 @@ from cxrtext.files import check_folder, sums_of, write_json, write_sums
 from cxrtext.images.gray import Bytes
 from cxrtext.models.backbones.backbone import licence_of
 from cxrtext.models.backbones.golden import LEVELS, draw
-from cxrtext.models.folders import ADOPTED, layout_of, pair_fingerprint
+from cxrtext.models.folders import ADOPTED, layout_of, pair_fingerprint, read_checkpoint_config
 from cxrtext.models.image_text import ImageTextModel, ModelSpec
 from cxrtext.models.pairs.layouts import LAYOUTS, Parts
 from cxrtext.models.similarity import region_scores
@@ -93,7 +93,8 @@ def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
     if adopted:
         check_folder(folder, (ADOPTED, GOLDEN), CheckpointError, _AGAIN)
     parts = LAYOUTS[layout](folder)
-    model = FinishedPair(parts, f"{folder.resolve().name} ({layout})").eval()
+    name = read_checkpoint_config(folder)["name"] if adopted else folder.resolve().name
+    model = FinishedPair(parts, f"{name} ({layout})").eval()
     found = _answers(model)
     if adopted:
         _compare(folder, found)
@@ -123,6 +124,7 @@ def _adopt(
     said = {
         "format": FORMAT,
         "version": VERSION,
+        "name": folder.resolve().name,
         "layout": layout,
         "licence": licence_of(folder),
         "dimension": spec.dimension,

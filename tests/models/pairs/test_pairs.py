@@ -64,7 +64,8 @@ def test_what_was_loaded_once_is_a_checkpoint(clip: Path) -> None:
     assert (first.fingerprint, first.spec) == (again.fingerprint, again.spec)
     assert read_checkpoint_config(clip)["layout"] == "clip"
     other = shutil.copytree(clip, clip.parent / "other")
-    assert load_model(other).fingerprint == first.fingerprint
+    moved = load_model(other)
+    assert (moved.fingerprint, moved.spec.image_title) == (first.fingerprint, "clip (clip)")
 
 
 def forget(folder: Path) -> None:
