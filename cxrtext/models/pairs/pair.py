@@ -93,7 +93,10 @@ def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
     if adopted:
         check_folder(folder, (ADOPTED, GOLDEN), CheckpointError, _AGAIN)
     parts = LAYOUTS[layout](folder)
-    name = read_checkpoint_config(folder)["name"] if adopted else folder.resolve().name
+    noted = read_checkpoint_config(folder) if adopted else {}
+    if adopted and (noted.get("format"), noted.get("version")) != (FORMAT, VERSION):
+        raise CheckpointError(f"{folder / ADOPTED}: of another version of cxrtext; {_AGAIN}")
+    name = noted.get("name", folder.resolve().name)
     model = FinishedPair(parts, f"{name} ({layout})").eval()
     found = _answers(model)
     if adopted:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 from cxrtext.errors import CheckpointError, ConfigError, InputError
+from cxrtext.files import write_sums
 from cxrtext.models import load_model
 from cxrtext.models.folders import layout_of, read_checkpoint_config
 from cxrtext.service import Service
@@ -168,3 +169,12 @@ def test_a_finished_pair_is_no_start_of_a_training(clip: Path) -> None:
     )
     with pytest.raises(ConfigError, match="finished pair"):
         build_model(config)
+
+
+def test_what_another_version_noted_is_refused_in_one_line(clip: Path) -> None:
+    load_model(clip)
+    path = clip / "cxrtext.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 0}))
+    write_sums(clip, [path.name for path in clip.iterdir() if path.name != "SHA256SUMS"])
+    with pytest.raises(CheckpointError, match=r"cxrtext.json: of another version of cxrtext; copy"):
+        load_model(clip)
