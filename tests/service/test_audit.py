@@ -237,3 +237,13 @@ def test_what_an_audit_wants(checkpoint: Path, judged_checkpoint: Path, index_fo
             reports = indexed_reports(service.archive)
             with pytest.raises(DataError, match=why):
                 audit_archive(service.archive, service.verdicts, reports)
+
+
+def test_where_no_finding_is_judged_nothing_is_audited(
+    audited: Path, judged_checkpoint: Path
+) -> None:
+    with closing(load_service(judged_checkpoint, audited)) as service:
+        assert service.verdicts is not None
+        none = service.verdicts.model_copy(update={"findings": {}})
+        with pytest.raises(DataError, match="nothing can be audited: no finding judged by"):
+            audit_archive(service.archive, none, indexed_reports(service.archive))

@@ -107,6 +107,8 @@ def audit_archive(
     """
     if kept is None:
         raise DataError(MISSING)
+    if not kept.contrasts():
+        raise DataError(f"nothing can be audited: {kept.summary()}; verdicts.json says why of each")
     times = [time.perf_counter()]
     films = read_films(archive, reports, kept.contrasts(), progress)
     times.append(time.perf_counter())
