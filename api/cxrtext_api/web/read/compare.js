@@ -18,6 +18,7 @@ let timeline = null;
 let loading = null;
 let found = {};
 let differs = false;
+let isOpening = false;
 
 const filmOf = (id) => timeline.films.find((one) => one.image_id === id);
 const present = () => filmOf(session.current.source.id);
@@ -31,7 +32,7 @@ const canBePrior = (one) => timeline?.ordered && one && isLike(one, present()) &
 
 /** What Earlier and Later lead to: another study, or beside the open one another earlier study. */
 function next(step) {
-  if (!timeline?.ordered) return undefined;
+  if (isOpening || !timeline?.ordered) return undefined;
   const from = prior() ?? present();
   const at = timeline.films.indexOf(from);
   const some = step < 0 ? timeline.films.slice(0, at) : timeline.films.slice(at + 1);
@@ -106,7 +107,7 @@ function showFilms() {
 }
 
 async function onOpened() {
-  [timeline, found] = [null, {}];
+  [timeline, found, isOpening] = [null, {}, false];
   byId("study-others").replaceChildren();
   stage.showPrior(null);
   showBar();
@@ -184,6 +185,10 @@ export function start() {
     return { keys: [key], does, run, when: () => byId(id).checkVisibility() && !byId(id).disabled };
   });
   bind("Two films", "read", entries);
+  session.on("opening", () => {
+    isOpening = true;
+    showBar();
+  });
   for (const event of ["opened", "closed"]) session.on(event, () => { loading = onOpened(); });
   session.on("compared", onCompared);
   session.on("located", ({ sentence, found: one }) => {
