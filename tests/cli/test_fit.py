@@ -421,6 +421,9 @@ def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_p
     assert "again" not in cxrtext(*words).stderr
     for place in (tmp_path / "project", tmp_path / "project/index"):
         assert "images/" in cxrtext("search", place, "Left pleural effusion.").stdout
+    recipe = read_recipe(tmp_path / "project")
+    language = recipe.language_model.model_copy(update={"epochs": 1})
+    write_recipe(tmp_path / "project", recipe.model_copy(update={"language_model": language}))
     said = cxrtext("fit", tmp_path / "project", "--improve").stderr
     assert "language model" in said
     assert (best / "adapters.safetensors").is_file()
