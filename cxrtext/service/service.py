@@ -302,8 +302,7 @@ class Service:
         """
         if self._changes is None:
             raise NotFoundError(
-                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT "
-                "--order COLUMN'"
+                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT'"
             )
         if prompts is not None:
             check_prompts(prompts)
