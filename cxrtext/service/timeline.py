@@ -9,7 +9,6 @@ from typing import Literal
 from cxrtext.datasets.admission.views import FRONTAL, LATERAL, read_view
 from cxrtext.datasets.importing.reading import moment
 from cxrtext.errors import InputError
-from cxrtext.index import IndexedImage
 from cxrtext.index.order import TOO_MANY, DatedFilm, studies_of
 from cxrtext.index.search.archive import Archive
 from cxrtext.records.manifest import DATES
@@ -37,7 +36,8 @@ class Timeline:
     films: tuple[Film, ...]
     reason: str | None  # why they are in no order
     shifted: bool  # whether the dates are known not to be the true ones
-    prior: str | None  # of the latest earlier study a film of the same projection
+    like: tuple[str, ...]  # films of earlier studies of the same projection as the one asked about
+    prior: str | None  # of the latest of these studies one
 
     @property
     def ordered(self) -> bool:
@@ -54,8 +54,11 @@ def timeline(archive: Archive, image_id: str) -> Timeline:
     now = None if reason else DatedFilm(asked).day
     films = tuple(_film(one, now) for one in every)
     shifted = any(one.said(DATES) == "shifted" for one in every)
-    prior = None if reason else _prior(films, asked)
-    return Timeline(asked.patient_id, films, reason, shifted, prior)
+    view = asked.metadata.get("view", "")
+    earlier = () if reason else takewhile(lambda film: film.study_id != asked.study_id, films)
+    like = [film for film in earlier if film.projection == projection(view)]
+    names = tuple(film.image_id for film in like)
+    return Timeline(asked.patient_id, films, reason, shifted, names, _prior(like, view))
 
 
 def _film(one: DatedFilm, now: date | None) -> Film:
@@ -73,10 +76,7 @@ def projection(view: str) -> Projection | None:
     return None if not read else "lateral" if read == LATERAL else "other"
 
 
-def _prior(films: Sequence[Film], asked: IndexedImage) -> str | None:
+def _prior(like: Sequence[Film], view: str) -> str | None:
     """The film to compare with; of several in its study one of the very same view goes first."""
-    view = asked.metadata.get("view", "")
-    earlier = takewhile(lambda film: film.study_id != asked.study_id, films)
-    like = [film for film in earlier if film.projection == projection(view)]
     last = [film for film in like if film.study_id == like[-1].study_id]
     return max(last, key=lambda film: film.view == view).image_id if last else None
