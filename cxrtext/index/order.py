@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cxrtext.datasets.importing.reading import moment
 from cxrtext.datasets.importing.versions import read_time
 from cxrtext.index.search.archive import Archive
 from cxrtext.index.search.index import Index
@@ -36,12 +35,18 @@ class DatedFilm:
     def __init__(self, image: IndexedImage) -> None:
         self.image = image
         self.digits = read_time(self.said(ACQUIRED)) or read_time(self.said("date"))
-        found = moment(self.digits) if len(self.digits) >= 8 else ""
-        self.day: date | None = datetime.fromisoformat(found).date() if found else None
+        self.day = _day(self.digits)
         self.number = int(number) if (number := self.said(FOLLOW_UP)).isdecimal() else None
 
     def said(self, column: str) -> str:
         return self.image.metadata.get(column, "").strip().lower()
+
+
+def _day(digits: str) -> date | None:
+    try:  # strptime takes thirty times as long
+        return datetime.fromisoformat(f"{digits[:8]}T{digits[8:] or '00'}").date()
+    except ValueError:
+        return None
 
 
 Studies = list[list[DatedFilm]]
