@@ -41,6 +41,7 @@ PATIENTS: dict[str, list[Row]] = {
     "study torn": [_film("u", "2020-01-01"), _film("u", "2020-04-01"), _film("v", "2020-02-01")],
     "ages contradict": [_film("w", "2020-01-01", age="50"), _film("x", "2020-02-01", age="54")],
     "one day": [_film("y", "2020-01-01"), _film("z", "2020-01-01T10:00:00")],
+    "one number": [_film("0", follow_up="0"), _film("0", follow_up="1"), _film("1", follow_up="1")],
 }
 REASONS = {
     "removed": "were removed",
@@ -51,6 +52,7 @@ REASONS = {
     "study torn": "91 days apart: dates were shifted unequally",
     "ages contradict": "ages 4 years apart: dates were shifted unequally",
     "one day": "two studies are of one day",
+    "one number": "no day is known of 3 of 3 films",
 }
 
 

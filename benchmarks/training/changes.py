@@ -3,7 +3,7 @@
 The head of `learn-changes` beside the difference of the films' zero-shot scores, which knows no
 pairs, and a head that joins the regions of both before they are scored; as a control the prior is
 another patient's.  One index a seed, of the same images by single-film models of several seeds,
-with the column follow_up of `cxrtext phantom --follow-ups`.  AUCs are means over the five CheX5
+drawn by `cxrtext phantom --follow-ups`.  AUCs are means over the five CheX5
 findings and the seeds, on pairs of the split test; intervals resample patients.
 """
 
@@ -36,7 +36,8 @@ from cxrtext.evaluation.classification.calibration import prompts_beside
 from cxrtext.evaluation.intervals.bootstrap import Resampled, draw
 from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.index import open_index
-from cxrtext.index.pairs import regions_of, said_of, study_pairs
+from cxrtext.index.order import study_pairs
+from cxrtext.index.pairs import regions_of, said_of
 from cxrtext.models.changes import WIDTH, finding_vectors
 from cxrtext.models.similarity import build_query, similarity
 from cxrtext.records import CHEX5
@@ -118,7 +119,7 @@ def measured(index: Path, truth: Mapping[tuple[str, str], dict[str, str]], seed:
     archive = open_index([index], None)
     part, model = archive.parts[0], archive.model
     prompts = {name: prompts_beside(model)[name] for name in CHEX5}
-    pairs = study_pairs(part, "follow_up")
+    pairs = study_pairs([part])[0]
     train = [one for one in pairs if one.present.split == "train"]
     test = [one for one in pairs if one.present.split == "test"]
     patients = [one.present.patient_id for one in test]

@@ -28,7 +28,7 @@ from cxrtext.models.weight_files import check_finite, load_bound, misfit, save_s
 FILE = "changes.safetensors"
 """In a checkpoint's folder."""
 FORMAT, VERSION = "cxrtext changes", 1
-AGAIN = "make it again with 'cxrtext learn-changes PROJECT --order COLUMN'"
+AGAIN = "make it again with 'cxrtext learn-changes PROJECT'"
 WIDTH = 64  # of the hidden layer of the map of regions
 _DROPPED = 0.3  # of the hidden layer, in training
 _FIRST_GAMMA_SQ, _FIRST_CUT = 14.0, 1.5
@@ -73,9 +73,9 @@ def head_for(model: ImageTextModel) -> ChangeHead:
     return ChangeHead(model.spec.aggregator, model.spec.lam, model.spec.dimension)
 
 
-def save_changes(folder: Path, head: ChangeHead, model: ImageTextModel, order: str) -> Path:
-    """Put a head into the checkpoint of its model; ``order`` orders films."""
-    notes = {"format": FORMAT, "version": VERSION, "fingerprint": model.fingerprint, "order": order}
+def save_changes(folder: Path, head: ChangeHead, model: ImageTextModel) -> Path:
+    """Put a head into the checkpoint of its model."""
+    notes = {"format": FORMAT, "version": VERSION, "fingerprint": model.fingerprint}
     save_sealed(folder / FILE, head.state_dict(), notes)
     return folder / FILE
 

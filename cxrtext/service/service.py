@@ -209,6 +209,14 @@ class Service:
         """All films of an indexed image's patient, in the order of time; see :mod:`.timeline`."""
         return timeline(self.archive, image_id)
 
+    def films_to_compare(self, prior: str, image_id: str) -> tuple[EmbeddedImage, EmbeddedImage]:
+        """An indexed film after an earlier one of its patient and view (InputError: it is none)."""
+        found = self.timeline(image_id)
+        if prior not in found.like:
+            why = found.reason or "give the prior of its timeline, or another film of that view"
+            raise InputError(f"prior: no earlier film to compare this one with: {why}")
+        return self.embedded(prior), self.embedded(image_id)
+
     def embedded(self, image_id: str) -> EmbeddedImage:
         """An indexed image as the model sees it, without decoding it again."""
         part, found = self.archive.find(image_id)
@@ -289,6 +297,10 @@ class Service:
         scores = [FindingScore(*found) for found in findings]
         return calibrated(scores, known, asked, image.metadata)
 
+    @property
+    def can_compare(self) -> bool:
+        return self._changes is not None
+
     def compare(
         self,
         prior: EmbeddedImage,
@@ -302,8 +314,7 @@ class Service:
         """
         if self._changes is None:
             raise NotFoundError(
-                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT "
-                "--order COLUMN'"
+                "this checkpoint cannot compare films; let it with 'cxrtext learn-changes PROJECT'"
             )
         if prompts is not None:
             check_prompts(prompts)

@@ -253,6 +253,6 @@ def test_films_of_a_study_have_names_of_their_own(
         "(all) => all.map((one) => one.innerText)"
     )
     assert len(set(names)) == len(names)
-    assert names[0].split("\n") == ["….3680043.77", "2021-03-04 · PA"]
+    assert names[0].split("\n") == ["….3680043.77", "2021-03-04", "PA"]
     assert names[2].endswith("s02")
     assert json.dumps(names).count("LL") == 1

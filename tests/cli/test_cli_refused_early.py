@@ -34,7 +34,7 @@ negatives DATA --sentences REPORTS --out new
 evaluate CHECKPOINT --data DATA
 compare DATA DATA
 calibrate CHECKPOINT --data DATA
-learn-changes INDEX --order age
+learn-changes INDEX
 marks INDEX --out new
 learn INDEX
 audit INDEX --out new
@@ -248,13 +248,9 @@ SAYS = {
     "classify IMAGE --model CHECKPOINT": "give it without: cxrtext classify PLACE",
     "classify CHECKPOINT IMAGE --keep": "--keep goes without images",
     "ground CHECKPOINT IMAGE x --out new.jpg": "ends in .png",
-    "verify CHECKPOINT IMAGE": "give IMAGE and REPORT",
-    "verify CHECKPOINT": "has no data of its own; give a folder with --data",
+    "verify CHECKPOINT IMAGE": "Missing argument 'report'",
     "verify INDEX Effusion. IMAGE": "Effusion.: no such file",
     "verify CHECKPOINT IMAGE REPORTS --out a.pdf": "ends in .csv or .html",
-    "verify CHECKPOINT IMAGE REPORTS --data DATA": "either IMAGE and REPORT, or --data",
-    "verify CHECKPOINT --data DATA --out a.html": "ends in .csv",
-    "verify CHECKPOINT --data DATA --wording denied": "'denied' is not one of",
     "verify CHECKPOINT IMAGE IMAGE": "not UTF-8 text",
     "serve": "Missing argument 'place'",
     "serve CHECKPOINT --gateway FILE": "--gateway wants an index",

@@ -98,19 +98,6 @@ def test_without_a_reference_it_says_so(
     assert "among 8 images" in done.stdout
 
 
-def test_a_whole_folder(checkpoint: Path, data_folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "low.csv"
-    asked = ("verify", checkpoint, "--data", data_folder)
-    done = cxrtext(*asked, "--split", "test", "-n", "5", "--out", out)
-    assert "the 5 least supported of 12 sentences" in done.stderr
-    assert done.stdout == ""
-    rows = read_csv(out)
-    assert list(rows[0])[:4] == ["image", "study_id", "section", "position"]
-    supports = [float(row["support"]) for row in rows]
-    assert supports == sorted(supports)
-    assert cxrtext(*asked, "--wording", "negated").stdout == "nothing found\n"
-
-
 def test_calibrated_probabilities(
     checkpoint: Path, data_folder: Path, tmp_path: Path, image: Path
 ) -> None:

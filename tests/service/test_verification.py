@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.errors import CheckpointError, DataError
-from cxrtext.evaluation.verdicts.judge import ORDER, UNLIKE
+from cxrtext.errors import CheckpointError
+from cxrtext.evaluation.verdicts.judge import UNLIKE
 from cxrtext.models.familiar import Unlike
 from cxrtext.models.reference import REFERENCE, load_reference, save_reference
 from cxrtext.pausing import finish
 from cxrtext.service import EmbeddedImage, Service, load_service
 from cxrtext.service.limits import UNLIKE_IMAGE
-from cxrtext.service.quality import least_supported
 from cxrtext.service.verify.page import verification_page
 from cxrtext.service.verify.reference import ReferenceScores, index_reference, percentile
 from cxrtext.service.verify.verify import ReferenceUsed
@@ -168,30 +167,6 @@ def test_the_page_shows_the_report_and_runs_nothing(
     assert f"This image {UNLIKE_IMAGE}." in verification_page(found, report, pixels, unlike=True)
 
 
-def test_the_least_supported_sentences_of_an_archive(service: Service, data_folder: Path) -> None:
-    found, total = least_supported(service, data_folder, split="test", count=5)
-    assert total == 12
-    supports = [one.support for one in found]
-    assert supports == sorted(supports)
-    assert len(found) == 5
-    assert least_supported(service, data_folder, wordings=["negated"]) == ([], 0)
-
-
-def test_an_archive_wants_reports_and_a_reference(
-    service: Service, data_folder: Path, bare: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match="split 'nowhere'"):
-        least_supported(service, data_folder, split="nowhere")
-    without = load_service(bare)
-    with pytest.raises(DataError, match="neither calibrated verdicts nor reference images"):
-        least_supported(without, data_folder)
-    without.close()
-    (tmp_path / "set").mkdir()
-    shutil.copy(data_folder / "manifest.csv", tmp_path / "set")
-    with pytest.raises(DataError, match=r"no reports\.csv"):
-        least_supported(service, tmp_path / "set")
-
-
 @pytest.fixture(scope="module")
 def judging(judged_checkpoint: Path) -> Iterator[Service]:
     loaded = load_service(judged_checkpoint)
@@ -234,11 +209,3 @@ def test_nothing_is_judged_of_an_image_that_is_unlike(judging: Service, data_fol
     image = judging.embed_file(data_folder / "images/s01.png")
     (one,) = judging.verify(replace(image, unlike=Unlike(2.0, 1.0)), "Effusion.").sentences
     assert (one.verdict, one.judgment.reason) == ("not judged", UNLIKE)
-
-
-def test_the_unsupported_come_first(judging: Service, data_folder: Path) -> None:
-    found, total = least_supported(judging, data_folder)
-    assert total == 48
-    order = [ORDER.index(one.found.verdict) for one in found]
-    assert order == sorted(order)
-    assert found[0].rank <= found[-1].rank

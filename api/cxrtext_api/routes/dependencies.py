@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from cxrtext.service import EmbeddedImage, Service
 
 MAX_ID_CHARACTERS = 4096
+OF_AN_IMAGE = ("rendered", "timeline", "changes")
+"""The last parts of addresses that are of an image, and name none."""
 
 
 def _resources(request: Request) -> Resources:
@@ -132,7 +134,7 @@ def is_read_only(service: "Service", settings: Settings) -> bool:
 
 
 async def _check_writable(session: SessionDep, request: Request) -> None:
-    if request.url.path.endswith(("/rendered", "/timeline")):  # of an image, and no image
+    if request.url.path.rpartition("/")[2] in OF_AN_IMAGE:
         raise HTTPException(405)
     if is_read_only(session.service, session.settings):
         raise Refusal(403, READ_ONLY)

@@ -55,6 +55,7 @@ def _model_info(
         calibrated=service.calibration is not None,
         knows_images=service.familiar.images is not None,
         knows_sentences=service.familiar.words is not None,
+        can_compare=service.can_compare,
         has_index=service.has_index,
         takes_images=service.has_index
         and settings.uploads is not None

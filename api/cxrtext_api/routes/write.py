@@ -21,7 +21,14 @@ from cxrtext_api import entry
 from cxrtext_api.gate.keys import CALLER, READ, Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import GUARDED, MAX_ID_CHARACTERS, WRITES, SessionDep, problems
+from cxrtext_api.routes.dependencies import (
+    GUARDED,
+    MAX_ID_CHARACTERS,
+    OF_AN_IMAGE,
+    WRITES,
+    SessionDep,
+    problems,
+)
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
 from cxrtext_api.runtime.uploads import Upload
@@ -239,7 +246,7 @@ def check_image_id(image_id: str) -> None:
             "image_id: write it with A-Z a-z 0-9 . _ - and / between parts, each part beginning "
             "with a letter, a digit or _, without '..'"
         )
-    if (last := image_id.rpartition("/")[2]) in ("rendered", "timeline"):
+    if (last := image_id.rpartition("/")[2]) in OF_AN_IMAGE:
         raise InputError(f"image_id: its last part must not be '{last}'")
 
 

@@ -145,12 +145,6 @@ class Judgment:
             return Basis(str(part.assertion), auc=part.auc)
         return Basis(str(part.assertion), **asdict(test))
 
-    @property
-    def rank(self) -> tuple[int, float]:
-        """Of several judgments the least comes first where the least supported do."""
-        test = self.parts[0].deciding if self.parts else None
-        return ORDER.index(self.verdict), 0.0 if test is None else test.margin
-
 
 class Judge:
     """Judges sentences by what was kept with a checkpoint; None where nothing was."""

@@ -13,6 +13,7 @@ from cxrtext.evaluation.verdicts.evidence import Floats
 from cxrtext.evaluation.verdicts.fit import FEWEST, RATE, lower_quantiles
 from cxrtext.evaluation.verdicts.kept import MISSING, FindingVerdicts, KeptVerdicts
 from cxrtext.index import Archive
+from cxrtext.index.order import study_pairs
 from cxrtext.index.store.catalogue import IndexedImage
 from cxrtext.pausing import Progress
 from cxrtext.service.audit.claims import (
@@ -36,8 +37,6 @@ Marks = NDArray[np.bool_]
 LOOKS_ALIKE = 4 * RATE, 5
 """From which share of films that another finding is said of it explains the evidence for one that
 is not named, and of how many films."""
-DATES = ("acquired", "date")
-"""The first of these columns that an index has orders the studies of a patient."""
 REPEATED = 0.5
 """The share of a report's sentences from which on it repeats the one before."""
 DEALS = 20
@@ -88,6 +87,7 @@ class Audit:
     asked: list[Asked]
     sentences: int
     judged: int
+    unordered: int  # patients with several studies in no order, of which no text is called stale
     seconds: Mapping[str, float]
 
 
@@ -96,14 +96,12 @@ def audit_archive(
     kept: KeptVerdicts | None,
     reports: Reports,
     *,
-    order: str = "",
     reader: Reader | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Compare every report with the films of its study (DataError: what is wanted for it lacks).
 
-    ``reports`` are sentences by study; the column ``order``, by default of :data:`DATES`, tells
-    which study of a patient came first; ``reader`` remembers what sentences say.
+    ``reports`` are sentences by study; ``reader`` remembers what sentences say.
     """
     if kept is None:
         raise DataError(MISSING)
@@ -123,9 +121,9 @@ def audit_archive(
         )
     work = _Comparison(films, [read[one.study_id] for one in films.images], own, reader.judged)
     found, asked = work.disagreements()
-    images = work.films.images
-    order = order or next((n for n in DATES if any(one.metadata.get(n) for one in images)), "")
-    found = [work.stale(one, reports, order) for one in found]
+    pairs, unordered = study_pairs(archive.parts)
+    before = {pair.present.study_id: pair.prior.study_id for pair in pairs}
+    found = [work.stale(one, reports, before) for one in found]
     times.append(time.perf_counter())
     return Audit(
         films,
@@ -134,6 +132,7 @@ def audit_archive(
         asked,
         sum(len(reports[study]) for study in read),
         sum(one.judged for one in read.values()),
+        unordered,
         dict(
             zip(("films", "sentences", "comparison"), np.diff(times).round(2).tolist(), strict=True)
         ),
@@ -167,7 +166,7 @@ class _Comparison:
             self.left[:, at] = log_ratios(values[:, None], sample[:, None], truth)
         self.rows: dict[str, list[int]] = defaultdict(list)
         for row, image in enumerate(films.images):
-            self.rows[image.patient_id].append(row)
+            self.rows[image.study_id].append(row)
         self.claims = self.claims[~self._explained()]
 
     def _explained(self) -> Marks:
@@ -267,19 +266,18 @@ class _Comparison:
         ]  # fmt: skip
         return found, asked
 
-    def stale(self, one: Disagreement, reports: Reports, order: str) -> Disagreement:
+    def stale(self, one: Disagreement, reports: Reports, before: Mapping[str, str]) -> Disagreement:
         """The same, stale where the report repeats one that was right of the film before."""
-        images, now = self.films.images, one.image.metadata.get(order, "")
-        if not now or one.kind not in (KINDS[MISSED], KINDS[NOT_THERE]):
+        if one.kind not in (KINDS[MISSED], KINDS[NOT_THERE]):
             return one
-        rows = self.rows[one.image.patient_id]
-        when = {row: images[row].metadata.get(order, "") for row in rows}
-        last = max((time for time in when.values() if "" < time < now), default="")
-        then = [row for row, time in when.items() if last and time == last]
-        old = {said for row in then for said in reports[images[row].study_id]}
-        said = reports[one.image.study_id]
+        last = before.get(one.image.study_id)
+        while last is not None and last not in self.rows:
+            last = before.get(last)
+        if last is None:
+            return one
+        said, old = reports[one.image.study_id], set(reports[last])
         repeated = sum(sentence in old for sentence in said) >= REPEATED * len(said)
         repeated &= one.sentence is None or said[one.sentence] in old
         sign = -1.0 if one.kind == KINDS[MISSED] else 1.0
-        agreed = sign * self.there[then, self.films.findings.index(one.finding)]
+        agreed = sign * self.there[self.rows[last], self.films.findings.index(one.finding)]
         return replace(one, kind=KINDS[STALE]) if repeated and (agreed > 0).all() else one

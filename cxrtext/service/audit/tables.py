@@ -44,6 +44,7 @@ def summary(audit: Audit) -> Row:
         "judged": audit.judged,
         **{name: sum(row[name] for row in by_finding) for name in ("if_right", "if_dealt")},
         **counts,
+        "unordered": audit.unordered,
         "stale": sum(one.kind != one.was for one in audit.found),
         "expected_wrong": sum(1 - one.probability for one in audit.found if one.q <= TAKEN),
         "by_finding": by_finding,

@@ -89,7 +89,7 @@ export function film(image, _, all) {
     thumbnail(image.image_id),
     element("span", { className: "film-name" }, tailOf(image.study_id)),
     " ",
-    element("span", { className: "film-name" }, beside),
+    element("span", { className: "film-name" }, beside.replace(" · ", "\n")),
   );
   open.addEventListener("click", () => session.open({ id: image.image_id }));
   return element("li", {}, open);

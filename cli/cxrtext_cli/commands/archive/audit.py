@@ -24,12 +24,6 @@ def audit(
         typer.Option(help="Folder for tables and page; 'audit' in PLACE.", show_default=False),
         NEW_FOLDER,
     ] = None,
-    order: Annotated[
-        str,
-        typer.Option(
-            help="Column that orders a patient's studies; acquired, or date.", show_default=False
-        ),
-    ] = "",
     device: Device = "auto",
 ) -> None:
     """Look for films and reports of an index that disagree; the likeliest come first.
@@ -55,7 +49,6 @@ def audit(
             service.archive,
             service.verdicts,
             indexed_reports(service.archive),
-            order=order,
             progress=update,
         )
     counts = summary(found)
@@ -72,5 +65,9 @@ def audit(
     typer.echo(
         f"q up to {TAKEN}: {counts['taken']}, of them {counts['expected_wrong']:.1f} false alarms"
     )
+    if counts["unordered"]:
+        say(
+            f"no stale text of {counts['unordered']} patient(s): nothing tells their studies' order"
+        )
     seconds = sum(counts["seconds"].values())
     say(f"{target / 'audit.html'}: {counts['sentences']} sentences in {seconds:.1f} s")

@@ -5,39 +5,26 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cxrtext.errors import InputError
-from cxrtext_cli.given import (
-    DATA_FOLDER,
-    FILE,
-    NEW_FILE,
-    NEW_FOLDER,
-    REPORT,
-    SENTENCE,
-    SPLIT,
-)
+from cxrtext_cli.given import FILE, NEW_FILE, REPORT, SENTENCE
 from cxrtext_cli.options import (
-    AllowOutside,
     AsJson,
     AsWritten,
     Device,
-    MaxRejected,
     PlaceFolder,
-    cache_in,
     open_place,
     print_json,
     print_rows,
-    progress,
     say,
     say_unlike,
     write_rows,
 )
 
 if TYPE_CHECKING:
-    from cxrtext.service.quality import CheckedSentence
     from cxrtext.service.verify.verify import SupportedSentence, Verification
 
 
@@ -104,91 +91,31 @@ def ground(
     typer.echo(f"overlay: {target}")
 
 
-Wording = Literal["affirmed", "negated", "uncertain"]
 STDIN = Path("-")
-PRINTED = 20
-"""Sentences of an archive that are printed where no file is asked for."""
 
 
 def verify(
     place: PlaceFolder,
-    image: Annotated[
-        Path | None, typer.Argument(help="An image: PNG, JPEG or DICOM.", show_default=False), FILE
-    ] = None,
+    image: Annotated[Path, typer.Argument(help="An image: PNG, JPEG or DICOM."), FILE],
     report: Annotated[
-        Path | None,
-        typer.Argument(help="A text file with its report; - for standard input."),
-        REPORT,
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="A whole data folder instead; the project's own where nothing is given."),
-        DATA_FOLDER,
-    ] = None,
-    split: Annotated[str, typer.Option(help="Of data: train, val, test or all."), SPLIT] = "all",
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="Of data: most sentences to give.")
-    ] = 1000,
-    wording: Annotated[
-        Wording | None, typer.Option(help="Of data: affirmed, negated or uncertain ones only.")
-    ] = None,
+        Path, typer.Argument(help="A text file with its report; - for standard input."), REPORT
+    ],
     out: Annotated[
-        Path | None,
-        typer.Option(help="Write a table (.csv) or, of one report, a page (.html)."),
-        NEW_FILE,
+        Path | None, typer.Option(help="Write a table (.csv) or a page (.html)."), NEW_FILE
     ] = None,
     device: Device = "auto",
-    allow_outside: AllowOutside = False,
-    max_rejected: MaxRejected = 100,
-    cache: Annotated[
-        Path | None, typer.Option(help="Of data: folder of decoded images, shared."), NEW_FOLDER
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How well an image supports each sentence of its report.
-
-    Without IMAGE and REPORT, the least supported sentences of a data folder.
-    """
-    from cxrtext.project import find_place
-
-    found_in = find_place(place)
-    if image is None and report is None:
-        data = found_in.require_data(data)
-    endings = (".csv",) if data else (".csv", ".html")
-    if out is not None and out.suffix.lower() not in endings:
-        raise InputError(f"{out}: give a name that ends in {' or '.join(endings)}")
-    if data is not None:
-        if image or report:
-            raise InputError("give either IMAGE and REPORT, or --data DIR")
-        from cxrtext.records import Rejects
-        from cxrtext.service.quality import least_supported
-
-        service = open_place(found_in, device)
-        rejects = Rejects(max_rejected)
-        with progress("verifying", "images") as update:
-            checked, total = least_supported(
-                service,
-                data,
-                count=min(count, PRINTED) if out is None and not as_json else count,
-                split=split,
-                wordings=None if wording is None else (wording,),
-                allow_outside=allow_outside,
-                cache=cache_in(cache or found_in.decoded),
-                rejects=rejects,
-                progress=update,
-            )
-        _show_checked(checked, total, out, as_json)
-        if rejects.rows:
-            say(f"images that cannot be read: {len(rejects.rows)}")
-        return
-    if image is None or report is None:
-        raise InputError("give IMAGE and REPORT (a text file, or - for standard input)")
+    """How well an image supports each sentence of its report."""
+    if out is not None and out.suffix.lower() not in (".csv", ".html"):
+        raise InputError(f"{out}: give a name that ends in .csv or .html")
     text = _read(report)
 
     from cxrtext.client.answers import verified_of
+    from cxrtext.project import find_place
     from cxrtext.service.limits import UNLIKE_IMAGE, UNLIKE_SENTENCE
 
-    service = open_place(found_in, device)
+    service = open_place(find_place(place), device)
     pixels = service.read_file(image)
     embedded = service.embed(pixels)
     found = service.verify(embedded, text)
@@ -272,25 +199,3 @@ def _write(out: Path | None, found: "Verification", report: str, pixels: Any, un
     from cxrtext.service.verify.page import verification_page
 
     write_text(out, verification_page(found, report, pixels, unlike))
-
-
-def _show_checked(
-    found: "Sequence[CheckedSentence]", total: int, out: Path | None, as_json: bool
-) -> None:
-    rows = [_checked_row(one, _flat(one.found)) for one in found]
-    said = f"the {len(rows)} least supported of {total} sentences"
-    if out is not None:
-        write_rows(out, rows)
-        say(f"{out}: {said}")
-    if as_json:
-        print_json(rows)
-    elif out is None:
-        print_rows([_checked_row(one, {}) for one in found])
-        say(f"{said}; --out FILE writes more")
-
-
-def _checked_row(one: "CheckedSentence", judged: dict[str, Any]) -> dict[str, Any]:
-    named: dict[str, Any] = {"image": one.record.name, "study_id": one.record.study_id}
-    named |= {"section": one.found.section, "position": one.position}
-    shown = _fields(one.found, ("wording", "support", "verdict", "score", "sentence"))
-    return named | shown | judged

@@ -1,0 +1,156 @@
+"""A patient's studies in the order of time, or in one line why there is no such order.
+
+The time of a film is the column ``acquired``, else ``date``.  Sets without dates that say which of
+a patient's films each is (``follow_up``) have an order without days.  Dates that were shifted, but
+not by one number of days for all of a patient's, put films into a false order: none is given where
+a header, the dates within a study, or the ages beside them say so.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from cxrtext.datasets.importing.versions import read_time
+from cxrtext.index.search.archive import Archive
+from cxrtext.index.search.index import Index
+from cxrtext.index.store.catalogue import IndexedImage
+from cxrtext.records.manifest import ACQUIRED, DATES, FOLLOW_UP
+
+MOST_FILMS = 500
+TOO_MANY = f"more than {MOST_FILMS} images have the patient_id of this one: it names no patient"
+_AGE_TOP = 89  # ages above it are often all written as one
+_MODIFIED = (
+    "dates were modified, and nothing says whether all of this patient's by as many days; if they "
+    "were, write 'shifted' into the column dates"
+)
+
+
+class DatedFilm:
+    """An image with its time, as digits of the year, month, day and hour, those that are known."""
+
+    def __init__(self, image: IndexedImage) -> None:
+        self.image = image
+        self.digits = read_time(self.said(ACQUIRED)) or read_time(self.said("date"))
+        self.day = _day(self.digits)
+        self.number = int(number) if (number := self.said(FOLLOW_UP)).isdecimal() else None
+
+    def said(self, column: str) -> str:
+        return self.image.metadata.get(column, "").strip().lower()
+
+
+def _day(digits: str) -> date | None:
+    try:  # strptime takes thirty times as long
+        return datetime.fromisoformat(f"{digits[:8]}T{digits[8:] or '00'}").date()
+    except ValueError:
+        return None
+
+
+Studies = list[list[DatedFilm]]
+"""Those of a patient, each with its films."""
+
+
+def studies_of(archive: Archive, patient_id: str) -> tuple[Studies, str | None]:
+    """The studies of an indexed patient, of one with too many images not all; as `in_order`."""
+    images: list[IndexedImage] = []
+    for part in archive.parts:
+        images += part.catalogue.of_patient(patient_id, MOST_FILMS + 1 - len(images))
+    return in_order(images)
+
+
+def in_order(images: Iterable[IndexedImage]) -> tuple[Studies, str | None]:
+    """A patient's images by study, the earliest first, and why they are in no order, else None."""
+    of_study: dict[str, list[DatedFilm]] = defaultdict(list)
+    for image in images:
+        of_study[image.study_id].append(DatedFilm(image))
+    studies = list(of_study.values())
+    reason = None if _are_numbered(studies) else _why_unordered(studies)
+    if reason is None:  # of numbered films no digits are known
+        studies.sort(key=lambda study: (min(one.digits for one in study), study[0].number or 0))
+    return [sorted(study, key=lambda one: one.digits) for study in studies], reason
+
+
+class StudyPair(NamedTuple):
+    """Two studies of a patient, the second next after the first, by the first image of each."""
+
+    prior: IndexedImage
+    present: IndexedImage
+
+
+def study_pairs(parts: Iterable[Index]) -> tuple[list[StudyPair], int]:
+    """All pairs of studies that follow each other; of how many patients studies are in no order."""
+    of_patient: dict[str, list[IndexedImage]] = defaultdict(list)
+    for part in parts:
+        for image in part.catalogue.images(np.sort(part.snapshot.numbers).tolist()):
+            if image:
+                of_patient[image.patient_id].append(image)
+    pairs, unordered = list[StudyPair](), 0
+    for studies, reason in map(in_order, of_patient.values()):
+        unordered += reason is not None
+        first = [study[0].image for study in studies if reason is None]
+        pairs += [StudyPair(*pair) for pair in pairwise(first)]
+    return pairs, unordered
+
+
+def _are_numbered(studies: Studies) -> bool:
+    """Whether no film has a date, and each of one study a number that no other study's has."""
+    every = [one for study in studies for one in study]
+    numbers = {one.number for one in every}
+    said = {(one.image.study_id, one.number) for one in every}
+    return (
+        len(studies) > 1
+        and None not in numbers
+        and len(said) == len(numbers) == len(studies)
+        and not any(one.digits for one in every)
+    )
+
+
+def _why_unordered(studies: Studies) -> str | None:
+    """Why dates give no order of a patient's studies; None where they do."""
+    every = [one for study in studies for one in study]
+    if len(every) > MOST_FILMS:
+        return TOO_MANY
+    if len(studies) < 2:
+        return None
+    said = {one.said(DATES) for one in every}
+    if "removed" in said:
+        return "the dates of this patient's studies were removed"
+    if "modified" in said:
+        return _MODIFIED
+    if "shifted" in said and len(said) > 1:
+        return "some of this patient's dates were shifted, and some not"
+    if missing := [one for one in every if one.day is None]:
+        years = all(len(one.digits) == 4 for one in missing)
+        what = "only the year is known" if years else "no day is known"
+        return f"{what} of {len(missing)} of {len(every)} films; import with --keep acquired"
+    return _contradiction(studies, every) or _tie(studies)
+
+
+def _contradiction(studies: Studies, every: Sequence[DatedFilm]) -> str | None:
+    """How the dates themselves show that they were not shifted alike."""
+    for study in studies:
+        days = [one.day for one in study if one.day]
+        if (apart := (max(days) - min(days)).days) > 1:
+            return f"films of one study are dated {apart} days apart: dates were shifted unequally"
+    ages = [
+        (one.day, int(one.said("age"))) for one in every if one.day and one.said("age").isdigit()
+    ]
+    young = sorted(pair for pair in ages if pair[1] < _AGE_TOP)
+    for day, age in young[1:]:
+        years, older = (day - young[0][0]).days / 365.25, age - young[0][1]
+        if abs(older - years) > 1.5:  # both are whole years or dates: less than 1 is no error
+            return (
+                f"dates {years:.1f} years apart go with ages {older} years apart: dates were "
+                "shifted unequally, or an age is wrong"
+            )
+    return None
+
+
+def _tie(studies: Studies) -> str | None:
+    begun = sorted(min(one.digits for one in study) for study in studies)
+    if any(other.startswith(one) for one, other in pairwise(begun)):
+        return "two studies are of one day, and no time says which came first"
+    return None
