@@ -210,6 +210,7 @@ class ModelInfo(Answer):
     )
     knows_sentences: bool = Field(default=False, description="The same of sentences.")
     can_compare: bool = Field(default=False, description="Whether it says what became of findings.")
+    says_where: bool = Field(default=True, description="Whether it sees parts of a film.")
     has_index: bool
     takes_images: bool = Field(description="Whether images can be added.")
     has_results: bool = Field(default=False, description="Whether /v1/results answers.")

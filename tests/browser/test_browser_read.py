@@ -224,6 +224,18 @@ def test_a_file_is_opened_dropped_and_its_name_stays_text(visit: Any, png: bytes
     page.wait_for_selector("#image-note:text-is('dropped.png')")
 
 
+def test_a_model_that_sees_films_as_a_whole_is_not_asked_where(visit: Any, change: Any) -> None:
+    change("**/v1/model", lambda about: about.update(says_where=False))
+    page = visit(READ)
+    numbers(page)
+    page.route("**/v1/ground", lambda _: pytest.fail("asked where"))
+    page.click("#findings .finding")
+    page.click("#tab-locate")
+    assert page.is_visible("#sees-whole")
+    assert page.is_hidden("#locate-form")
+    assert "see where" not in page.text_content("#findings-foot")
+
+
 def test_tabs_by_keyboard(visit: Any) -> None:
     page = visit()
     page.focus("#tab-findings")

@@ -56,6 +56,7 @@ def _model_info(
         knows_images=service.familiar.images is not None,
         knows_sentences=service.familiar.words is not None,
         can_compare=service.can_compare,
+        says_where=service.model.has_regions,
         has_index=service.has_index,
         takes_images=service.has_index
         and settings.uploads is not None

@@ -92,6 +92,7 @@ async function load() {
   showWarning(model);
   about.show(model);
   byId("fitting-body").hidden = !model.sentences;
+  byId("locate-form").hidden = !(byId("sees-whole").hidden = model.says_where);
   await search.start(model.has_index);
   router.answer({ read: openImage, search: search.enter });
   if (model.has_index) await archive.start();

@@ -111,7 +111,7 @@ export async function open(source) {
  * `secret`: whether the sentence is of a report: it stays out of the address, and is not reworded.
  */
 export async function locate(sentence, { threshold, secret = false } = {}) {
-  if (!current.source) return;
+  if (!current.source || !current.model.says_where) return;
   clearError();
   locating.abort();
   locating = new AbortController();

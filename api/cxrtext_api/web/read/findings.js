@@ -29,7 +29,7 @@ function row(found, ofUnlike) {
     {
       type: "button",
       className: classOf(found),
-      title: "Show where",
+      title: session.current.model.says_where ? "Show where" : "",
       data: { finding },
     },
     element("span", { className: "finding-name" }, finding),
@@ -51,7 +51,7 @@ function tellCalibration({ calibrated, findings, unlike = null }) {
   byId("calibration").textContent = calibrated ? "Calibrated" : "Not calibrated";
   byId("findings-foot").hidden = false;
   byId("findings-foot").textContent =
-    "Select a finding to see where the image supports it. " +
+    (session.current.model.says_where ? "Select a finding to see where the image supports it. " : "") +
     (calibrated
       ? "Probabilities are calibrated on the validation images."
       : "Each compares a sentence that says so with one that denies it; it is no share of patients.") +
