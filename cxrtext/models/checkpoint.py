@@ -27,7 +27,7 @@ from cxrtext.models.folders import (
     read_checkpoint_config,
 )
 from cxrtext.models.image_encoder import BackboneEncoder
-from cxrtext.models.image_text import ImageTextModel, ModelSpec
+from cxrtext.models.image_text import FINISHED, ImageTextModel, ModelSpec
 from cxrtext.models.text_encoder import family_name, text_config
 from cxrtext.models.weight_files import misfit, on_cpu
 from cxrtext.text.tokenizer import load_tokenizer_of
@@ -44,7 +44,13 @@ def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, 
     """Write a model, whole or not at all.
 
     ``training`` goes into ``training.json``: resolved configuration, data fingerprint, metrics.
+    A finished pair that is trained on is written as such (:mod:`cxrtext.models.pairs`).
     """
+    if model.spec.image == FINISHED:
+        from cxrtext.models.pairs import save_continued
+
+        save_continued(folder, model, training)  # type: ignore[arg-type]
+        return
     from safetensors.numpy import save_file as save_arrays
     from safetensors.torch import save_file
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import torch
 import torch.nn.functional as F
@@ -165,7 +165,19 @@ STRIDES = {"resnet18": 32, "resnet50": 32, "resnet50-half": 32, "resnet-narrow":
 """Pixels of the input a region, along each axis."""
 
 
-class RegionEncoder(nn.Module):
+class Holder(nn.Module):
+    """A module over others that stay as they are: they move along, and are no part of its state."""
+
+    _held: tuple[nn.Module, ...] = ()  # in a tuple: torch takes modules in it for no part of this
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for module in self._held:
+            module._apply(fn, recurse)
+        return self
+
+
+class RegionEncoder(Holder):
     """Features of regions, [B, h, w, C], and what is trained to bring them to the joint space.
 
     That is up to two alignment layers, a linear map with bias to D dimensions, and what is added
@@ -273,12 +285,12 @@ class BackboneEncoder(RegionEncoder):
         super().__init__()
         self.reduce = reduce
         self.golden = golden
-        self._held = (backbone,)  # in a tuple: torch takes modules in it for no part of this one
+        self._held = (backbone,)
         self._train_on(reduce.width, dimension, position, alignment)
 
     @property
     def backbone(self) -> "Backbone":
-        return self._held[0]
+        return self._held[0]  # type: ignore[return-value]
 
     @property
     def trunk(self) -> nn.Module:
@@ -296,12 +308,6 @@ class BackboneEncoder(RegionEncoder):
         """
         note = {key: value for key, value in self.backbone.note().items() if key != "folder"}
         return {**note, "reduce": self.reduce.note()}
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "BackboneEncoder":
-        """Move the backbone along with what is trained."""
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.backbone._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:

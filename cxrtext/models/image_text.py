@@ -27,6 +27,9 @@ GAMMA_SQ_CAP = 100.0  # largest γ² that training can reach
 BACKBONE = "backbone"
 """The image encoder of a model whose regions a backbone computes that is kept elsewhere."""
 
+FINISHED = "finished"
+"""That of a finished pair of towers (:mod:`cxrtext.models.pairs`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:

@@ -173,6 +173,12 @@ class TextEncoder(nn.Module):
         """
         return self.project(self.states(input_ids, attention_mask))
 
+    @property
+    def trunk(self) -> nn.Module:
+        """What makes states of pieces."""
+        trunk: nn.Module = self.backbone
+        return trunk
+
     def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Pooled states [S, H] of sentences, arguments as above."""
         real = attended = attention_mask

@@ -27,6 +27,8 @@ LEAST_STEPS, STEPS_A_STUDY = 200, 0.3
 """Of small images, up to the demonstration's own: a few hundred are soon learned by heart."""
 LEAST_FOR_CURVE = 200
 """Training studies, of which a third can be trained on at all."""
+ADAPTER_STEPS, ADAPTER_RATE, ADAPTER_DECAY = 500, 1e-3, 0.1
+"""Of the training of adapters over a finished pair."""
 MOST_LONGER = 5
 """A budget is used for at most so many times the usual epochs: more was not seen to help."""
 
@@ -57,6 +59,7 @@ class Source(_Part):
     labels: str | None = None
     columns: dict[str, str] = Field(default_factory=dict)
     model: str | None = None  # a finished one, instead of a training
+    improve: bool = False  # train adapters over the finished one
     link: bool = False
 
 
@@ -120,14 +123,39 @@ def choose_recipe(
     }
     train["training"] |= {"prompts": "prompts.yaml"}
     train["out"] = RUN
+    if source.model:
+        train = adapting(train, source.model, facts.training)
     return Recipe(
         source=source,
         language_model=LanguageModel(size=size),
         image_encoder=encoder,
         train=train,
-        learning_curve=curve and facts.training >= LEAST_FOR_CURVE,
+        learning_curve=curve and not source.model and facts.training >= LEAST_FOR_CURVE,
         threads=threads,
     )
+
+
+def adapting(train: dict[str, Any], model: str, studies: int) -> dict[str, Any]:
+    """The configuration of a training of adapters over a finished pair, in seconds a 100 steps."""
+    every = ADAPTER_STEPS // 10
+    return {
+        "data": {name: train["data"][name] for name in ("manifest", "sentences", "cache")},
+        "model": {"init": model, "similarity": "global"},
+        "objective": train["objective"],
+        "training": {
+            "steps": ADAPTER_STEPS,
+            "batch": min(64, max(2, studies // 2)),
+            "sentences": 4,
+            "lr": ADAPTER_RATE,
+            "weight_decay": ADAPTER_DECAY,
+            "lock": ["image", "text"],
+            "validate_every": every,
+            "save_every": ADAPTER_STEPS,
+            "best": "val/auc",
+            "prompts": "prompts.yaml",
+        },
+        "out": train["out"],
+    }
 
 
 def with_steps(training: dict[str, Any], steps: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from cxrtext.models.backbones import check_golden, find_backbone
 from cxrtext.models.features.folder import FeatureFolder
 from cxrtext.models.folders import layout_of
 from cxrtext.models.image_encoder import STRIDES, BackboneEncoder, ImageEncoder
+from cxrtext.models.pairs import Continued, load_pair
 from cxrtext.models.regions import require_features
 from cxrtext.models.text_encoder import family_name, longest_input
 from cxrtext.models.text_folder import load_text_encoder
@@ -51,10 +52,7 @@ def build_model(config: Config, features: FeatureFolder | None = None) -> ImageT
     torch.manual_seed(config.training.seed)
     if config.model.init is not None:
         if layout_of(Path(config.model.init)) is not None:
-            raise ConfigError(
-                f"model.init: {config.model.init} is a finished pair of elsewhere, which is not "
-                "trained on; train beside its image tower: cxrtext encode --backbone"
-            )
+            return _continued_pair(config, features)
         return _continued(config, load_model(config.model.init), features)
     start = load_text_encoder(config.model.text)
     _check_masking(config, start.config)
@@ -143,6 +141,25 @@ def _continued(
     }
     model.load_state_dict({**own, **taken})
     return model
+
+
+def _continued_pair(config: Config, features: FeatureFolder | None) -> ImageTextModel:
+    """A finished pair whose towers stay as they are, with adapters that are trained."""
+    training, locked = config.training, ("image", "text")
+    for key, value, wanted in (
+        ("training.lock", tuple(sorted(training.lock)), locked),
+        ("training.unlock", training.unlock, None),
+        ("training.checkpointing", training.checkpointing, False),
+        ("data.features", features and features.folder, None),
+    ):
+        if value != wanted:
+            said = {locked: "[image,text]", None: "null", False: "false"}[wanted]
+            raise ConfigError(
+                f"{key}: the towers of {config.model.init} stay as they are; set {key}={said}"
+            )
+    model = config.model
+    continued = Continued(model.similarity, model.lam, model.query, model.gamma_sq)
+    return load_pair(Path(str(model.init)), continued=continued)
 
 
 def build_head(config: Config, model: ImageTextModel) -> nn.Module | None:

@@ -106,6 +106,9 @@ class Trainer:
         """Train to the end; returns the last validation's numbers."""
         learner, training = self.job.learner, self.config.training
         start = learner.progress.step
+        if self.config.model.init and not start:  # what training does not improve stays
+            self.validation = self._validate()
+            self._compare_with_best(0)
         if not learner.progress.done:
             take_steps(
                 self.job,

@@ -421,3 +421,8 @@ def test_a_finished_model_takes_the_place_of_a_training(data_folder: Path, tmp_p
     assert "again" not in cxrtext(*words).stderr
     for place in (tmp_path / "project", tmp_path / "project/index"):
         assert "images/" in cxrtext("search", place, "Left pleural effusion.").stdout
+    said = cxrtext("fit", tmp_path / "project", "--improve").stderr
+    assert "language model" in said
+    assert (best / "adapters.safetensors").is_file()
+    assert load_model(best).continued is not None  # type: ignore[attr-defined]
+    assert "again" not in cxrtext("fit", tmp_path / "project").stderr

@@ -76,6 +76,12 @@ def fit(
         typer.Option(help="A finished model of elsewhere, instead of a training."),
         CHECKPOINT,
     ] = None,
+    improve: Annotated[
+        bool,
+        typer.Option(
+            "--improve", help="Adapt the finished model to the reports, if held-out films gain."
+        ),
+    ] = False,
     budget: Annotated[str | None, typer.Option(help="Time to spend in all: 20m, 8h, 2d.")] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show recipe, time, disk and memory; start nothing.")
@@ -99,6 +105,7 @@ def fit(
     given |= {"columns": _columns(columns)} if columns else {}
     given |= {"link": True} if link else {}
     given |= {"model": str(model.absolute())} if model is not None else {}
+    given |= {"improve": True} if improve else {}
     claim(out, archive)
     if (out / RECIPE).is_file():
         source = read_recipe(out).source.model_copy(update=given)  # what is not said stays
@@ -108,6 +115,8 @@ def fit(
             say(f"{out / RECIPE} says which weights are begun from; change it there")
     else:
         source = Source(**given)
+    if source.improve and source.model is None:
+        raise ConfigError("--improve: adapts a finished model; give it with --model FOLDER")
     if plan:
         _plan(source, out, weights, limit)
         return
@@ -167,8 +176,9 @@ class Fit:
             self.recipe = self._recipe()
             self._data()
             self._write_settings()
-            if self.recipe.source.model:
-                self._take_model(Path(self.recipe.source.model))
+            source = self.recipe.source
+            if source.model and not source.improve:
+                self._take_model(Path(source.model))
             else:
                 self._models()
             self._measure()
@@ -195,7 +205,7 @@ class Fit:
         """The recipe that is there, or one for what was imported."""
         from cxrtext.project.facts import facts_of_data
         from cxrtext.project.layout import DATA, RECIPE
-        from cxrtext.project.recipe import read_recipe, write_recipe
+        from cxrtext.project.recipe import adapting, read_recipe, write_recipe
 
         if not (self.folder / RECIPE).is_file():
             facts = facts_of_data(self.folder / DATA)
@@ -210,7 +220,11 @@ class Fit:
             self.expected = dict(estimate.seconds)
         recipe = read_recipe(self.folder)
         if recipe.source != self.source:  # asked for again, with other tables
-            recipe = recipe.model_copy(update={"source": self.source})
+            changed: dict[str, Any] = {"source": self.source}
+            if self.source.model and self.source.model != recipe.train["model"].get("init"):
+                images = facts_of_data(self.folder / DATA).training
+                changed["train"] = adapting(recipe.train, self.source.model, images)
+            recipe = recipe.model_copy(update=changed)
             write_recipe(self.folder, recipe)
         return recipe
 
@@ -233,7 +247,8 @@ class Fit:
         from cxrtext.project.training_data import noted, training_data, write_training_data
 
         now, before = training_data(self.folder), noted(self.folder)
-        stages = self._model_stages()
+        text, images, trained = self._model_stages()
+        stages = [*text, *images, *trained]
         if before is not None and before.serves(now, self.recipe.retrain_from):
             self.progress = Progress(self.folder, before.digest)
             if all(map(self.progress.is_done, stages)):
@@ -247,16 +262,16 @@ class Fit:
         if all(map(self.progress.is_done, stages)):
             return
         write_training_data(self.folder, now)
-        *text, encoder = stages[:3]
-        beside = None
-        if cores() > 1 and not any(map(self.progress.is_done, [encoder, text[-1]])):
-            say(f"image encoder, beside the text (its progress: {self._log(encoder)})")
-            beside = self._start(encoder, self._log(encoder))
+        beside = []
+        if cores() > 1 and not any(map(self.progress.is_done, [*images, text[-1]])):
+            for encoder in images:
+                say(f"image encoder, beside the text (its progress: {self._log(encoder)})")
+                beside.append((encoder, *self._start(encoder, self._log(encoder))))
         for stage in text:
             self._do(stage)
-        if beside is not None:
-            self._finish(encoder, *beside, self._log(encoder))
-        for stage in stages[2:]:
+        for encoder, *started in beside:
+            self._finish(encoder, *started, self._log(encoder))
+        for stage in [*images, *trained]:
             self._do(stage)
         (self.folder / REPORTS).unlink(missing_ok=True)
 
@@ -276,16 +291,21 @@ class Fit:
             shutil.copytree(folder, made, dirs_exist_ok=True)
         say(f"model: {load_model(best).spec.image_title}, as it is")
 
-    def _model_stages(self) -> list[Stage]:
+    def _model_stages(self) -> tuple[list[Stage], list[Stage], list[Stage]]:
         """Those of the text, that of the images, and what rests on both."""
+        from cxrtext.models import load_model
+
         text, encoder = model_stages(self.folder, self.recipe)
+        if self.recipe.source.model:
+            load_model(self.recipe.source.model)  # refused before anything is trained
+            return text, [], [training_stage(self.folder, self.recipe)]
         train = training_stage(self.folder, self.recipe)
         curve = self.recipe.learning_curve
         trained = curve_stages(self.folder, self.recipe, self.tables)[:2] if curve else []
-        return [*text, encoder, train, *trained]
+        return text, [encoder], [train, *trained]
 
     def _measure(self) -> None:
-        if self.recipe.learning_curve and not self.recipe.source.model:
+        if self.recipe.learning_curve:
             self._do(curve_stages(self.folder, self.recipe, self.tables)[2])
         for stage in evaluation_stages(self.folder, self.tables):
             self._do(stage)
@@ -304,7 +324,7 @@ class Fit:
         best = self.folder / CHECKPOINT
         fingerprint = checkpoint_fingerprint(best)
         good = HowGood.load(best, fingerprint) or HowGood(fingerprint=fingerprint)
-        if self.recipe.learning_curve and good.measured and not self.recipe.source.model:
+        if self.recipe.learning_curve and good.measured:
             third = self.folder / CURVE
             pairs = (
                 (third / "run/checkpoint-best", third / "evaluation"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cxrtext.files import SUMS, seal_of, sha256, sums_of, write_json
-from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS
+from cxrtext.models.folders import ADOPTED, SAFE_WEIGHTS, pair_fingerprint
 from cxrtext.project.layout import CHECKPOINT, DATA, DECODED, EVALUATION, INDEX, REPORTS, THIRD
 
 if TYPE_CHECKING:
@@ -220,8 +220,10 @@ def _encoder(folder: Path, recipe: "Recipe", manifest: str, out: str, name: str)
 
 
 def _content(weights: str | None) -> Any:
-    """The digest of a file of weights, or those of a folder's files."""
+    """The digest of a file of weights or a finished model, or those of a folder's files."""
     path = Path(weights) if weights else None
+    if path and (path / ADOPTED).is_file():
+        return pair_fingerprint(path)
     return path and (sums_of(path) if path.is_dir() else sha256(path))
 
 
@@ -239,20 +241,25 @@ def training_stage(folder: Path, recipe: "Recipe") -> Stage:
 def _training(
     folder: Path, recipe: "Recipe", config: str, out: str, name: str, encoder: str
 ) -> Stage:
-    best = f"{out}/checkpoint-best"
+    best, init = f"{out}/checkpoint-best", recipe.train["model"].get("init")
     # Else prompts only tell how it goes: people change them without a new training.
     chosen_by = ("prompts.yaml",) if recipe.train["training"].get("best") == "val/auc" else ()
     return Stage(
         name,
         [["train", folder / config, "--json"]],
-        lambda s: f"{s['steps']} steps on {s['images']} images; best after {s['best_step']}",
-        settings=[recipe.train, recipe.threads],
+        _trained,
+        settings=[recipe.train, recipe.threads, *([_content(init)] if init else [])],
         reads=("sentences.csv", f"{encoder}/encoder.safetensors", *chosen_by),
         makes=(f"{best}/familiar.safetensors", f"{best}/reference.safetensors"),
         state=f"{out}/state",
         resume=("--resume", str(folder / out)),
         threads=recipe.threads + 1,
     )
+
+
+def _trained(summary: Mapping[str, Any]) -> str:
+    best = f"best after {summary['best_step']}" if summary["best_step"] else "none was better"
+    return f"{summary['steps']} steps on {summary['images']} images; {best}"
 
 
 def curve_stages(folder: Path, recipe: "Recipe", tables: Sequence[str]) -> list[Stage]:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cxrtext.models.image_encoder import RegionEncoder
+from cxrtext.models.image_encoder import Holder, RegionEncoder
 from cxrtext.models.text_encoder import mean_state
 
 ImagePooling = Literal["pooler", "first", "mean", "patches"]
@@ -16,14 +16,35 @@ TextPooling = Literal["pooler", "first", "last", "mean"]
 """transformers' pooled state; the first piece's; that of the last real piece; or their mean."""
 
 
+class Adapter(nn.Linear):
+    """``x + A x``, which starts as ``x``: what a training adds to a tower that stays as it is.
+
+    Weight decay draws it back to the tower's own embedding.  Without a bias, it goes through the
+    mean of patches.
+
+    Source: Gao et al. 2021 (CLIP-Adapter), here linear and on both sides.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension, dimension, bias=False)
+        nn.init.zeros_(self.weight)
+
+    def forward(self, embedded: Tensor) -> Tensor:
+        return embedded + super().forward(embedded)
+
+
 class ImageTower(RegionEncoder):
     """From images to regions in the joint space; a pair that pools has one region an image.
 
-    ``mean`` and ``std`` are of each channel, for gray values in [0, 1].
+    ``mean`` and ``std`` are of each channel, for gray values in [0, 1].  ``adapter`` is what was
+    trained on top, if anything; ``are_units`` whether patches become unit vectors, as every
+    similarity but the global one takes them.
     """
 
     mean: Tensor
     std: Tensor
+    adapter: Adapter | None
+    are_units = False
 
     def __init__(
         self,
@@ -34,15 +55,21 @@ class ImageTower(RegionEncoder):
         offset: float = 0.0,
     ) -> None:
         super().__init__()
-        self.network, self.pooling, self.head = network, pooling, projection
-        self._offset = offset
+        self._held = (
+            nn.ModuleList([network, projection]).eval().requires_grad_(requires_grad=False),
+        )
+        self.pooling, self._offset, self.adapter = pooling, offset, None
         shape = (1, len(levels[0]), 1, 1)
         for name, numbers in zip(("mean", "std"), levels, strict=True):
             self.register_buffer(name, torch.tensor(numbers).view(shape), persistent=False)
 
     @property
-    def trunk(self) -> nn.Module:
-        return self.network
+    def trunk(self) -> nn.ModuleList:
+        return self._held[0]  # type: ignore[return-value]
+
+    def extra_repr(self) -> str:
+        """What features depend on beside the weights."""
+        return f"{self.pooling} {self.mean.flatten().tolist()} {self.std.flatten().tolist()}"
 
     @property
     def offset(self) -> float:
@@ -53,19 +80,25 @@ class ImageTower(RegionEncoder):
         """Whether cells of the grid are in the joint space."""
         return self.pooling == "patches"
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Embed images [B, 1, crop, crop] in [0, 1] as regions [B, h, w, D].
+    def features(self, images: Tensor) -> Tensor:
+        """Embed images [B, 1, crop, crop] in [0, 1] as the pair does, [B, h, w, D]."""
+        network, head = self.trunk
+        found = network(pixel_values=(images.float() - self.mean) / self.std)
+        if self.pooling == "patches":
+            cells: Tensor = head(found.last_hidden_state).permute(0, 2, 3, 1)
+            return _over_longest(cells)
+        return F.normalize(head(self._pooled(found)), dim=-1)[:, None, None, :]
+
+    def project(self, features: Tensor) -> Tensor:
+        """Regions [B, h, w, D] of what the pair makes of images.
 
         One region is a unit vector.  Patches keep their lengths, over the longest of the image, so
         that their mean has the direction that the model's own global embedding has.
         """
-        found = self.network(pixel_values=(images.float() - self.mean) / self.std)
-        if self.pooling == "patches":
-            cells: Tensor = self.head(found.last_hidden_state).permute(0, 2, 3, 1)
-            longest: Tensor = cells.flatten(1, 2).norm(dim=-1).amax(dim=-1)
-            return cells / longest.clamp_min(1e-12)[:, None, None, None]
-        states = self._pooled(found)
-        return F.normalize(self.head(states), dim=-1)[:, None, None, :]
+        regions = features if self.adapter is None else self.adapter(features)
+        if self.are_units or not self.has_patches:
+            return F.normalize(regions, dim=-1)
+        return _over_longest(regions)
 
     def _pooled(self, found: Any) -> Tensor:
         states: Tensor = found.last_hidden_state
@@ -79,12 +112,20 @@ class ImageTower(RegionEncoder):
         return states
 
 
-class TextTower(nn.Module):
+def _over_longest(cells: Tensor) -> Tensor:
+    longest: Tensor = cells.flatten(1, 2).norm(dim=-1).amax(dim=-1)
+    return cells / longest.clamp_min(1e-12)[:, None, None, None]
+
+
+class TextTower(Holder):
     """From word pieces to unit vectors in the joint space.
 
     A ``length`` above 0 is what sentences are padded to with ``padding`` instead of being masked,
-    as SigLIP was trained.
+    as SigLIP was trained.  ``adapter`` is what was trained on top, if anything.
     """
+
+    adapter: Adapter | None
+    family = "finished"
 
     def __init__(
         self,
@@ -96,15 +137,38 @@ class TextTower(nn.Module):
         padding: int = 0,
     ) -> None:
         super().__init__()
-        self.trunk, self.pooling, self.projection = trunk, pooling, projection
-        self._length, self._padding = length, padding
+        self._held = (
+            nn.ModuleList([trunk, projection]).eval().requires_grad_(requires_grad=False),
+        )
+        self.pooling, self._length, self._padding = pooling, length, padding
+        self.adapter = None
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    @property
+    def backbone(self) -> nn.ModuleList:
+        return self._held[0]  # type: ignore[return-value]
+
+    @property
+    def trunk(self) -> nn.Module:
+        """What makes states of pieces."""
+        return self.backbone[0]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Embed sentences [S, T] as unit vectors [S, D]."""
+        return self.project(self.states(input_ids, attention_mask))
+
+    def project(self, states: Tensor) -> Tensor:
+        """Map what the pair makes of sentences to unit vectors, [S, D] each."""
+        return states if self.adapter is None else F.normalize(self.adapter(states), dim=-1)
+
+    def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Embed sentences [S, T] as the pair does, [S, D]; a mask of None masks nothing."""
         if self._length:
-            ids = input_ids.masked_fill(attention_mask == 0, self._padding)
-            ids = F.pad(ids, (0, self._length - ids.shape[1]), value=self._padding)
-            found = self.trunk(input_ids=ids)
+            ids = input_ids
+            if attention_mask is not None:
+                ids = ids.masked_fill(attention_mask == 0, self._padding)
+            found = self.trunk(
+                input_ids=F.pad(ids, (0, self._length - ids.shape[1]), value=self._padding)
+            )
         else:
             found = self.trunk(input_ids=input_ids, attention_mask=attention_mask)
         states: Tensor = found.last_hidden_state
@@ -114,11 +178,12 @@ class TextTower(nn.Module):
             case "first":
                 states = states[:, 0]
             case "last":
+                real = torch.ones_like(input_ids) if attention_mask is None else attention_mask
                 rows = torch.arange(len(states), device=states.device)
-                states = states[rows, attention_mask.sum(dim=-1) - 1]
+                states = states[rows, real.sum(dim=-1) - 1]
             case "mean":
                 states = mean_state(states, attention_mask)
-        return F.normalize(self.projection(states), dim=-1)
+        return F.normalize(self.backbone[1](states), dim=-1)
 
 
 class BesideMissing(nn.Module):

@@ -31,7 +31,6 @@ from cxrtext.files import only_one
 from cxrtext.images.cache_store import disk_errors, write_at
 from cxrtext.models import ImageTextModel
 from cxrtext.models.features.folder import FeatureFolder
-from cxrtext.models.image_encoder import STRIDES, ImageEncoder
 from cxrtext.models.regions import normalized
 
 VERSION = 1
@@ -93,21 +92,21 @@ def lock_images(
     ``rows`` [n] are the places of the images in ``pixels`` [slots, R, R].  The model's image
     encoder is put into evaluation mode.
     """
-    spec = model.spec
-    side = math.ceil(spec.preprocessing.crop / STRIDES[spec.image])
-    encoder = model.image_encoder
-    assert isinstance(encoder, ImageEncoder)  # noqa: S101 - a backbone's are stored already
-    shape = (side, side, encoder.projection.in_features)
-    what = f"{spec.image} {spec.preprocessing.to_dict()}"
-    store = _Store(keeping, "regions", encoder.backbone, what, shape)
+    spec, encoder = model.spec, model.image_encoder
+    encoder.eval()
+    crop = spec.preprocessing.crop
+    with torch.inference_mode():
+        nothing = torch.zeros(1, 1, crop, crop, device=model.device)
+        shape = tuple(encoder.features(nothing).shape[1:])
+    what = f"{spec.image} {spec.preprocessing.to_dict()}{encoder.extra_repr()}"
+    store = _Store(keeping, "regions", encoder.trunk, what, shape)
 
     def compute(images: Sequence[int]) -> Half:
         squares = torch.from_numpy(np.asarray(pixels[rows[_full(images)]])[:, None])
         prepared = normalized(squares.to(model.device), spec.preprocessing)
         prepared = prepared.contiguous(memory_format=torch.channels_last)
-        return _half(model.image_encoder.features(prepared))
+        return _half(encoder.features(prepared))
 
-    model.image_encoder.eval()
     return _kept("images", store, [content_digest(pixels[row]) for row in rows], _batches, compute)
 
 
@@ -119,7 +118,10 @@ def lock_sentences(
     ``tokens`` are word pieces of n sentences, special tokens included; equal ones are computed
     once.
     """
-    shape = (int(model.spec.text["hidden_size"]),)
+    model.text_encoder.eval()
+    with torch.inference_mode():
+        nothing = torch.zeros(1, 2, dtype=torch.long, device=model.device)
+        shape = tuple(model.text_encoder.states(nothing, None).shape[1:])
     kind = (model.text_encoder.family, model.text_encoder.pooling)
     usual = ("bert", "cls")
     what = "" if kind == usual else " ".join(kind)
@@ -135,7 +137,6 @@ def lock_sentences(
         ids = torch.tensor([tokens[i] for i in _full(sentences)], device=model.device)
         return _half(model.text_encoder.states(ids, None))
 
-    model.text_encoder.eval()
     digests = [content_digest(np.asarray(pieces, dtype=np.int64)) for pieces in tokens]
     return _kept("sentences", store, digests, of_one_length, compute)
 

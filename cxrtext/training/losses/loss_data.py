@@ -332,7 +332,7 @@ def text_vectors(
     Source: Ethayarajh 2019 (How contextual are contextualized word representations?), section 4,
         for the shared direction; taking it away is ours.
     """
-    encoder, training = model.text_encoder.backbone, model.training
+    encoder, training = model.text_encoder.trunk, model.training
     hidden = int(model.spec.text["hidden_size"])
     vectors = np.empty((len(sentences), hidden), dtype=np.float16)
     total, shift = torch.zeros(hidden, dtype=torch.float64), torch.zeros(hidden)

@@ -11,11 +11,15 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
+from cxrtext.config import load_config
 from cxrtext.errors import CheckpointError, ConfigError, InputError
 from cxrtext.files import write_sums
 from cxrtext.models import load_model
 from cxrtext.models.folders import layout_of, read_checkpoint_config
+from cxrtext.models.regions import embed_squares
 from cxrtext.service import Service
+from cxrtext.training import train
+from cxrtext.training.initialization import build_model
 from tests.models.pairs.folders import LEVELS, MEAN, SENTENCES, STD, WRITERS, Forward
 
 
@@ -160,15 +164,72 @@ def test_layouts_are_told_by_their_files(tmp_path: Path) -> None:
     assert layout_of(tmp_path) is None
 
 
-def test_a_finished_pair_is_no_start_of_a_training(clip: Path) -> None:
-    from cxrtext.config import Config
-    from cxrtext.training.initialization import build_model
+@pytest.fixture(params=["clip", "biovil"])
+def start(request: Any, tmp_path: Path) -> Path:
+    """A pair without patches, and one with them."""
+    folder = tmp_path / "start"
+    folder.mkdir()
+    with torch.random.fork_rng():
+        WRITERS[request.param](folder)
+    return folder
 
-    config = Config.model_validate(
-        {"model": {"init": str(clip)}, "data": {"manifest": "m.csv", "sentences": "s.csv"}}
-    )
-    with pytest.raises(ConfigError, match="finished pair"):
-        build_model(config)
+
+def test_a_pair_begins_its_training_as_it_is_and_keeps_its_towers(
+    start: Path, options: list[str], tmp_path: Path
+) -> None:
+    own = [f"model.init={start}", "model.similarity=global", "training.lock=[image,text]"]
+    own += ["training.steps=4", "training.validate_every=2", f"out={tmp_path / 'run'}"]
+    config = load_config(None, [*options, *own])
+    pair, model = load_model(start), build_model(config)
+    square = np.random.default_rng(0).integers(0, 256, (1, 64, 64), dtype=np.uint8)
+    asked = [
+        one.scores(embed_squares(one, [square]), one.embed_sentences(SENTENCES))
+        for one in (pair, model.eval())
+    ]
+    torch.testing.assert_close(asked[1], asked[0], atol=1e-6, rtol=0)
+    summary = train(config)
+    trained, kept = load_model(summary.checkpoint), (summary.checkpoint / "model.safetensors")
+    assert trained.fingerprint != pair.fingerprint
+    assert trained.has_regions == pair.has_regions
+    assert all(float(x.abs().max()) > 0 for x in trained.state_dict().values())
+    if kept.is_file():
+        assert kept.read_bytes() == (start / kept.name).read_bytes()
+    moved = shutil.copytree(summary.checkpoint, tmp_path / "elsewhere")
+    shutil.rmtree(start)
+    found = [one.embed_sentences(SENTENCES) for one in (trained, load_model(moved))]
+    assert torch.equal(*found)
+    with pytest.raises(CheckpointError, match="go on from the one that it came from"):
+        build_model(
+            config.model_copy(update={"model": config.model.model_copy(update={"init": moved})})
+        )
+
+
+def test_a_training_that_gains_nothing_leaves_the_pair_as_it_was(
+    clip: Path, options: list[str], tmp_path: Path
+) -> None:
+    own = [f"model.init={clip}", "training.lock=[image,text]", "training.lr=1e-12"]
+    own += ["training.steps=2", "training.validate_every=1", f"out={tmp_path / 'run'}"]
+    summary = train(load_config(None, [*options, *own]))
+    assert summary.best_step == 0
+    assert summary.best is not None
+    found = [load_model(one).embed_sentences(SENTENCES) for one in (clip, summary.best)]
+    torch.testing.assert_close(*found, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.lock=[image]", r"training.lock: the towers .* set training.lock=\[image,text\]"),
+        ("training.checkpointing=true", "training.checkpointing=false"),
+        ("training.unlock=1", "training.unlock=null"),
+    ],
+)
+def test_towers_of_a_pair_are_not_trained(
+    clip: Path, options: list[str], setting: str, said: str
+) -> None:
+    own = [f"model.init={clip}", "training.lock=[image,text]", setting]
+    with pytest.raises(ConfigError, match=said):
+        build_model(load_config(None, [*options, *own]))
 
 
 def test_what_another_version_noted_is_refused_in_one_line(clip: Path) -> None:
