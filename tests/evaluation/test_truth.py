@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from cxrtext.evaluation import area_under_curve
 from cxrtext.evaluation.cohort import Cohort
 from cxrtext.evaluation.intervals.bootstrap import draw
+from cxrtext.evaluation.metrics import area_under_curve
 from cxrtext.evaluation.settings import TRUTH, Settings
 from cxrtext.evaluation.truth import ClaimScores, areas, measure_truth
 from cxrtext.images import Preprocessing
